@@ -1,0 +1,72 @@
+// swift-tools-version: 6.2
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import PackageDescription
+
+// MARK: - Settings on every Swift target
+
+let settings: [SwiftSetting] = [
+    .swiftLanguageMode(.v6),
+    .strictMemorySafety(),  // SE-0458
+    .enableUpcomingFeature("ExistentialAny"),  // SE-0335
+    .enableUpcomingFeature("InternalImportsByDefault"),  // SE-0409
+    .enableUpcomingFeature("MemberImportVisibility"),  // SE-0444
+    .enableUpcomingFeature("NonisolatedNonsendingByDefault"),  // SE-0461
+]
+
+// MARK: - Dependencies
+
+let crypto = Target.Dependency.product(name: "Crypto", package: "swift-crypto")
+let argumentParser = Target.Dependency.product(name: "ArgumentParser", package: "swift-argument-parser")
+
+let package = Package(
+    name: "culvert",
+    platforms: [.macOS(.v15), .iOS(.v18), .tvOS(.v18)],
+    products: [
+        .library(name: "WireGuardCore", targets: ["WireGuardCore"]),
+        .library(name: "TunnelIO", targets: ["TunnelIO"]),
+        .library(name: "WireGuardDevice", targets: ["WireGuardDevice"]),
+        .library(name: "PacketTunnelTesting", targets: ["PacketTunnelTesting"]),
+        .executable(name: "culvert", targets: ["culvert"]),
+        .executable(name: "culvert-wg", targets: ["culvert-wg"]),
+    ],
+    dependencies: [
+        .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+    ],
+    targets: [
+        // MARK: - Libraries
+        .target(name: "CTunnelSystem"),
+        .target(name: "WireGuardCore", dependencies: [crypto], swiftSettings: settings),
+        .target(name: "TunnelIO", dependencies: ["CTunnelSystem"], swiftSettings: settings),
+        .target(name: "WireGuardDevice", dependencies: ["WireGuardCore", "TunnelIO"], swiftSettings: settings),
+        .target(name: "PacketTunnelTesting", swiftSettings: settings),
+
+        // MARK: - Programs
+        .executableTarget(
+            name: "culvert",
+            dependencies: ["WireGuardCore", "TunnelIO", "WireGuardDevice", argumentParser],
+            swiftSettings: settings),
+        .executableTarget(
+            name: "culvert-wg",
+            dependencies: ["WireGuardCore", "TunnelIO", "WireGuardDevice"],
+            swiftSettings: settings),
+
+        // MARK: - Tests
+        .testTarget(
+            name: "WireGuardCoreTests", dependencies: ["WireGuardCore", "PacketTunnelTesting", crypto],
+            swiftSettings: settings),
+        .testTarget(
+            name: "TunnelIOTests", dependencies: ["TunnelIO", "CTunnelSystem", "PacketTunnelTesting"],
+            swiftSettings: settings),
+        .testTarget(
+            name: "WireGuardDeviceTests",
+            dependencies: ["WireGuardDevice", "WireGuardCore", "TunnelIO", "PacketTunnelTesting"],
+            swiftSettings: settings),
+        .testTarget(name: "PacketTunnelTestingTests", dependencies: ["PacketTunnelTesting"], swiftSettings: settings),
+        .testTarget(
+            name: "PrivilegedTests", dependencies: ["WireGuardCore", "PacketTunnelTesting"], path: "Tests/Privileged",
+            swiftSettings: settings),
+    ]
+)

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// A bounded batch of packets over one region of memory that is allocated once and used again and again.
+///
+/// Packets are descriptors (offset and length) into the region, so they may lie in equal slots, one directly behind
+/// the other, or as segments of one superframe. A packet never moves once it is appended; its descriptor may be
+/// narrowed in place, for example to the plaintext inside a datagram. A descriptor of length zero marks a packet that
+/// was consumed.
+///
+/// A batch belongs to one thread at a time and does no locking. Nothing here allocates after `init`.
+@safe
+public final class PacketBatch {
+    /// The most packets a batch can describe.
+    public let packetCapacity: Int
+    /// The bytes of the region.
+    public let byteCapacity: Int
+    /// The first byte of the region, aligned to a page.
+    package let base: UnsafeMutableRawPointer
+    /// The number of packets appended since ``removeAll()``.
+    public private(set) var count = 0
+    /// The first byte that no packet uses yet.
+    public private(set) var tail = 0
+
+    private let descriptors: UnsafeMutablePointer<PacketDescriptor>
+    private let endpointStorage: UnsafeMutablePointer<DatagramEndpoint>
+    private let mapping: PageMapping
+
+    /// A batch of at most `packetCapacity` packets in `byteCapacity` bytes, which is rounded up to whole pages.
+    ///
+    /// Pages are zero and cost no memory until they are first touched.
+    /// - Throws: `TunnelIOError` when the memory is refused.
+    public init(packetCapacity: Int, byteCapacity: Int) throws(TunnelIOError) {
+        precondition(packetCapacity > 0 && byteCapacity > 0, "a batch holds at least one packet")
+        mapping = try PageMapping(byteCount: byteCapacity)
+        self.packetCapacity = packetCapacity
+        self.byteCapacity = mapping.byteCount
+        unsafe base = mapping.base
+        unsafe descriptors = .allocate(capacity: packetCapacity)
+        unsafe descriptors.initialize(repeating: PacketDescriptor(offset: 0, length: 0), count: packetCapacity)
+        unsafe endpointStorage = .allocate(capacity: packetCapacity)
+        unsafe endpointStorage.initialize(repeating: DatagramEndpoint.none, count: packetCapacity)
+    }
+
+    deinit {
+        unsafe descriptors.deallocate()
+        unsafe endpointStorage.deallocate()
+    }
+
+    /// Forgets every packet. Bytes stay as they are.
+    public func removeAll() {
+        count = 0
+        tail = 0
+    }
+
+    /// Whether no packet has been appended.
+    public var isEmpty: Bool { count == 0 }
+
+    /// Where packet `index` lies. Setting it narrows or consumes the packet.
+    public subscript(index: Int) -> PacketDescriptor {
+        get {
+            precondition(index >= 0 && index < count)
+            return unsafe descriptors[index]
+        }
+        set {
+            precondition(index >= 0 && index < count)
+            precondition(Int(newValue.offset) + Int(newValue.length) <= byteCapacity)
+            unsafe descriptors[index] = newValue
+        }
+    }
+
+    /// The remote end of packet `index`: where a datagram came from or goes to.
+    public subscript(endpoint index: Int) -> DatagramEndpoint {
+        get {
+            precondition(index >= 0 && index < count)
+            return unsafe endpointStorage[index]
+        }
+        set {
+            precondition(index >= 0 && index < count)
+            unsafe endpointStorage[index] = newValue
+        }
+    }
+
+    /// The bytes of packet `index`, valid until ``removeAll()``.
+    @unsafe
+    public func bytes(of index: Int) -> UnsafeMutableRawBufferPointer {
+        let descriptor = self[index]
+        return unsafe UnsafeMutableRawBufferPointer(
+            start: base + Int(descriptor.offset), count: Int(descriptor.length))
+    }
+
+    /// The bytes behind ``tail``: room for what comes next.
+    @unsafe
+    public var freeBytes: UnsafeMutableRawBufferPointer {
+        unsafe UnsafeMutableRawBufferPointer(start: base + tail, count: byteCapacity - tail)
+    }
+
+    /// Appends a packet that lies at `offset`. ``tail`` moves to its end where that is further on.
+    /// - Returns: the packet's index, or nil when the batch is full or the packet does not lie within the region.
+    @discardableResult
+    public func append(offset: Int, length: Int, endpoint: DatagramEndpoint = .none) -> Int? {
+        guard count < packetCapacity, offset >= 0, length >= 0, length <= byteCapacity - offset else { return nil }
+        unsafe descriptors[count] = PacketDescriptor(offset: UInt32(offset), length: UInt32(length))
+        unsafe endpointStorage[count] = endpoint
+        tail = max(tail, offset + length)
+        count += 1
+        return count - 1
+    }
+
+    /// Appends a copy of `packet` at ``tail``.
+    /// - Returns: the packet's index, or nil when there is no room.
+    @discardableResult
+    public func append(copying packet: UnsafeRawBufferPointer, endpoint: DatagramEndpoint = .none) -> Int? {
+        guard count < packetCapacity, packet.count <= byteCapacity - tail else { return nil }
+        if let start = packet.baseAddress {
+            unsafe (base + tail).copyMemory(from: start, byteCount: packet.count)
+        }
+        return append(offset: tail, length: packet.count, endpoint: endpoint)
+    }
+
+    /// Appends a copy of `packet` at ``tail``.
+    /// - Returns: the packet's index, or nil when there is no room.
+    @discardableResult
+    public func append(copying packet: [UInt8], endpoint: DatagramEndpoint = .none) -> Int? {
+        unsafe packet.withUnsafeBytes { unsafe append(copying: $0, endpoint: endpoint) }
+    }
+
+    /// A copy of the bytes of packet `index`.
+    public func copy(of index: Int) -> [UInt8] {
+        unsafe Array(bytes(of: index))
+    }
+
+    /// Moves ``tail`` forward to a multiple of `alignment`, which is a power of two, where the region allows it.
+    public func alignTail(to alignment: Int) {
+        tail = min((tail + alignment - 1) & ~(alignment - 1), byteCapacity)
+    }
+
+    /// Drops the last packets so that `newCount` are left. ``tail`` stays.
+    public func truncate(to newCount: Int) {
+        precondition(newCount >= 0 && newCount <= count)
+        count = newCount
+    }
+}
+
+/// Where a packet lies in the region of its batch.
+public struct PacketDescriptor: Hashable, Sendable {
+    /// The first byte, from the start of the region.
+    public var offset: UInt32
+    /// The number of bytes; zero once the packet was consumed.
+    public var length: UInt32
+
+    /// A descriptor.
+    public init(offset: UInt32, length: UInt32) {
+        self.offset = offset
+        self.length = length
+    }
+}

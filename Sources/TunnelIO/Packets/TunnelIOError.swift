@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
+/// What went wrong in a device, a socket or an event loop, and with which input.
+public struct TunnelIOError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// The kinds of failure.
+    public enum Code: Hashable, Sendable {
+        /// The system refused this much memory.
+        case outOfMemory(byteCount: Int)
+        /// The interface name is empty, too long or has a character that the system does not allow.
+        case invalidInterfaceName(String)
+        /// The TUN device could not be opened, configured, read or written; `operation` says which.
+        case device(name: String, operation: String)
+        /// The TUN device is gone: it was deleted, or its descriptor was closed.
+        case deviceRemoved(name: String)
+        /// The descriptor that was handed in is not what it should be.
+        case invalidDescriptor(Int32, expected: String)
+        /// No socket could be bound to this port.
+        case bind(port: UInt16, operation: String)
+        /// A socket operation failed; `operation` says which.
+        case socket(operation: String)
+        /// The socket or device was closed by this process.
+        case closed
+        /// The event loop could not do this.
+        case eventLoop(operation: String)
+        /// This platform has no such feature.
+        case unsupported(String)
+    }
+
+    /// The kind of failure.
+    public let code: Code
+    /// The system's error number, or zero where there is none.
+    public let errno: Int32
+
+    /// An error with the system's error number.
+    public init(_ code: Code, errno: Int32 = 0) {
+        self.code = code
+        self.errno = errno
+    }
+
+    /// What happened, with which input, and what the system said.
+    public var description: String {
+        let what =
+            switch code {
+            case .outOfMemory(let byteCount): "the system refused \(byteCount) bytes of memory"
+            case .invalidInterfaceName(let name):
+                "'\(name)' is not an interface name: 1 to 15 characters, without '/', ':', '%' or spaces"
+            case .device(let name, let operation): "tunnel device '\(name)': \(operation)"
+            case .deviceRemoved(let name): "tunnel device '\(name)' was removed"
+            case .invalidDescriptor(let descriptor, let expected): "descriptor \(descriptor) is not \(expected)"
+            case .bind(let port, let operation): "UDP port \(port): \(operation)"
+            case .socket(let operation): "UDP socket: \(operation)"
+            case .closed: "already closed"
+            case .eventLoop(let operation): "event loop: \(operation)"
+            case .unsupported(let feature): "\(feature) is not available on this platform"
+            }
+        guard errno != 0 else { return what }
+        return "\(what): \(unsafe String(cString: strerror(errno))) (errno \(errno))"
+    }
+}

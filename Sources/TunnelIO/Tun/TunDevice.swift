@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// A virtual network interface whose other side is this process: what the system routes to it, this process reads.
+///
+/// All methods may be called from any thread, but ``receive(into:)`` from one at a time and ``send(_:)`` from one at a
+/// time. None of them blocks; a lane waits on ``readiness``.
+public protocol TunDevice: AnyObject, Sendable {
+    /// The interface's present name. The system may rename a device, so it is asked each time.
+    func currentName() throws(TunnelIOError) -> String
+
+    /// The most bytes that one IP packet may have on this interface.
+    func currentMTU() throws(TunnelIOError) -> Int
+
+    /// A descriptor that polls readable when ``receive(into:)`` has something to give. Owned by the device.
+    var readiness: Int32 { get }
+
+    /// Appends packets, each one IP packet, until the device has no more or the batch has no room for another.
+    ///
+    /// Each packet has at least 32 free bytes in front of it and behind it in the batch's region.
+    /// - Returns: the number of packets appended; zero when there was none to be had.
+    /// - Throws: `.deviceRemoved` when the interface is gone for good, `.closed` after ``close()``.
+    func receive(into batch: PacketBatch) throws(TunnelIOError) -> Int
+
+    /// Hands every packet of nonzero length to the system.
+    ///
+    /// A packet that the system refuses (interface down, queue full, malformed) is dropped and counted.
+    /// - Returns: how many packets were taken and how many dropped.
+    /// - Throws: `.deviceRemoved` when the interface is gone for good, `.closed` after ``close()``.
+    func send(_ batch: PacketBatch) throws(TunnelIOError) -> TunSendResult
+
+    /// A descriptor that polls readable when ``drainLinkEvents()`` has something to give; nil where the device has none.
+    var linkReadiness: Int32? { get }
+
+    /// The changes of the interface since the last call, oldest first. Does not block.
+    func drainLinkEvents() -> [LinkEvent]
+
+    /// Closes the device; an interface that this process made and that is not persistent goes with it. Safe to repeat.
+    func close()
+}
+
+/// What became of the packets of one ``TunDevice/send(_:)``.
+public struct TunSendResult: Hashable, Sendable {
+    /// Packets that the system took.
+    public var sent: Int
+    /// Packets that the system refused.
+    public var dropped: Int
+
+    /// A result.
+    public init(sent: Int, dropped: Int) {
+        self.sent = sent
+        self.dropped = dropped
+    }
+}
+
+/// A change of a network interface.
+public enum LinkEvent: Hashable, Sendable {
+    /// The interface was brought up.
+    case up
+    /// The interface was taken down.
+    case down
+    /// The interface's MTU is now this many bytes.
+    case mtu(Int)
+    /// The interface was deleted.
+    case removed
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// A bound UDP socket that moves whole batches.
+///
+/// All methods may be called from any thread, but ``receive(into:)`` from one at a time. None of them blocks.
+public protocol DatagramSocket: AnyObject, Sendable {
+    /// Whether this is an IPv6 socket (and only that).
+    var isIPv6: Bool { get }
+
+    /// The bound port in host order.
+    var port: UInt16 { get }
+
+    /// A descriptor that polls readable when ``receive(into:)`` has something to give. Owned by the socket.
+    var readiness: Int32 { get }
+
+    /// Appends datagrams with their endpoints until there are no more or the batch has no room for another.
+    ///
+    /// A datagram is at least 32 bytes away from the next one, so that what is opened in place has room behind it.
+    /// - Returns: the number of datagrams appended; zero when there was none to be had.
+    /// - Throws: `.closed` after ``close()``; passing errors of the network (refused, unreachable) are not thrown.
+    func receive(into batch: PacketBatch) throws(TunnelIOError) -> Int
+
+    /// Sends those datagrams of `batch` in `range` whose length is not zero and whose endpoint is of this socket's family.
+    ///
+    /// A partial send by the system is continued. A datagram that cannot be sent (unreachable, no buffer) is dropped
+    /// and counted, and the ones behind it are still sent.
+    /// - Throws: `.closed` after ``close()``.
+    func send(_ batch: PacketBatch, in range: Range<Int>) throws(TunnelIOError) -> DatagramSendResult
+
+    /// Marks what is sent from now on for policy routing; zero clears the mark.
+    func setMark(_ mark: UInt32) throws(TunnelIOError)
+
+    /// Closes the socket. Safe to repeat.
+    func close()
+}
+
+/// What became of the datagrams of one ``DatagramSocket/send(_:in:)``.
+public struct DatagramSendResult: Hashable, Sendable {
+    /// Datagrams that the system took.
+    public var sent: Int
+    /// Datagrams that could not be sent.
+    public var dropped: Int
+    /// The bytes of the datagrams that the system took.
+    public var bytes: Int
+    /// The last error number among the dropped; zero when none was.
+    public var lastError: Int32
+
+    /// A result.
+    public init(sent: Int = 0, dropped: Int = 0, bytes: Int = 0, lastError: Int32 = 0) {
+        self.sent = sent
+        self.dropped = dropped
+        self.bytes = bytes
+        self.lastError = lastError
+    }
+}
+
+/// The sockets of one port: IPv4, IPv6, or both where the host has both.
+public struct DatagramSockets: Sendable {
+    /// The IPv4 socket; nil where the host has no IPv4.
+    public var v4: (any DatagramSocket)?
+    /// The IPv6 socket; nil where the host has no IPv6.
+    public var v6: (any DatagramSocket)?
+    /// The port that both are bound to.
+    public var port: UInt16
+
+    /// A pair of sockets.
+    public init(v4: (any DatagramSocket)?, v6: (any DatagramSocket)?, port: UInt16) {
+        self.v4 = v4
+        self.v6 = v6
+        self.port = port
+    }
+
+    /// The sockets that exist.
+    public var all: [any DatagramSocket] { [v4, v6].compactMap { $0 } }
+
+    /// Closes both.
+    public func close() {
+        for socket in all { socket.close() }
+    }
+}
+
+/// Makes sockets: the system's, or those of an in-memory network.
+public protocol DatagramNetwork: Sendable {
+    /// Binds one port for both families; port 0 picks a free one, the same for both.
+    ///
+    /// A host without one of the families gets a socket for the other, on the port asked for.
+    /// - Throws: `.bind` when neither can be bound; `EADDRINUSE` when the port is taken in either family.
+    func bind(port: UInt16, mark: UInt32) throws(TunnelIOError) -> DatagramSockets
+}

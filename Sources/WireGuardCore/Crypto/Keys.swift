@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// A Curve25519 public key (RFC 7748): 32 bytes that name a peer.
+public struct PublicKey: Hashable, Sendable {
+    /// The key as four little-endian words, first bytes first.
+    package let words: (UInt64, UInt64, UInt64, UInt64)
+
+    /// The number of bytes of a key.
+    public static let byteCount = 32
+
+    /// A key from exactly 32 bytes; nil for any other count.
+    public init?(bytes: [UInt8]) {
+        guard bytes.count == PublicKey.byteCount else { return nil }
+        self.init(prefixOf: bytes.span)
+    }
+
+    /// A key from the first 32 bytes of `bytes`, of which there must be as many.
+    package init(prefixOf bytes: Span<UInt8>) {
+        func word(_ start: Int) -> UInt64 {
+            var value: UInt64 = 0
+            for index in 0..<8 { value |= UInt64(bytes[start + index]) << UInt64(8 * index) }
+            return value
+        }
+        words = (word(0), word(8), word(16), word(24))
+    }
+
+    /// The 32 bytes of the key.
+    public var bytes: [UInt8] {
+        var result: [UInt8] = []
+        result.reserveCapacity(PublicKey.byteCount)
+        for word in [words.0, words.1, words.2, words.3] {
+            for index in 0..<8 { result.append(UInt8(truncatingIfNeeded: word >> UInt64(8 * index))) }
+        }
+        return result
+    }
+
+    /// Whether every byte is zero: no key, in UAPI's terms.
+    public var isZero: Bool { words.0 | words.1 | words.2 | words.3 == 0 }
+
+    /// Whether both keys are the same 32 bytes.
+    public static func == (a: PublicKey, b: PublicKey) -> Bool {
+        (a.words.0 ^ b.words.0) | (a.words.1 ^ b.words.1) | (a.words.2 ^ b.words.2) | (a.words.3 ^ b.words.3) == 0
+    }
+
+    /// Feeds the key to a hasher.
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(words.0)
+        hasher.combine(words.1)
+        hasher.combine(words.2)
+        hasher.combine(words.3)
+    }
+}
+
+/// A Curve25519 private key (RFC 7748). Wiped when its last owner goes; never printed.
+public struct PrivateKey: Equatable, Sendable {
+    package let secret: Secret
+
+    package init(secret: Secret) { self.secret = secret }
+
+    /// A key from exactly 32 bytes, clamped as RFC 7748 section 5 says when it is used; nil for any other count.
+    ///
+    /// The caller still owns, and should wipe, the array it passed in.
+    public init?(bytes: [UInt8]) {
+        guard let secret = Secret(copying: bytes) else { return nil }
+        self.secret = secret
+    }
+
+    /// A new key from `generator`, clamped as RFC 7748 section 5 says.
+    public init(using generator: inout some RandomNumberGenerator) {
+        secret = Secret(using: &generator, clamped: true)
+    }
+
+    /// Whether every byte is zero: no key, in UAPI's terms.
+    public var isZero: Bool { secret.isZero }
+
+    /// Whether both are the same key; takes the same time whatever they hold.
+    public static func == (a: PrivateKey, b: PrivateKey) -> Bool { a.secret.isEqual(to: b.secret) }
+}
+
+/// A 32-byte secret that two peers share beforehand (WireGuard paper, section 5.2). Wiped when its last owner goes.
+public struct PresharedKey: Equatable, Sendable {
+    package let secret: Secret
+
+    package init(secret: Secret) { self.secret = secret }
+
+    /// A key from exactly 32 bytes; nil for any other count.
+    public init?(bytes: [UInt8]) {
+        guard let secret = Secret(copying: bytes) else { return nil }
+        self.secret = secret
+    }
+
+    /// A new key from `generator`.
+    public init(using generator: inout some RandomNumberGenerator) {
+        secret = Secret(using: &generator, clamped: false)
+    }
+
+    /// Whether every byte is zero, which the protocol treats as having no pre-shared key.
+    public var isZero: Bool { secret.isZero }
+
+    /// Whether both are the same key; takes the same time whatever they hold.
+    public static func == (a: PresharedKey, b: PresharedKey) -> Bool { a.secret.isEqual(to: b.secret) }
+}
+
+extension Secret {
+    package convenience init?(copying bytes: [UInt8]) {
+        guard bytes.count == Secret.byteCount else { return nil }
+        unsafe self.init { unsafe $0.copyBytes(from: bytes) }
+    }
+
+    convenience init(using generator: inout some RandomNumberGenerator, clamped: Bool) {
+        let words = (0..<4).map { _ in generator.next() as UInt64 }
+        unsafe self.init { raw in
+            for (index, word) in words.enumerated() {
+                unsafe raw.storeBytes(of: word.littleEndian, toByteOffset: 8 * index, as: UInt64.self)
+            }
+            if clamped {
+                unsafe raw[0] &= 248
+                unsafe raw[31] = (raw[31] & 127) | 64
+            }
+        }
+    }
+}
+
+// MARK: - Descriptions that give nothing away
+
+extension PublicKey: CustomStringConvertible {
+    /// The key in base64, as `wg` shows it.
+    public var description: String { base64 }
+}
+
+extension PrivateKey: CustomStringConvertible, CustomReflectable {
+    /// A placeholder; the key itself never prints.
+    public var description: String { "(private key)" }
+    /// Shows nothing of the key to `dump` and debuggers.
+    public var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+extension PresharedKey: CustomStringConvertible, CustomReflectable {
+    /// A placeholder; the key itself never prints.
+    public var description: String { "(preshared key)" }
+    /// Shows nothing of the key to `dump` and debuggers.
+    public var customMirror: Mirror { Mirror(self, children: []) }
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// 32 secret bytes that exist once in memory, are wiped when the last owner goes, and never print.
+///
+/// Copies of a value that holds a `Secret` share these bytes rather than duplicating them.
+@safe
+package final class Secret: @unchecked Sendable {
+    // Written in `init` only, so sharing between threads is safe.
+    private let storage: UnsafeMutableRawPointer
+
+    /// The number of bytes of every secret.
+    package static let byteCount = 32
+
+    /// A secret whose bytes `initialize` fills in; they start as zeros.
+    package init(initializingWith initialize: (UnsafeMutableRawBufferPointer) -> Void) {
+        unsafe storage = UnsafeMutableRawPointer.allocate(byteCount: Secret.byteCount, alignment: 16)
+        unsafe storage.initializeMemory(as: UInt8.self, repeating: 0, count: Secret.byteCount)
+        unsafe initialize(UnsafeMutableRawBufferPointer(start: storage, count: Secret.byteCount))
+    }
+
+    deinit {
+        unsafe wipe(UnsafeMutableRawBufferPointer(start: storage, count: Secret.byteCount))
+        unsafe storage.deallocate()
+    }
+
+    /// Lends the bytes for the duration of `body`.
+    package func withBytes<R: ~Copyable, E: Error>(_ body: (UnsafeRawBufferPointer) throws(E) -> R) throws(E) -> R {
+        try unsafe body(UnsafeRawBufferPointer(start: storage, count: Secret.byteCount))
+    }
+
+    /// Whether both hold the same bytes; takes the same time whatever they hold.
+    package func isEqual(to other: Secret) -> Bool {
+        unsafe constantTimeEqual(
+            UnsafeRawBufferPointer(start: storage, count: Secret.byteCount),
+            UnsafeRawBufferPointer(start: other.storage, count: Secret.byteCount))
+    }
+
+    /// Whether every byte is zero; takes the same time whatever they hold.
+    package var isZero: Bool {
+        var bits: UInt8 = 0
+        for index in 0..<Secret.byteCount { unsafe bits |= storage.load(fromByteOffset: index, as: UInt8.self) }
+        return bits == 0
+    }
+}
+
+/// Overwrites secret bytes with zeros in a way the optimiser keeps.
+@inline(never)
+package func wipe(_ bytes: UnsafeMutableRawBufferPointer) {
+    guard let base = bytes.baseAddress else { return }
+    unsafe base.initializeMemory(as: UInt8.self, repeating: 0, count: bytes.count)
+    // A reader the optimiser cannot see through: without it a store to memory about to be freed is dead.
+    unsafe withExtendedLifetime(wipeBarrier(base)) {}
+}
+
+@inline(never) @_optimize(none)
+private func wipeBarrier(_ pointer: UnsafeMutableRawPointer) -> UInt8 {
+    unsafe pointer.load(as: UInt8.self)
+}
+
+/// Compares in time that depends on the lengths only.
+@inline(never)
+package func constantTimeEqual(_ a: UnsafeRawBufferPointer, _ b: UnsafeRawBufferPointer) -> Bool {
+    guard a.count == b.count else { return false }
+    var difference: UInt8 = 0
+    for index in 0..<a.count { unsafe difference |= a[index] ^ b[index] }
+    return difference == 0
+}
