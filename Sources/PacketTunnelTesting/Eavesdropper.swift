@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Synchronization
+
+/// Records what passes a point in a test, for assertions afterwards. All threads may use it.
+public final class Eavesdropper<Message: Sendable>: Sendable {
+    /// A message and when it passed, in nanoseconds on the test's clock.
+    public struct Record: Sendable {
+        /// When it passed.
+        public let time: Int64
+        /// What passed.
+        public let message: Message
+    }
+
+    private let filter: @Sendable (Message) -> Bool
+    private let storage = Mutex<[Record]>([])
+
+    /// A recorder of the messages that `filter` accepts; of all by default.
+    public init(where filter: @escaping @Sendable (Message) -> Bool = { _ in true }) {
+        self.filter = filter
+    }
+
+    /// Records a message if the filter accepts it.
+    public func observe(_ message: Message, at time: Int64 = 0) {
+        guard filter(message) else { return }
+        storage.withLock { $0.append(Record(time: time, message: message)) }
+    }
+
+    /// What was recorded, in order.
+    public var records: [Record] { storage.withLock { $0 } }
+
+    /// The messages recorded, in order.
+    public var messages: [Message] { records.map(\.message) }
+
+    /// The number of messages recorded.
+    public var count: Int { storage.withLock { $0.count } }
+
+    /// Forgets what was recorded and returns it.
+    @discardableResult
+    public func take() -> [Record] {
+        storage.withLock { records in
+            defer { records = [] }
+            return records
+        }
+    }
+}
