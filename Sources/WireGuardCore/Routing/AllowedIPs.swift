@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// Which peer each network belongs to: WireGuard's cryptokey routing table (WireGuard paper, section 2).
+///
+/// A prefix belongs to one peer at most; peers are named by their slot in the caller's table. An address maps to the
+/// peer with the longest prefix that holds it. Both directions use the same table: the destination of a packet that
+/// leaves picks the peer to encrypt for, and the source of a packet that arrives must map to the peer that sent it.
+///
+/// Lookups allocate nothing and count no references. Changing the table is not safe while another thread reads it;
+/// ``copy()`` makes an independent table to change and to publish whole.
+package struct AllowedIPs: ~Copyable, Sendable {
+    private var v4 = AllowedIPsTrie<UInt32>()
+    private var v6 = AllowedIPsTrie<UInt128>()
+
+    /// An empty table.
+    package init() {}
+
+    private init(copying other: borrowing AllowedIPs) {
+        v4 = AllowedIPsTrie(copying: other.v4)
+        v6 = AllowedIPsTrie(copying: other.v6)
+    }
+
+    /// An independent table with the same entries.
+    package func copy() -> AllowedIPs {
+        AllowedIPs(copying: self)
+    }
+
+    // MARK: - Change
+
+    /// Sets `prefix` to `peer`; returns the slot that held it before, if another.
+    @discardableResult
+    package mutating func insert(_ prefix: IPPrefix, peer: Int32) -> Int32? {
+        switch prefix.address.family {
+        case .v4: v4.insert(prefix.address.key4, length: prefix.length, peer: peer)
+        case .v6: v6.insert(prefix.address.key6, length: prefix.length, peer: peer)
+        }
+    }
+
+    /// Removes the exact entry if it belongs to `peer`; returns whether it did.
+    @discardableResult
+    package mutating func remove(_ prefix: IPPrefix, peer: Int32) -> Bool {
+        switch prefix.address.family {
+        case .v4: v4.remove(prefix.address.key4, length: prefix.length, peer: peer)
+        case .v6: v6.remove(prefix.address.key6, length: prefix.length, peer: peer)
+        }
+    }
+
+    /// Removes all of a peer's entries in time proportional to their number.
+    package mutating func removeAll(of peer: Int32) {
+        v4.removeAll(of: peer)
+        v6.removeAll(of: peer)
+    }
+
+    // MARK: - Lookup
+
+    /// The peer with the longest prefix that holds `address`.
+    package func lookup(_ address: IPAddress) -> Int32? {
+        let peer =
+            switch address.family {
+            case .v4: v4.lookup(address.key4)
+            case .v6: v6.lookup(address.key6)
+            }
+        return peer >= 0 ? peer : nil
+    }
+
+    /// The peer of an IPv4 address, first byte most significant; -1 when there is none.
+    package func lookup(v4 address: UInt32) -> Int32 {
+        v4.lookup(address)
+    }
+
+    /// The peer of an IPv6 address given by its halves; -1 when there is none.
+    package func lookup(v6High high: UInt64, low: UInt64) -> Int32 {
+        v6.lookup(UInt128(high) << 64 | UInt128(low))
+    }
+
+    /// The peer of the destination of a raw IP packet; -1 when there is none or the bytes are no IP packet.
+    ///
+    /// Only the version and the room for the fixed header are checked; see ``IPHeader/totalLength(of:)``.
+    package func lookupDestination(of packet: UnsafeRawBufferPointer) -> Int32 {
+        unsafe lookup(in: packet, v4At: 16, v6At: 24)
+    }
+
+    /// The peer of the source of a raw IP packet; -1 when there is none or the bytes are no IP packet.
+    ///
+    /// Only the version and the room for the fixed header are checked; see ``IPHeader/totalLength(of:)``.
+    package func lookupSource(of packet: UnsafeRawBufferPointer) -> Int32 {
+        unsafe lookup(in: packet, v4At: 12, v6At: 8)
+    }
+
+    @inline(__always)
+    private func lookup(in packet: UnsafeRawBufferPointer, v4At: Int, v6At: Int) -> Int32 {
+        guard packet.count >= IPHeader.minimumLengthV4 else { return -1 }
+        let first = unsafe packet[0]
+        switch first >> 4 {
+        case 4:
+            return v4.lookup(unsafe UInt32(bigEndian: packet.loadUnaligned(fromByteOffset: v4At, as: UInt32.self)))
+        case 6:
+            guard packet.count >= IPHeader.lengthV6 else { return -1 }
+            let high = unsafe UInt64(bigEndian: packet.loadUnaligned(fromByteOffset: v6At, as: UInt64.self))
+            let low = unsafe UInt64(bigEndian: packet.loadUnaligned(fromByteOffset: v6At + 8, as: UInt64.self))
+            return lookup(v6High: high, low: low)
+        default:
+            return -1
+        }
+    }
+
+    // MARK: - What is in it
+
+    /// Calls `body` with each prefix of a peer: IPv4 before IPv6, each in the order the peer got them.
+    package func forEach(of peer: Int32, _ body: (IPPrefix) -> Void) {
+        v4.forEach(of: peer) { bits, length in
+            if let prefix = IPPrefix(IPAddress(v4: bits), length: length) { body(prefix) }
+        }
+        v6.forEach(of: peer) { bits, length in
+            let address = IPAddress(
+                v6High: UInt64(truncatingIfNeeded: bits >> 64), low: UInt64(truncatingIfNeeded: bits))
+            if let prefix = IPPrefix(address, length: length) { body(prefix) }
+        }
+    }
+
+    /// The number of prefixes of a peer.
+    package func count(of peer: Int32) -> Int {
+        v4.count(of: peer) + v6.count(of: peer)
+    }
+
+    /// The number of prefixes.
+    package var count: Int { v4.count + v6.count }
+
+    /// The number of trie nodes in use: at most twice the prefixes, less one for each family.
+    package var nodeCount: Int { v4.nodeCount + v6.nodeCount }
+
+    /// The memory the table holds, in bytes.
+    package var byteCount: Int { v4.byteCount + v6.byteCount }
+}
+
+extension IPAddress {
+    /// The key of an IPv4 address.
+    fileprivate var key4: UInt32 { UInt32(truncatingIfNeeded: low) }
+    /// The key of an IPv6 address.
+    fileprivate var key6: UInt128 { UInt128(high) << 64 | UInt128(low) }
+}
