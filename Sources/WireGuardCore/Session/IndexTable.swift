@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// A map from receiver indices, the random 32-bit names of sessions and handshakes on the wire, to values.
+///
+/// The table draws the indices itself, so they are uniform and serve as their own hash: slot numbers are their low
+/// bits, with linear probing and deletion by shifting back. Probing an index that a stranger chose costs no more than
+/// the table's longest run, which nobody can influence. Zero is never drawn; it marks empty slots.
+@safe
+package struct IndexTable<Value>: ~Copyable {
+    private struct Slot {
+        var index: UInt32
+        var value: Value?
+    }
+
+    private static var minimumCapacity: Int { 8 }
+
+    private var slots: UnsafeMutablePointer<Slot>
+    private var mask: UInt32
+
+    /// The number of indices in use.
+    package private(set) var count = 0
+
+    /// An empty table.
+    package init() {
+        unsafe slots = Self.emptySlots(Self.minimumCapacity)
+        mask = UInt32(Self.minimumCapacity - 1)
+    }
+
+    deinit {
+        unsafe slots.deinitialize(count: Int(mask) + 1)
+        unsafe slots.deallocate()
+    }
+
+    /// The number of slots, a power of two of which at most half are used.
+    package var capacity: Int { Int(mask) + 1 }
+
+    // MARK: - Lookup
+
+    /// The value at an index; nil when the index is not in use.
+    @inline(__always)
+    package subscript(index: UInt32) -> Value? {
+        let slot = find(index)
+        return slot < 0 ? nil : unsafe slots[slot].value
+    }
+
+    /// The slot of an index; -1 when it is not in use.
+    @inline(__always)
+    private func find(_ index: UInt32) -> Int {
+        guard index != 0 else { return -1 }
+        var slot = index & mask
+        while true {
+            let found = unsafe slots[Int(slot)].index
+            if found == index { return Int(slot) }
+            if found == 0 { return -1 }
+            slot = (slot &+ 1) & mask
+        }
+    }
+
+    // MARK: - Change
+
+    /// Stores `value` under an index drawn from `random` that is not zero and not in use, and returns that index.
+    package mutating func insert(_ value: Value, using random: inout some RandomNumberGenerator) -> UInt32 {
+        if (count + 1) * 2 > capacity { resize(to: capacity * 2) }
+        var index: UInt32
+        repeat {
+            index = UInt32(truncatingIfNeeded: random.next())
+        } while index == 0 || find(index) >= 0
+        place(Slot(index: index, value: value))
+        count += 1
+        return index
+    }
+
+    /// Replaces the value at an index in use; false when it is not in use.
+    @discardableResult
+    package mutating func update(_ index: UInt32, _ value: Value) -> Bool {
+        let slot = find(index)
+        guard slot >= 0 else { return false }
+        unsafe slots[slot].value = value
+        return true
+    }
+
+    /// Frees an index and returns its value; nil when it was not in use.
+    @discardableResult
+    package mutating func remove(_ index: UInt32) -> Value? {
+        let found = find(index)
+        guard found >= 0 else { return nil }
+        let value = unsafe slots[found].value
+        var hole = UInt32(found)
+        var next = hole
+        while true {
+            next = (next &+ 1) & mask
+            let candidate = unsafe slots[Int(next)].index
+            guard candidate != 0 else { break }
+            // It may fill the hole only if its own first choice does not lie after the hole.
+            let displacement = (next &- candidate) & mask
+            guard displacement >= (next &- hole) & mask else { continue }
+            unsafe slots[Int(hole)] = slots[Int(next)]
+            hole = next
+        }
+        unsafe slots[Int(hole)] = Slot(index: 0, value: nil)
+        count -= 1
+        if capacity > Self.minimumCapacity, count * 8 < capacity { resize(to: capacity / 2) }
+        return value
+    }
+
+    // MARK: - Storage
+
+    private static func emptySlots(_ capacity: Int) -> UnsafeMutablePointer<Slot> {
+        let slots = UnsafeMutablePointer<Slot>.allocate(capacity: capacity)
+        unsafe slots.initialize(repeating: Slot(index: 0, value: nil), count: capacity)
+        return unsafe slots
+    }
+
+    /// Writes to the first empty slot from the index's own onwards.
+    private mutating func place(_ entry: Slot) {
+        var slot = entry.index & mask
+        while unsafe slots[Int(slot)].index != 0 { slot = (slot &+ 1) & mask }
+        unsafe slots[Int(slot)] = entry
+    }
+
+    private mutating func resize(to newCapacity: Int) {
+        let (old, oldCapacity) = unsafe (slots, capacity)
+        unsafe slots = Self.emptySlots(newCapacity)
+        mask = UInt32(newCapacity - 1)
+        for slot in 0..<oldCapacity where unsafe old[slot].index != 0 {
+            place(unsafe old[slot])
+        }
+        unsafe old.deinitialize(count: oldCapacity)
+        unsafe old.deallocate()
+    }
+}
+
+extension IndexTable: @unchecked Sendable where Value: Sendable {}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import PacketTunnelTesting
+import Testing
+
+@testable import WireGuardCore
+
+/// Hands out numbers from a list, then zeros forever.
+private struct ScriptedGenerator: RandomNumberGenerator {
+    var numbers: [UInt64]
+    mutating func next() -> UInt64 { numbers.isEmpty ? 0 : numbers.removeFirst() }
+}
+
+private struct Route: Equatable {
+    var peer: Int32
+    var kind: UInt8
+}
+
+private final class Session {
+    let number: Int
+    init(_ number: Int) { self.number = number }
+}
+
+@Suite("Index table")
+struct IndexTableTests {
+    @Test("An index leads to its value until it is removed")
+    func basics() {
+        var random = SeededGenerator(seed: 1)
+        var table = IndexTable<Route>()
+        let a = table.insert(Route(peer: 1, kind: 2), using: &random)
+        let b = table.insert(Route(peer: 3, kind: 4), using: &random)
+        #expect(table.count == 2)
+        #expect(table[a] == Route(peer: 1, kind: 2))
+        #expect(table[b] == Route(peer: 3, kind: 4))
+        #expect(table[a &+ 1] == nil)
+        #expect(table.update(a, Route(peer: 9, kind: 9)) == true)
+        #expect(table[a] == Route(peer: 9, kind: 9))
+        #expect(table.remove(a) == Route(peer: 9, kind: 9))
+        #expect(table[a] == nil)
+        #expect(table.remove(a) == nil)
+        #expect(table.update(a, Route(peer: 0, kind: 0)) == false)
+        #expect(table.count == 1)
+    }
+
+    @Test("Indices in use and zero are never drawn")
+    func uniqueness() {
+        var random = ScriptedGenerator(numbers: [5, 5, 0, 1 << 32, 1 << 32 | 5, 13])
+        var table = IndexTable<Int>()
+        #expect(table.insert(100, using: &random) == 5)
+        #expect(table.insert(200, using: &random) == 13)
+        #expect(table[0] == nil)
+        #expect(table.remove(0) == nil)
+        #expect(table.update(0, 1) == false)
+        #expect(table[5] == 100)
+        #expect(table[13] == 200)
+    }
+
+    @Test("Removal from the middle of a run leaves the rest of the run reachable")
+    func runs() {
+        // All of these want slot 7 of 8 or one just after it, so the run wraps around.
+        let indices: [UInt64] = [7, 15, 8, 23]
+        for victim in indices {
+            var random = ScriptedGenerator(numbers: indices)
+            var table = IndexTable<UInt64>()
+            for index in indices { #expect(table.insert(index, using: &random) == UInt32(index)) }
+            #expect(table.capacity == 8)
+            #expect(table.remove(UInt32(victim)) == victim)
+            for index in indices { #expect(table[UInt32(index)] == (index == victim ? nil : index)) }
+        }
+    }
+
+    @Test("Random operations agree with a dictionary", arguments: [10, 11, 12] as [UInt64])
+    func againstDictionary(_ seed: UInt64) throws {
+        var random = SeededGenerator(seed: seed)
+        var table = IndexTable<Route>()
+        var reference: [UInt32: Route] = [:]
+        var live: [UInt32] = []
+        for step in 0..<6_000 {
+            let route = Route(peer: Int32(step), kind: UInt8(step & 3))
+            let grow = (step / 1_500) % 2 == 0 ? 0.7 : 0.25
+            if live.isEmpty || random.chance(grow) {
+                let index = table.insert(route, using: &random)
+                #expect(reference.updateValue(route, forKey: index) == nil)
+                live.append(index)
+            } else {
+                let position = random.int(in: 0..<live.count)
+                if random.chance(0.2) {
+                    #expect(table.update(live[position], route) == true)
+                    reference[live[position]] = route
+                } else {
+                    let index = live.remove(at: position)
+                    #expect(table.remove(index) == reference.removeValue(forKey: index))
+                }
+            }
+            if step % 200 == 0 {
+                #expect(table.count == reference.count)
+                #expect(reference.allSatisfy { table[$0.key] == $0.value })
+            }
+            #expect(table.count * 2 <= table.capacity)
+        }
+        for index in live { table.remove(index) }
+        #expect(table.count == 0)
+        #expect(table.capacity == 8)
+    }
+
+    @Test("Indices are spread evenly over their high and low bytes")
+    func distribution() {
+        var random = SeededGenerator(seed: 99)
+        var table = IndexTable<Int>()
+        var (high, low) = ([Int](repeating: 0, count: 256), [Int](repeating: 0, count: 256))
+        let count = 25_600
+        for number in 0..<count {
+            let index = table.insert(number, using: &random)
+            high[Int(index >> 24)] += 1
+            low[Int(index & 255)] += 1
+        }
+        // Chi-squared with 255 degrees of freedom: 99.9 % lie below 331.
+        for counts in [high, low] {
+            let statistic = counts.reduce(0.0) { $0 + Double(($1 - 100) * ($1 - 100)) / 100 }
+            #expect(statistic < 331)
+        }
+    }
+
+    @Test("Objects are kept while they are in the table and released when they leave")
+    func objects() {
+        var random = SeededGenerator(seed: 7)
+        weak var removed: Session?
+        weak var replaced: Session?
+        weak var dropped: Session?
+        do {
+            var table = IndexTable<Session>()
+            var indices: [UInt32] = []
+            for number in 0..<100 {
+                let session = Session(number)
+                if number == 10 { removed = session }
+                if number == 20 { replaced = session }
+                if number == 30 { dropped = session }
+                indices.append(table.insert(session, using: &random))
+            }
+            #expect(indices.enumerated().allSatisfy { table[$1]?.number == $0 })
+            table.remove(indices[10])
+            table.update(indices[20], Session(200))
+            #expect(removed == nil)
+            #expect(replaced == nil)
+            #expect(table[indices[20]]?.number == 200)
+            #expect(dropped != nil)
+        }
+        #expect(dropped == nil)
+    }
+}
