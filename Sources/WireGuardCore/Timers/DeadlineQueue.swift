@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// The deadlines of many timers, earliest first: a binary heap over dense ids, each of which is in it at most once.
+///
+/// Setting, moving and removing a deadline take time logarithmic in the number of deadlines; reading takes constant
+/// time. Equal deadlines come out by id, so that runs repeat exactly.
+package struct DeadlineQueue: ~Copyable, Sendable {
+    private struct Entry {
+        var deadline: Int64
+        var id: Int32
+
+        static func < (a: Entry, b: Entry) -> Bool {
+            a.deadline != b.deadline ? a.deadline < b.deadline : a.id < b.id
+        }
+    }
+
+    private var heap: [Entry] = []
+    /// The heap position of each id, or -1.
+    private var positions: [Int32] = []
+
+    /// An empty queue.
+    package init() {}
+
+    /// The number of deadlines.
+    package var count: Int { heap.count }
+
+    /// The earliest deadline, in nanoseconds, and whose it is.
+    package var earliest: (id: Int32, deadline: Int64)? {
+        heap.first.map { ($0.id, $0.deadline) }
+    }
+
+    /// The deadline of an id; nil when it has none.
+    package func deadline(of id: Int32) -> Int64? {
+        position(of: id).map { heap[$0].deadline }
+    }
+
+    /// Gives an id a deadline, in place of the one it had. Ids are small numbers from zero.
+    package mutating func set(_ id: Int32, _ deadline: Int64) {
+        precondition(id >= 0, "an id is never negative")
+        let entry = Entry(deadline: deadline, id: id)
+        if let position = position(of: id) {
+            settle(entry, at: position)
+            return
+        }
+        if Int(id) >= positions.count {
+            positions.append(contentsOf: repeatElement(-1, count: Int(id) + 1 - positions.count))
+        }
+        heap.append(entry)
+        settle(entry, at: heap.count - 1)
+    }
+
+    /// Takes the deadline of an id away, if it has one.
+    package mutating func remove(_ id: Int32) {
+        guard let position = position(of: id) else { return }
+        positions[Int(id)] = -1
+        let last = heap.removeLast()
+        if position < heap.count { settle(last, at: position) }
+    }
+
+    /// Takes out the earliest deadline if it is at or before `now`, and returns whose it was.
+    package mutating func popExpired(_ now: Int64) -> Int32? {
+        guard let first = heap.first, first.deadline <= now else { return nil }
+        remove(first.id)
+        return first.id
+    }
+
+    private func position(of id: Int32) -> Int? {
+        guard id >= 0, Int(id) < positions.count, positions[Int(id)] >= 0 else { return nil }
+        return Int(positions[Int(id)])
+    }
+
+    /// Lets `entry` rise or sink from the hole at `position` to its place.
+    private mutating func settle(_ entry: Entry, at position: Int) {
+        var hole = position
+        while hole > 0 {
+            let parent = (hole - 1) / 2
+            guard entry < heap[parent] else { break }
+            put(heap[parent], at: hole)
+            hole = parent
+        }
+        while true {
+            var child = hole * 2 + 1
+            guard child < heap.count else { break }
+            if child + 1 < heap.count, heap[child + 1] < heap[child] { child += 1 }
+            guard heap[child] < entry else { break }
+            put(heap[child], at: hole)
+            hole = child
+        }
+        put(entry, at: hole)
+    }
+
+    private mutating func put(_ entry: Entry, at position: Int) {
+        heap[position] = entry
+        positions[Int(entry.id)] = Int32(truncatingIfNeeded: position)
+    }
+}
