@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// The responder's half of the cookie mechanism: checks both MACs and makes cookie replies.
+///
+/// Source: WireGuard paper, sections 5.3, 5.4.4 and 5.4.7. A cookie is bound to address and port.
+struct CookieChecker {
+    /// How long one secret makes cookies; a cookie of the secret before it is refused.
+    static let secretLifetime: Duration = .seconds(120)
+
+    private var secret = Bytes32.zero
+    private var renewAt: Instant?
+
+    /// Whether mac1 shows that the sender knows our public key. The MACs are the last 32 bytes of `message`.
+    static func isMac1Valid(_ message: UnsafeRawBufferPointer, identity: Identity) -> Bool {
+        let end = message.count - 32
+        guard end > 0, let base = message.baseAddress else { return false }
+        let expected = unsafe Blake2s.mac16(
+            key: identity.mac1Key, UnsafeRawBufferPointer(start: base, count: end))
+        return unsafe expected == Mac16(loadingFrom: base + end)
+    }
+
+    /// Whether mac2 shows that the sender got a cookie at `source` lately.
+    mutating func isMac2Valid(
+        _ message: UnsafeRawBufferPointer, from source: Endpoint, at now: Instant
+    ) -> Bool {
+        let end = message.count - 16
+        guard end > 0, let base = message.baseAddress, let renewAt, now < renewAt else { return false }
+        let cookie = cookie(for: source)
+        let expected = unsafe Blake2s.mac16(key: cookie, UnsafeRawBufferPointer(start: base, count: end))
+        return unsafe expected == Mac16(loadingFrom: base + end)
+    }
+
+    /// Writes a cookie reply of 64 bytes that answers `message`, whose mac1 was checked.
+    mutating func reply(
+        to message: UnsafeRawBufferPointer, from source: Endpoint, identity: Identity, at now: Instant,
+        random: inout any RandomNumberGenerator, into out: UnsafeMutableRawPointer
+    ) {
+        guard let base = message.baseAddress, message.count >= 36 else { return }
+        if let renewAt, now < renewAt {
+        } else {
+            secret = Bytes32(random: &random)
+            renewAt = now + CookieChecker.secretLifetime
+        }
+        unsafe out.storeLittleEndian(MessageKind.cookieReply.rawValue, at: 0)
+        // In both messages that are answered, the sender's index follows the type.
+        unsafe out.storeLittleEndian(base.loadLittleEndian32(at: 4), at: Message.CookieReply.receiver)
+        for word in 0..<3 {
+            unsafe out.storeLittleEndian(random.next() as UInt64, at: Message.CookieReply.nonce + 8 * word)
+        }
+        let nonce = unsafe UnsafeRawBufferPointer(
+            start: out + Message.CookieReply.nonce, count: Message.CookieReply.nonceByteCount)
+        let mac1 = unsafe UnsafeRawBufferPointer(start: base + message.count - 32, count: 16)
+        unsafe cookie(for: source).withBytes { cookie in
+            unsafe XChaChaPoly.seal(
+                key: identity.cookieKey, nonce: nonce, plaintext: cookie, authenticating: mac1,
+                into: out + Message.CookieReply.sealedCookie)
+        }
+    }
+
+    private func cookie(for source: Endpoint) -> Mac16 {
+        unsafe withUnsafeTemporaryAllocation(byteCount: 24, alignment: 8) { bytes in
+            guard let base = bytes.baseAddress else { return Mac16.zero }
+            unsafe base.storeBytes(of: source.address.high.bigEndian, as: UInt64.self)
+            unsafe base.storeBytes(of: source.address.low.bigEndian, toByteOffset: 8, as: UInt64.self)
+            unsafe base.storeBytes(of: source.port.bigEndian, toByteOffset: 16, as: UInt16.self)
+            unsafe base.storeBytes(
+                of: UInt16(source.address.family.rawValue).bigEndian, toByteOffset: 18, as: UInt16.self)
+            unsafe base.storeBytes(of: source.scopeID.bigEndian, toByteOffset: 20, as: UInt32.self)
+            return unsafe Blake2s.mac16(key: secret, UnsafeRawBufferPointer(bytes))
+        }
+    }
+}
+
+extension Bytes32 {
+    init(random: inout any RandomNumberGenerator) {
+        self.init(w0: random.next(), w1: random.next(), w2: random.next(), w3: random.next())
+    }
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// The initiator's half of the cookie mechanism: writes both MACs and keeps the cookie that a reply brought.
+///
+/// Source: WireGuard paper, sections 5.4.4 and 5.4.7.
+struct CookieJar {
+    /// How long a cookie is used.
+    static let lifetime: Duration = .seconds(120)
+
+    private var cookie = Mac16.zero
+    private var cookieExpiry: Instant?
+    private var lastMac1 = Mac16.zero
+    private var awaitsReply = false
+
+    /// Whether a cookie that is still good is at hand.
+    func hasCookie(at now: Instant) -> Bool {
+        guard let cookieExpiry else { return false }
+        return now < cookieExpiry
+    }
+
+    /// Writes mac1 and mac2 (zeros without a cookie) into the last 32 bytes of a handshake message.
+    mutating func writeMACs(into message: UnsafeMutableRawBufferPointer, mac1Key: Bytes32, at now: Instant) {
+        let end = message.count - 32
+        guard end > 0, let base = message.baseAddress else { return }
+        let mac1 = unsafe Blake2s.mac16(key: mac1Key, UnsafeRawBufferPointer(start: base, count: end))
+        unsafe mac1.store(to: base + end)
+        lastMac1 = mac1
+        awaitsReply = true
+        var mac2 = Mac16.zero
+        if hasCookie(at: now) {
+            mac2 = unsafe Blake2s.mac16(key: cookie, UnsafeRawBufferPointer(start: base, count: end + 16))
+        }
+        unsafe mac2.store(to: base + end + 16)
+    }
+
+    /// Takes the cookie out of a reply of 64 bytes.
+    /// - Returns: false when it does not answer the last message, or was answered before.
+    mutating func accept(reply: UnsafeRawPointer, cookieKey: Bytes32, at now: Instant) -> Bool {
+        guard awaitsReply else { return false }
+        let nonce = unsafe UnsafeRawBufferPointer(
+            start: reply + Message.CookieReply.nonce, count: Message.CookieReply.nonceByteCount)
+        let sealed = unsafe UnsafeRawBufferPointer(
+            start: reply + Message.CookieReply.sealedCookie, count: Message.CookieReply.sealedCookieByteCount)
+        let opened = unsafe lastMac1.withBytes { mac1 in
+            unsafe withUnsafeTemporaryAllocation(byteCount: 16, alignment: 8) { plain -> Mac16? in
+                guard let base = plain.baseAddress else { return nil }
+                guard
+                    unsafe XChaChaPoly.open(
+                        key: cookieKey, nonce: nonce, sealed: sealed, authenticating: mac1, into: base)
+                else { return nil }
+                return unsafe Mac16(loadingFrom: base)
+            }
+        }
+        guard let opened else { return false }
+        cookie = opened
+        cookieExpiry = now + CookieJar.lifetime
+        awaitsReply = false
+        return true
+    }
+
+    /// Forgets the cookie.
+    mutating func forget() {
+        cookie = .zero
+        cookieExpiry = nil
+        awaitsReply = false
+    }
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// Handshake messages: sending them, and what arriving ones do.
+extension Engine {
+    // MARK: Sending
+
+    /// Queues an initiation, unless one was sent within the last five seconds (WireGuard paper, section 6.1).
+    mutating func initiate(to peer: Peer, isRetry: Bool, at now: Instant, wall: WallTime) {
+        guard isUp, let identity, let endpoint = peer.endpoint else { return }
+        if !isRetry { peer.handshakeAttempts = 0 }
+        if let last = peer.lastInitiationSent, now.nanoseconds &- last.nanoseconds < TimerConstants.rekeyTimeout {
+            return
+        }
+        guard let staticStatic = staticStatic(with: peer, identity) else { return }
+
+        if let old = peer.handshake {
+            _ = indices.remove(old.localIndex)
+            peer.handshake = nil
+        }
+        let index = indices.insert(peer.slot, using: &random)
+        var ephemeral = Bytes32(random: &random)
+        defer { ephemeral.wipe() }
+        let timestamp = TAI64N.next(after: peer.lastSentTimestamp, at: wall)
+        var message = [UInt8](repeating: 0, count: Message.initiationByteCount)
+        let handshake = unsafe message.withUnsafeMutableBytes { raw -> InitiatorHandshake? in
+            guard let base = raw.baseAddress else { return nil }
+            guard
+                let handshake = unsafe InitiatorHandshake(
+                    identity: identity, responder: peer.publicKey, staticStatic: staticStatic, localIndex: index,
+                    ephemeral: ephemeral, timestamp: timestamp, into: base)
+            else { return nil }
+            unsafe peer.cookies.writeMACs(
+                into: raw, mac1Key: NoiseConstants.mac1Key(for: Bytes32(peer.publicKey)), at: now)
+            return handshake
+        }
+        guard let handshake else {
+            _ = indices.remove(index)
+            return
+        }
+        peer.handshake = handshake
+        peer.lastSentTimestamp = timestamp
+        peer.lastInitiationSent = now
+        peer.retransmitAt = now.nanoseconds + TimerConstants.rekeyTimeout + jitter()
+        authenticatedPacketSent(to: peer)
+        authenticatedPacketTraversed(peer, at: now)
+        statistics.initiationsSent += 1
+        peer.sentBytes += UInt64(message.count)
+        post(message, to: endpoint)
+        schedule(peer)
+    }
+
+    /// Queues a handshake message; it is counted and dropped when too many wait.
+    mutating func post(_ message: [UInt8], to endpoint: Endpoint) {
+        guard outbox.count < limits.outboxMessages else {
+            statistics.outboxDropped += 1
+            return
+        }
+        outbox.append(message, to: endpoint)
+    }
+
+    private func staticStatic(with peer: Peer, _ identity: Identity) -> Bytes32? {
+        if let known = peer.staticStatic { return known }
+        guard let computed = identity.sharedSecret(with: Bytes32(peer.publicKey)) else { return nil }
+        peer.staticStatic = computed
+        return computed
+    }
+
+    // MARK: Receiving
+
+    /// Handles an initiation, a response or a cookie reply whose length fits.
+    mutating func receiveHandshake(
+        _ kind: MessageKind, _ message: UnsafeRawBufferPointer, from source: Endpoint, at now: Instant, wall: WallTime
+    ) {
+        guard let identity, let base = message.baseAddress else { return }
+        if kind == .cookieReply {
+            unsafe receiveCookieReply(base, at: now)
+            return
+        }
+        guard unsafe CookieChecker.isMac1Valid(message, identity: identity) else {
+            statistics.invalidMac1 += 1
+            return
+        }
+        if load.handshakeArrived(at: now) {
+            guard unsafe cookieChecker.isMac2Valid(message, from: source, at: now) else {
+                var reply = [UInt8](repeating: 0, count: Message.cookieReplyByteCount)
+                unsafe reply.withUnsafeMutableBytes { raw in
+                    guard let out = raw.baseAddress else { return }
+                    unsafe cookieChecker.reply(
+                        to: message, from: source, identity: identity, at: now, random: &random, into: out)
+                }
+                statistics.cookieRepliesSent += 1
+                post(reply, to: source)
+                return
+            }
+            guard rateLimiter.allow(source.address, at: now) else {
+                statistics.rateLimited += 1
+                return
+            }
+        }
+        switch kind {
+        case .initiation: unsafe receiveInitiation(base, identity, from: source, at: now, wall: wall)
+        case .response: unsafe receiveResponse(base, identity, from: source, at: now, wall: wall)
+        case .cookieReply, .data: break
+        }
+    }
+
+    private mutating func receiveInitiation(
+        _ base: UnsafeRawPointer, _ identity: Identity, from source: Endpoint, at now: Instant, wall: WallTime
+    ) {
+        guard var initiation = unsafe ReceivedInitiation(opening: base, identity: identity),
+            let peer = peer(initiation.initiator), let staticStatic = staticStatic(with: peer, identity),
+            let timestamp = unsafe initiation.openTimestamp(staticStatic: staticStatic, from: base)
+        else {
+            statistics.rejectedHandshakes += 1
+            return
+        }
+        // A replayed initiation carries a timestamp that was seen already.
+        if let last = peer.lastReceivedTimestamp, timestamp <= last {
+            statistics.rejectedHandshakes += 1
+            return
+        }
+        if let last = peer.lastInitiationReceived,
+            now.nanoseconds &- last.nanoseconds < TimerConstants.minimumInitiationGap
+        {
+            statistics.initiationFloods += 1
+            return
+        }
+        peer.lastReceivedTimestamp = timestamp
+        peer.lastInitiationReceived = now
+
+        let index = indices.insert(peer.slot, using: &random)
+        var ephemeral = Bytes32(random: &random)
+        defer { ephemeral.wipe() }
+        var message = [UInt8](repeating: 0, count: Message.responseByteCount)
+        let result = unsafe message.withUnsafeMutableBytes { raw -> HandshakeResult? in
+            guard let out = raw.baseAddress else { return nil }
+            let result = unsafe initiation.respond(
+                localIndex: index, ephemeral: ephemeral, presharedKey: peer.presharedKey, into: out)
+            unsafe peer.cookies.writeMACs(
+                into: raw, mac1Key: NoiseConstants.mac1Key(for: Bytes32(peer.publicKey)), at: now)
+            return result
+        }
+        guard let result else {
+            _ = indices.remove(index)
+            statistics.rejectedHandshakes += 1
+            return
+        }
+        beginSession(with: peer, result, localIndex: index, isInitiator: false, at: now)
+        roam(peer, to: source)
+        peer.receivedBytes += UInt64(Message.initiationByteCount)
+        peer.sentBytes += UInt64(message.count)
+        authenticatedPacketReceived(from: peer)
+        authenticatedPacketSent(to: peer)
+        authenticatedPacketTraversed(peer, at: now)
+        statistics.responsesSent += 1
+        post(message, to: source)
+        schedule(peer)
+    }
+
+    private mutating func receiveResponse(
+        _ base: UnsafeRawPointer, _ identity: Identity, from source: Endpoint, at now: Instant, wall: WallTime
+    ) {
+        let index = unsafe base.loadLittleEndian32(at: Message.Response.receiver)
+        guard let slot = indices[index], let peer = peer(at: slot), let handshake = peer.handshake,
+            handshake.localIndex == index,
+            let result = unsafe handshake.finish(
+                response: base, identity: identity, presharedKey: peer.presharedKey)
+        else {
+            statistics.rejectedHandshakes += 1
+            return
+        }
+        // The index lives on as that of the session.
+        peer.handshake = nil
+        beginSession(with: peer, result, localIndex: index, isInitiator: true, at: now)
+        roam(peer, to: source)
+        peer.receivedBytes += UInt64(Message.responseByteCount)
+        authenticatedPacketReceived(from: peer)
+        authenticatedPacketTraversed(peer, at: now)
+        handshakeCompleted(with: peer, wall: wall)
+        statistics.handshakesCompleted += 1
+        // The responder may not send before it hears from us under the new keys.
+        sendKeepalive(to: peer, at: now, wall: wall)
+        schedule(peer)
+    }
+
+    private mutating func receiveCookieReply(_ base: UnsafeRawPointer, at now: Instant) {
+        let index = unsafe base.loadLittleEndian32(at: Message.CookieReply.receiver)
+        guard let slot = indices[index], let peer = peer(at: slot),
+            unsafe peer.cookies.accept(
+                reply: base, cookieKey: NoiseConstants.cookieKey(for: Bytes32(peer.publicKey)), at: now)
+        else {
+            statistics.rejectedHandshakes += 1
+            return
+        }
+        // A cookie reply is sealed under a public value: it neither moves the peer nor counts as a sign of life.
+        statistics.cookieRepliesAccepted += 1
+    }
+
+    /// An authenticated packet came from `source`: that is where the peer is now (WireGuard paper, section 2.1).
+    @inline(__always)
+    mutating func roam(_ peer: Peer, to source: Endpoint) {
+        if peer.endpoint != source { statistics.endpointChanges += 1 }
+        peer.endpoint = source
+    }
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// A handshake that this side began: what must be remembered between the initiation and the response.
+///
+/// Source: WireGuard paper, sections 5.4.2 and 5.4.3.
+package final class InitiatorHandshake {
+    /// The index that the response must name.
+    let localIndex: UInt32
+    private var state: SymmetricState
+    private var ephemeral: Bytes32
+
+    /// Writes the initiation (its first 116 bytes; the MACs come later) and remembers what the response needs.
+    /// - Returns: nil when the peer's key is a low-order point, with which no handshake is possible.
+    package init?(
+        identity: Identity, responder: PublicKey, staticStatic: Bytes32, localIndex: UInt32, ephemeral: Bytes32,
+        timestamp: TAI64N, into message: UnsafeMutableRawPointer
+    ) {
+        let responderKey = Bytes32(responder)
+        self.localIndex = localIndex
+        self.ephemeral = ephemeral
+        state = SymmetricState(initialHash: NoiseConstants.initialHash(responder: responderKey))
+
+        unsafe message.storeLittleEndian(MessageKind.initiation.rawValue, at: 0)
+        unsafe message.storeLittleEndian(localIndex, at: Message.Initiation.sender)
+
+        let ephemeralPublic = X25519.publicKey(for: ephemeral)
+        unsafe ephemeralPublic.store(to: message + Message.Initiation.ephemeral)
+        state.mixKey(ephemeralPublic)
+        state.mixHash(ephemeralPublic)
+
+        guard var shared = X25519.sharedSecret(secret: ephemeral, publicKey: responderKey) else { return nil }
+        var key = state.mixKeyAndDerive(shared)
+        shared.wipe()
+        unsafe Bytes32(identity.publicKey).withBytes { own in
+            unsafe state.sealAndHash(own, key: key, into: message + Message.Initiation.sealedStatic)
+        }
+
+        key = state.mixKeyAndDerive(staticStatic)
+        unsafe withUnsafeTemporaryAllocation(byteCount: TAI64N.byteCount, alignment: 8) { plain in
+            guard let base = plain.baseAddress else { return }
+            unsafe timestamp.store(to: base)
+            unsafe state.sealAndHash(
+                UnsafeRawBufferPointer(plain), key: key, into: message + Message.Initiation.sealedTimestamp)
+        }
+        key.wipe()
+    }
+
+    deinit {
+        state.wipe()
+        ephemeral.wipe()
+    }
+
+    /// Opens a response of 92 bytes whose receiver index is ``localIndex``.
+    /// - Returns: the transport keys (ours to send with first), which the caller wipes, and the responder's index; nil
+    ///   when the response is not authentic. The handshake can then still be completed by another response.
+    package func finish(
+        response: UnsafeRawPointer, identity: Identity, presharedKey: PresharedKey?
+    ) -> HandshakeResult? {
+        var state = self.state
+        defer { state.wipe() }
+
+        let theirs = unsafe Bytes32(loadingFrom: response + Message.Response.ephemeral)
+        state.mixKey(theirs)
+        state.mixHash(theirs)
+
+        guard var ee = X25519.sharedSecret(secret: ephemeral, publicKey: theirs) else { return nil }
+        state.mixKey(ee)
+        ee.wipe()
+        guard var se = identity.sharedSecret(with: theirs) else { return nil }
+        state.mixKey(se)
+        se.wipe()
+
+        var key = state.mixPresharedKey(presharedKey)
+        defer { key.wipe() }
+        let sealed = unsafe UnsafeRawBufferPointer(
+            start: response + Message.Response.sealedEmpty, count: Message.Response.sealedEmptyByteCount)
+        let opened = unsafe withUnsafeTemporaryAllocation(byteCount: 16, alignment: 8) { nothing in
+            guard let base = nothing.baseAddress else { return false }
+            return unsafe state.openAndHash(sealed, key: key, into: base)
+        }
+        guard opened else { return nil }
+
+        let (send, receive) = state.split()
+        let remoteIndex = unsafe response.loadLittleEndian32(at: Message.Response.sender)
+        return HandshakeResult(sendKey: send, receiveKey: receive, remoteIndex: remoteIndex)
+    }
+}
+
+/// The outcome of a handshake, for either side.
+package struct HandshakeResult {
+    package var sendKey: Bytes32
+    package var receiveKey: Bytes32
+    package var remoteIndex: UInt32
+
+    package mutating func wipe() {
+        sendKey.wipe()
+        receiveKey.wipe()
+    }
+}
+
+extension SymmetricState {
+    /// Mixes the pre-shared key in; having none is having one of 32 zero bytes.
+    mutating func mixPresharedKey(_ presharedKey: PresharedKey?) -> Bytes32 {
+        guard let presharedKey else { return mixKeyAndHash(.zero) }
+        var value = presharedKey.secret.copyBytes()
+        defer { value.wipe() }
+        return mixKeyAndHash(value)
+    }
+}
+
+extension Secret {
+    /// The secret as a value, which the caller wipes.
+    func copyBytes() -> Bytes32 {
+        unsafe withBytes { raw in
+            guard let base = raw.baseAddress else { return Bytes32.zero }
+            return unsafe Bytes32(loadingFrom: base)
+        }
+    }
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// An initiation that this side received: what it says, before and after the peer is known.
+///
+/// Source: WireGuard paper, sections 5.4.2 and 5.4.3.
+package struct ReceivedInitiation: ~Copyable {
+    /// Who it claims to be from; proven by ``openTimestamp(staticStatic:from:)``.
+    package let initiator: PublicKey
+    /// The sender's index, to be named in the response.
+    package let remoteIndex: UInt32
+    private var state: SymmetricState
+    private let ephemeral: Bytes32
+
+    /// Opens the static key of an initiation of 148 bytes whose mac1 was checked.
+    /// - Returns: nil when it is not authentic or its ephemeral key is a low-order point.
+    package init?(opening message: UnsafeRawPointer, identity: Identity) {
+        var state = SymmetricState(initialHash: identity.initialHash)
+        let ephemeral = unsafe Bytes32(loadingFrom: message + Message.Initiation.ephemeral)
+        state.mixKey(ephemeral)
+        state.mixHash(ephemeral)
+
+        guard var shared = identity.sharedSecret(with: ephemeral) else { return nil }
+        var key = state.mixKeyAndDerive(shared)
+        shared.wipe()
+        defer { key.wipe() }
+
+        let sealed = unsafe UnsafeRawBufferPointer(
+            start: message + Message.Initiation.sealedStatic, count: Message.Initiation.sealedStaticByteCount)
+        let key32 = unsafe withUnsafeTemporaryAllocation(byteCount: 32, alignment: 8) { plain -> Bytes32? in
+            guard let base = plain.baseAddress else { return nil }
+            guard unsafe state.openAndHash(sealed, key: key, into: base) else { return nil }
+            return unsafe Bytes32(loadingFrom: base)
+        }
+        guard let key32 else {
+            state.wipe()
+            return nil
+        }
+        initiator = PublicKey(key32)
+        remoteIndex = unsafe message.loadLittleEndian32(at: Message.Initiation.sender)
+        self.state = state
+        self.ephemeral = ephemeral
+    }
+
+    deinit {
+        var state = self.state
+        state.wipe()
+    }
+
+    /// Opens the timestamp, which proves that the initiator holds the static key it claims.
+    /// - Returns: nil when it is not authentic.
+    package mutating func openTimestamp(staticStatic: Bytes32, from message: UnsafeRawPointer) -> TAI64N? {
+        var key = state.mixKeyAndDerive(staticStatic)
+        defer { key.wipe() }
+        let sealed = unsafe UnsafeRawBufferPointer(
+            start: message + Message.Initiation.sealedTimestamp, count: Message.Initiation.sealedTimestampByteCount)
+        return unsafe withUnsafeTemporaryAllocation(byteCount: 16, alignment: 8) { plain -> TAI64N? in
+            guard let base = plain.baseAddress else { return nil }
+            guard unsafe state.openAndHash(sealed, key: key, into: base) else { return nil }
+            return unsafe TAI64N(loadingFrom: base)
+        }
+    }
+
+    /// Writes the response (its first 60 bytes; the MACs come later) after the timestamp was opened.
+    /// - Returns: the transport keys (ours to send with first), which the caller wipes; nil when one of the
+    ///   initiator's keys is a low-order point.
+    package mutating func respond(
+        localIndex: UInt32, ephemeral own: Bytes32, presharedKey: PresharedKey?, into message: UnsafeMutableRawPointer
+    ) -> HandshakeResult? {
+        unsafe message.storeLittleEndian(MessageKind.response.rawValue, at: 0)
+        unsafe message.storeLittleEndian(localIndex, at: Message.Response.sender)
+        unsafe message.storeLittleEndian(remoteIndex, at: Message.Response.receiver)
+
+        let ownPublic = X25519.publicKey(for: own)
+        unsafe ownPublic.store(to: message + Message.Response.ephemeral)
+        state.mixKey(ownPublic)
+        state.mixHash(ownPublic)
+
+        guard var ee = X25519.sharedSecret(secret: own, publicKey: ephemeral) else { return nil }
+        state.mixKey(ee)
+        ee.wipe()
+        guard var se = X25519.sharedSecret(secret: own, publicKey: Bytes32(initiator)) else { return nil }
+        state.mixKey(se)
+        se.wipe()
+
+        var key = state.mixPresharedKey(presharedKey)
+        defer { key.wipe() }
+        unsafe state.sealAndHash(
+            UnsafeRawBufferPointer(start: nil, count: 0), key: key, into: message + Message.Response.sealedEmpty)
+
+        let (receive, send) = state.split()
+        return HandshakeResult(sendKey: send, receiveKey: receive, remoteIndex: remoteIndex)
+    }
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// The running state of a handshake: chaining key and hash (Noise specification, section 5.2).
+struct SymmetricState {
+    var chainingKey: Bytes32
+    var hash: Bytes32
+
+    /// The state before the first message of a handshake whose responder has the given initial hash.
+    init(initialHash: Bytes32) {
+        chainingKey = NoiseConstants.initialChainingKey
+        hash = initialHash
+    }
+
+    mutating func mixHash(_ value: Bytes32) {
+        hash = Blake2s.hash(hash, value)
+    }
+
+    mutating func mixHash(_ bytes: UnsafeRawBufferPointer) {
+        hash = unsafe Blake2s.hash(hash, bytes)
+    }
+
+    /// Mixes input into the chaining key alone.
+    mutating func mixKey(_ input: Bytes32) {
+        chainingKey = KDF.derive1(key: chainingKey, input: input)
+    }
+
+    /// Mixes input into the chaining key and gives a message key, which the caller wipes.
+    mutating func mixKeyAndDerive(_ input: Bytes32) -> Bytes32 {
+        let key: Bytes32
+        (chainingKey, key) = KDF.derive2(key: chainingKey, input: input)
+        return key
+    }
+
+    /// Mixes a pre-shared key in, which also goes into the hash, and gives a message key, which the caller wipes.
+    mutating func mixKeyAndHash(_ input: Bytes32) -> Bytes32 {
+        let temporary: Bytes32
+        let key: Bytes32
+        (chainingKey, temporary, key) = KDF.derive3(key: chainingKey, input: input)
+        mixHash(temporary)
+        return key
+    }
+
+    /// Seals `plaintext` under `key` with the hash as associated data, writes it to `out` and mixes it into the hash.
+    mutating func sealAndHash(_ plaintext: UnsafeRawBufferPointer, key: Bytes32, into out: UnsafeMutableRawPointer) {
+        unsafe hash.withBytes { ad in
+            unsafe ChaChaPoly.seal(key: key, counter: 0, plaintext: plaintext, authenticating: ad, into: out)
+        }
+        unsafe mixHash(UnsafeRawBufferPointer(start: out, count: plaintext.count + Message.tagByteCount))
+    }
+
+    /// Opens `sealed` under `key`, writes the plaintext to `out` and mixes the ciphertext into the hash.
+    /// - Returns: whether it was authentic; the state is of no further use otherwise.
+    mutating func openAndHash(_ sealed: UnsafeRawBufferPointer, key: Bytes32, into out: UnsafeMutableRawPointer) -> Bool {
+        let opened = unsafe hash.withBytes { ad in
+            unsafe ChaChaPoly.open(key: key, counter: 0, sealed: sealed, authenticating: ad, into: out)
+        }
+        guard opened else { return false }
+        unsafe mixHash(sealed)
+        return true
+    }
+
+    /// The two transport keys: the initiator sends with the first. The caller wipes them.
+    func split() -> (Bytes32, Bytes32) {
+        unsafe KDF.derive2(key: chainingKey, input: UnsafeRawBufferPointer(start: nil, count: 0))
+    }
+
+    mutating func wipe() {
+        chainingKey.wipe()
+        hash.wipe()
+    }
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// Configuration of a running engine. No change drops a session that it need not drop.
+extension Engine {
+    // MARK: Device
+
+    /// This device's public key; nil while it has no private key.
+    public var publicKey: PublicKey? { identity?.publicKey }
+
+    /// This device's private key; nil while it has none.
+    public var privateKey: PrivateKey? { identity?.privateKey }
+
+    /// Sets or clears the static key. The same key again changes nothing.
+    ///
+    /// Another key ends every handshake and makes every session unusable for sending, since peers know us by the key; a
+    /// peer that has the new public key is removed.
+    public mutating func setPrivateKey(_ key: PrivateKey?) {
+        guard key != identity?.privateKey else { return }
+        identity = key.map { Identity($0) }
+        if let own = identity?.publicKey { removePeer(own) }
+        for peer in peers {
+            guard let peer else { continue }
+            peer.staticStatic?.wipe()
+            peer.staticStatic = nil
+            if let handshake = peer.handshake {
+                _ = indices.remove(handshake.localIndex)
+                peer.handshake = nil
+            }
+            peer.lastInitiationSent = nil
+            peer.current?.expireForSending()
+            peer.next?.expireForSending()
+        }
+        cookieChecker = CookieChecker()
+    }
+
+    /// Brings the device up or takes it down.
+    ///
+    /// Going down ends all sessions and forgets what waits; peers with persistent keepalive are greeted on the way up.
+    public mutating func setUp(_ up: Bool, at now: Instant, wall: WallTime) {
+        guard up != isUp else { return }
+        let now = advance(to: now)
+        isUp = up
+        if up {
+            for peer in peers {
+                guard let peer, peer.persistentKeepalive != 0 else { continue }
+                sendKeepalive(to: peer, at: now, wall: wall)
+                schedule(peer)
+            }
+        } else {
+            for peer in peers {
+                guard let peer else { continue }
+                reset(peer)
+                peer.isQueuedForDrain = false
+            }
+            outbox.removeAll()
+            drainQueue = []
+        }
+    }
+
+    /// Forgets which local address each peer was last heard at: call it when addresses, routes or sockets changed.
+    public mutating func forgetEndpointSources() {
+        for peer in peers { peer?.endpoint?.source = .unspecified }
+    }
+
+    // MARK: Peers
+
+    /// Whether there is such a peer.
+    public func hasPeer(_ key: PublicKey) -> Bool { slots[key] != nil }
+
+    /// Adds a peer, if it is not there yet.
+    /// - Returns: false when `key` is this device's own, which cannot be a peer.
+    @discardableResult
+    public mutating func addPeer(_ key: PublicKey) -> Bool {
+        guard key != identity?.publicKey else { return false }
+        guard slots[key] == nil else { return true }
+        let slot: Int32
+        if let free = freeSlots.popLast() {
+            slot = free
+        } else {
+            slot = Int32(peers.count)
+            peers.append(nil)
+        }
+        slots[key] = slot
+        peers[Int(slot)] = Peer(publicKey: key, slot: slot)
+        return true
+    }
+
+    /// Removes a peer with its sessions and allowed IPs, if it is there.
+    public mutating func removePeer(_ key: PublicKey) {
+        guard let slot = slots.removeValue(forKey: key), let peer = peer(at: slot) else { return }
+        reset(peer)
+        allowedIPs.removeAll(of: slot)
+        if peer.isQueuedForDrain { drainQueue.removeAll { $0 == slot } }
+        peers[Int(slot)] = nil
+        freeSlots.append(slot)
+    }
+
+    /// Removes all peers.
+    public mutating func removeAllPeers() {
+        for key in Array(slots.keys) { removePeer(key) }
+    }
+
+    /// Sets the pre-shared key of the handshakes to come; a live session goes on. Nil, or all zeros, is none.
+    public mutating func setPresharedKey(_ key: PresharedKey?, of publicKey: PublicKey) {
+        peer(publicKey)?.presharedKey = key.flatMap { $0.isZero ? nil : $0 }
+    }
+
+    /// Sets where the peer is, until an authentic packet of it comes from elsewhere.
+    public mutating func setEndpoint(_ endpoint: Endpoint?, of publicKey: PublicKey) {
+        peer(publicKey)?.endpoint = endpoint
+    }
+
+    /// Sets the seconds between persistent keepalives; zero is off. From off to on, one is sent at once.
+    public mutating func setPersistentKeepalive(
+        _ seconds: UInt16, of publicKey: PublicKey, at now: Instant, wall: WallTime
+    ) {
+        guard let peer = peer(publicKey) else { return }
+        let now = advance(to: now)
+        let wasOff = peer.persistentKeepalive == 0
+        peer.persistentKeepalive = seconds
+        if seconds == 0 {
+            peer.persistentKeepaliveAt = Peer.never
+        } else if isUp {
+            if wasOff { sendKeepalive(to: peer, at: now, wall: wall) }
+            peer.persistentKeepaliveAt = now.nanoseconds + Int64(seconds) * TimerConstants.second
+            schedule(peer)
+        }
+    }
+
+    /// Gives a network to a peer, and takes it from the one that had it.
+    public mutating func addAllowedIP(_ prefix: IPPrefix, to publicKey: PublicKey) {
+        guard let slot = slots[publicKey] else { return }
+        _ = allowedIPs.insert(prefix, peer: slot)
+    }
+
+    /// Takes exactly this network from a peer that has it.
+    public mutating func removeAllowedIP(_ prefix: IPPrefix, from publicKey: PublicKey) {
+        guard let slot = slots[publicKey] else { return }
+        _ = allowedIPs.remove(prefix, peer: slot)
+    }
+
+    /// Takes all networks from a peer.
+    public mutating func removeAllAllowedIPs(of publicKey: PublicKey) {
+        guard let slot = slots[publicKey] else { return }
+        allowedIPs.removeAll(of: slot)
+    }
+
+    /// The peer that packets to `address` go to.
+    public func peer(routing address: IPAddress) -> PublicKey? {
+        guard let slot = allowedIPs.lookup(address) else { return nil }
+        return peer(at: slot)?.publicKey
+    }
+
+    // MARK: Snapshots
+
+    /// What there is to know of a peer; nil when there is no such peer.
+    public func snapshot(of publicKey: PublicKey) -> PeerSnapshot? {
+        peer(publicKey).map { snapshot($0) }
+    }
+
+    /// Calls `body` for each peer, in the order of their addition as far as none were removed.
+    public func forEachPeer(_ body: (PeerSnapshot) -> Void) {
+        for peer in peers {
+            guard let peer else { continue }
+            body(snapshot(peer))
+        }
+    }
+
+    private func snapshot(_ peer: Peer) -> PeerSnapshot {
+        var prefixes: [IPPrefix] = []
+        prefixes.reserveCapacity(allowedIPs.count(of: peer.slot))
+        allowedIPs.forEach(of: peer.slot) { prefixes.append($0) }
+        return PeerSnapshot(
+            publicKey: peer.publicKey, presharedKey: peer.presharedKey, endpoint: peer.endpoint,
+            persistentKeepalive: peer.persistentKeepalive, allowedIPs: prefixes, lastHandshake: peer.lastHandshake,
+            sentBytes: peer.sentBytes, receivedBytes: peer.receivedBytes,
+            hasSession: peer.current.map { $0.isUsable(at: latest) } ?? false)
+    }
+}
+
+/// What there is to know of a peer at one moment.
+public struct PeerSnapshot: Sendable {
+    /// Who the peer is.
+    public var publicKey: PublicKey
+    /// The secret shared beforehand; nil for none.
+    public var presharedKey: PresharedKey?
+    /// Where the peer was configured to be, or was last heard from.
+    public var endpoint: Endpoint?
+    /// Seconds between persistent keepalives; zero is off.
+    public var persistentKeepalive: UInt16
+    /// The networks that the peer may send from and is sent to.
+    public var allowedIPs: [IPPrefix]
+    /// When both sides were last known to share a new session.
+    public var lastHandshake: WallTime?
+    /// Bytes of datagrams sent to the peer, handshakes included.
+    public var sentBytes: UInt64
+    /// Bytes of authentic datagrams received from the peer, handshakes included.
+    public var receivedBytes: UInt64
+    /// Whether there is a session that packets can be sent through, as of the engine's latest event.
+    public var hasSession: Bool
+}

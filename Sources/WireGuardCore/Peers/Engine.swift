@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// The WireGuard protocol without clock, socket or thread: bytes and time in, bytes and a next deadline out.
+///
+/// An engine is one device: a static key, peers, their sessions and allowed IPs. Its owner calls one method for each
+/// event: packets to be sent (``planSend(_:mtu:at:into:)``), datagrams that arrived
+/// (``planOpen(_:endpoints:at:wall:into:)``), time that passed (``deadlineReached(at:wall:)``), changes of
+/// configuration; and sends what ``drain(into:at:wall:)`` gives.
+///
+/// Nothing heavy of the data path happens inside these calls: they hand out *plans*, whose sealing and opening is a pure
+/// function that needs no access to the engine. An owner with several threads guards the engine with a lock that it
+/// holds for planning and committing only.
+///
+/// Source: Jason A. Donenfeld, "WireGuard: Next Generation Kernel Network Tunnel" (the WireGuard paper).
+public struct Engine: ~Copyable, @unchecked Sendable {
+    // Unchecked: the engine owns its graph of objects alone and its type cannot be copied, so it can move between
+    // threads; exclusive access is the owner's to provide.
+
+    var identity: Identity?
+    var peers: ContiguousArray<Peer?> = []
+    var freeSlots: [Int32] = []
+    var slots: [PublicKey: Int32] = [:]
+    var allowedIPs = AllowedIPs()
+    var indices = IndexTable<Int32>()
+    var timers = DeadlineQueue()
+    var cookieChecker = CookieChecker()
+    var load: LoadMonitor
+    var rateLimiter: SourceRateLimiter
+    var outbox = Outbox()
+    /// Peers whose staged packets have a session to go through.
+    var drainQueue: [Int32] = []
+    var stagedBytes = 0
+    var random: any RandomNumberGenerator
+    /// The latest time that any event brought; time never goes back inside the engine.
+    var latest = Instant(nanoseconds: .min)
+
+    /// The bounds that were set at the start.
+    public let limits: EngineLimits
+    /// What happened so far.
+    public internal(set) var statistics = EngineStatistics()
+    /// Whether the device is up. While it is down, nothing is sent and datagrams are ignored.
+    public internal(set) var isUp = false
+
+    /// An engine without key and peers, which is down.
+    /// - Parameters:
+    ///   - random: where keys, indices, nonces and jitter come from; cryptographically secure outside of tests.
+    ///   - limits: the bounds of its memory.
+    public init(random: any RandomNumberGenerator, limits: EngineLimits = EngineLimits()) {
+        self.random = random
+        self.limits = limits
+        load = LoadMonitor(burst: limits.handshakeBurst, perSecond: limits.handshakesPerSecond)
+        rateLimiter = SourceRateLimiter(
+            capacity: limits.rateLimitedSources, perSecond: limits.handshakesPerSecondAndSource,
+            burst: limits.handshakeBurstPerSource)
+    }
+
+    /// When ``deadlineReached(at:wall:)`` is to be called; nil while no timer is armed.
+    ///
+    /// It may be early (then the call does nothing but move it), never late.
+    public var nextDeadline: Instant? {
+        guard let earliest = timers.earliest else { return nil }
+        return Instant(nanoseconds: earliest.deadline)
+    }
+
+    /// The number of peers.
+    public var peerCount: Int { slots.count }
+
+    /// Lets time go forward only.
+    @inline(__always)
+    mutating func advance(to now: Instant) -> Instant {
+        if now > latest { latest = now }
+        return latest
+    }
+
+    func peer(at slot: Int32) -> Peer? {
+        guard slot >= 0, Int(slot) < peers.count else { return nil }
+        return peers[Int(slot)]
+    }
+
+    func peer(_ key: PublicKey) -> Peer? {
+        guard let slot = slots[key] else { return nil }
+        return peers[Int(slot)]
+    }
+
+    mutating func jitter() -> Int64 {
+        Int64.random(in: 0...TimerConstants.maximumJitter, using: &random)
+    }
+}

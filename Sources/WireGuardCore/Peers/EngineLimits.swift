@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// The bounds of an engine's memory and of what it does for strangers.
+public struct EngineLimits: Hashable, Sendable {
+    /// Packets that wait for a peer's session; the oldest gives way.
+    public var stagedPacketsPerPeer = 128
+    /// Bytes that wait for sessions, over all peers.
+    public var stagedBytes = 4 << 20
+    /// Handshake messages that wait to be sent.
+    public var outboxMessages = 1024
+    /// Sources whose handshakes are counted under load.
+    public var rateLimitedSources = 16_384
+    /// Handshakes per second of one source under load.
+    public var handshakesPerSecondAndSource = 20
+    /// Handshakes of one source that may come at once under load.
+    public var handshakeBurstPerSource = 5
+    /// Handshake messages per second, over all sources, up to which the engine is not under load.
+    public var handshakesPerSecond = 1_000
+    /// Handshake messages that may come at once before the engine is under load.
+    public var handshakeBurst = 128
+
+    /// The defaults, sized for a gateway.
+    public init() {}
+}

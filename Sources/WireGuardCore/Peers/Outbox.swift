@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// Handshake messages and cookie replies that wait to be sent: a bounded first-in, first-out queue.
+struct Outbox {
+    struct Entry {
+        var bytes: [UInt8]
+        var endpoint: Endpoint
+    }
+
+    private var entries: [Entry] = []
+    private var head = 0
+
+    var count: Int { entries.count - head }
+    var isEmpty: Bool { count == 0 }
+
+    mutating func append(_ bytes: [UInt8], to endpoint: Endpoint) {
+        entries.append(Entry(bytes: bytes, endpoint: endpoint))
+    }
+
+    mutating func popFirst() -> Entry? {
+        guard head < entries.count else { return nil }
+        let entry = entries[head]
+        head += 1
+        if head == entries.count {
+            // Keeps the capacity of a quiet queue, but gives back that of a burst.
+            entries.removeAll(keepingCapacity: entries.capacity <= 64)
+            head = 0
+        } else if head >= 256 {
+            entries.removeFirst(head)
+            head = 0
+        }
+        return entry
+    }
+
+    mutating func removeAll() {
+        entries = []
+        head = 0
+    }
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// What the engine knows of one peer. Owned by the engine and touched by nobody else.
+final class Peer {
+    let publicKey: PublicKey
+    /// This peer's place in the engine's table; it never changes.
+    let slot: Int32
+    var presharedKey: PresharedKey?
+    var endpoint: Endpoint?
+    /// Seconds between persistent keepalives; zero is off.
+    var persistentKeepalive: UInt16 = 0
+
+    // MARK: Handshake
+
+    /// DH of both static keys, computed when it is first needed.
+    var staticStatic: Bytes32?
+    var handshake: InitiatorHandshake?
+    var cookies = CookieJar()
+    /// The newest timestamp that an initiation of this peer proved.
+    var lastReceivedTimestamp: TAI64N?
+    /// The newest timestamp that we sent to this peer.
+    var lastSentTimestamp: TAI64N?
+    var lastInitiationReceived: Instant?
+    var lastInitiationSent: Instant?
+
+    // MARK: Sessions
+
+    var current: Keypair?
+    var previous: Keypair?
+    /// A session that this side answered, until the peer proves by using it that it has the keys.
+    var next: Keypair?
+    /// Packets that wait for a session; an empty one stands for a keepalive.
+    var staged: [[UInt8]] = []
+    var isQueuedForDrain = false
+
+    // MARK: Timers, as the engine's nanoseconds; `never` when not armed
+
+    static let never = Int64.max
+    var retransmitAt = Peer.never
+    var sendKeepaliveAt = Peer.never
+    var newHandshakeAt = Peer.never
+    var wipeAt = Peer.never
+    var persistentKeepaliveAt = Peer.never
+    var handshakeAttempts: UInt32 = 0
+    var needsAnotherKeepalive = false
+    var sentLastMinuteHandshake = false
+
+    // MARK: Statistics
+
+    var receivedBytes: UInt64 = 0
+    var sentBytes: UInt64 = 0
+    var lastHandshake: WallTime?
+
+    init(publicKey: PublicKey, slot: Int32) {
+        self.publicKey = publicKey
+        self.slot = slot
+    }
+
+    deinit { staticStatic?.wipe() }
+
+    /// The earliest of the armed timers.
+    var earliestDeadline: Int64 {
+        min(min(retransmitAt, sendKeepaliveAt), min(min(newHandshakeAt, wipeAt), persistentKeepaliveAt))
+    }
+
+    /// The session whose datagrams to us carry `index`.
+    func keypair(withLocalIndex index: UInt32) -> Keypair? {
+        if let current, current.keys.localIndex == index { return current }
+        if let next, next.keys.localIndex == index { return next }
+        if let previous, previous.keys.localIndex == index { return previous }
+        return nil
+    }
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// Incoming datagrams: find the session, let the plan open them, then commit what proved authentic.
+extension Engine {
+    /// Plans the opening of a batch of datagrams. Handshake messages are dealt with at once.
+    /// - Parameters:
+    ///   - datagrams: at most as many as the plan has capacity for; the rest is ignored.
+    ///   - endpoints: gives the source of a datagram; asked once per handshake message.
+    ///   - now: the present time of the owner's clock.
+    ///   - wall: the wall clock.
+    ///   - plan: is emptied first, then holds what to open.
+    @unsafe
+    public mutating func planOpen(
+        _ datagrams: UnsafeBufferPointer<PacketView>, endpoints: (Int) -> Endpoint, at now: Instant, wall: WallTime,
+        into plan: ReceivePlan
+    ) {
+        let count = min(datagrams.count, plan.capacity)
+        plan.reset(count: count)
+        let now = advance(to: now)
+        var runIndex: UInt32 = 0
+        var runKeypair: Keypair?
+        for position in 0..<count {
+            unsafe plan.lengths[position] = ReceivePlan.skipped
+            let view = unsafe datagrams[position]
+            guard isUp, unsafe view.count > 0 else { continue }
+            guard let kind = unsafe MessageKind.classify(view.base, byteCount: view.count) else {
+                statistics.malformedDatagrams += 1
+                continue
+            }
+            guard kind == .data else {
+                runKeypair = nil
+                unsafe receiveHandshake(
+                    kind, UnsafeRawBufferPointer(start: view.base, count: view.count), from: endpoints(position),
+                    at: now, wall: wall)
+                continue
+            }
+            let index = unsafe UnsafeRawPointer(view.base).loadLittleEndian32(at: Message.Data.receiver)
+            if runKeypair == nil || index != runIndex {
+                runKeypair = usableKeypair(index, at: now)
+                runIndex = index
+                if let runKeypair {
+                    plan.runs.append(
+                        ReceivePlan.Run(
+                            keypair: runKeypair, keys: runKeypair.keys, datagrams: position..<position))
+                }
+            }
+            guard let runKeypair else {
+                statistics.unknownSession += 1
+                continue
+            }
+            let counter = unsafe UnsafeRawPointer(view.base).loadLittleEndian64(at: Message.Data.counter)
+            // Costs nothing beside decrypting, and spares that for what was seen already.
+            guard runKeypair.replay.mayAccept(counter) else {
+                statistics.replayed += 1
+                continue
+            }
+            let last = plan.runs.count - 1
+            plan.runs[last].datagrams = plan.runs[last].datagrams.lowerBound..<position + 1
+            unsafe plan.lengths[position] = 0
+        }
+    }
+
+    private func usableKeypair(_ index: UInt32, at now: Instant) -> Keypair? {
+        guard let slot = indices[index], let keypair = peer(at: slot)?.keypair(withLocalIndex: index),
+            keypair.isUsable(at: now)
+        else { return nil }
+        return keypair
+    }
+
+    /// Commits an opened plan: replay window, source check, timers, statistics, roaming.
+    ///
+    /// Afterwards the plan tells what to deliver.
+    /// - Parameters:
+    ///   - datagrams: the views that the plan was made for.
+    ///   - endpoints: gives the source of a datagram; asked once per run of a session.
+    @unsafe
+    public mutating func commit(
+        _ plan: ReceivePlan, _ datagrams: UnsafeBufferPointer<PacketView>, endpoints: (Int) -> Endpoint,
+        at now: Instant, wall: WallTime
+    ) {
+        let now = advance(to: now)
+        for run in plan.runs {
+            unsafe commit(run, plan, datagrams, endpoints: endpoints, at: now, wall: wall)
+        }
+        plan.runs.removeAll(keepingCapacity: true)
+    }
+
+    private mutating func commit(
+        _ run: ReceivePlan.Run, _ plan: ReceivePlan, _ datagrams: UnsafeBufferPointer<PacketView>,
+        endpoints: (Int) -> Endpoint, at now: Instant, wall: WallTime
+    ) {
+        let keypair = run.keypair
+        // The session may have gone while no lock was held.
+        let peer = peer(at: keypair.peer)
+        var newest = -1
+        var bytes = 0
+        var hasData = false
+        var delivered = 0
+        for position in run.datagrams {
+            let length = unsafe plan.lengths[position]
+            guard length != ReceivePlan.skipped else { continue }
+            unsafe plan.lengths[position] = ReceivePlan.skipped
+            guard length != ReceivePlan.failed else {
+                statistics.authenticationFailures += 1
+                continue
+            }
+            guard let peer else {
+                statistics.unknownSession += 1
+                continue
+            }
+            let view = unsafe datagrams[position]
+            let counter = unsafe UnsafeRawPointer(view.base).loadLittleEndian64(at: Message.Data.counter)
+            guard keypair.replay.accept(counter) else {
+                statistics.replayed += 1
+                continue
+            }
+            newest = position
+            unsafe bytes &+= view.count
+            guard length > 0 else {
+                statistics.keepalivesReceived += 1
+                continue
+            }
+            hasData = true
+            let inside = unsafe UnsafeRawBufferPointer(
+                start: view.base + Message.dataHeaderByteCount, count: Int(length))
+            guard let total = unsafe IPHeader.totalLength(of: inside) else {
+                statistics.malformedPackets += 1
+                continue
+            }
+            guard unsafe allowedIPs.lookupSource(of: inside) == peer.slot else {
+                statistics.disallowedSource += 1
+                continue
+            }
+            unsafe plan.lengths[position] = ReceivePlan.Length(truncatingIfNeeded: total)
+            delivered &+= 1
+        }
+        guard newest >= 0, let peer else { return }
+        if keypair === peer.next {
+            promoteNext(of: peer)
+            handshakeCompleted(with: peer, wall: wall)
+            statistics.handshakesCompleted += 1
+            flushStaged(of: peer, at: now, wall: wall)
+        }
+        roam(peer, to: endpoints(newest))
+        peer.receivedBytes &+= UInt64(bytes)
+        statistics.packetsReceived &+= UInt64(delivered)
+        authenticatedPacketReceived(from: peer)
+        authenticatedPacketTraversed(peer, at: now)
+        if hasData { dataReceived(from: peer, at: now) }
+        keepFreshReceiving(peer, at: now, wall: wall)
+        schedule(peer)
+    }
+}

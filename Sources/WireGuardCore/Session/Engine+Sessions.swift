@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// Sessions of a peer: how they replace each other, and how they go.
+extension Engine {
+    /// Makes a session of a finished handshake (WireGuard paper, section 5.4.5) and takes over its local index.
+    mutating func beginSession(
+        with peer: Peer, _ result: consuming HandshakeResult, localIndex: UInt32, isInitiator: Bool, at now: Instant
+    ) {
+        let keys = SessionKeys(
+            sendKey: result.sendKey, receiveKey: result.receiveKey, localIndex: localIndex,
+            remoteIndex: result.remoteIndex)
+        result.wipe()
+        let keypair = Keypair(keys: keys, isInitiator: isInitiator, createdAt: now, peer: peer.slot)
+        if isInitiator {
+            // The peer has proven that it has these keys, so they are used at once.
+            if let next = peer.next {
+                retire(peer.previous)
+                retire(peer.current)
+                peer.previous = next
+                peer.next = nil
+            } else {
+                retire(peer.previous)
+                peer.previous = peer.current
+            }
+            peer.current = keypair
+        } else {
+            // The peer may not have our response yet: nothing is sent under these keys until it uses them.
+            retire(peer.next)
+            peer.next = keypair
+            retire(peer.previous)
+            peer.previous = nil
+        }
+        sessionDerived(of: peer, at: now)
+    }
+
+    /// The peer used the session that we answered: it becomes the current one.
+    mutating func promoteNext(of peer: Peer) {
+        guard let next = peer.next else { return }
+        retire(peer.previous)
+        peer.previous = peer.current
+        peer.current = next
+        peer.next = nil
+    }
+
+    mutating func retire(_ keypair: Keypair?) {
+        guard let keypair else { return }
+        _ = indices.remove(keypair.keys.localIndex)
+        keypair.peer = -1
+    }
+
+    /// Forgets all keys of a peer, and its handshake.
+    mutating func wipeKeys(of peer: Peer) {
+        retire(peer.current)
+        retire(peer.previous)
+        retire(peer.next)
+        peer.current = nil
+        peer.previous = nil
+        peer.next = nil
+        if let handshake = peer.handshake {
+            _ = indices.remove(handshake.localIndex)
+            peer.handshake = nil
+        }
+        peer.retransmitAt = Peer.never
+    }
+
+    /// Stops everything that goes on with a peer; its configuration and its timestamps stay.
+    mutating func reset(_ peer: Peer) {
+        wipeKeys(of: peer)
+        dropStaged(of: peer)
+        peer.cookies.forget()
+        peer.sendKeepaliveAt = Peer.never
+        peer.newHandshakeAt = Peer.never
+        peer.wipeAt = Peer.never
+        peer.persistentKeepaliveAt = Peer.never
+        peer.handshakeAttempts = 0
+        peer.needsAnotherKeepalive = false
+        peer.sentLastMinuteHandshake = false
+        peer.lastInitiationSent = nil
+        timers.remove(peer.slot)
+    }
+
+    // MARK: Packets that wait
+
+    /// Keeps a packet until there is a session; the oldest of the peer gives way.
+    mutating func stage(_ packet: [UInt8], for peer: Peer) {
+        // A keepalive only matters when nothing else would be sent.
+        if packet.isEmpty, !peer.staged.isEmpty { return }
+        if peer.staged.count >= limits.stagedPacketsPerPeer, !peer.staged.isEmpty {
+            stagedBytes -= peer.staged.removeFirst().count
+            statistics.stagedDropped += 1
+        }
+        guard stagedBytes + packet.count <= limits.stagedBytes else {
+            statistics.stagedDropped += 1
+            return
+        }
+        stagedBytes += packet.count
+        peer.staged.append(packet)
+    }
+
+    mutating func dropStaged(of peer: Peer) {
+        for packet in peer.staged {
+            stagedBytes -= packet.count
+            if !packet.isEmpty { statistics.stagedDropped += 1 }
+        }
+        peer.staged = []
+    }
+
+    /// Lets staged packets go through the current session, or begins a handshake where there is none.
+    mutating func flushStaged(of peer: Peer, at now: Instant, wall: WallTime) {
+        guard !peer.staged.isEmpty else { return }
+        if let current = peer.current, current.isUsable(at: now),
+            current.sendCounter < ReplayWindow.rejectAfterMessages
+        {
+            guard !peer.isQueuedForDrain else { return }
+            peer.isQueuedForDrain = true
+            drainQueue.append(peer.slot)
+        } else {
+            initiate(to: peer, isRetry: false, at: now, wall: wall)
+        }
+    }
+}

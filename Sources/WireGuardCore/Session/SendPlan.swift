@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// What becomes of a batch of outgoing packets: which go out, under which keys and counters, and where to.
+///
+/// The engine fills a plan in; ``seal(_:into:capacity:emit:)`` then needs the plan alone and may run on any thread. One
+/// plan is used for batch after batch and allocates nothing once it has grown to its size.
+public final class SendPlan {
+    struct Run {
+        let keys: SessionKeys
+        let firstCounter: UInt64
+        /// Indices into the batch.
+        let packets: Range<Int>
+        let endpoint: Endpoint
+    }
+
+    var runs: ContiguousArray<Run> = []
+    var mtu = 0
+
+    /// An empty plan.
+    public init() {
+        runs.reserveCapacity(64)
+    }
+
+    /// Whether nothing goes out.
+    public var isEmpty: Bool { runs.isEmpty }
+
+    /// The most bytes that the datagram of a packet of `count` bytes takes.
+    public static func maximumDatagramByteCount(forPacket count: Int) -> Int {
+        count + 15 + Message.minimumDataByteCount
+    }
+
+    func reset(mtu: Int) {
+        runs.removeAll(keepingCapacity: true)
+        self.mtu = mtu
+    }
+
+    /// Seals the planned packets of `packets`, one datagram behind the other, from `out` on.
+    ///
+    /// The packets' own bytes are left as they were. Padding is written behind a packet for as long as it is being
+    /// sealed, so 15 bytes behind each must be writable; they are restored.
+    /// - Parameters:
+    ///   - packets: the views that the plan was made for.
+    ///   - out: where the datagrams go; it does not overlap any packet.
+    ///   - capacity: the bytes there. What does not fit is not sealed; its counters stay unused.
+    ///   - emit: called for each datagram with its offset from `out`, its length and its destination.
+    @unsafe
+    public func seal(
+        _ packets: UnsafeBufferPointer<PacketView>, into out: UnsafeMutableRawPointer, capacity: Int,
+        emit: (_ offset: Int, _ byteCount: Int, _ endpoint: Endpoint) -> Void
+    ) {
+        var offset = 0
+        for run in runs {
+            let cipher = run.keys.sealing
+            let remoteIndex = run.keys.remoteIndex
+            var counter = run.firstCounter
+            for index in run.packets {
+                let packet = unsafe packets[index]
+                let byteCount = unsafe Message.minimumDataByteCount + Padding.paddedLength(packet.count, mtu: mtu)
+                guard byteCount <= capacity - offset else { return }
+                unsafe sealPacket(
+                    packet.base, byteCount: packet.count, paddedTo: byteCount - Message.minimumDataByteCount, cipher,
+                    remoteIndex, counter, into: out + offset)
+                emit(offset, byteCount, run.endpoint)
+                counter &+= 1
+                offset += byteCount
+            }
+        }
+    }
+}
+
+/// Writes one transport data message (WireGuard paper, section 5.4.6).
+@inline(__always)
+func sealPacket(
+    _ packet: UnsafeMutableRawPointer, byteCount: Int, paddedTo padded: Int, _ cipher: TransportCipher,
+    _ remoteIndex: UInt32, _ counter: UInt64, into out: UnsafeMutableRawPointer
+) {
+    unsafe out.storeLittleEndian(MessageKind.data.rawValue, at: 0)
+    unsafe out.storeLittleEndian(remoteIndex, at: Message.Data.receiver)
+    unsafe out.storeLittleEndian(counter, at: Message.Data.counter)
+    let padding = padded &- byteCount
+    let body = unsafe out + Message.dataHeaderByteCount
+    guard padding > 0 else {
+        unsafe cipher.seal(counter: counter, source: packet, byteCount: padded, destination: body)
+        return
+    }
+    // Padding is at most 15 bytes: keep what is behind the packet in a register pair while zeros stand there.
+    let tail = unsafe packet + byteCount
+    var saved: (UInt64, UInt64) = (0, 0)
+    unsafe withUnsafeMutableBytes(of: &saved) { raw in
+        unsafe raw.copyMemory(from: UnsafeRawBufferPointer(start: tail, count: padding))
+    }
+    unsafe tail.initializeMemory(as: UInt8.self, repeating: 0, count: padding)
+    unsafe cipher.seal(counter: counter, source: packet, byteCount: padded, destination: body)
+    unsafe withUnsafeBytes(of: &saved) { raw in
+        unsafe tail.copyMemory(from: raw.baseAddress.unsafelyUnwrapped, byteCount: padding)
+    }
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// The protocol's times in nanoseconds and its counts (WireGuard paper, section 6.1).
+package enum TimerConstants {
+    package static let second: Int64 = 1_000_000_000
+    /// A session is renewed by its initiator when it sends after this time.
+    package static let rekeyAfterTime: Int64 = 120 * second
+    /// A session is not used after this time.
+    package static let rejectAfterTime: Int64 = 180 * second
+    /// An initiation that stays without response is repeated after this time, plus jitter.
+    package static let rekeyTimeout: Int64 = 5 * second
+    /// A peer that received data and has nothing to send answers with a keepalive after this time.
+    package static let keepaliveTimeout: Int64 = 10 * second
+    /// The initiator renews a session of this age when it receives, so that it does not run out while it only listens.
+    package static let rekeyAfterTimeReceiving = rejectAfterTime - keepaliveTimeout - rekeyTimeout
+    /// All keys of a peer are wiped after this time without a new session.
+    package static let wipeAfterTime = 3 * rejectAfterTime
+    /// The most that jitter adds.
+    package static let maximumJitter: Int64 = 333_000_000
+    /// How often an initiation is repeated before it is given up: 90 s in all.
+    package static let maximumHandshakeAttempts: UInt32 = 18
+    /// A session is renewed by its initiator after this many packets.
+    package static let rekeyAfterMessages: UInt64 = 1 << 60
+    /// Initiations of one peer that come closer together than this are dropped.
+    package static let minimumInitiationGap: Int64 = 20_000_000
+}
