@@ -12,6 +12,9 @@ public protocol TunDevice: AnyObject, Sendable {
     /// The most bytes that one IP packet may have on this interface.
     func currentMTU() throws(TunnelIOError) -> Int
 
+    /// Whether the interface is up, and its MTU in bytes, right now.
+    func currentLinkState() throws(TunnelIOError) -> LinkState
+
     /// A descriptor that polls readable when ``receive(into:)`` has something to give. Owned by the device.
     var readiness: Int32 { get }
 
@@ -63,4 +66,18 @@ public enum LinkEvent: Hashable, Sendable {
     case mtu(Int)
     /// The interface was deleted.
     case removed
+}
+
+/// What an interface is at one moment.
+public struct LinkState: Hashable, Sendable {
+    /// Whether the interface is up.
+    public var isUp: Bool
+    /// The most bytes of one IP packet.
+    public var mtu: Int
+
+    /// A state.
+    public init(isUp: Bool, mtu: Int) {
+        self.isUp = isUp
+        self.mtu = mtu
+    }
 }

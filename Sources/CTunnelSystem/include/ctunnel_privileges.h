@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#ifndef CTUNNEL_PRIVILEGES_H
+#define CTUNNEL_PRIVILEGES_H
+
+#include <stdint.h>
+
+#if defined(__linux__)
+
+// capset(2) to exactly these capability bits in the permitted, effective and (empty) inheritable sets. 0 or errno.
+int ctunnel_keep_capabilities(uint64_t bits);
+
+// prctl(PR_SET_NO_NEW_PRIVS). 0 or errno.
+int ctunnel_forbid_new_privileges(void);
+
+// prctl(PR_SET_DUMPABLE, 0). 0 or errno.
+int ctunnel_forbid_dumps(void);
+
+#endif
+
+#endif

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// Whole UAPI requests at once, so that each takes effect as one.
+extension Engine {
+    /// Carries out what an update says of the key and of peers. Port and mark are the owner's business.
+    public mutating func apply(_ update: UAPIDeviceUpdate, at now: Instant, wall: WallTime) {
+        switch update.privateKey {
+        case .unchanged: break
+        case .clear: setPrivateKey(nil)
+        case .set(let key): setPrivateKey(key.isZero ? nil : key)
+        }
+        if update.replacePeers { removeAllPeers() }
+        for peer in update.peers { apply(peer, at: now, wall: wall) }
+    }
+
+    private mutating func apply(_ update: UAPIPeerUpdate, at now: Instant, wall: WallTime) {
+        let key = update.publicKey
+        guard !update.remove else {
+            removePeer(key)
+            return
+        }
+        if update.updateOnly, !hasPeer(key) { return }
+        // Our own key as a peer is accepted and ignored, as other implementations do.
+        guard addPeer(key) else { return }
+        switch update.presharedKey {
+        case .unchanged: break
+        case .clear: setPresharedKey(nil, of: key)
+        case .set(let secret): setPresharedKey(secret, of: key)
+        }
+        if let endpoint = update.endpoint { setEndpoint(endpoint, of: key) }
+        if update.replaceAllowedIPs { removeAllAllowedIPs(of: key) }
+        for change in update.allowedIPs {
+            switch change {
+            case .add(let prefix): addAllowedIP(prefix, to: key)
+            case .remove(let prefix): removeAllowedIP(prefix, from: key)
+            }
+        }
+        // Last, since it may send at once, and needs the endpoint for that.
+        if let seconds = update.persistentKeepalive {
+            setPersistentKeepalive(seconds, of: key, at: now, wall: wall)
+        }
+    }
+
+    /// The state of the device, without port and mark.
+    public var uapiState: UAPIDeviceState {
+        var state = UAPIDeviceState()
+        state.privateKey = privateKey
+        state.peers.reserveCapacity(peerCount)
+        forEachPeer { peer in
+            var entry = UAPIPeerState(publicKey: peer.publicKey)
+            entry.presharedKey = peer.presharedKey
+            entry.endpoint = peer.endpoint
+            entry.lastHandshake = peer.lastHandshake.map {
+                UAPITimestamp(seconds: UInt64(clamping: $0.seconds), nanoseconds: $0.nanoseconds)
+            }
+            entry.transmittedBytes = peer.sentBytes
+            entry.receivedBytes = peer.receivedBytes
+            entry.persistentKeepalive = peer.persistentKeepalive
+            entry.allowedIPs = peer.allowedIPs
+            state.peers.append(entry)
+        }
+        return state
+    }
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+public import TunnelIO
+public import WireGuardCore
+
+/// Configuration and inspection of a device, running or not.
+extension WireGuardDevice {
+    /// Carries out a whole update, or nothing of it.
+    ///
+    /// What can fail, a new port or mark, comes first. Sessions go on unless the update itself ends them.
+    /// - Throws: `.io` with the bind error when the port cannot be had, `.closed` after ``close()``.
+    public func apply(_ update: UAPIDeviceUpdate) throws(WireGuardDeviceError) {
+        try operations.withLock { (state) throws(WireGuardDeviceError) in
+            guard state.closeReason == nil else { throw WireGuardDeviceError(.closed) }
+            let port = update.listenPort ?? state.requestedPort
+            let mark = update.fwMark ?? state.mark
+            if state.linkIsUp, port != state.requestedPort || state.sockets == nil {
+                try bind(port: port, mark: mark, &state)
+            } else if mark != state.mark, let sockets = state.sockets {
+                try setMark(mark, on: sockets, previous: state.mark)
+            }
+            state.requestedPort = port
+            state.mark = mark
+            transport.withEngine { $0.apply(update, at: SystemTime.now(), wall: SystemTime.wall()) }
+            if state.linkIsUp {
+                // A port that could not be had on the way up may be another one now.
+                transport.withEngine { $0.setUp(true, at: SystemTime.now(), wall: SystemTime.wall()) }
+                lane.setDeviceEnabled(true)
+            }
+        }
+        // There may be something to send, or an earlier deadline.
+        lane.wake()
+    }
+
+    private func setMark(
+        _ mark: UInt32, on sockets: DatagramSockets, previous: UInt32
+    ) throws(WireGuardDeviceError) {
+        do throws(TunnelIOError) {
+            for socket in sockets.all { try socket.setMark(mark) }
+        } catch {
+            for socket in sockets.all {
+                do throws(TunnelIOError) { try socket.setMark(previous) } catch {
+                    log(.error, "cannot restore the mark: \(error)")
+                }
+            }
+            throw WireGuardDeviceError(error)
+        }
+        transport.withEngine { $0.forgetEndpointSources() }
+    }
+
+    /// The state as the UAPI reports it, keys included.
+    public var uapiState: UAPIDeviceState {
+        let (port, mark) = operations.withLock { ($0.sockets?.port ?? $0.requestedPort, $0.mark) }
+        var state = transport.withEngine { $0.uapiState }
+        state.listenPort = port
+        state.fwMark = mark
+        return state
+    }
+
+    /// Sets the private key, or clears it.
+    public func setPrivateKey(_ key: PrivateKey?) throws(WireGuardDeviceError) {
+        var update = UAPIDeviceUpdate()
+        update.privateKey = key.map { .set($0) } ?? .clear
+        try apply(update)
+    }
+
+    /// This device's public key; nil while it has no private key.
+    public var publicKey: PublicKey? { transport.withEngine { $0.publicKey } }
+
+    /// The UDP port that is bound; nil while none is.
+    public var listenPort: UInt16? { operations.withLock { $0.sockets?.port } }
+
+    /// What there is to know of a peer; nil when there is no such peer.
+    public func peer(_ key: PublicKey) -> PeerSnapshot? {
+        transport.withEngine { $0.snapshot(of: key) }
+    }
+
+    /// All peers.
+    public var peers: [PeerSnapshot] {
+        transport.withEngine { engine in
+            var result: [PeerSnapshot] = []
+            engine.forEachPeer { result.append($0) }
+            return result
+        }
+    }
+
+    /// What the protocol engine counted.
+    public var engineStatistics: EngineStatistics { transport.withEngine { $0.statistics } }
+
+    /// What the lane counted: batches, packets, bytes, and drops by cause.
+    public var laneStatistics: LaneStatistics { lane.statistics }
+}

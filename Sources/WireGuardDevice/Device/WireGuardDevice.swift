@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Synchronization
+public import TunnelIO
+public import WireGuardCore
+
+/// A running WireGuard device: the protocol engine between a TUN device and UDP sockets.
+///
+/// The device follows its interface: when the interface comes up it binds its sockets and begins to work, when the
+/// interface goes down all sessions end, and when the interface is deleted the device closes. It is configured while it
+/// runs, through ``apply(_:)`` or the UAPI socket (``serveUAPI(at:)``).
+///
+/// It has two threads: a lane, which moves packets both ways, and a control thread for everything else.
+public final class WireGuardDevice: Sendable {
+    /// What a device is made with.
+    public struct Options: Sendable {
+        /// The bounds of memory and of work for strangers.
+        public var limits = EngineLimits()
+        /// The sizes of the lane's batches.
+        public var lane = LaneConfiguration()
+        /// Where keys, indices, nonces and jitter come from; cryptographically secure outside of tests.
+        public var random: @Sendable () -> any RandomNumberGenerator = { SystemRandomNumberGenerator() }
+        /// Receives what the device has to say. Never a secret.
+        public var log: @Sendable (LogLevel, String) -> Void = { _, _ in }
+
+        /// The defaults.
+        public init() {}
+    }
+
+    /// How much a message of the log matters.
+    public enum LogLevel: Int, Sendable, Comparable {
+        /// Something does not work.
+        case error
+        /// What a developer wants to see.
+        case verbose
+
+        /// More detail is greater.
+        public static func < (a: LogLevel, b: LogLevel) -> Bool { a.rawValue < b.rawValue }
+    }
+
+    /// Why a device closed.
+    public enum CloseReason: Hashable, Sendable {
+        /// ``close()`` was called.
+        case requested
+        /// The interface was deleted.
+        case interfaceRemoved
+        /// The management socket was deleted.
+        case managementSocketRemoved
+        /// Something failed for good.
+        case failed(TunnelIOError)
+    }
+
+    struct State {
+        var isStarted = false
+        var closeReason: CloseReason?
+        /// The port that was asked for; zero leaves the choice to the system.
+        var requestedPort: UInt16 = 0
+        var mark: UInt32 = 0
+        var sockets: DatagramSockets?
+        var linkIsUp = false
+        var servers: [UAPIServer] = []
+    }
+
+    let tun: any TunDevice
+    let network: any DatagramNetwork
+    let transport: DeviceTransport
+    let lane: Lane
+    /// Runs link events and the UAPI.
+    package let control: EventLoop
+    let log: @Sendable (LogLevel, String) -> Void
+    /// Held while a change of configuration is made, so that each is whole.
+    let operations = Mutex<State>(State())
+    private let closed: ClosedSignal
+
+    /// A device between `tun` and sockets of `network`. It owns `tun` from now on.
+    /// - Throws: `WireGuardDeviceError` when memory or the system's event queue is refused.
+    public init(
+        tun: any TunDevice, network: any DatagramNetwork, options: Options = Options()
+    ) throws(WireGuardDeviceError) {
+        self.tun = tun
+        self.network = network
+        log = options.log
+        do throws(TunnelIOError) {
+            let mtu = try tun.currentMTU()
+            transport = DeviceTransport(
+                engine: Engine(random: options.random(), limits: options.limits), mtu: mtu,
+                batchCapacity: options.lane.largestBatch)
+            lane = try Lane(tun: tun, sockets: nil, transport: transport, configuration: options.lane)
+            control = try EventLoop()
+        } catch {
+            throw WireGuardDeviceError(error)
+        }
+        closed = ClosedSignal()
+    }
+
+    // MARK: Life
+
+    /// Starts both threads and takes up the interface's present state.
+    public func start() throws(WireGuardDeviceError) {
+        let mayStart = operations.withLock { state in
+            guard !state.isStarted, state.closeReason == nil else { return false }
+            state.isStarted = true
+            return true
+        }
+        guard mayStart else { throw WireGuardDeviceError(.closed) }
+        do throws(TunnelIOError) {
+            lane.onFailure { [weak self] error in
+                self?.closeLater(error.code.isRemoval ? .interfaceRemoved : .failed(error))
+            }
+            try lane.start()
+            if let descriptor = tun.linkReadiness {
+                _ = try control.register(descriptor, for: .readable) { [weak self] _ in
+                    self?.takeLinkEvents()
+                }
+            }
+            if let routes = try RouteMonitor.make() {
+                _ = try control.register(routes.readiness, for: .readable) { [weak self] _ in
+                    if routes.drain() { self?.forgetEndpointSources() }
+                }
+            }
+            try control.startThread(name: "culvert-control")
+            let link = try tun.currentLinkState()
+            follow(.mtu(link.mtu))
+            follow(link.isUp ? .up : .down)
+        } catch {
+            close(.failed(error))
+            throw WireGuardDeviceError(error)
+        }
+    }
+
+    /// Ends everything: sessions, sockets, threads, management sockets and the TUN device. Safe to repeat.
+    public func close() {
+        close(.requested)
+    }
+
+    /// Why the device closed; nil while it has not.
+    public var closeReason: CloseReason? { operations.withLock { $0.closeReason } }
+
+    /// Waits until the device has closed.
+    public func waitUntilClosed() -> CloseReason {
+        closed.wait()
+    }
+
+    /// Calls `handler` once when the device has closed, or at once if it has.
+    public func onClose(_ handler: @escaping @Sendable (CloseReason) -> Void) {
+        closed.whenClosed(handler)
+    }
+
+    /// Closes from a thread that closing has to wait for.
+    func closeLater(_ reason: CloseReason) {
+        do throws(TunnelIOError) {
+            _ = try LoopThread(name: "culvert-close") { self.close(reason) }
+        } catch {
+            log(.error, "cannot close in the background: \(error)")
+        }
+    }
+
+    private func close(_ reason: CloseReason) {
+        let (isFirst, servers, sockets) = operations.withLock { state -> (Bool, [UAPIServer], DatagramSockets?) in
+            guard state.closeReason == nil else { return (false, [], nil) }
+            state.closeReason = reason
+            defer {
+                state.servers = []
+                state.sockets = nil
+            }
+            return (true, state.servers, state.sockets)
+        }
+        guard isFirst else { return }
+        log(.verbose, "closing: \(reason)")
+        for server in servers { server.close() }
+        lane.stop()
+        control.stop()
+        if !control.isOnLoopThread {
+            do throws(TunnelIOError) { try control.join() } catch { log(.error, "control thread: \(error)") }
+        }
+        sockets?.close()
+        tun.close()
+        transport.withEngine { engine in
+            engine.setUp(false, at: SystemTime.now(), wall: SystemTime.wall())
+            engine.removeAllPeers()
+            engine.setPrivateKey(nil)
+        }
+        closed.signal(reason)
+    }
+
+    // MARK: The interface
+
+    private func takeLinkEvents() {
+        for event in tun.drainLinkEvents() { follow(event) }
+    }
+
+    func follow(_ event: LinkEvent) {
+        switch event {
+        case .up:
+            log(.verbose, "interface up")
+            do throws(WireGuardDeviceError) { try bringUp() } catch { log(.error, "cannot come up: \(error)") }
+        case .down:
+            log(.verbose, "interface down")
+            bringDown()
+        case .mtu(let bytes):
+            log(.verbose, "interface MTU \(bytes)")
+            transport.setMTU(bytes)
+        case .removed:
+            log(.verbose, "interface removed")
+            closeLater(.interfaceRemoved)
+        }
+    }
+
+    private func bringUp() throws(WireGuardDeviceError) {
+        try operations.withLock { (state) throws(WireGuardDeviceError) in
+            guard state.closeReason == nil else { return }
+            state.linkIsUp = true
+            if state.sockets == nil { try bind(port: state.requestedPort, mark: state.mark, &state) }
+            transport.withEngine { $0.setUp(true, at: SystemTime.now(), wall: SystemTime.wall()) }
+            lane.setDeviceEnabled(true)
+            lane.wake()
+        }
+    }
+
+    private func bringDown() {
+        operations.withLock { state in
+            state.linkIsUp = false
+            lane.setDeviceEnabled(false)
+            transport.withEngine { $0.setUp(false, at: SystemTime.now(), wall: SystemTime.wall()) }
+            guard let sockets = state.sockets else { return }
+            lane.replaceSockets(nil)
+            sockets.close()
+            state.sockets = nil
+        }
+    }
+
+    // MARK: Sockets
+
+    /// Binds new sockets and hands them to the lane. On failure everything stays as it was.
+    func bind(port: UInt16, mark: UInt32, _ state: inout State) throws(WireGuardDeviceError) {
+        do throws(TunnelIOError) {
+            let old = state.sockets
+            // The old sockets have to go first only where the new ones are to take their port.
+            if let old, port != 0, old.port == port {
+                lane.replaceSockets(nil)
+                old.close()
+                state.sockets = nil
+            }
+            let sockets = try network.bind(port: port, mark: mark)
+            lane.replaceSockets(sockets)
+            old?.close()
+            state.sockets = sockets
+            log(.verbose, "UDP port \(sockets.port)")
+        } catch {
+            throw WireGuardDeviceError(error)
+        }
+        forgetEndpointSources()
+    }
+
+    /// Binds new sockets on the present port, or on a new one where the system chose it: after sleep or a change of
+    /// network. Sessions go on.
+    public func rebind() throws(WireGuardDeviceError) {
+        try operations.withLock { (state) throws(WireGuardDeviceError) in
+            guard state.closeReason == nil else { throw WireGuardDeviceError(.closed) }
+            guard state.linkIsUp else { return }
+            try bind(port: state.requestedPort, mark: state.mark, &state)
+        }
+    }
+
+    private func forgetEndpointSources() {
+        transport.withEngine { $0.forgetEndpointSources() }
+    }
+}
+
+extension TunnelIOError.Code {
+    var isRemoval: Bool {
+        if case .deviceRemoved = self { return true }
+        return false
+    }
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+public import TunnelIO
+
+/// Why a device could not be started, configured or reached.
+public struct WireGuardDeviceError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// The kinds of failure.
+    public enum Code: Hashable, Sendable {
+        /// The device was closed.
+        case closed
+        /// A TUN device, socket or event loop failed; the error says which.
+        case io(TunnelIOError)
+        /// The management socket could not be made at this path; `operation` says at which step.
+        case managementSocket(path: String, operation: String)
+        /// Another process answers on the management socket of this interface.
+        case alreadyRunning(path: String)
+    }
+
+    /// The kind of failure.
+    public let code: Code
+    /// The system's error number, or zero where there is none.
+    public let errno: Int32
+
+    /// An error with the system's error number.
+    public init(_ code: Code, errno: Int32 = 0) {
+        self.code = code
+        self.errno = errno
+    }
+
+    /// An error of the I/O layer.
+    public init(_ error: TunnelIOError) {
+        code = .io(error)
+        errno = error.errno
+    }
+
+    /// What happened and what to do about it.
+    public var description: String {
+        switch code {
+        case .closed: "the device was closed"
+        case .io(let error): error.description
+        case .managementSocket(let path, let operation):
+            "management socket \(path): \(operation): \(SystemError.text(errno))"
+        case .alreadyRunning(let path):
+            "management socket \(path): another process answers there; stop it first or choose another interface name"
+        }
+    }
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux) || os(Android)
+    import Synchronization
+    import TunnelIO
+
+    #if canImport(Glibc)
+        import Glibc
+    #elseif canImport(Musl)
+        import Musl
+    #endif
+
+    /// Notices when the management socket's file goes: that is how `wg-quick` and people end a userspace device.
+    final class SocketFileWatch: Sendable {
+        /// Polls readable when something happened to the file or its folder.
+        let readiness: Int32
+        private let path: String
+        private let identity: (dev_t, ino_t)
+
+        init(path: String) throws(TunnelIOError) {
+            func failure(_ operation: String) -> TunnelIOError {
+                TunnelIOError(.eventLoop(operation: "\(operation) \(path)"), errno: errno)
+            }
+            guard let identity = SocketFileWatch.identity(of: path) else { throw failure("stat") }
+            let descriptor = inotify_init1(Int32(IN_CLOEXEC) | Int32(IN_NONBLOCK))
+            guard descriptor >= 0 else { throw failure("inotify_init1") }
+            let folder = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
+            let events = UInt32(IN_DELETE | IN_MOVED_FROM | IN_DELETE_SELF | IN_MOVE_SELF)
+            guard unsafe inotify_add_watch(descriptor, path, UInt32(IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF)) >= 0,
+                unsafe inotify_add_watch(descriptor, folder.isEmpty ? "/" : folder, events) >= 0
+            else {
+                let error = failure("inotify_add_watch")
+                _ = systemClose(descriptor)
+                throw error
+            }
+            readiness = descriptor
+            self.path = path
+            self.identity = identity
+        }
+
+        deinit { _ = systemClose(readiness) }
+
+        /// Takes the events that wait.
+        /// - Returns: whether the file is gone, or is another one.
+        func isRemoved() -> Bool {
+            unsafe withUnsafeTemporaryAllocation(byteCount: 4096, alignment: 16) { buffer in
+                while unsafe systemRead(readiness, buffer) > 0 {}
+            }
+            guard let now = SocketFileWatch.identity(of: path) else { return true }
+            return now != identity
+        }
+
+        private static func identity(of path: String) -> (dev_t, ino_t)? {
+            var status = stat()
+            guard unsafe lstat(path, &status) == 0 else { return nil }
+            return (status.st_dev, status.st_ino)
+        }
+    }
+#endif

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux) || os(Android)
+    #if canImport(Glibc)
+        import Glibc
+    #elseif canImport(Musl)
+        import Musl
+    #endif
+
+    func systemStreamSocket() -> Int32 {
+        socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue) | Int32(SOCK_NONBLOCK.rawValue), 0)
+    }
+
+    func systemAccept(_ descriptor: Int32) -> Int32 {
+        unsafe accept4(
+            descriptor, nil, nil, Int32(SOCK_CLOEXEC.rawValue) | Int32(SOCK_NONBLOCK.rawValue))
+    }
+
+    func systemClose(_ descriptor: Int32) -> Int32 { close(descriptor) }
+
+    func systemRead(_ descriptor: Int32, _ bytes: UnsafeMutableRawBufferPointer) -> Int {
+        unsafe read(descriptor, bytes.baseAddress, bytes.count)
+    }
+
+    /// A peer that is gone is an error, not a signal.
+    func systemSend(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> Int {
+        unsafe send(descriptor, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL.rawValue))
+    }
+#endif

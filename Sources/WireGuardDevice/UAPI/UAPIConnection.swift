@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Synchronization
+import TunnelIO
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
+/// One connection to the management socket. It lives on the loop's thread.
+final class UAPIConnection: Sendable {
+    private struct State {
+        var session: UAPISession
+        var registration: EventLoop.Registration?
+        var output: [UInt8] = []
+        var written = 0
+        /// Once the reply is written, the connection ends.
+        var endsAfterOutput = false
+        var isClosed = false
+    }
+
+    private let descriptor: Int32
+    private let loop: EventLoop
+    private let onEnd: @Sendable () -> Void
+    private let state: Mutex<State>
+
+    /// Takes over `descriptor`, a non-blocking stream socket.
+    init(descriptor: Int32, loop: EventLoop, session: UAPISession, onEnd: @escaping @Sendable () -> Void) {
+        self.descriptor = descriptor
+        self.loop = loop
+        self.onEnd = onEnd
+        state = Mutex(State(session: session))
+    }
+
+    func start() {
+        do throws(TunnelIOError) {
+            let registration = try loop.register(descriptor, for: .readable) { [self] _ in ready() }
+            state.withLock { $0.registration = registration }
+        } catch {
+            close()
+        }
+    }
+
+    func close() {
+        let registration = state.withLock { state -> EventLoop.Registration?? in
+            guard !state.isClosed else { return nil }
+            state.isClosed = true
+            // What was asked and answered may hold keys.
+            state.output.wipe()
+            defer { state.registration = nil }
+            return .some(state.registration)
+        }
+        guard let registration else { return }
+        if let registration { loop.unregister(registration) }
+        _ = systemClose(descriptor)
+        onEnd()
+    }
+
+    private func ready() {
+        let isDone = state.withLock { state -> Bool in
+            guard !state.isClosed else { return false }
+            guard write(&state) else { return true }
+            guard state.output.isEmpty else { return false }
+            return state.endsAfterOutput || !read(&state)
+        }
+        if isDone { close() } else { adjustInterest() }
+    }
+
+    /// Reads what is there and answers it. Returns false when the connection is done.
+    private func read(_ state: inout State) -> Bool {
+        // One chunk per round: others on the loop get their turn.
+        var isOpen = true
+        unsafe withUnsafeTemporaryAllocation(byteCount: 65_536, alignment: 16) { chunk in
+            let count = unsafe systemRead(descriptor, chunk)
+            defer { unsafe wipeBytes(UnsafeMutableRawBufferPointer(rebasing: chunk[0..<max(count, 0)])) }
+            if count > 0 {
+                let bytes = unsafe UnsafeRawBufferPointer(rebasing: chunk[0..<count])
+                state.endsAfterOutput = unsafe !state.session.receive(bytes, replyingInto: &state.output)
+            } else if count == 0 {
+                state.session.end(replyingInto: &state.output)
+                state.endsAfterOutput = true
+            } else {
+                isOpen = errno == EAGAIN || errno == EINTR
+            }
+        }
+        return isOpen && write(&state) && !(state.endsAfterOutput && state.output.isEmpty)
+    }
+
+    /// Writes what waits. Returns false when the other side is gone.
+    private func write(_ state: inout State) -> Bool {
+        while state.written < state.output.count {
+            let count = unsafe state.output.withUnsafeBytes { raw in
+                unsafe systemSend(descriptor, UnsafeRawBufferPointer(rebasing: raw[state.written...]))
+            }
+            if count > 0 {
+                state.written += count
+            } else if errno == EAGAIN {
+                return true
+            } else if errno != EINTR {
+                return false
+            }
+        }
+        if !state.output.isEmpty { state.output.wipe() }
+        state.written = 0
+        return true
+    }
+
+    private func adjustInterest() {
+        let (registration, hasOutput) = state.withLock { ($0.registration, !$0.output.isEmpty) }
+        guard let registration else { return }
+        do throws(TunnelIOError) {
+            try loop.modify(registration, interest: hasOutput ? .writable : .readable)
+        } catch {
+            close()
+        }
+    }
+}
+
+extension [UInt8] {
+    /// Overwrites the bytes with zeros and lets go of them.
+    mutating func wipe() {
+        unsafe withUnsafeMutableBytes { unsafe wipeBytes($0) }
+        self = []
+    }
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import WireGuardCore
+
+/// One client of the management socket: bytes in, replies out. Knows nothing of sockets.
+struct UAPISession: Sendable {
+    private var parser: UAPIRequestParser
+    private let state: @Sendable () -> UAPIDeviceState
+    private let apply: @Sendable (UAPIDeviceUpdate) -> UAPIErrno?
+
+    /// - Parameters:
+    ///   - state: the device's state, asked for each `get`.
+    ///   - apply: carries an update out; gives the error when it could not.
+    ///   - resolveZone: the index of an interface by name.
+    init(
+        state: @escaping @Sendable () -> UAPIDeviceState, apply: @escaping @Sendable (UAPIDeviceUpdate) -> UAPIErrno?,
+        resolveZone: @escaping @Sendable (String) -> UInt32? = { _ in nil }
+    ) {
+        parser = UAPIRequestParser(resolveZone: resolveZone)
+        self.state = state
+        self.apply = apply
+    }
+
+    /// Takes bytes, and appends the replies to the operations that they complete.
+    /// - Returns: false when the client is to be disconnected once the replies are written, since what it asks is no
+    ///   operation at all.
+    mutating func receive(_ bytes: UnsafeRawBufferPointer, replyingInto output: inout [UInt8]) -> Bool {
+        unsafe parser.feed(Span(_unsafeElements: bytes.assumingMemoryBound(to: UInt8.self)))
+        return answer(into: &output)
+    }
+
+    /// The client sends no more: that ends an operation as well as a blank line does.
+    mutating func end(replyingInto output: inout [UInt8]) {
+        parser.finish()
+        _ = answer(into: &output)
+    }
+
+    private mutating func answer(into output: inout [UInt8]) -> Bool {
+        while let result = parser.next() {
+            switch result {
+            case .success(.get): state().appendReply(to: &output)
+            case .success(.set(let update)): UAPIReply.append(apply(update), answering: .set, to: &output)
+            case .failure(let error):
+                guard error.operation != .unknown else { return false }
+                UAPIReply.append(error.errno, answering: error.operation, to: &output)
+            }
+        }
+        return true
+    }
+}

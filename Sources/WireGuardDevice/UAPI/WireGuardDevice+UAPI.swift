@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Synchronization
+import TunnelIO
+import WireGuardCore
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
+/// A listening management socket, before a device serves it.
+public struct ManagementSocket: Sendable {
+    let listener: UnixListener
+
+    /// Where `wg` looks for the socket of an interface.
+    public static func path(forInterface name: String) -> String { "/var/run/wireguard/\(name).sock" }
+
+    /// Binds and listens at `path`, for the owner only. A file that nobody answers at is replaced.
+    /// - Throws: `.alreadyRunning` when another process answers there, `.managementSocket` when a step fails.
+    public init(path: String) throws(WireGuardDeviceError) {
+        listener = try UnixListener(path: path)
+    }
+
+    /// Takes over a listening socket that was bound to `path`.
+    public init(descriptor: Int32, path: String) throws(WireGuardDeviceError) {
+        listener = try UnixListener(descriptor: descriptor, path: path)
+    }
+
+    /// The listening descriptor.
+    public var descriptor: Int32 { listener.descriptor }
+}
+
+extension WireGuardDevice {
+    /// Serves `wg` and its like on this socket until the device closes. Removing the socket's file closes the device.
+    public func serveUAPI(on socket: ManagementSocket) throws(WireGuardDeviceError) {
+        do throws(TunnelIOError) {
+            let server = try UAPIServer(listener: socket.listener, loop: control) { [weak self] in
+                UAPISession(
+                    state: { self?.uapiState ?? UAPIDeviceState() },
+                    apply: { update in self.map { $0.applyForUAPI(update) } ?? .noDevice },
+                    resolveZone: { name in
+                        let index = unsafe if_nametoindex(name)
+                        return index == 0 ? nil : index
+                    })
+            } onRemoval: { [weak self] in
+                self?.closeLater(.managementSocketRemoved)
+            }
+            let isClosed = operations.withLock { state in
+                guard state.closeReason == nil else { return true }
+                state.servers.append(server)
+                return false
+            }
+            if isClosed {
+                server.close()
+                throw WireGuardDeviceError(.closed)
+            }
+        } catch let error as TunnelIOError {
+            throw WireGuardDeviceError(error)
+        }
+    }
+
+    private func applyForUAPI(_ update: UAPIDeviceUpdate) -> UAPIErrno? {
+        do throws(WireGuardDeviceError) {
+            try apply(update)
+            return nil
+        } catch {
+            log(.error, "UAPI: \(error)")
+            switch error.errno {
+            case EADDRINUSE: return .addressInUse
+            case EADDRNOTAVAIL: return .addressNotAvailable
+            case EPERM, EACCES: return .notPermitted
+            case ENOMEM, ENOBUFS: return .outOfMemory
+            default: return error.code == .closed ? .noDevice : .inputOutput
+            }
+        }
+    }
+}

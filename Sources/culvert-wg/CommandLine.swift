@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// What the arguments and the environment ask of the daemon.
+struct DaemonOptions: Equatable {
+    enum LogLevel: Equatable {
+        case silent
+        case error
+        case verbose
+    }
+
+    var interfaceName: String
+    var isForeground = false
+    var logLevel = LogLevel.error
+    /// Whether `LOG_LEVEL` was set at all: a daemon that is asked to log keeps its output.
+    var keepsOutput = false
+    /// A TUN device that was opened already.
+    var tunDescriptor: Int32?
+    /// A listening management socket that was opened already.
+    var uapiDescriptor: Int32?
+    /// Where to write the name that the system chose, when it was left the choice.
+    var nameFile: String?
+    /// Where to report that everything is up.
+    var readyDescriptor: Int32?
+
+    enum Request: Equatable {
+        case run(DaemonOptions)
+        case help
+        case version
+    }
+
+    struct UsageError: Error, Equatable {
+        var message: String
+    }
+
+    static let version = "0.1.0"
+
+    static let help = """
+        culvert-wg: a userspace WireGuard daemon for one interface
+
+        usage: culvert-wg [-f|--foreground] INTERFACE
+               culvert-wg --help | --version
+
+        Makes the interface, serves /var/run/wireguard/INTERFACE.sock for wg(8), and goes to the background. It ends
+        on SIGINT or SIGTERM, when the interface is deleted, and when the socket is removed.
+
+          -f, --foreground    stay in the foreground
+
+        Environment:
+          LOG_LEVEL               verbose (or debug), error (the default), silent
+          WG_PROCESS_FOREGROUND   1: stay in the foreground
+          WG_TUN_FD               use this descriptor as the TUN device
+          WG_UAPI_FD              use this descriptor as the listening management socket
+          WG_TUN_NAME_FILE        where to write the name the system chose (macOS, for the name "utun")
+
+        Examples:
+          culvert-wg wg0 && wg setconf wg0 /etc/wireguard/wg0.conf && ip link set wg0 up
+          WG_QUICK_USERSPACE_IMPLEMENTATION=culvert-wg wg-quick up wg0
+          LOG_LEVEL=verbose culvert-wg -f wg0
+
+        Exit status: 0 after a clean end or once in the background, 1 when something could not be set up, 2 for wrong
+        usage. WireGuard is a registered trademark of Jason A. Donenfeld.
+        """
+
+    /// Reads arguments (without the program's name) and environment.
+    static func parse(
+        _ arguments: [String], environment: (String) -> String?
+    ) throws(UsageError) -> Request {
+        var name: String?
+        var isForeground = false
+        for argument in arguments {
+            switch argument {
+            case "-f", "--foreground": isForeground = true
+            case "-h", "--help": return .help
+            case "-v", "--version": return .version
+            default:
+                if argument.hasPrefix("-") {
+                    throw UsageError(message: "unknown option '\(argument)'; see culvert-wg --help")
+                }
+                guard name == nil else {
+                    throw UsageError(message: "more than one interface name: '\(name ?? "")' and '\(argument)'")
+                }
+                name = argument
+            }
+        }
+        guard let name else { throw UsageError(message: "an interface name is missing; see culvert-wg --help") }
+        guard isInterfaceName(name) else {
+            throw UsageError(
+                message: "'\(name)' is not an interface name: 1 to 15 characters, without '/', ':', '%' or spaces")
+        }
+        var options = DaemonOptions(interfaceName: name, isForeground: isForeground)
+        if environment("WG_PROCESS_FOREGROUND") == "1" { options.isForeground = true }
+        switch environment("LOG_LEVEL") {
+        case nil, "": break
+        case "verbose", "debug", "info":
+            options.logLevel = .verbose
+            options.keepsOutput = true
+        case "error": options.keepsOutput = true
+        case "silent": options.logLevel = .silent
+        case .some(let other):
+            throw UsageError(message: "LOG_LEVEL is '\(other)'; it can be verbose, debug, error or silent")
+        }
+        options.tunDescriptor = try descriptor("WG_TUN_FD", environment)
+        options.uapiDescriptor = try descriptor("WG_UAPI_FD", environment)
+        options.readyDescriptor = try descriptor("CULVERT_READY_FD", environment)
+        options.nameFile = environment("WG_TUN_NAME_FILE").flatMap { $0.isEmpty ? nil : $0 }
+        return .run(options)
+    }
+
+    private static func descriptor(
+        _ name: String, _ environment: (String) -> String?
+    ) throws(UsageError) -> Int32? {
+        guard let text = environment(name), !text.isEmpty else { return nil }
+        guard let number = Int32(text), number >= 0 else {
+            throw UsageError(message: "\(name) is '\(text)'; it must be the number of an open descriptor")
+        }
+        return number
+    }
+
+    /// What Linux and wg(8) both take as a name.
+    static func isInterfaceName(_ name: String) -> Bool {
+        guard (1...15).contains(name.utf8.count), name != ".", name != ".." else { return false }
+        return name.utf8.allSatisfy { byte in
+            byte > 0x20 && byte < 0x7f && byte != UInt8(ascii: "/") && byte != UInt8(ascii: ":")
+                && byte != UInt8(ascii: "%")
+        }
+    }
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import TunnelIO
+import WireGuardDevice
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
+@main
+enum Daemon {
+    static func main() {
+        let request: DaemonOptions.Request
+        do throws(DaemonOptions.UsageError) {
+            request = try DaemonOptions.parse(Array(CommandLine.arguments.dropFirst()), environment: environment)
+        } catch {
+            Output.error("culvert-wg: \(error.message)")
+            exit(2)
+        }
+        switch request {
+        case .help: Output.line(DaemonOptions.help)
+        case .version: Output.line("culvert-wg \(DaemonOptions.version)")
+        case .run(let options):
+            do throws(WireGuardDeviceError) {
+                try run(options)
+            } catch {
+                Output.error("culvert-wg: \(options.interfaceName): \(error)")
+                exit(1)
+            }
+        }
+    }
+
+    static func environment(_ name: String) -> String? {
+        guard let value = unsafe getenv(name) else { return nil }
+        return unsafe String(cString: value)
+    }
+
+    /// Opens what needs privileges, then stays or goes to the background.
+    private static func run(_ options: DaemonOptions) throws(WireGuardDeviceError) {
+        let tun = try openTun(options)
+        let name: String
+        do throws(TunnelIOError) { name = try tun.currentName() } catch { throw WireGuardDeviceError(error) }
+        let path = ManagementSocket.path(forInterface: name)
+        let socket =
+            if let descriptor = options.uapiDescriptor {
+                try ManagementSocket(descriptor: descriptor, path: path)
+            } else {
+                try ManagementSocket(path: path)
+            }
+        try writeNameFile(options, name)
+        guard options.isForeground else {
+            try Background.spawn(tun: tun.readiness, management: socket.descriptor, options)
+            // Interface and socket belong to the child now: leave without undoing them.
+            _exit(0)
+        }
+        try serve(tun, socket, options)
+    }
+
+    private static func openTun(_ options: DaemonOptions) throws(WireGuardDeviceError) -> any TunDevice {
+        do throws(TunnelIOError) {
+            if let descriptor = options.tunDescriptor { return try SystemTun(descriptor: descriptor) }
+            return try SystemTun(name: options.interfaceName, mtu: 1420)
+        } catch {
+            throw WireGuardDeviceError(error)
+        }
+    }
+
+    /// wg-quick on macOS learns the name that the system chose from this file.
+    private static func writeNameFile(_ options: DaemonOptions, _ name: String) throws(WireGuardDeviceError) {
+        guard let file = options.nameFile, options.tunDescriptor == nil, options.interfaceName == "utun" else { return }
+        let descriptor = unsafe open(file, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0o400)
+        guard descriptor >= 0 else {
+            throw WireGuardDeviceError(.managementSocket(path: file, operation: "writing the name file"), errno: errno)
+        }
+        defer { close(descriptor) }
+        let text = Array("\(name)\n".utf8)
+        guard unsafe write(descriptor, text, text.count) == text.count else {
+            throw WireGuardDeviceError(.managementSocket(path: file, operation: "writing the name file"), errno: errno)
+        }
+    }
+
+    /// Runs the device until a signal, or until interface or socket are removed.
+    private static func serve(
+        _ tun: any TunDevice, _ socket: ManagementSocket, _ options: DaemonOptions
+    ) throws(WireGuardDeviceError) {
+        Privileges.reduce()
+        // Threads inherit the mask, so that only this one ever sees these signals.
+        let signals = Signals.block()
+        var deviceOptions = WireGuardDevice.Options()
+        let level = options.logLevel
+        let name = options.interfaceName
+        deviceOptions.log = { messageLevel, message in
+            switch level {
+            case .silent: break
+            case .error: if messageLevel == .error { Output.error("(\(name)) \(message)") }
+            case .verbose: Output.error("(\(name)) \(message)")
+            }
+        }
+        let device = try WireGuardDevice(tun: tun, network: SystemDatagramNetwork(), options: deviceOptions)
+        device.onClose { _ in Signals.raiseTermination() }
+        do throws(WireGuardDeviceError) {
+            try device.start()
+            try device.serveUAPI(on: socket)
+        } catch {
+            device.close()
+            throw error
+        }
+        reportReady(options)
+        signals.wait()
+        device.close()
+        if case .failed(let error)? = device.closeReason {
+            throw WireGuardDeviceError(error)
+        }
+    }
+
+    private static func reportReady(_ options: DaemonOptions) {
+        guard let descriptor = options.readyDescriptor else { return }
+        var byte: UInt8 = 1
+        _ = unsafe write(descriptor, &byte, 1)
+        close(descriptor)
+    }
+}
+
+/// Standard output and error, a line at a time.
+enum Output {
+    static func line(_ text: String) { write(text, to: 1) }
+    static func error(_ text: String) { write(text, to: 2) }
+
+    private static func write(_ text: String, to descriptor: Int32) {
+        let bytes = Array((text + "\n").utf8)
+        var written = 0
+        while written < bytes.count {
+            let count = unsafe bytes.withUnsafeBytes { raw in
+                unsafe systemWrite(descriptor, UnsafeRawBufferPointer(rebasing: raw[written...]))
+            }
+            guard count > 0 else { return }
+            written += count
+        }
+    }
+}
+
+private func systemWrite(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> Int {
+    unsafe write(descriptor, bytes.baseAddress, bytes.count)
+}

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if canImport(Darwin)
+    /// What the daemon gives up once its descriptors are open: nothing on Darwin, where utun needs root throughout.
+    enum Privileges {
+        static func reduce() {}
+    }
+#endif

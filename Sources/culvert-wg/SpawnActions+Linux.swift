@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux) || os(Android)
+    #if canImport(Glibc)
+        import Glibc
+    #elseif canImport(Musl)
+        import Musl
+    #endif
+
+    /// What a child does with its descriptors before it runs.
+    @safe
+    struct SpawnActions {
+        private var actions = unsafe posix_spawn_file_actions_t()
+        private var attributes = unsafe posix_spawnattr_t()
+
+        init() {
+            unsafe posix_spawn_file_actions_init(&actions)
+            unsafe posix_spawnattr_init(&attributes)
+            // POSIX_SPAWN_SETSID, which glibc hides from imports.
+            unsafe posix_spawnattr_setflags(&attributes, 0x80)
+        }
+
+        mutating func move(_ descriptor: Int32, to number: Int32) {
+            unsafe posix_spawn_file_actions_adddup2(&actions, descriptor, number)
+        }
+
+        mutating func openNull(_ number: Int32, forWriting: Bool) {
+            unsafe posix_spawn_file_actions_addopen(&actions, number, "/dev/null", forWriting ? O_WRONLY : O_RDONLY, 0)
+        }
+
+        mutating func spawn(
+            path: String, arguments: [String], environment: [String]
+        ) -> (child: pid_t, error: Int32) {
+            var child: pid_t = 0
+            let argumentPointers = unsafe arguments.map { unsafe strdup($0) } + [nil]
+            let environmentPointers = unsafe environment.map { unsafe strdup($0) } + [nil]
+            defer {
+                for unsafe pointer in unsafe argumentPointers + environmentPointers { unsafe free(pointer) }
+            }
+            let error = unsafe posix_spawn(
+                &child, path, &actions, &attributes, argumentPointers, environmentPointers)
+            return (child, error)
+        }
+
+        mutating func destroy() {
+            unsafe posix_spawn_file_actions_destroy(&actions)
+            unsafe posix_spawnattr_destroy(&attributes)
+        }
+    }
+
+    /// This program's own file, also when it was started by a name found in the path.
+    let executablePath = "/proc/self/exe"
+#endif
