@@ -31,8 +31,13 @@ public final class SendPlan {
     }
 
     func reset(mtu: Int) {
-        runs.removeAll(keepingCapacity: true)
+        clear()
         self.mtu = mtu
+    }
+
+    /// Lets go of the keys. Call it when the batch is sealed, so that keys are wiped as soon as their session ends.
+    public func clear() {
+        runs.removeAll(keepingCapacity: true)
     }
 
     /// Seals the planned packets of `packets`, one datagram behind the other, from `out` on.

@@ -44,7 +44,11 @@ extension Engine {
         }
         if peer.persistentKeepaliveAt <= time {
             peer.persistentKeepaliveAt = Peer.never
-            if peer.persistentKeepalive != 0 { sendKeepalive(to: peer, at: now, wall: wall) }
+            if peer.persistentKeepalive != 0 {
+                sendKeepalive(to: peer, at: now, wall: wall)
+                // Nothing is sent while an initiation is young; the next interval still has to come.
+                if peer.persistentKeepaliveAt == Peer.never { authenticatedPacketTraversed(peer, at: now) }
+            }
         }
     }
 
