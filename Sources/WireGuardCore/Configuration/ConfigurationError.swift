@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// One thing that is wrong with a configuration file, where it is, and how to mend it.
+///
+/// Keys never appear in it: values of `PrivateKey` and `PresharedKey`, whatever stands after a misspelt key, and any text
+/// that could be a key by its length are replaced by a placeholder.
+public struct ConfigurationError: Error, Hashable, Sendable {
+    /// Which rule the file breaks.
+    public enum Code: String, Hashable, Sendable, CaseIterable {
+        case emptyFile
+        case byteOrderMark
+        case notUTF8
+        case controlCharacter
+        case invisibleCharacter
+        case malformedSection
+        case unknownSection
+        case missingInterface
+        case repeatedInterface
+        case keyBeforeSection
+        case missingEqualsSign
+        case unknownKey
+        case wrongSection
+        case repeatedKey
+        case emptyValue
+        case emptyListItem
+        case spaceInsideValue
+        case invalidKey
+        case zeroKey
+        case missingPrivateKey
+        case missingPublicKey
+        case repeatedPeer
+        case invalidAddress
+        case repeatedAddress
+        case invalidDNS
+        case invalidAllowedIP
+        case invalidEndpoint
+        case invalidNumber
+        case invalidTable
+        case invalidBoolean
+        /// A warning: bits of an allowed IP beyond its prefix length, which are dropped.
+        case hostBits
+        /// A warning: a network that two peers claim, and that only the later one has in the end.
+        case sharedAllowedIP
+    }
+
+    /// Whether the file can be used all the same.
+    public enum Severity: String, Hashable, Sendable {
+        /// The file cannot be used.
+        case error
+        /// The file can be used, but perhaps not as it was meant.
+        case warning
+    }
+
+    /// Which rule the file breaks.
+    public let code: Code
+    /// Whether the file can be used all the same.
+    public let severity: Severity
+    /// The file's name, or what the caller gave for it.
+    public let file: String
+    /// The line, counted from 1.
+    public let line: Int
+    /// The column of ``offendingText``, counted from 1 in UTF-8 bytes.
+    public let column: Int
+    /// What is wrong there, without its secrets and shortened if long; empty when something is missing.
+    public let offendingText: String
+    /// Why it is wrong, as a clause without capital or full stop.
+    public let reason: String
+    /// What to do about it.
+    public let fix: String
+}
+
+extension ConfigurationError: CustomStringConvertible {
+    /// `file:line:column: error: reason`, then the offending text, then the fix, each on its own line.
+    public var description: String {
+        var text = "\(file):\(line):\(column): \(severity.rawValue): \(reason)\n"
+        if !offendingText.isEmpty { text += "    \(offendingText)\n" }
+        return text + "    fix: \(fix)"
+    }
+}
+
+/// Everything that is wrong with a configuration file, in the order of its lines.
+public struct ConfigurationErrors: Error, Hashable, Sendable, CustomStringConvertible {
+    /// The errors; never empty.
+    public let errors: [ConfigurationError]
+
+    init(errors: [ConfigurationError]) { self.errors = errors }
+
+    /// The errors, one after the other.
+    public var description: String { errors.map(\.description).joined(separator: "\n") }
+}
+
+/// What an examination of a configuration file found.
+public struct ConfigurationReport: Sendable {
+    /// The configuration; nil when there are errors.
+    public let configuration: TunnelConfiguration?
+    /// What makes the file unusable, in the order of its lines.
+    public let errors: [ConfigurationError]
+    /// What the file may not have been meant to say, in the order of its lines.
+    public let warnings: [ConfigurationError]
+}

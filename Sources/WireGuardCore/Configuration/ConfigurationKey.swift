@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// The keys of a wg-quick file.
+enum ConfigurationKey: String, CaseIterable {
+    case privateKey = "PrivateKey"
+    case listenPort = "ListenPort"
+    case fwMark = "FwMark"
+    case address = "Address"
+    case dns = "DNS"
+    case mtu = "MTU"
+    case table = "Table"
+    case preUp = "PreUp"
+    case postUp = "PostUp"
+    case preDown = "PreDown"
+    case postDown = "PostDown"
+    case saveConfig = "SaveConfig"
+    case publicKey = "PublicKey"
+    case presharedKey = "PresharedKey"
+    case allowedIPs = "AllowedIPs"
+    case endpoint = "Endpoint"
+    case persistentKeepalive = "PersistentKeepalive"
+
+    var section: ConfigurationSection {
+        switch self {
+        case .publicKey, .presharedKey, .allowedIPs, .endpoint, .persistentKeepalive: .peer
+        default: .interface
+        }
+    }
+
+    /// Whether `wg` itself reads the key. It drops white space inside a line; wg-quick does not.
+    var belongsToWg: Bool {
+        switch self {
+        case .privateKey, .listenPort, .fwMark: true
+        default: section == .peer
+        }
+    }
+
+    /// Whether values add up over several lines.
+    var accumulates: Bool {
+        switch self {
+        case .address, .dns, .preUp, .postUp, .preDown, .postDown, .allowedIPs: true
+        default: false
+        }
+    }
+
+    /// Whether the value may be empty, which for a list means that it adds nothing.
+    var mayBeEmpty: Bool { self == .address || self == .dns || self == .allowedIPs }
+
+    var isCommand: Bool { self == .preUp || self == .postUp || self == .preDown || self == .postDown }
+
+    var isSecret: Bool { self == .privateKey || self == .presharedKey }
+
+    /// The key that `text` names, in any case, and with spaces inside where `wg` allows them.
+    init?(_ text: Span<UInt8>) {
+        var name: [UInt8] = []
+        for index in 0..<text.count where !ASCII.isSpace(text[index]) { name.append(ASCII.lowercased(text[index])) }
+        let hasSpaces = name.count != text.count
+        let match = ConfigurationKey.allCases.first { key in
+            key.lowercased.count == name.count && key.lowercased == name && (!hasSpaces || key.belongsToWg)
+        }
+        guard let match else { return nil }
+        self = match
+    }
+
+    var lowercased: [UInt8] { rawValue.utf8.map(ASCII.lowercased) }
+
+    /// The key that was probably meant by `text`; nil when none is near.
+    static func suggestion(for text: Span<UInt8>) -> ConfigurationKey? {
+        var name: [UInt8] = []
+        for index in 0..<min(text.count, 40) where ASCII.isAlphanumeric(text[index]) {
+            name.append(ASCII.lowercased(text[index]))
+        }
+        guard name.count >= 2 else { return nil }
+        if let known = synonyms[String(decoding: name, as: UTF8.self)] { return known }
+        let nearest = allCases.map { (key: $0, distance: EditDistance.between(name, $0.lowercased)) }
+            .min { $0.distance < $1.distance }
+        guard let nearest, nearest.distance <= max(1, nearest.key.rawValue.utf8.count / 3) else { return nil }
+        return nearest.key
+    }
+
+    // What people write who remember the meaning and not the name.
+    private static let synonyms: [String: ConfigurationKey] = [
+        "psk": .presharedKey, "preshared": .presharedKey, "sharedkey": .presharedKey, "secret": .privateKey,
+        "secretkey": .privateKey, "key": .publicKey, "peer": .publicKey, "port": .listenPort, "mark": .fwMark,
+        "firewallmark": .fwMark, "ip": .address, "ipaddress": .address, "addresses": .address, "nameserver": .dns,
+        "nameservers": .dns, "dnsserver": .dns, "dnsservers": .dns, "search": .dns, "allowed": .allowedIPs,
+        "allowedaddresses": .allowedIPs, "allowedaddress": .allowedIPs, "server": .endpoint, "host": .endpoint,
+        "remote": .endpoint, "keepalive": .persistentKeepalive, "persistent": .persistentKeepalive, "save": .saveConfig,
+    ]
+}
+
+enum ConfigurationSection: String, CaseIterable {
+    case interface = "Interface"
+    case peer = "Peer"
+
+    /// The section that `name` was probably meant to be.
+    static func suggestion(for name: [UInt8]) -> ConfigurationSection? {
+        let name = name.prefix(20).map(ASCII.lowercased)
+        return allCases.first { EditDistance.between(name, $0.rawValue.utf8.map(ASCII.lowercased)) <= 2 }
+    }
+}
+
+enum EditDistance {
+    /// The number of insertions, deletions and replacements that turn one text into the other.
+    static func between(_ a: [UInt8], _ b: [UInt8]) -> Int {
+        var row = Array(0...b.count)
+        for (i, character) in a.enumerated() {
+            var diagonal = row[0]
+            row[0] = i + 1
+            for (j, other) in b.enumerated() {
+                let replaced = diagonal + (character == other ? 0 : 1)
+                diagonal = row[j + 1]
+                row[j + 1] = min(replaced, diagonal + 1, row[j] + 1)
+            }
+        }
+        return row[b.count]
+    }
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// What a wg-quick file says: one interface and its peers. See `wg(8)` and `wg-quick(8)`.
+public struct TunnelConfiguration: Equatable, Sendable {
+    /// This side of the tunnel.
+    public var interface: InterfaceConfiguration
+    /// The other sides, in the order of the file.
+    public var peers: [PeerConfiguration]
+
+    /// A configuration.
+    public init(interface: InterfaceConfiguration = InterfaceConfiguration(), peers: [PeerConfiguration] = []) {
+        self.interface = interface
+        self.peers = peers
+    }
+}
+
+/// The `[Interface]` section of a wg-quick file.
+public struct InterfaceConfiguration: Equatable, Sendable {
+    /// This side's key. A file for `wg setconf` may leave it out; a tunnel does not start without it.
+    public var privateKey: PrivateKey?
+    /// The UDP port to listen on; nil or 0 lets the system choose.
+    public var listenPort: UInt16?
+    /// The mark on outgoing datagrams; 0, in files `off`, removes it.
+    public var fwMark: UInt32?
+    /// The addresses of the interface.
+    public var addresses: [InterfaceAddress] = []
+    /// The name servers to use while the tunnel is up.
+    public var dnsServers: [IPAddress] = []
+    /// The domains in which short names are looked up while the tunnel is up.
+    public var dnsSearchDomains: [String] = []
+    /// The interface's MTU in bytes; nil means that it is worked out from the path to the peers.
+    public var mtu: UInt16?
+    /// Where routes go.
+    public var table: RouteTable = .automatic
+    /// Commands to run before the interface comes up.
+    public var preUp: [String] = []
+    /// Commands to run after the interface came up.
+    public var postUp: [String] = []
+    /// Commands to run before the interface goes down.
+    public var preDown: [String] = []
+    /// Commands to run after the interface went down.
+    public var postDown: [String] = []
+    /// Whether the running state is written to the file when the interface goes down.
+    public var saveConfig = false
+
+    /// The MTUs that a file may ask for: from the smallest datagram that every IPv4 host accepts to the largest IP packet.
+    public static let mtuRange: ClosedRange<UInt16> = 576...65535
+
+    /// An interface with nothing set.
+    public init(privateKey: PrivateKey? = nil) {
+        self.privateKey = privateKey
+    }
+}
+
+/// Where the routes to the peers go: `Table` of a wg-quick file.
+public enum RouteTable: Hashable, Sendable {
+    /// Into the main table, and with policy rules when a peer takes the default route.
+    case automatic
+    /// Nowhere.
+    case off
+    /// Into the table with this number.
+    case number(UInt32)
+    /// Into the table with this name in `/etc/iproute2/rt_tables`.
+    case named(String)
+}
+
+/// A `[Peer]` section of a wg-quick file.
+public struct PeerConfiguration: Equatable, Sendable {
+    /// The key that names the peer.
+    public var publicKey: PublicKey
+    /// A secret both sides also share; nil when there is none.
+    public var presharedKey: PresharedKey?
+    /// The networks behind the peer, or how they change.
+    public var allowedIPsRule: AllowedIPsRule
+    /// Where the peer is; nil when only it can begin.
+    public var endpoint: EndpointAddress?
+    /// Seconds between keepalives when nothing else is sent; 0, in files `off`, and nil mean never.
+    public var persistentKeepalive: UInt16?
+
+    /// A peer.
+    public init(
+        publicKey: PublicKey, presharedKey: PresharedKey? = nil, allowedIPs: [IPPrefix] = [],
+        endpoint: EndpointAddress? = nil, persistentKeepalive: UInt16? = nil
+    ) {
+        self.publicKey = publicKey
+        self.presharedKey = presharedKey
+        self.allowedIPsRule = .exactly(allowedIPs)
+        self.endpoint = endpoint
+        self.persistentKeepalive = persistentKeepalive
+    }
+
+    /// The networks behind the peer. Of a rule that changes an earlier set, those that it adds and does not remove again.
+    public var allowedIPs: [IPPrefix] {
+        get {
+            switch allowedIPsRule {
+            case .exactly(let prefixes): return prefixes
+            case .changes(let changes):
+                var prefixes: [IPPrefix] = []
+                for change in changes {
+                    switch change {
+                    case .add(let prefix): prefixes.append(prefix)
+                    case .remove(let prefix): prefixes.removeAll { $0 == prefix }
+                    }
+                }
+                return prefixes
+            }
+        }
+        set { allowedIPsRule = .exactly(newValue) }
+    }
+}
+
+/// What `AllowedIPs` of one peer mean.
+public enum AllowedIPsRule: Hashable, Sendable {
+    /// The peer has these networks and no others.
+    case exactly([IPPrefix])
+    /// The peer's networks change thus: at least one entry of the file has a `+` or `-` before it.
+    case changes([AllowedIPChange])
+}
+
+/// One step in changing the networks behind a peer.
+public enum AllowedIPChange: Hashable, Sendable {
+    /// The peer gets this network, if need be from the peer that has it.
+    case add(IPPrefix)
+    /// The peer no longer has exactly this network.
+    case remove(IPPrefix)
+}
+
+// MARK: - Descriptions that give nothing away
+
+extension InterfaceConfiguration: CustomStringConvertible, CustomReflectable {
+    // Commands may hold passwords, so they are counted, not shown.
+    private var summary: [(label: String?, value: Any)] {
+        [
+            ("privateKey", privateKey == nil ? "none" : "(private key)"),
+            ("listenPort", listenPort.map { "\($0)" } ?? "any"),
+            ("fwMark", fwMark.map { "\($0)" } ?? "none"),
+            ("addresses", addresses.map(\.description)),
+            ("dnsServers", dnsServers.map(\.description)),
+            ("dnsSearchDomains", dnsSearchDomains),
+            ("mtu", mtu.map { "\($0)" } ?? "automatic"),
+            ("table", "\(table)"),
+            ("commands", preUp.count + postUp.count + preDown.count + postDown.count),
+            ("saveConfig", saveConfig),
+        ]
+    }
+
+    /// The settings without the key, and the number of commands in place of their text.
+    public var description: String {
+        "[Interface] " + summary.map { "\($0.label ?? ""): \($0.value)" }.joined(separator: ", ")
+    }
+
+    /// What ``description`` shows, for `dump` and debuggers.
+    public var customMirror: Mirror { Mirror(self, children: summary, displayStyle: .struct) }
+}
+
+extension PeerConfiguration: CustomStringConvertible {
+    /// The settings without the pre-shared key.
+    public var description: String {
+        "[Peer] publicKey: \(publicKey), presharedKey: \(presharedKey == nil ? "none" : "(preshared key)"), "
+            + "allowedIPs: \(allowedIPs.map(\.description)), endpoint: \(endpoint?.description ?? "none"), "
+            + "persistentKeepalive: \(persistentKeepalive.map { "\($0)" } ?? "none")"
+    }
+}
+
+extension TunnelConfiguration: CustomStringConvertible {
+    /// Interface and peers without their secrets. ``wgQuickText()`` is the text with them.
+    public var description: String {
+        ([interface.description] + peers.map(\.description)).joined(separator: "\n")
+    }
+}

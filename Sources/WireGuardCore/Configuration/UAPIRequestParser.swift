@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// Reads UAPI requests from a connection, in pieces of any size.
+///
+/// A connection may carry many requests, each ended by a blank line; the last may end with the connection instead. A
+/// request takes effect whole or not at all: an update comes out only when all its lines are good. After an error
+/// the rest of that request, up to its blank line, is skipped, and the next one is read as usual.
+///
+/// Memory is bounded by the limits given and by what one ``feed(_:)-(Span<UInt8>)`` brings. Lines that lie whole in what is
+/// fed are read in place; what is kept of a line cut in two is wiped after use. The caller wipes what it feeds.
+public struct UAPIRequestParser: Sendable {
+    /// The longest line, in bytes, that is read if nothing else is said.
+    public static let defaultMaximumLineLength = 1 << 20
+    /// The longest request, in bytes, that is read if nothing else is said.
+    public static let defaultMaximumRequestLength = 64 << 20
+
+    private enum State: Equatable {
+        case idle
+        case get
+        case set
+        /// The request has failed; its lines are skipped up to the blank one.
+        case skipping
+    }
+
+    private let maximumLineLength: Int
+    private let maximumRequestLength: Int
+    private let resolveZone: @Sendable (String) -> UInt32?
+
+    private var state = State.idle
+    /// The beginning of a line whose end has not come.
+    private var partialLine: [UInt8] = []
+    /// While skipping: whether the line that has not ended has any byte.
+    private var skippedLineHasBytes = false
+    private var lineNumber = 0
+    private var requestLength = 0
+    private var update = UAPIDeviceUpdate()
+    private var results: [Result<UAPIOperation, UAPIError>] = []
+    private var nextResult = 0
+
+    /// A parser at the start of a connection.
+    /// - Parameters:
+    ///   - maximumLineLength: The longest line, in bytes; a longer one is `EPROTO`.
+    ///   - maximumRequestLength: The longest request, in bytes; a longer one is `EPROTO`.
+    ///   - resolveZone: The index of the interface with a name, for an `endpoint` such as `[fe80::1%eth0]:51820`.
+    public init(
+        maximumLineLength: Int = defaultMaximumLineLength, maximumRequestLength: Int = defaultMaximumRequestLength,
+        resolveZone: @escaping @Sendable (String) -> UInt32? = { _ in nil }
+    ) {
+        self.maximumLineLength = maximumLineLength
+        self.maximumRequestLength = maximumRequestLength
+        self.resolveZone = resolveZone
+    }
+
+    /// The next request that is complete, or the reason why one failed; nil until more bytes come.
+    public mutating func next() -> Result<UAPIOperation, UAPIError>? {
+        guard nextResult < results.count else { return nil }
+        let result = results[nextResult]
+        nextResult += 1
+        if nextResult == results.count {
+            results.removeAll()
+            nextResult = 0
+        }
+        return result
+    }
+
+    /// Takes the next bytes of the connection.
+    public mutating func feed(_ bytes: [UInt8]) { feed(bytes.span) }
+
+    /// Takes the next bytes of the connection.
+    public mutating func feed(_ bytes: Span<UInt8>) {
+        var start = 0
+        while start < bytes.count {
+            guard let end = ASCII.firstIndex(of: ASCII.newline, in: bytes, from: start) else {
+                keep(bytes.extracting(start..<bytes.count))
+                return
+            }
+            finishLine(bytes.extracting(start..<end))
+            start = end + 1
+        }
+    }
+
+    /// Takes note that the connection has ended: a request that lacks only its blank line is complete.
+    ///
+    /// One that ends inside a line fails, because what is there may be half a number.
+    public mutating func finish() {
+        if state != .skipping, !partialLine.isEmpty {
+            lineNumber += 1
+            let line = takePartialLine()
+            fail(
+                .protocolError, line.span, "the connection ended inside this line",
+                fix: "end each line with a line feed, and the request with a blank line")
+            release(line)
+        }
+        if state == .get || state == .set { finishRequest() }
+        reset()
+    }
+
+    // MARK: - Lines
+
+    private mutating func keep(_ bytes: Span<UInt8>) {
+        guard state != .skipping else {
+            skippedLineHasBytes = skippedLineHasBytes || bytes.count > 0
+            return
+        }
+        guard partialLine.count + bytes.count <= maximumLineLength else {
+            failLongLine(bytes)
+            return
+        }
+        // Room for any line with a key, so that no copy of one is left behind by growing.
+        if partialLine.isEmpty { partialLine.reserveCapacity(max(128, bytes.count)) }
+        for index in 0..<bytes.count { partialLine.append(bytes[index]) }
+    }
+
+    private mutating func finishLine(_ rest: Span<UInt8>) {
+        if state == .skipping {
+            if rest.count == 0, !skippedLineHasBytes { reset() }
+            skippedLineHasBytes = false
+            return
+        }
+        guard partialLine.count + rest.count <= maximumLineLength else {
+            failLongLine(rest)
+            skippedLineHasBytes = false
+            return
+        }
+        if partialLine.isEmpty {
+            read(rest)
+        } else {
+            for index in 0..<rest.count { partialLine.append(rest[index]) }
+            let line = takePartialLine()
+            read(line.span)
+            release(line)
+        }
+    }
+
+    private mutating func failLongLine(_ bytes: Span<UInt8>) {
+        lineNumber += 1
+        let start =
+            partialLine.isEmpty ? Array(ASCII.string(bytes.extracting(0..<min(64, bytes.count))).utf8) : partialLine
+        release(takePartialLine())
+        fail(
+            .protocolError, start.span.extracting(0..<min(64, start.count)),
+            "the line has more than \(maximumLineLength) bytes", fix: "send one setting in each line")
+        skippedLineHasBytes = true
+    }
+
+    private mutating func takePartialLine() -> [UInt8] {
+        let line = partialLine
+        partialLine = []
+        return line
+    }
+
+    /// Wipes a kept line and keeps its memory for the next one.
+    private mutating func release(_ line: consuming [UInt8]) {
+        var line = line
+        unsafe line.withUnsafeMutableBytes { unsafe wipe($0) }
+        guard line.capacity <= 4096 else { return }
+        line.removeAll(keepingCapacity: true)
+        partialLine = line
+    }
+
+    private mutating func read(_ line: Span<UInt8>) {
+        guard line.count > 0 else {
+            // A blank line between requests means nothing.
+            if state != .idle { finishRequest() }
+            return
+        }
+        lineNumber += 1
+        requestLength += line.count + 1
+        guard requestLength <= maximumRequestLength else {
+            fail(
+                .protocolError, line, "the request has more than \(maximumRequestLength) bytes",
+                fix: "send it as several requests")
+            return
+        }
+        switch state {
+        case .idle:
+            if ASCII.equal(line, "set=1") {
+                state = .set
+            } else if ASCII.equal(line, "get=1") {
+                state = .get
+            } else {
+                fail(
+                    .protocolError, line, "this is not the first line of a request",
+                    fix: "send get=1 or set=1, ended by LF alone")
+            }
+        case .get:
+            fail(.protocolError, line, "a blank line follows get=1", fix: "send get=1 and a blank line")
+        case .set:
+            do throws(UAPILineError) {
+                try update.apply(line, resolveZone: resolveZone)
+            } catch {
+                fail(error.errno, line, error.reason, fix: error.fix)
+            }
+        case .skipping: break
+        }
+    }
+
+    // MARK: - Requests
+
+    private mutating func finishRequest() {
+        results.append(.success(state == .get ? .get : .set(update)))
+        reset()
+    }
+
+    private mutating func fail(_ errno: UAPIErrno, _ line: Span<UInt8>, _ reason: String, fix: String) {
+        let operation: UAPIOperationKind =
+            switch state {
+            case .idle, .skipping: .unknown
+            case .get: .get
+            case .set: .set
+            }
+        results.append(
+            .failure(
+                UAPIError(
+                    errno: errno, operation: operation, line: lineNumber, text: UAPILine.redacted(line), reason: reason,
+                    fix: fix)))
+        reset()
+        state = .skipping
+    }
+
+    private mutating func reset() {
+        state = .idle
+        skippedLineHasBytes = false
+        lineNumber = 0
+        requestLength = 0
+        update = UAPIDeviceUpdate()
+    }
+}
