@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// The checksum of IPv4, ICMP, TCP and UDP headers (RFC 1071): the ones' complement of the ones' complement sum of all
+/// 16-bit words in network order, a last odd byte counting as the high half of a word.
+///
+/// Parts may be added in any number and of any length; the result is that of all of them laid end to end.
+package struct InternetChecksum: Sendable {
+    /// The sum so far, of 16-bit words in host order, not yet folded. Carries of 2^16 are worth 1, so any multiple of
+    /// 2^16 - 1 may come and go.
+    private var total: UInt64 = 0
+    /// Whether an odd number of bytes was added, so that the next one is a low half.
+    private var isOdd = false
+
+    /// The sum of nothing.
+    package init() {}
+
+    /// Adds bytes.
+    package mutating func add(_ bytes: UnsafeRawBufferPointer) {
+        let sum = unsafe Self.sum(bytes)
+        total &+= UInt64(isOdd ? sum.byteSwapped : sum)
+        if bytes.count & 1 != 0 { isOdd.toggle() }
+    }
+
+    /// Adds one 16-bit word, given in host order. Only between whole words.
+    package mutating func add(_ word: UInt16) {
+        total &+= UInt64(isOdd ? word.byteSwapped : word)
+    }
+
+    /// Adds two 16-bit words, given in host order.
+    package mutating func add(_ words: UInt32) {
+        add(UInt16(truncatingIfNeeded: words >> 16))
+        add(UInt16(truncatingIfNeeded: words))
+    }
+
+    /// Adds four 16-bit words, given in host order.
+    package mutating func add(_ words: UInt64) {
+        add(UInt32(truncatingIfNeeded: words >> 32))
+        add(UInt32(truncatingIfNeeded: words))
+    }
+
+    /// The folded sum in host order, not complemented: what a checksum field holds while the rest is left to hardware.
+    package var partial: UInt16 { Self.fold(total) }
+
+    /// The checksum in host order. Over data that holds its own correct checksum it is zero.
+    package var value: UInt16 { ~partial }
+
+    /// The checksum of `bytes` in host order.
+    package static func of(_ bytes: UnsafeRawBufferPointer) -> UInt16 {
+        unsafe ~sum(bytes)
+    }
+
+    /// The ones' complement sum of `bytes`, folded to 16 bits, in host order.
+    ///
+    /// The sum of words does not depend on byte order but for one swap at the end (RFC 1071, section 2), so words are
+    /// added as the machine loads them, four at a time and both halves apart: no carry is lost before 2^32 additions.
+    @inline(__always)
+    package static func sum(_ bytes: UnsafeRawBufferPointer) -> UInt16 {
+        guard let base = bytes.baseAddress else { return 0 }
+        let count = bytes.count
+        let mask: UInt64 = 0xffff_ffff
+        var low: UInt64 = 0
+        var high: UInt64 = 0
+        var at = 0
+        while at &+ 32 <= count {
+            let a = unsafe base.loadUnaligned(fromByteOffset: at, as: UInt64.self)
+            let b = unsafe base.loadUnaligned(fromByteOffset: at &+ 8, as: UInt64.self)
+            let c = unsafe base.loadUnaligned(fromByteOffset: at &+ 16, as: UInt64.self)
+            let d = unsafe base.loadUnaligned(fromByteOffset: at &+ 24, as: UInt64.self)
+            low &+= (a & mask) &+ (b & mask) &+ (c & mask) &+ (d & mask)
+            high &+= (a >> 32) &+ (b >> 32) &+ (c >> 32) &+ (d >> 32)
+            at &+= 32
+        }
+        while at &+ 2 <= count {
+            low &+= unsafe UInt64(base.loadUnaligned(fromByteOffset: at, as: UInt16.self))
+            at &+= 2
+        }
+        if at < count {
+            let last = unsafe base.load(fromByteOffset: at, as: UInt8.self)
+            low &+= UInt64((UInt16(last) << 8).bigEndian)
+        }
+        return UInt16(bigEndian: fold(fold(low, high)))
+    }
+
+    @inline(__always)
+    private static func fold(_ low: UInt64, _ high: UInt64) -> UInt64 {
+        (low & 0xffff_ffff) &+ (low >> 32) &+ (high & 0xffff_ffff) &+ (high >> 32)
+    }
+
+    @inline(__always)
+    private static func fold(_ sum: UInt64) -> UInt16 {
+        var sum = (sum & 0xffff_ffff) &+ (sum >> 32)
+        sum = (sum & 0xffff) &+ (sum >> 16)
+        sum = (sum & 0xffff) &+ (sum >> 16)
+        sum = (sum & 0xffff) &+ (sum >> 16)
+        return UInt16(truncatingIfNeeded: sum)
+    }
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import CTunnelSystem
+
+    /// The argument of interface ioctls: 16 bytes of name, then a union of which flags (16 bits) and numbers (32 bits) are used.
+    @safe
+    struct InterfaceRequest {
+        /// As long as `struct ifreq` on 64-bit systems, which is longer than on others.
+        private var words: (UInt64, UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0, 0)
+
+        /// A request for the interface of this name, which was validated.
+        init(name: String = "") {
+            unsafe withUnsafeMutableBytes(of: &words) { storage in
+                for (index, byte) in name.utf8.prefix(15).enumerated() { unsafe storage[index] = byte }
+            }
+        }
+
+        /// The name in the request.
+        var name: String {
+            unsafe withUnsafeBytes(of: words) { storage in
+                unsafe String(decoding: storage.prefix(16).prefix { $0 != 0 }, as: UTF8.self)
+            }
+        }
+
+        /// The union as flags.
+        var flags: UInt16 {
+            get { unsafe withUnsafeBytes(of: words) { unsafe $0.load(fromByteOffset: 16, as: UInt16.self) } }
+            set {
+                unsafe withUnsafeMutableBytes(of: &words) {
+                    unsafe $0.storeBytes(of: newValue, toByteOffset: 16, as: UInt16.self)
+                }
+            }
+        }
+
+        /// The union as a number: an MTU or an interface index.
+        var number: Int32 {
+            get { unsafe withUnsafeBytes(of: words) { unsafe $0.load(fromByteOffset: 16, as: Int32.self) } }
+            set {
+                unsafe withUnsafeMutableBytes(of: &words) {
+                    unsafe $0.storeBytes(of: newValue, toByteOffset: 16, as: Int32.self)
+                }
+            }
+        }
+
+        /// Makes the call.
+        /// - Returns: negative when it failed, with the reason in `errno`.
+        mutating func perform(_ request: UInt, on descriptor: Int32) -> Int32 {
+            unsafe withUnsafeMutableBytes(of: &words) { storage in
+                SystemCall.retry { unsafe ctunnel_tun_ioctl_pointer(descriptor, request, storage.baseAddress) }
+            }
+        }
+    }
+
+    /// What the system accepts as the name of an interface.
+    enum InterfaceName {
+        /// - Throws: `.invalidInterfaceName` when the name is empty, longer than 15 bytes, `.` or `..`, or has a slash, a
+        ///   colon, a percent sign (which the system would take for a template), a space or a control character.
+        static func validate(_ name: String) throws(TunnelIOError) {
+            let bytes = name.utf8
+            let isFine = bytes.allSatisfy { $0 > 0x20 && $0 != 0x7f && !forbidden.contains($0) }
+            guard (1...15).contains(bytes.count), isFine, name != ".", name != ".." else {
+                throw TunnelIOError(.invalidInterfaceName(name))
+            }
+        }
+
+        private static let forbidden = [UInt8(ascii: "/"), UInt8(ascii: ":"), UInt8(ascii: "%")]
+    }
+#endif

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import CTunnelSystem
+
+    #if canImport(Glibc)
+        import Glibc
+    #elseif canImport(Musl)
+        import Musl
+    #endif
+
+    /// Follows one TUN device's interface through changes, renames and moves between network namespaces.
+    ///
+    /// One netlink socket serves for the device's whole life, in the namespace that the device was made in (or handed
+    /// in to). When the device moves elsewhere, the socket listens to all namespaces that have an id, and the device's
+    /// gets one. So the descriptor to wait on never changes, and, other than with a socket inside the foreign namespace,
+    /// deleting that namespace still deletes the device. Without CAP_NET_BROADCAST the kernel does not allow this: then a
+    /// move is reported as `.down` and nothing after it, until the device is back or its descriptor reports its end.
+    ///
+    /// Not thread-safe; the device holds it in a lock.
+    @safe
+    struct LinkWatch: ~Copyable {
+        /// Readable when there may be events.
+        let events: NetlinkSocket
+        /// For requests: their answers would get between the events.
+        private let requests: NetlinkSocket
+        /// For ioctls on interfaces in the namespace of these sockets.
+        private let control: OwnedDescriptor
+        /// The namespace of these sockets; nil where the system does not tell.
+        private let home: NetworkNamespace.Identity?
+        private let buffer: UnsafeMutableRawBufferPointer
+        private var place = Place.unknown
+        private var isUp = false
+        private var mtu = 0
+        private var isRemoved = false
+
+        /// Where the interface is.
+        private enum Place: Equatable {
+            case home(index: Int32)
+            case away(namespace: Int32, index: Int32)
+            /// In a namespace that this process may not look into.
+            case unknown
+        }
+
+        /// Flags and MTU of an interface.
+        struct State: Equatable {
+            var isUp: Bool
+            var mtu: Int
+        }
+
+        /// A watch in the network namespace of the calling thread. ``start(_:)`` comes before anything else.
+        init() throws(TunnelIOError) {
+            let events = try NetlinkSocket(followsLinks: true)
+            let requests = try NetlinkSocket(followsLinks: false)
+            let socket = try SystemCall.check(.socket(operation: "open a control socket")) {
+                NetworkNamespace.controlSocket()
+            }
+            self.events = events
+            self.requests = requests
+            control = OwnedDescriptor(socket)
+            home = try? NetworkNamespace(of: socket).identity
+            unsafe buffer = .allocate(byteCount: 1 << 15, alignment: 16)
+        }
+
+        deinit {
+            unsafe buffer.deallocate()
+        }
+
+        /// Takes the interface's present state as the one that changes are reported against.
+        mutating func start(_ tun: Int32) {
+            guard let state = locate(tun) else { return }
+            (isUp, mtu) = (state.isUp, state.mtu)
+        }
+
+        /// The changes since the last call, oldest first.
+        mutating func drain(_ tun: Int32) -> [LinkEvent] {
+            var changes: [LinkEvent] = []
+            while !isRemoved {
+                switch unsafe events.receive(into: buffer) {
+                case .nothing:
+                    return changes
+                case .overrun:
+                    relocate(tun, into: &changes)
+                case .messages(let messages, let namespace):
+                    for message in messages where !isRemoved {
+                        handle(message, from: namespace, of: tun, into: &changes)
+                    }
+                }
+            }
+            return changes
+        }
+
+        private mutating func handle(
+            _ message: NetlinkMessage, from namespace: Int32, of tun: Int32, into changes: inout [LinkEvent]
+        ) {
+            switch message {
+            case .link(let index, let isUp, let mtu):
+                if place == .unknown {
+                    relocate(tun, into: &changes)
+                } else if isHere(namespace, index) {
+                    note(State(isUp: isUp, mtu: mtu ?? self.mtu), into: &changes)
+                }
+            case .linkRemoved(let index):
+                if isHere(namespace, index) { relocate(tun, into: &changes) }
+            case .namespaceRemoved(let id):
+                // The interfaces in it go unheard, and with it goes its id.
+                guard namespace == -1, case .away(id, _) = place else { return }
+                isRemoved = true
+                changes.append(.removed)
+            case .namespace, .acknowledgement:
+                return
+            }
+        }
+
+        private func isHere(_ namespace: Int32, _ index: Int32) -> Bool {
+            switch place {
+            case .home(let present): namespace == -1 && index == present
+            case .away(let id, let present): namespace == id && index == present
+            case .unknown: false
+            }
+        }
+
+        private mutating func note(_ state: State, into changes: inout [LinkEvent]) {
+            if state.mtu != mtu {
+                mtu = state.mtu
+                changes.append(.mtu(mtu))
+            }
+            if state.isUp != isUp {
+                isUp = state.isUp
+                changes.append(isUp ? .up : .down)
+            }
+        }
+
+        /// Finds out where the interface is and how it is.
+        private mutating func relocate(_ tun: Int32, into changes: inout [LinkEvent]) {
+            if let state = locate(tun) {
+                note(state, into: &changes)
+            } else if Self.isGone(tun) {
+                isRemoved = true
+                changes.append(.removed)
+            } else if isUp {
+                // Leaving a namespace takes an interface down.
+                isUp = false
+                changes.append(.down)
+            }
+        }
+
+        /// Sets ``place``, makes the socket hear of that place, and asks for the state after that, so that no change
+        /// falls in between.
+        private mutating func locate(_ tun: Int32) -> State? {
+            for _ in 0..<8 {
+                place = .unknown
+                var elsewhere: Int32?
+                if let namespace = try? NetworkNamespace(of: tun), let home, namespace.identity != home {
+                    guard
+                        (try? events.setHearsOtherNamespaces(true)) != nil,
+                        let id = unsafe requests.identifier(of: namespace, buffer: buffer, assigns: true)
+                    else { return nil }
+                    elsewhere = id
+                } else {
+                    try? events.setHearsOtherNamespaces(false)
+                }
+                guard let answer = try? query(tun) else {
+                    if Self.isGone(tun) { return nil }
+                    continue
+                }
+                // It may have moved between the two questions.
+                guard answer.isHome == (elsewhere == nil) else { continue }
+                place = elsewhere.map { .away(namespace: $0, index: answer.index) } ?? .home(index: answer.index)
+                return answer.state
+            }
+            return nil
+        }
+
+        private static func isGone(_ tun: Int32) -> Bool {
+            var request = InterfaceRequest()
+            return request.perform(CTUNNEL_TUNGETIFF, on: tun) < 0
+        }
+
+        // MARK: - The interface now
+
+        private struct Answer {
+            var state: State
+            var index: Int32
+            var isHome: Bool
+        }
+
+        private func query(_ tun: Int32) throws(TunnelIOError) -> Answer {
+            try onInterface(tun, "read the state") { (socket, request, isHome) throws(TunnelIOError) in
+                func ask(_ operation: UInt) throws(TunnelIOError) {
+                    guard request.perform(operation, on: socket) >= 0 else {
+                        throw TunnelIOError(.device(name: request.name, operation: "read the state"), errno: errno)
+                    }
+                }
+                try ask(CTUNNEL_SIOCGIFFLAGS)
+                let isUp = request.flags & UInt16(CTUNNEL_IFF_UP) != 0
+                try ask(CTUNNEL_SIOCGIFMTU)
+                let mtu = Int(request.number)
+                try ask(CTUNNEL_SIOCGIFINDEX)
+                return Answer(state: State(isUp: isUp, mtu: mtu), index: request.number, isHome: isHome)
+            }
+        }
+
+        /// The interface's present state.
+        func state(_ tun: Int32) throws(TunnelIOError) -> State {
+            try query(tun).state
+        }
+
+        /// Sets the MTU.
+        func setMTU(_ mtu: Int, _ tun: Int32) throws(TunnelIOError) {
+            let operation = "set the MTU to \(mtu)"
+            try onInterface(tun, operation) { (socket, request, _) throws(TunnelIOError) in
+                request.number = Int32(clamping: mtu)
+                guard request.perform(CTUNNEL_SIOCSIFMTU, on: socket) >= 0 else {
+                    throw TunnelIOError(.device(name: request.name, operation: operation), errno: errno)
+                }
+            }
+        }
+
+        /// Brings the interface up or takes it down.
+        func setUp(_ isUp: Bool, _ tun: Int32) throws(TunnelIOError) {
+            let operation = isUp ? "bring the interface up" : "take the interface down"
+            try onInterface(tun, operation) { (socket, request, _) throws(TunnelIOError) in
+                func ask(_ number: UInt) throws(TunnelIOError) {
+                    guard request.perform(number, on: socket) >= 0 else {
+                        throw TunnelIOError(.device(name: request.name, operation: operation), errno: errno)
+                    }
+                }
+                try ask(CTUNNEL_SIOCGIFFLAGS)
+                let flag = UInt16(CTUNNEL_IFF_UP)
+                request.flags = isUp ? request.flags | flag : request.flags & ~flag
+                try ask(CTUNNEL_SIOCSIFFLAGS)
+            }
+        }
+
+        /// Runs interface ioctls on a socket in the device's namespace, by the device's present name.
+        ///
+        /// The name may change or the device may move between being asked where it is and the ioctl; so the work is
+        /// repeated until both were the same before and after. Both reading and setting may be repeated.
+        private func onInterface<Result>(
+            _ tun: Int32, _ operation: String,
+            _ body: (Int32, inout InterfaceRequest, _ isHome: Bool) throws(TunnelIOError) -> Result
+        ) throws(TunnelIOError) -> Result {
+            var failure = TunnelIOError(.device(name: "", operation: operation), errno: ENODEV)
+            for _ in 0..<8 {
+                let name = try Self.name(of: tun)
+                do throws(TunnelIOError) {
+                    var request = InterfaceRequest(name: name)
+                    let result: Result
+                    if let namespace = try? NetworkNamespace(of: tun), let home, namespace.identity != home {
+                        let socket = try namespace.makeControlSocket()
+                        result = try body(socket.number, &request, false)
+                    } else {
+                        result = try body(control.number, &request, true)
+                    }
+                    if try Self.name(of: tun) == name { return result }
+                } catch {
+                    failure = error
+                    if case .deviceRemoved = error.code { throw error }
+                    guard error.errno == ENODEV || error.errno == ENXIO else { throw error }
+                }
+            }
+            throw failure
+        }
+
+        /// The interface's present name.
+        static func name(of tun: Int32) throws(TunnelIOError) -> String {
+            var request = InterfaceRequest()
+            guard request.perform(CTUNNEL_TUNGETIFF, on: tun) >= 0 else {
+                throw TunnelIOError(.deviceRemoved(name: ""), errno: errno)
+            }
+            return request.name
+        }
+    }
+#endif

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import CTunnelSystem
+    import Synchronization
+
+    #if canImport(Glibc)
+        import Glibc
+    #elseif canImport(Musl)
+        import Musl
+    #endif
+
+    extension LinuxTun {
+        /// The most bytes that one read can give.
+        private static let longestPacket = 65_535
+        /// The bytes kept free in front of each packet, and as many behind it: neighbours do not share theirs.
+        private static let margin = 32
+        /// IP headers begin at multiples of this.
+        private static let alignment = 16
+        /// The smallest region that ``receive(into:)`` works with.
+        private static let smallestRegion = 1 << 17
+
+        /// Appends packets, each one IP packet, until the device has no more or the batch has no room for another of
+        /// 65,535 bytes, whatever the MTU, which may be raised at any time.
+        ///
+        /// The batch's region has at least 128 KiB; packets begin at multiples of 16.
+        ///
+        /// A loop over ``readiness`` does not spin on an interface that is down: then the kernel queues no packet, so the
+        /// descriptor does not poll readable, and a read that finds none is not an error. Only a removed interface polls
+        /// ready forever, and that throws.
+        public func receive(into batch: PacketBatch) throws(TunnelIOError) -> Int {
+            precondition(batch.byteCapacity >= Self.smallestRegion, "a batch for a TUN device has at least 128 KiB")
+            guard descriptor.acquire() else { throw TunnelIOError(.closed) }
+            defer { descriptor.release() }
+            let before = batch.count
+            let prefix = framing.length
+            while batch.count < batch.packetCapacity {
+                let gap = batch.tail == 0 ? Self.margin : 2 * Self.margin
+                let start = (batch.tail + gap + Self.alignment - 1) & ~(Self.alignment - 1)
+                guard start + Self.longestPacket + Self.margin <= batch.byteCapacity else { break }
+                let room = unsafe UnsafeMutableRawBufferPointer(
+                    start: batch.base + (start - prefix), count: prefix + Self.longestPacket)
+                let count = SystemCall.retry { unsafe read(descriptor.number, room.baseAddress, room.count) }
+                guard count > 0 else {
+                    // What was read is given first; the error comes again.
+                    if count < 0, batch.count == before, let failure = readFailure(errno) { throw failure }
+                    break
+                }
+                guard let length = unsafe framing.finish(UnsafeMutableRawBufferPointer(rebasing: room[..<count])) else {
+                    malformedFrames.wrappingAdd(1, ordering: .relaxed)
+                    continue
+                }
+                batch.append(offset: start, length: length)
+            }
+            return batch.count - before
+        }
+
+        /// What a failed read means; nil when it means that there is nothing to read.
+        private func readFailure(_ reason: Int32) -> TunnelIOError? {
+            switch reason {
+            case EAGAIN, EIO, ENOMEM, ENOBUFS:
+                return nil
+            case EBADFD:
+                return removed
+            case EFAULT:
+                // Also what the kernel says when the interface vanishes while it is being read.
+                if (try? LinkWatch.name(of: descriptor.number)) == nil { return removed }
+                return failure("read", errno: reason)
+            default:
+                return failure("read", errno: reason)
+            }
+        }
+
+        public func send(_ batch: PacketBatch) throws(TunnelIOError) -> TunSendResult {
+            guard descriptor.acquire() else { throw TunnelIOError(.closed) }
+            defer { descriptor.release() }
+            var result = TunSendResult(sent: 0, dropped: 0)
+            for index in 0..<batch.count {
+                let packet = unsafe batch.bytes(of: index)
+                guard packet.count > 0 else { continue }
+                if unsafe put(packet) {
+                    result.sent += 1
+                } else if errno == EBADFD {
+                    throw removed
+                } else {
+                    // EIO while it is down, EINVAL for what is no IP packet, ENOBUFS, ENOMEM or EAGAIN when the system
+                    // is short of memory: nothing that sending it again would mend.
+                    result.dropped += 1
+                }
+            }
+            return result
+        }
+
+        /// - Returns: false when it failed, with the reason in `errno`.
+        @inline(__always)
+        private func put(_ packet: UnsafeMutableRawBufferPointer) -> Bool {
+            if framing.length == 0 {
+                return SystemCall.retry { unsafe write(descriptor.number, packet.baseAddress, packet.count) } >= 0
+            }
+            return unsafe writeFramed(packet)
+        }
+
+        private func writeFramed(_ packet: UnsafeMutableRawBufferPointer) -> Bool {
+            return unsafe withUnsafeTemporaryAllocation(of: iovec.self, capacity: 2) { vectors in
+                var header: (UInt64, UInt64) = (0, 0)
+                return unsafe withUnsafeMutableBytes(of: &header) { storage in
+                    unsafe framing.writeHeader(storage, version: packet[0] >> 4)
+                    unsafe vectors[0] = iovec(iov_base: storage.baseAddress, iov_len: framing.length)
+                    unsafe vectors[1] = iovec(iov_base: packet.baseAddress, iov_len: packet.count)
+                    return SystemCall.retry { unsafe writev(descriptor.number, vectors.baseAddress, 2) } >= 0
+                }
+            }
+        }
+    }
+#endif

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import CTunnelSystem
+    import Synchronization
+
+    #if canImport(Glibc)
+        import Glibc
+    #elseif canImport(Musl)
+        import Musl
+    #endif
+
+    /// A Linux TUN device, made here or handed in as a descriptor.
+    ///
+    /// The interface may be renamed and moved to another network namespace while this process stays where it is: name,
+    /// MTU, state and link events follow it there. Following it takes CAP_SYS_ADMIN for asking and setting and
+    /// CAP_NET_BROADCAST for events; packets flow without either.
+    ///
+    /// The device must be made on a thread that is in the namespace that the process works in.
+    public final class LinuxTun: TunDevice {
+        let descriptor: SharedDescriptor
+        let framing: TunFraming
+        private let link: Mutex<LinkWatch>
+        /// What errors call the device once it can no longer be asked.
+        private let lastName: Mutex<String>
+        /// Frames from the kernel that were no single packet, and were skipped.
+        let malformedFrames = Atomic<Int>(0)
+
+        /// A descriptor that polls readable when ``receive(into:)`` has something to give, or has an error to throw.
+        public var readiness: Int32 { descriptor.number }
+        /// A descriptor that polls readable when ``drainLinkEvents()`` may have something to give: the same one for the
+        /// device's whole life, wherever the interface is moved to.
+        public let linkReadiness: Int32?
+
+        /// Makes an interface, or attaches to a persistent one of that name, and sets its MTU. It is down at first.
+        ///
+        /// - Parameters:
+        ///   - name: 1 to 15 bytes, not a template.
+        ///   - mtu: 68 to 65,535 bytes.
+        /// - Throws: `.invalidInterfaceName`; `.device` with what to do about it, `errno` being `EPERM` without
+        ///   CAP_NET_ADMIN, `ENOENT` where the kernel has no TUN driver, `EBUSY` when another process has the device open,
+        ///   `EEXIST` when the name belongs to an interface that is no TUN device, `EINVAL` for an MTU out of range.
+        public convenience init(name: String, mtu: Int) throws(TunnelIOError) {
+            let framing = TunFraming()
+            let descriptor = try Self.open(name: name, framing: framing, kind: CTUNNEL_IFF_TUN)
+            try self.init(descriptor, name: name, framing: framing, mtu: mtu)
+        }
+
+        /// Takes over the descriptor of a TUN device that someone else attached, and owns it from here on, even when
+        /// this throws.
+        ///
+        /// The descriptor is made non-blocking and close-on-exec. It may have been attached with or without `IFF_NO_PI` and
+        /// `IFF_VNET_HDR`; offloads that were on are turned off.
+        /// - Throws: `.invalidDescriptor` when it is not that of a TUN device: not open, of another kind, not attached to
+        ///   an interface, or a TAP device, whose frames are Ethernet.
+        public convenience init(descriptor number: Int32) throws(TunnelIOError) {
+            guard number >= 0, fcntl(number, F_GETFD) >= 0 else {
+                throw TunnelIOError(.invalidDescriptor(number, expected: "an open descriptor"), errno: EBADF)
+            }
+            let descriptor = OwnedDescriptor(number)
+            var request = InterfaceRequest()
+            guard request.perform(CTUNNEL_TUNGETIFF, on: number) >= 0 else {
+                let reason = errno
+                let expected = reason == EBADFD ? "a TUN device with an interface" : "that of a TUN device"
+                throw TunnelIOError(.invalidDescriptor(number, expected: expected), errno: reason)
+            }
+            guard request.flags & UInt16(CTUNNEL_IFF_TUN) != 0 else {
+                throw TunnelIOError(
+                    .invalidDescriptor(
+                        number,
+                        expected: "a TUN device: '\(request.name)' is a TAP device, which carries Ethernet frames"))
+            }
+            let framing = TunFraming(
+                hasPacketInformation: request.flags & UInt16(CTUNNEL_IFF_NO_PI) == 0,
+                hasVirtioHeader: request.flags & UInt16(CTUNNEL_IFF_VNET_HDR) != 0)
+            let status = fcntl(number, F_GETFL)
+            guard status >= 0, fcntl(number, F_SETFL, status | O_NONBLOCK) >= 0,
+                fcntl(number, F_SETFD, FD_CLOEXEC) >= 0
+            else {
+                throw TunnelIOError(.device(name: request.name, operation: "set descriptor flags"), errno: errno)
+            }
+            try self.init(descriptor, name: request.name, framing: framing, mtu: nil)
+        }
+
+        private init(
+            _ descriptor: consuming OwnedDescriptor, name: String, framing: TunFraming, mtu: Int?
+        ) throws(TunnelIOError) {
+            let number = descriptor.number
+            try Self.configure(number, name: name, framing: framing)
+            var watch = try LinkWatch()
+            if let mtu { try watch.setMTU(mtu, number) }
+            watch.start(number)
+            linkReadiness = watch.events.descriptor.number
+            link = Mutex(watch)
+            lastName = Mutex(name)
+            self.framing = framing
+            self.descriptor = SharedDescriptor(descriptor)
+        }
+
+        // MARK: - Setting up
+
+        /// An open descriptor, attached to the interface of this name.
+        package static func open(
+            name: String, framing: TunFraming, kind: Int32
+        ) throws(TunnelIOError) -> OwnedDescriptor {
+            try InterfaceName.validate(name)
+            let number = SystemCall.retry { openControlDevice() }
+            guard number >= 0 else {
+                let reason = errno
+                let operation =
+                    switch reason {
+                    case ENOENT, ENODEV, ENXIO: "open /dev/net/tun; load the kernel's tun module"
+                    case EACCES, EPERM: "open /dev/net/tun; run as root"
+                    default: "open /dev/net/tun"
+                    }
+                throw TunnelIOError(.device(name: name, operation: operation), errno: reason)
+            }
+            let descriptor = OwnedDescriptor(number)
+            var request = InterfaceRequest(name: name)
+            request.flags = UInt16(
+                kind | (framing.hasPacketInformation ? 0 : CTUNNEL_IFF_NO_PI)
+                    | (framing.hasVirtioHeader ? CTUNNEL_IFF_VNET_HDR : 0))
+            guard request.perform(CTUNNEL_TUNSETIFF, on: number) >= 0 else {
+                throw attachFailure(name: name, errno: errno)
+            }
+            return descriptor
+        }
+
+        private static func attachFailure(name: String, errno reason: Int32) -> TunnelIOError {
+            switch reason {
+            case EBUSY:
+                return TunnelIOError(
+                    .device(name: name, operation: "attach; another process has it open"), errno: EBUSY)
+            case EPERM:
+                return TunnelIOError(.device(name: name, operation: "create; CAP_NET_ADMIN is needed"), errno: EPERM)
+            case EINVAL where unsafe if_nametoindex(name) != 0, EEXIST:
+                // The kernel says EINVAL where a device of that name is of another kind.
+                return TunnelIOError(
+                    .device(name: name, operation: "create; the name belongs to an interface of another kind"),
+                    errno: EEXIST)
+            default:
+                return TunnelIOError(.device(name: name, operation: "create"), errno: reason)
+            }
+        }
+
+        /// Turns off what may be left on from whoever had the interface before: offloads and header length belong to the
+        /// interface and outlive an attachment.
+        private static func configure(_ number: Int32, name: String, framing: TunFraming) throws(TunnelIOError) {
+            try SystemCall.check(.device(name: name, operation: "turn offloads off")) {
+                ctunnel_tun_ioctl_value(number, CTUNNEL_TUNSETOFFLOAD, 0)
+            }
+            guard framing.hasVirtioHeader else { return }
+            var length = Int32(TunFraming.virtioLength)
+            try SystemCall.check(.device(name: name, operation: "set the virtio header's length")) {
+                unsafe ctunnel_tun_ioctl_pointer(number, CTUNNEL_TUNSETVNETHDRSZ, &length)
+            }
+            var isLittleEndian: Int32 = 0
+            try SystemCall.check(.device(name: name, operation: "set the virtio header's byte order")) {
+                unsafe ctunnel_tun_ioctl_pointer(number, CTUNNEL_TUNSETVNETLE, &isLittleEndian)
+            }
+        }
+
+        // MARK: - The interface
+
+        public func currentName() throws(TunnelIOError) -> String {
+            let name = try withOpenDescriptor { number throws(TunnelIOError) in try LinkWatch.name(of: number) }
+            lastName.withLock { $0 = name }
+            return name
+        }
+
+        public func currentMTU() throws(TunnelIOError) -> Int {
+            try currentLinkState().mtu
+        }
+
+        /// Whether the interface is up, and the most bytes that one IP packet may have on it.
+        /// - Throws: `.deviceRemoved`; `.closed`; `.socket` with `errno` `EPERM` when it was moved to a network namespace
+        ///   that this process may not enter.
+        public func currentLinkState() throws(TunnelIOError) -> (isUp: Bool, mtu: Int) {
+            let state = try withOpenDescriptor { number throws(TunnelIOError) in
+                try link.withLock { link throws(TunnelIOError) in try link.state(number) }
+            }
+            return (state.isUp, state.mtu)
+        }
+
+        /// Sets the most bytes that one IP packet may have: 68 to 65,535, and 1280 at least for IPv6.
+        /// - Throws: as ``currentLinkState()``; `.device` with `errno` `EINVAL` for an MTU out of range.
+        public func setMTU(_ mtu: Int) throws(TunnelIOError) {
+            try withOpenDescriptor { number throws(TunnelIOError) in
+                try link.withLock { link throws(TunnelIOError) in try link.setMTU(mtu, number) }
+            }
+        }
+
+        /// Brings the interface up or takes it down.
+        /// - Throws: as ``currentLinkState()``.
+        public func setUp(_ isUp: Bool) throws(TunnelIOError) {
+            try withOpenDescriptor { number throws(TunnelIOError) in
+                try link.withLock { link throws(TunnelIOError) in try link.setUp(isUp, number) }
+            }
+        }
+
+        public func drainLinkEvents() -> [LinkEvent] {
+            guard descriptor.acquire() else { return [] }
+            defer { descriptor.release() }
+            return link.withLock { $0.drain(descriptor.number) }
+        }
+
+        public func close() {
+            descriptor.close()
+        }
+
+        /// The error of a device that is gone.
+        var removed: TunnelIOError { TunnelIOError(.deviceRemoved(name: lastName.withLock { $0 })) }
+
+        /// An error of the device, by the name it had last.
+        func failure(_ operation: String, errno: Int32) -> TunnelIOError {
+            TunnelIOError(.device(name: lastName.withLock { $0 }, operation: operation), errno: errno)
+        }
+
+        private func withOpenDescriptor<Result>(
+            _ body: (Int32) throws(TunnelIOError) -> Result
+        ) throws(TunnelIOError) -> Result {
+            guard descriptor.acquire() else { throw TunnelIOError(.closed) }
+            defer { descriptor.release() }
+            do throws(TunnelIOError) {
+                return try body(descriptor.number)
+            } catch {
+                guard case .deviceRemoved = error.code else { throw error }
+                throw removed
+            }
+        }
+    }
+
+    /// A fresh descriptor of the TUN driver, where the class's own `open` does not hide the system's.
+    private func openControlDevice() -> Int32 {
+        unsafe open("/dev/net/tun", O_RDWR | O_CLOEXEC | O_NONBLOCK)
+    }
+#endif
