@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-// Everything is in the headers; SwiftPM wants one source file.
+// Checks that the headers compile on their own as C.
 #include "CTunnelSystem.h"

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if defined(__linux__)
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#endif
+
+#include "ctunnel_udp.h"
+
+#include <pthread.h>
+#include <stddef.h>
+
+int ctunnel_thread_start(uintptr_t *handle, void *(*body)(void *), void *context) {
+    return pthread_create((pthread_t *)handle, NULL, body, context);
+}
+
+int ctunnel_thread_join(uintptr_t handle) { return pthread_join((pthread_t)handle, NULL); }
+
+uintptr_t ctunnel_thread_self(void) { return (uintptr_t)pthread_self(); }
+
+_Static_assert(sizeof(pthread_t) == sizeof(uintptr_t), "a thread's handle is the size of a pointer");
+
+#if defined(__APPLE__)
+
+int ctunnel_thread_set_name(const char *name) { return pthread_setname_np(name); }
+
+#elif defined(__linux__)
+
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <sys/signalfd.h>
+#include <sys/timerfd.h>
+
+_Static_assert(sizeof(struct ctunnel_mmsghdr) == sizeof(struct mmsghdr), "mmsghdr");
+_Static_assert(offsetof(struct ctunnel_mmsghdr, msg_len) == offsetof(struct mmsghdr, msg_len), "mmsghdr.msg_len");
+_Static_assert(sizeof(struct ctunnel_in_pktinfo) == sizeof(struct in_pktinfo), "in_pktinfo");
+_Static_assert(sizeof(struct ctunnel_in6_pktinfo) == sizeof(struct in6_pktinfo), "in6_pktinfo");
+_Static_assert(MSG_TRUNC == 0x20 && SO_RXQ_OVFL == 40 && IP_PKTINFO == 8 && IPV6_PKTINFO == 50, "constants");
+_Static_assert(SO_MARK == 36 && SO_SNDBUFFORCE == 32 && SO_RCVBUFFORCE == 33 && IPV6_RECVPKTINFO == 49, "constants");
+_Static_assert(EPOLLIN == 1 && EPOLLOUT == 4 && EPOLLERR == 8 && EPOLLHUP == 16, "epoll");
+
+int ctunnel_thread_set_name(const char *name) { return pthread_setname_np(pthread_self(), name); }
+
+int ctunnel_udp_socket(int family) {
+    return socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP);
+}
+
+int ctunnel_recvmmsg(int descriptor, struct ctunnel_mmsghdr *messages, unsigned int count) {
+    return recvmmsg(descriptor, (struct mmsghdr *)messages, count, MSG_DONTWAIT, NULL);
+}
+
+int ctunnel_sendmmsg(int descriptor, struct ctunnel_mmsghdr *messages, unsigned int count) {
+    return sendmmsg(descriptor, (struct mmsghdr *)messages, count, MSG_DONTWAIT);
+}
+
+int ctunnel_epoll_create(void) { return epoll_create1(EPOLL_CLOEXEC); }
+
+int ctunnel_epoll_add(int epoll, int descriptor, uint32_t events, uint64_t data) {
+    struct epoll_event event = {.events = events, .data = {.u64 = data}};
+    return epoll_ctl(epoll, EPOLL_CTL_ADD, descriptor, &event);
+}
+
+int ctunnel_epoll_modify(int epoll, int descriptor, uint32_t events, uint64_t data) {
+    struct epoll_event event = {.events = events, .data = {.u64 = data}};
+    return epoll_ctl(epoll, EPOLL_CTL_MOD, descriptor, &event);
+}
+
+int ctunnel_epoll_remove(int epoll, int descriptor) { return epoll_ctl(epoll, EPOLL_CTL_DEL, descriptor, NULL); }
+
+int ctunnel_eventfd(void) { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }
+
+int ctunnel_timerfd(void) { return timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK); }
+
+int ctunnel_timerfd_set(int descriptor, int64_t seconds, int64_t nanoseconds) {
+    struct itimerspec time = {.it_value = {.tv_sec = seconds, .tv_nsec = nanoseconds}};
+    return timerfd_settime(descriptor, TFD_TIMER_ABSTIME, &time, NULL);
+}
+
+int ctunnel_signalfd(const sigset_t *signals) { return signalfd(-1, signals, SFD_CLOEXEC | SFD_NONBLOCK); }
+
+int ctunnel_inotify(void) { return inotify_init1(IN_CLOEXEC | IN_NONBLOCK); }
+
+#endif

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+// What UDP sockets, event loops and threads need and Swift cannot see: GNU extensions, constants that differ in kind
+// between C libraries, and variadic functions. Wrappers only: each calls one function and returns what it returned.
+
+#ifndef CTUNNEL_UDP_H
+#define CTUNNEL_UDP_H
+
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/socket.h>
+#include <netinet/in.h>
+
+// MARK: Threads
+
+/// Starts a joinable thread; the return value is an error number or zero.
+int ctunnel_thread_start(uintptr_t *handle, void *(*body)(void *), void *context);
+/// Waits for a thread to end; the return value is an error number or zero.
+int ctunnel_thread_join(uintptr_t handle);
+/// The calling thread's handle.
+uintptr_t ctunnel_thread_self(void);
+/// Names the calling thread (at most 15 characters on Linux); the return value is an error number or zero.
+int ctunnel_thread_set_name(const char *name);
+
+#if defined(__linux__)
+
+#include <signal.h>
+#include <sys/epoll.h>
+
+// MARK: UDP
+
+/// `struct mmsghdr`, which the C library declares for GNU sources only.
+struct ctunnel_mmsghdr {
+    struct msghdr msg_hdr;
+    unsigned int msg_len;
+};
+
+/// `struct in_pktinfo`.
+struct ctunnel_in_pktinfo {
+    uint32_t ipi_ifindex;
+    uint32_t ipi_spec_dst;
+    uint32_t ipi_addr;
+};
+
+/// `struct in6_pktinfo`, which the C library declares for GNU sources only.
+struct ctunnel_in6_pktinfo {
+    uint8_t ipi6_addr[16];
+    uint32_t ipi6_ifindex;
+};
+
+/// A non-blocking UDP socket that is closed on exec.
+int ctunnel_udp_socket(int family);
+int ctunnel_recvmmsg(int descriptor, struct ctunnel_mmsghdr *messages, unsigned int count);
+int ctunnel_sendmmsg(int descriptor, struct ctunnel_mmsghdr *messages, unsigned int count);
+
+static const int CTUNNEL_SO_MARK = 36;
+static const int CTUNNEL_SO_SNDBUFFORCE = 32;
+static const int CTUNNEL_SO_RCVBUFFORCE = 33;
+static const int CTUNNEL_SO_RXQ_OVFL = 40;
+static const int CTUNNEL_IP_PKTINFO = 8;
+static const int CTUNNEL_IPV6_V6ONLY = 26;
+static const int CTUNNEL_IPV6_RECVPKTINFO = 49;
+static const int CTUNNEL_IPV6_PKTINFO = 50;
+static const int CTUNNEL_MSG_TRUNC = 0x20;
+
+// MARK: Waiting
+
+static const uint32_t CTUNNEL_EPOLLIN = 0x001;
+static const uint32_t CTUNNEL_EPOLLOUT = 0x004;
+static const uint32_t CTUNNEL_EPOLLERR = 0x008;
+static const uint32_t CTUNNEL_EPOLLHUP = 0x010;
+
+/// An epoll instance that is closed on exec.
+int ctunnel_epoll_create(void);
+int ctunnel_epoll_add(int epoll, int descriptor, uint32_t events, uint64_t data);
+int ctunnel_epoll_modify(int epoll, int descriptor, uint32_t events, uint64_t data);
+int ctunnel_epoll_remove(int epoll, int descriptor);
+
+/// A non-blocking eventfd, closed on exec, that starts at zero.
+int ctunnel_eventfd(void);
+
+/// A non-blocking timerfd, closed on exec, on the clock that counts while the machine sleeps.
+int ctunnel_timerfd(void);
+/// Arms it once, at an absolute time; both zero disarm it.
+int ctunnel_timerfd_set(int descriptor, int64_t seconds, int64_t nanoseconds);
+
+/// A non-blocking signalfd, closed on exec.
+int ctunnel_signalfd(const sigset_t *signals);
+/// A non-blocking inotify instance, closed on exec.
+int ctunnel_inotify(void);
+
+#endif
+
+#endif
