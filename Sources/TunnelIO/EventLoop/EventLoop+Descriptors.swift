@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Synchronization
+
+extension EventLoop {
+    /// Watches `descriptor` and calls `handler` on the loop's thread whenever it is ready.
+    ///
+    /// A descriptor that was closed without being unregistered makes way for a new one with its number.
+    /// - Throws: `.eventLoop` with `EEXIST` when it is watched already, `EBADF` when it is not open, `EPERM` when it is
+    ///   a kind of file that cannot be waited for; `.closed` once ``run()`` has returned.
+    public func register(
+        _ descriptor: Int32, for interest: Interest = .readable, handler: @escaping @Sendable (Readiness) -> Void
+    ) throws(TunnelIOError) -> Registration {
+        let (registration, stale) = try state.withLock {
+            (state) throws(TunnelIOError) -> (Registration, State.Source?) in
+            guard state.phase != .finished else { throw TunnelIOError(.closed) }
+            let token = state.makeToken()
+            if !interest.isEmpty { try poller.add(descriptor, token: token, interest: interest) }
+            let stale = state.owners[descriptor].flatMap { state.sources.removeValue(forKey: $0) }
+            state.owners[descriptor] = token
+            state.sources[token] = State.Source(descriptor: descriptor, interest: interest, handler: handler)
+            return (Registration(token: token, descriptor: descriptor), stale)
+        }
+        // What a handler captured must not go away under the lock.
+        withExtendedLifetime(stale) {}
+        return registration
+    }
+
+    /// Changes what is waited for. With an empty interest not even a hang-up is reported, until it is changed again.
+    ///
+    /// A registration that is gone is left alone.
+    /// - Throws: `.eventLoop` when the system refuses, for example since the descriptor was closed.
+    public func modify(_ registration: Registration, interest: Interest) throws(TunnelIOError) {
+        try state.withLock { (state) throws(TunnelIOError) in
+            guard let old = state.sources[registration.token]?.interest, old != interest else { return }
+            // epoll reports hang-ups whatever it is asked for, so that no interest means not to watch at all.
+            if interest.isEmpty {
+                poller.remove(registration.descriptor, interest: old)
+            } else if old.isEmpty {
+                try poller.add(registration.descriptor, token: registration.token, interest: interest)
+            } else {
+                try poller.modify(registration.descriptor, token: registration.token, from: old, to: interest)
+            }
+            state.sources[registration.token]?.interest = interest
+        }
+    }
+
+    /// Stops watching. On the loop's thread the handler is not called any more; on another it may be running still.
+    ///
+    /// Safe to repeat, and after the descriptor was closed.
+    public func unregister(_ registration: Registration) {
+        let source = state.withLock { state -> State.Source? in
+            guard let source = state.sources.removeValue(forKey: registration.token) else { return nil }
+            // Unless the descriptor was closed and its number is another's by now.
+            if state.owners[source.descriptor] == registration.token {
+                state.owners[source.descriptor] = nil
+                if !source.interest.isEmpty { poller.remove(source.descriptor, interest: source.interest) }
+            }
+            return source
+        }
+        // What the handler captured must not go away under the lock.
+        withExtendedLifetime(source) {}
+    }
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Synchronization
+
+extension EventLoop {
+    /// A timer that is not set yet. A loop is meant to have a handful.
+    public func makeTimer(_ handler: @escaping @Sendable () -> Void) -> Timer {
+        state.withLock { state in
+            let token = state.makeToken()
+            state.timers.append(State.Deadline(token: token, time: .max, lastRound: 0, handler: handler))
+            return Timer(token: token)
+        }
+    }
+
+    /// Calls the timer's handler once when `deadline`, on ``LaneClock``, has passed; nil unsets it.
+    ///
+    /// Only a deadline that is earlier than all others costs a system call.
+    public func set(_ timer: Timer, deadline: Int64?) {
+        let time = deadline ?? .max
+        state.withLock { state in
+            guard let index = state.timers.firstIndex(where: { $0.token == timer.token }) else { return }
+            state.timers[index].time = time
+            guard time < state.armed else { return }
+            state.armed = time
+            poller.arm(deadline: time)
+        }
+    }
+
+    /// Forgets the timer.
+    public func remove(_ timer: Timer) {
+        let old = state.withLock { state -> State.Deadline? in
+            guard let index = state.timers.firstIndex(where: { $0.token == timer.token }) else { return nil }
+            return state.timers.remove(at: index)
+        }
+        // What the handler captured must not go away under the lock.
+        withExtendedLifetime(old) {}
+    }
+
+    /// Calls the handlers of those timers whose time has come, each at most once, and arms the poller for the next.
+    func runTimers() {
+        let now = LaneClock.now()
+        let round = state.withLock { state in
+            state.armed = .max
+            state.timerRound &+= 1
+            return state.timerRound
+        }
+        while !isStopped, let handler = nextDue(at: now, in: round) { handler() }
+        state.withLock { state in
+            var earliest = Int64.max
+            for timer in state.timers { earliest = min(earliest, timer.time) }
+            guard earliest < state.armed else { return }
+            state.armed = earliest
+            poller.arm(deadline: earliest)
+        }
+    }
+
+    private func nextDue(at now: Int64, in round: UInt64) -> (@Sendable () -> Void)? {
+        state.withLock { state in
+            for index in state.timers.indices
+            where state.timers[index].time <= now && state.timers[index].lastRound != round {
+                state.timers[index].time = .max
+                state.timers[index].lastRound = round
+                return state.timers[index].handler
+            }
+            return nil
+        }
+    }
+}

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Synchronization
+
+/// Waits for descriptors, deadlines and calls from other threads, and runs a handler for each on one thread.
+///
+/// Every method may be called from any thread. Handlers run on the thread that is in ``run()``, one at a time; what is
+/// unregistered or stopped on that thread is not called any more, not even for events that were already reported.
+/// A loop runs once: after ``stop()`` it is done for good. Descriptors are level-triggered and stay their owners'.
+public final class EventLoop: Sendable {
+    /// What to wait for on a descriptor. Empty: nothing, hang-ups and errors included.
+    public struct Interest: OptionSet, Sendable {
+        /// The bits.
+        public let rawValue: UInt8
+        /// A set of these bits.
+        public init(rawValue: UInt8) { self.rawValue = rawValue }
+        /// There is something to read.
+        public static let readable = Interest(rawValue: 1)
+        /// There is room to write.
+        public static let writable = Interest(rawValue: 2)
+    }
+
+    /// What a descriptor was found to be.
+    public struct Readiness: OptionSet, Sendable {
+        /// The bits.
+        public let rawValue: UInt8
+        /// A set of these bits.
+        public init(rawValue: UInt8) { self.rawValue = rawValue }
+        /// There is something to read.
+        public static let readable = Readiness(rawValue: 1)
+        /// There is room to write.
+        public static let writable = Readiness(rawValue: 2)
+        /// The other side is gone.
+        public static let hangup = Readiness(rawValue: 4)
+        /// An error is pending.
+        public static let error = Readiness(rawValue: 8)
+    }
+
+    /// A descriptor that is watched, by ``register(_:for:handler:)``.
+    public struct Registration: Hashable, Sendable {
+        let token: UInt64
+        /// The descriptor.
+        public let descriptor: Int32
+    }
+
+    /// A one-shot timer that can be set again and again, by ``makeTimer(_:)``.
+    public struct Timer: Hashable, Sendable {
+        let token: UInt64
+    }
+
+    let state: Mutex<State>
+    let poller: Poller
+    private let stopped = Atomic<Bool>(false)
+    private let wakePending = Atomic<Bool>(false)
+    private let loopThread = Atomic<UInt>(0)
+    private let thread = Mutex<LoopThread?>(nil)
+    private let failure = Mutex<TunnelIOError?>(nil)
+
+    /// A loop that watches nothing yet.
+    /// - Throws: `.eventLoop` when the system refuses the descriptors.
+    public init() throws(TunnelIOError) {
+        poller = try Poller()
+        state = Mutex(State())
+    }
+
+    // MARK: - Running
+
+    /// Runs handlers on the calling thread until ``stop()``. A loop that was stopped before returns at once.
+    /// - Throws: `.eventLoop` when the loop runs already or the system fails.
+    public func run() throws(TunnelIOError) {
+        let isFirst = state.withLock { state in
+            guard state.phase == .idle else { return false }
+            state.phase = .running
+            return true
+        }
+        guard isFirst else {
+            if isStopped { return }
+            throw TunnelIOError(.eventLoop(operation: "run: the loop runs already"))
+        }
+        loopThread.store(LoopThread.current, ordering: .releasing)
+        defer { finish() }
+        let events = PollerEvents()
+        while !isStopped {
+            let count = try poller.wait(into: events)
+            var timerFired = false
+            var index = 0
+            while index < count, !isStopped {
+                let event = events[index]
+                index += 1
+                switch event.token {
+                case Poller.wakeToken:
+                    poller.clearWake()
+                    // Cleared before the work is taken, so that work which comes later wakes the loop again.
+                    wakePending.store(false, ordering: .sequentiallyConsistent)
+                case Poller.timerToken:
+                    poller.clearTimer()
+                    timerFired = true
+                default:
+                    let handler = state.withLock { $0.sources[event.token]?.handler }
+                    handler?(event.readiness)
+                }
+            }
+            if timerFired { runTimers() }
+            runWork()
+            if !isStopped {
+                let afterRound = state.withLock { $0.afterRound }
+                afterRound?()
+            }
+        }
+    }
+
+    /// Makes ``run()`` return after the handler that is running. Safe from any thread, from a handler, before
+    /// ``run()`` and more than once.
+    public func stop() {
+        stopped.store(true, ordering: .sequentiallyConsistent)
+        poller.wake()
+    }
+
+    /// Runs the loop on a new thread with this name.
+    /// - Throws: `.eventLoop` when there is such a thread already or the system refuses one.
+    public func startThread(name: String) throws(TunnelIOError) {
+        try thread.withLock { (thread) throws(TunnelIOError) in
+            guard thread == nil else {
+                throw TunnelIOError(.eventLoop(operation: "startThread: the loop has a thread already"))
+            }
+            thread = try LoopThread(name: name) {
+                do throws(TunnelIOError) {
+                    try self.run()
+                } catch {
+                    self.failure.withLock { $0 = error }
+                }
+            }
+        }
+    }
+
+    /// Waits until the thread of ``startThread(name:)`` is gone. From that thread, or without one, it returns at once.
+    /// - Throws: what ``run()`` threw there.
+    public func join() throws(TunnelIOError) {
+        thread.withLock { $0 }?.join()
+        if let error = failure.withLock({ $0 }) { throw error }
+    }
+
+    /// Whether ``stop()`` was called.
+    public var isStopped: Bool { stopped.load(ordering: .acquiring) }
+
+    /// Whether the calling thread is the one in ``run()``.
+    public var isOnLoopThread: Bool {
+        loopThread.load(ordering: .acquiring) == LoopThread.current
+    }
+
+    // MARK: - Calls from other threads
+
+    /// Runs `work` on the loop's thread after the handlers of this round. Work queued before ``run()`` waits for it.
+    /// - Returns: false, and `work` never runs, once ``run()`` has returned.
+    @discardableResult
+    public func perform(_ work: @escaping @Sendable () -> Void) -> Bool {
+        let isQueued = state.withLock { state in
+            guard state.phase != .finished else { return false }
+            state.work.append(work)
+            return true
+        }
+        if isQueued { wake() }
+        return isQueued
+    }
+
+    /// Makes the loop do a round, even with nothing ready. Many calls before that round make one.
+    public func wake() {
+        guard !wakePending.exchange(true, ordering: .sequentiallyConsistent) else { return }
+        poller.wake()
+    }
+
+    /// Sets what runs at the end of each round, after descriptors, timers and work. Nil: nothing.
+    public func afterEachRound(_ handler: (@Sendable () -> Void)?) {
+        let old = state.withLock { state in
+            let old = state.afterRound
+            state.afterRound = handler
+            return old
+        }
+        // What a handler captured must not go away under the lock.
+        withExtendedLifetime(old) {}
+    }
+
+    // MARK: - The rest of a round
+
+    private func runWork() {
+        let work = state.withLock { state in
+            var work: [@Sendable () -> Void] = []
+            swap(&work, &state.work)
+            return work
+        }
+        for item in work { item() }
+    }
+
+    /// Runs what is still queued, so that nobody waits forever, and lets go of all handlers.
+    private func finish() {
+        while true {
+            runWork()
+            let rest: State? = state.withLock { state in
+                guard state.work.isEmpty else { return nil }
+                let rest = state
+                state = State()
+                state.phase = .finished
+                return rest
+            }
+            guard let rest else { continue }
+            for source in rest.sources.values { poller.remove(source.descriptor, interest: source.interest) }
+            loopThread.store(0, ordering: .releasing)
+            return
+        }
+    }
+}
+
+extension EventLoop {
+    /// What the lock guards.
+    struct State {
+        enum Phase {
+            case idle
+            case running
+            case finished
+        }
+
+        struct Source {
+            var descriptor: Int32
+            var interest: Interest
+            var handler: @Sendable (Readiness) -> Void
+        }
+
+        struct Deadline {
+            var token: UInt64
+            /// Int64.max while it is not set.
+            var time: Int64
+            var lastRound: UInt64
+            var handler: @Sendable () -> Void
+        }
+
+        var phase = Phase.idle
+        var sources: [UInt64: Source] = [:]
+        /// The token that a descriptor is watched under.
+        var owners: [Int32: UInt64] = [:]
+        var timers: [Deadline] = []
+        /// When the poller's timer fires next; Int64.max while it does not.
+        var armed = Int64.max
+        var timerRound: UInt64 = 0
+        var work: [@Sendable () -> Void] = []
+        var afterRound: (@Sendable () -> Void)?
+        var nextToken = Poller.firstSourceToken
+
+        mutating func makeToken() -> UInt64 {
+            defer { nextToken &+= 1 }
+            return nextToken
+        }
+    }
+}

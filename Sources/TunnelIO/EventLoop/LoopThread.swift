@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import CTunnelSystem
+import Synchronization
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
+/// A thread of its own for a body that runs until it returns.
+package final class LoopThread: Sendable {
+    private enum State {
+        case running(UInt)
+        case ended
+    }
+
+    private let state: Mutex<State>
+    private let ended: Latch
+
+    /// Starts `body` on a new thread with this name, cut to what the system allows.
+    package init(name: String, body: @escaping @Sendable () -> Void) throws(TunnelIOError) {
+        let start = unsafe Unmanaged.passRetained(ThreadStart(name: name, body: body))
+        var handle: UInt = 0
+        let code = unsafe ctunnel_thread_start(&handle, threadMain, start.toOpaque())
+        guard code == 0 else {
+            unsafe start.release()
+            throw TunnelIOError(.eventLoop(operation: "starting thread '\(name)'"), errno: code)
+        }
+        state = Mutex(.running(handle))
+        ended = Latch()
+    }
+
+    /// The calling thread's handle.
+    package static var current: UInt { ctunnel_thread_self() }
+
+    /// Waits until the body has returned and the thread is gone. Any thread may call it, any number of times;
+    /// from the thread itself it returns at once.
+    package func join() {
+        let handle: UInt? = state.withLock { state in
+            guard case .running(let handle) = state else { return nil }
+            guard handle != Self.current else { return 0 }
+            state = .ended
+            return handle
+        }
+        guard let handle else { return ended.wait() }
+        guard handle != 0 else { return }
+        _ = ctunnel_thread_join(handle)
+        ended.open()
+    }
+}
+
+private final class ThreadStart {
+    let name: String
+    let body: @Sendable () -> Void
+
+    init(name: String, body: @escaping @Sendable () -> Void) {
+        self.name = name
+        self.body = body
+    }
+}
+
+private let threadMain: @convention(c) (UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? = { context in
+    guard let context = unsafe context else { return nil }
+    let start = unsafe Unmanaged<ThreadStart>.fromOpaque(context).takeRetainedValue()
+    // Linux refuses names of more than 15 bytes rather than cutting them.
+    _ = unsafe String(decoding: start.name.utf8.prefix(15), as: UTF8.self).withCString {
+        unsafe ctunnel_thread_set_name($0)
+    }
+    start.body()
+    return nil
+}
