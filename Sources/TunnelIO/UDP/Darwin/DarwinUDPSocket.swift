@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if canImport(Darwin)
+    import Darwin
+    import Synchronization
+
+    /// A UDP socket of one family over the public calls, one datagram each.
+    ///
+    /// Thin, written from the manual pages and not verified on a device yet. There is no mark on this platform.
+    public final class DarwinUDPSocket: DatagramSocket {
+        public let isIPv6: Bool
+        public let port: UInt16
+        public let readiness: Int32
+
+        /// The descriptor for each direction, held while it is used; -1 once closed.
+        let receiving: Mutex<Int32>
+        let sending: Mutex<Int32>
+        let incoming = UDPMessage()
+        let outgoing = UDPMessage()
+
+        /// Datagrams that did not fit the batch and were dropped.
+        let truncated = Atomic<Int>(0)
+
+        /// The size that is asked of the system for either queue of the socket, in bytes.
+        private static let bufferSize: Int32 = 2 << 20
+
+        /// Binds a socket of one family.
+        ///
+        /// - Parameters:
+        ///   - isIPv6: the family; an IPv6 socket takes IPv6 alone.
+        ///   - port: the port in host order, or zero for any.
+        /// - Throws: `.bind` with the error number of the step that failed.
+        public init(isIPv6: Bool, port: UInt16) throws(TunnelIOError) {
+            let descriptor = socket(isIPv6 ? AF_INET6 : AF_INET, SOCK_DGRAM, IPPROTO_UDP)
+            guard descriptor >= 0 else { throw TunnelIOError(.bind(port: port, operation: "socket"), errno: errno) }
+            do throws(TunnelIOError) {
+                try Self.configure(descriptor, isIPv6: isIPv6, port: port)
+                self.port = try Self.bindToWildcard(descriptor, isIPv6: isIPv6, port: port)
+            } catch {
+                closeDescriptor(descriptor)
+                throw error
+            }
+            self.isIPv6 = isIPv6
+            readiness = descriptor
+            receiving = Mutex(descriptor)
+            sending = Mutex(descriptor)
+        }
+
+        deinit {
+            close()
+        }
+
+        public func setMark(_ mark: UInt32) throws(TunnelIOError) {
+            guard mark == 0 else { throw TunnelIOError(.unsupported("marking datagrams for policy routing")) }
+        }
+
+        public func close() {
+            // Both locks, so that the number is not another file's while one of the directions still uses it.
+            receiving.withLock { receiving in
+                sending.withLock { sending in
+                    guard sending >= 0 else { return }
+                    closeDescriptor(sending)
+                    sending = -1
+                    receiving = -1
+                }
+            }
+        }
+
+        private static func configure(_ descriptor: Int32, isIPv6: Bool, port: UInt16) throws(TunnelIOError) {
+            guard fcntl(descriptor, F_SETFL, O_NONBLOCK) == 0, fcntl(descriptor, F_SETFD, FD_CLOEXEC) == 0 else {
+                throw TunnelIOError(.bind(port: port, operation: "fcntl"), errno: errno)
+            }
+            let required: [(Int32, Int32)] =
+                isIPv6
+                ? [(IPPROTO_IPV6, IPV6_V6ONLY), (IPPROTO_IPV6, UDPMessage.ipv6ReceivePacketInfo)]
+                : [(IPPROTO_IP, IP_RECVPKTINFO)]
+            for (level, option) in required {
+                let code = setOption(descriptor, level, option, 1)
+                guard code == 0 else {
+                    throw TunnelIOError(.bind(port: port, operation: "setting option \(option)"), errno: code)
+                }
+            }
+            // Not worth failing for.
+            _ = setOption(descriptor, SOL_SOCKET, SO_RCVBUF, bufferSize)
+            _ = setOption(descriptor, SOL_SOCKET, SO_SNDBUF, bufferSize)
+            _ = setOption(descriptor, SOL_SOCKET, SO_NOSIGPIPE, 1)
+        }
+
+        private static func bindToWildcard(
+            _ descriptor: Int32, isIPv6: Bool, port: UInt16
+        ) throws(TunnelIOError) -> UInt16 {
+            var name = sockaddr_in6()
+            let any = DatagramEndpoint(isIPv6: isIPv6, high: 0, low: 0, port: port)
+            let length = unsafe withUnsafeMutableBytes(of: &name) { bytes -> Int in
+                guard let base = bytes.baseAddress else { return 0 }
+                return unsafe UDPMessage.write(any, to: base)
+            }
+            let bound = unsafe withUnsafeMutablePointer(to: &name) { pointer in
+                unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+                    unsafe bind(descriptor, address, socklen_t(length))
+                }
+            }
+            guard bound == 0 else { throw TunnelIOError(.bind(port: port, operation: "bind"), errno: errno) }
+            var size = socklen_t(MemoryLayout<sockaddr_in6>.size)
+            let named = unsafe withUnsafeMutablePointer(to: &name) { pointer in
+                unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+                    unsafe getsockname(descriptor, address, &size)
+                }
+            }
+            guard named == 0 else { throw TunnelIOError(.bind(port: port, operation: "getsockname"), errno: errno) }
+            // The port lies at the same place in both kinds of address.
+            return UInt16(bigEndian: name.sin6_port)
+        }
+
+        /// - Returns: zero or an error number.
+        private static func setOption(_ descriptor: Int32, _ level: Int32, _ option: Int32, _ value: Int32) -> Int32 {
+            var value = value
+            let size = socklen_t(MemoryLayout<Int32>.size)
+            return unsafe setsockopt(descriptor, level, option, &value, size) == 0 ? 0 : errno
+        }
+    }
+
+    /// Outside the class, whose own method has the name of the system's.
+    private func closeDescriptor(_ descriptor: Int32) {
+        _ = close(descriptor)
+    }
+
+    /// The network of the host.
+    public struct DarwinDatagramNetwork: DatagramNetwork {
+        /// The system's network.
+        public init() {}
+
+        public func bind(port: UInt16, mark: UInt32) throws(TunnelIOError) -> DatagramSockets {
+            guard mark == 0 else { throw TunnelIOError(.unsupported("marking datagrams for policy routing")) }
+            return try DatagramPairing.bind(port: port) { (isIPv6, port) throws(TunnelIOError) in
+                try DarwinUDPSocket(isIPv6: isIPv6, port: port)
+            }
+        }
+    }
+
+    /// The network of the platform.
+    public typealias SystemDatagramNetwork = DarwinDatagramNetwork
+#endif

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import CTunnelSystem
+    import Synchronization
+
+    #if canImport(Glibc)
+        import Glibc
+    #elseif canImport(Musl)
+        import Musl
+    #endif
+
+    extension LinuxUDPSocket {
+        /// The distance of two slots: any datagram and the 32 bytes behind it fit, and since it is not a multiple of a
+        /// page, the heads of the slots do not all fall into the same sets of a cache.
+        package static let slotStride = 65_536 + 64
+        /// The bytes at the end of a slot that are kept free.
+        static let slotGap = 32
+        /// Less than this is no slot at all.
+        private static let smallestSlot = 2048
+
+        public func receive(into batch: PacketBatch) throws(TunnelIOError) -> Int {
+            try receiving.withLock { (descriptor) throws(TunnelIOError) in
+                guard descriptor >= 0 else { throw TunnelIOError(.closed) }
+                var appended = 0
+                while true {
+                    let slots = layOut(batch)
+                    guard slots.count > 0 else { return appended }
+                    let count = unsafe ctunnel_recvmmsg(descriptor, incoming.headers, UInt32(slots.count))
+                    if count < 0 {
+                        if errno == EINTR { continue }
+                        guard Self.isPassing(errno) else {
+                            throw TunnelIOError(.socket(operation: "recvmmsg"), errno: errno)
+                        }
+                        return appended
+                    }
+                    for index in 0..<Int(count) where take(index, at: slots.start, into: batch) { appended += 1 }
+                    if count < slots.count { return appended }
+                }
+            }
+        }
+
+        /// Lays slots into the free bytes of `batch` and points the vectors at them.
+        private func layOut(_ batch: PacketBatch) -> (start: Int, count: Int) {
+            let descriptors = batch.packetCapacity - batch.count
+            var start = batch.tail
+            if start > 0 { start = (start + Self.slotGap + 63) & ~63 }
+            let room = batch.byteCapacity - start
+            var count = min(UDPMessageArray.capacity, descriptors, room / Self.slotStride)
+            var length = Self.slotStride - Self.slotGap
+            if count == 0, descriptors > 0, batch.isEmpty, room >= Self.smallestSlot {
+                // A batch too small for the largest datagram takes one at a time.
+                count = 1
+                length = room - Self.slotGap
+            }
+            guard count > 0 else { return (start, 0) }
+            unsafe incoming.pointVectors(at: batch.base + start, count: count, length: length, stride: Self.slotStride)
+            return (start, count)
+        }
+
+        /// Appends received message `index` and makes its place ready for the next.
+        @inline(__always)
+        private func take(_ index: Int, at start: Int, into batch: PacketBatch) -> Bool {
+            let header = unsafe incoming.headers[index]
+            defer { incoming.expectMessage(index) }
+            var endpoint = unsafe UDPSocketAddress.read(incoming.name(index))
+            let seen = lastOverflow.load(ordering: .relaxed)
+            var overflow = seen
+            unsafe UDPControlMessages.read(
+                incoming.control(index), length: Int(header.msg_hdr.msg_controllen), into: &endpoint,
+                overflow: &overflow)
+            if overflow != seen {
+                lastOverflow.store(overflow, ordering: .relaxed)
+                overflowed.wrappingAdd(Int(overflow &- seen), ordering: .relaxed)
+            }
+            if unsafe header.msg_hdr.msg_flags & CTUNNEL_MSG_TRUNC != 0 {
+                truncated.wrappingAdd(1, ordering: .relaxed)
+                return false
+            }
+            let offset = start &+ index &* Self.slotStride
+            return batch.append(offset: offset, length: Int(unsafe header.msg_len), endpoint: endpoint) != nil
+        }
+
+        /// Whether an error of receiving says nothing about the socket: nothing there, or news of a datagram sent.
+        private static func isPassing(_ code: Int32) -> Bool {
+            switch code {
+            case EAGAIN, ECONNREFUSED, EHOSTUNREACH, ENETUNREACH, EHOSTDOWN, ENETDOWN, ENOBUFS, ENOMEM, EMSGSIZE,
+                EPROTO, ENOPROTOOPT, ECONNRESET, EACCES, EPERM:
+                true
+            default: false
+            }
+        }
+    }
+#endif

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import CTunnelSystem
+    import Synchronization
+
+    #if canImport(Glibc)
+        import Glibc
+    #elseif canImport(Musl)
+        import Musl
+    #endif
+
+    extension LinuxUDPSocket {
+        public func send(_ batch: PacketBatch, in range: Range<Int>) throws(TunnelIOError) -> DatagramSendResult {
+            try sending.withLock { (descriptor) throws(TunnelIOError) in
+                guard descriptor >= 0 else { throw TunnelIOError(.closed) }
+                var calls = KernelSendCalls(descriptor: descriptor)
+                var sender = UDPSender(messages: outgoing)
+                sender.send(batch, in: range, isIPv6: isIPv6, with: &calls)
+                if sender.staleSources > 0 { staleSources.wrappingAdd(sender.staleSources, ordering: .relaxed) }
+                return sender.result
+            }
+        }
+    }
+
+    /// What `UDPSender` asks of the system; tests put errors and partial sends in its place.
+    protocol UDPSendCalls {
+        /// - Returns: how many messages were taken, or an error number of the first, negated.
+        @unsafe
+        mutating func send(_ messages: UnsafeMutablePointer<ctunnel_mmsghdr>, count: Int) -> Int
+
+        /// Waits shortly for room in the send queue.
+        /// - Returns: whether there is any.
+        mutating func waitForRoom() -> Bool
+    }
+
+    private struct KernelSendCalls: UDPSendCalls {
+        let descriptor: Int32
+        /// Spent once per batch: what does not drain in that time would hold up everything else.
+        var waitMilliseconds: Int32 = 4
+
+        @inline(__always)
+        mutating func send(_ messages: UnsafeMutablePointer<ctunnel_mmsghdr>, count: Int) -> Int {
+            let sent = unsafe ctunnel_sendmmsg(descriptor, messages, UInt32(count))
+            return sent >= 0 ? Int(sent) : -Int(errno)
+        }
+
+        mutating func waitForRoom() -> Bool {
+            guard waitMilliseconds > 0 else { return false }
+            var request = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+            let ready = unsafe poll(&request, 1, waitMilliseconds)
+            waitMilliseconds = 0
+            return ready > 0
+        }
+    }
+#endif

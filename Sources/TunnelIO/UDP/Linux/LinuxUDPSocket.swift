@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import CTunnelSystem
+    import Synchronization
+
+    #if canImport(Glibc)
+        import Glibc
+    #elseif canImport(Musl)
+        import Musl
+    #endif
+
+    /// A UDP socket of one family, bound to the wildcard address, that moves up to 64 datagrams per system call.
+    ///
+    /// Each datagram is received with the local address and interface it came in by, and leaves by those of its endpoint
+    /// where these are set (RFC 3542 section 6; ip(7)). The socket is never connected.
+    public final class LinuxUDPSocket: DatagramSocket {
+        public let isIPv6: Bool
+        public let port: UInt16
+        public let readiness: Int32
+
+        /// The descriptor for each direction, held while it is used; -1 once closed.
+        let receiving: Mutex<Int32>
+        let sending: Mutex<Int32>
+        let incoming = UDPMessageArray()
+        let outgoing = UDPMessageArray()
+
+        let truncated = Atomic<Int>(0)
+        let overflowed = Atomic<Int>(0)
+        let staleSources = Atomic<Int>(0)
+        /// The system's overflow counter as last seen; used under `receiving`.
+        let lastOverflow = Atomic<UInt32>(0)
+
+        /// The size that is asked of the system for either queue of the socket, in bytes.
+        static let bufferSize: Int32 = 7 << 20
+
+        /// Binds a socket of one family.
+        ///
+        /// - Parameters:
+        ///   - isIPv6: the family; an IPv6 socket takes IPv6 alone.
+        ///   - port: the port in host order, or zero for any.
+        ///   - mark: the mark for policy routing, or zero for none.
+        /// - Throws: `.bind` with the error number of the step that failed.
+        public init(isIPv6: Bool, port: UInt16, mark: UInt32 = 0) throws(TunnelIOError) {
+            let descriptor = ctunnel_udp_socket(isIPv6 ? AF_INET6 : AF_INET)
+            guard descriptor >= 0 else { throw TunnelIOError(.bind(port: port, operation: "socket"), errno: errno) }
+            do throws(TunnelIOError) {
+                try Self.configure(descriptor, isIPv6: isIPv6, port: port, mark: mark)
+                self.port = try Self.bindToWildcard(descriptor, isIPv6: isIPv6, port: port)
+            } catch {
+                closeDescriptor(descriptor)
+                throw error
+            }
+            self.isIPv6 = isIPv6
+            readiness = descriptor
+            receiving = Mutex(descriptor)
+            sending = Mutex(descriptor)
+        }
+
+        deinit {
+            close()
+        }
+
+        /// What the socket has dropped or mended by itself.
+        public var statistics: LinuxUDPSocketStatistics {
+            LinuxUDPSocketStatistics(
+                truncated: truncated.load(ordering: .relaxed), overflowed: overflowed.load(ordering: .relaxed),
+                staleSources: staleSources.load(ordering: .relaxed))
+        }
+
+        public func setMark(_ mark: UInt32) throws(TunnelIOError) {
+            try sending.withLock { (descriptor) throws(TunnelIOError) in
+                guard descriptor >= 0 else { throw TunnelIOError(.closed) }
+                let code = Self.setOption(
+                    descriptor, SOL_SOCKET, CTUNNEL_SO_MARK, Int32(bitPattern: mark))
+                guard code == 0 else { throw TunnelIOError(.socket(operation: "setting the mark"), errno: code) }
+            }
+        }
+
+        public func close() {
+            // Both locks, so that the number is not another file's while one of the directions still uses it.
+            receiving.withLock { receiving in
+                sending.withLock { sending in
+                    guard sending >= 0 else { return }
+                    closeDescriptor(sending)
+                    sending = -1
+                    receiving = -1
+                }
+            }
+        }
+
+        // MARK: - Setting up
+
+        private static func configure(
+            _ descriptor: Int32, isIPv6: Bool, port: UInt16, mark: UInt32
+        ) throws(TunnelIOError) {
+            if isIPv6 {
+                try require(descriptor, Int32(IPPROTO_IPV6), CTUNNEL_IPV6_V6ONLY, 1, port, "IPV6_V6ONLY")
+                try require(descriptor, Int32(IPPROTO_IPV6), CTUNNEL_IPV6_RECVPKTINFO, 1, port, "IPV6_RECVPKTINFO")
+            } else {
+                try require(descriptor, Int32(IPPROTO_IP), CTUNNEL_IP_PKTINFO, 1, port, "IP_PKTINFO")
+            }
+            if mark != 0 {
+                try require(descriptor, SOL_SOCKET, CTUNNEL_SO_MARK, Int32(bitPattern: mark), port, "SO_MARK")
+            }
+            // Not worth failing for: without privileges the queues are smaller, and old kernels do not count.
+            _ = setOption(descriptor, SOL_SOCKET, SO_RCVBUF, bufferSize)
+            _ = setOption(descriptor, SOL_SOCKET, SO_SNDBUF, bufferSize)
+            _ = setOption(descriptor, SOL_SOCKET, CTUNNEL_SO_RCVBUFFORCE, bufferSize)
+            _ = setOption(descriptor, SOL_SOCKET, CTUNNEL_SO_SNDBUFFORCE, bufferSize)
+            _ = setOption(descriptor, SOL_SOCKET, CTUNNEL_SO_RXQ_OVFL, 1)
+        }
+
+        private static func bindToWildcard(_ descriptor: Int32, isIPv6: Bool, port: UInt16) throws(TunnelIOError)
+            -> UInt16
+        {
+            var name = sockaddr_in6()
+            let any = DatagramEndpoint(isIPv6: isIPv6, high: 0, low: 0, port: port)
+            let length = unsafe withUnsafeMutableBytes(of: &name) { bytes -> Int in
+                guard let base = bytes.baseAddress else { return 0 }
+                return unsafe UDPSocketAddress.write(any, to: base)
+            }
+            let bound = unsafe withUnsafeMutablePointer(to: &name) { pointer in
+                unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+                    unsafe bind(descriptor, address, socklen_t(length))
+                }
+            }
+            guard bound == 0 else { throw TunnelIOError(.bind(port: port, operation: "bind"), errno: errno) }
+            var size = socklen_t(MemoryLayout<sockaddr_in6>.size)
+            let named = unsafe withUnsafeMutablePointer(to: &name) { pointer in
+                unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+                    unsafe getsockname(descriptor, address, &size)
+                }
+            }
+            guard named == 0 else { throw TunnelIOError(.bind(port: port, operation: "getsockname"), errno: errno) }
+            // The port lies at the same place in both kinds of address.
+            return UInt16(bigEndian: name.sin6_port)
+        }
+
+        private static func require(
+            _ descriptor: Int32, _ level: Int32, _ option: Int32, _ value: Int32, _ port: UInt16, _ name: String
+        ) throws(TunnelIOError) {
+            let code = setOption(descriptor, level, option, value)
+            guard code == 0 else { throw TunnelIOError(.bind(port: port, operation: "setting \(name)"), errno: code) }
+        }
+
+        /// - Returns: zero or an error number.
+        private static func setOption(_ descriptor: Int32, _ level: Int32, _ option: Int32, _ value: Int32) -> Int32 {
+            var value = value
+            let size = socklen_t(MemoryLayout<Int32>.size)
+            return unsafe setsockopt(descriptor, level, option, &value, size) == 0 ? 0 : errno
+        }
+    }
+
+    /// Outside the class, whose own method has the name of the system's.
+    private func closeDescriptor(_ descriptor: Int32) {
+        _ = close(descriptor)
+    }
+
+    /// What a socket has dropped or mended by itself, since it was bound.
+    public struct LinuxUDPSocketStatistics: Hashable, Sendable {
+        /// Datagrams that did not fit the batch and were dropped.
+        public var truncated: Int
+        /// Datagrams that the system dropped since the receive queue was full, as far as it has told.
+        public var overflowed: Int
+        /// Sends whose source address or interface had vanished and that were repeated without it.
+        public var staleSources: Int
+    }
+#endif

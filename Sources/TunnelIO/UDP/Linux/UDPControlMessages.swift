@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import CTunnelSystem
+
+    #if canImport(Glibc)
+        import Glibc
+    #elseif canImport(Musl)
+        import Musl
+    #endif
+
+    /// The control messages of UDP sockets, walked and written without the C macros that Swift cannot see.
+    enum UDPControlMessages {
+        /// A header and its payload are padded to this.
+        private static let alignment = MemoryLayout<Int>.size
+        /// The header in front of each payload.
+        static let headerLength = (MemoryLayout<cmsghdr>.size + alignment - 1) & ~(alignment - 1)
+
+        /// The bytes that a payload of `length` takes with its header and padding.
+        @inline(__always)
+        static func space(_ length: Int) -> Int { headerLength &+ padded(length) }
+
+        @inline(__always)
+        private static func padded(_ length: Int) -> Int { (length &+ alignment &- 1) & ~(alignment &- 1) }
+
+        /// Reads packet info into `endpoint` and the count of datagrams that found the queue full into `overflow`.
+        @unsafe
+        @inline(__always)
+        static func read(
+            _ control: UnsafeRawPointer, length: Int, into endpoint: inout DatagramEndpoint, overflow: inout UInt32
+        ) {
+            var offset = 0
+            while length &- offset >= headerLength {
+                let header = unsafe (control + offset).load(as: cmsghdr.self)
+                let size = Int(truncatingIfNeeded: header.cmsg_len)
+                guard size >= headerLength, size <= length &- offset else { return }
+                let payload = unsafe control + (offset &+ headerLength)
+                switch (header.cmsg_level, header.cmsg_type, size &- headerLength) {
+                case (Int32(IPPROTO_IP), CTUNNEL_IP_PKTINFO, MemoryLayout<ctunnel_in_pktinfo>.size...):
+                    let info = unsafe payload.load(as: ctunnel_in_pktinfo.self)
+                    endpoint.sourceInterface = info.ipi_ifindex
+                    endpoint.sourceLow = UInt64(UInt32(bigEndian: info.ipi_spec_dst))
+                case (Int32(IPPROTO_IPV6), CTUNNEL_IPV6_PKTINFO, MemoryLayout<ctunnel_in6_pktinfo>.size...):
+                    endpoint.sourceHigh = UInt64(bigEndian: unsafe payload.load(as: UInt64.self))
+                    endpoint.sourceLow = UInt64(bigEndian: unsafe payload.load(fromByteOffset: 8, as: UInt64.self))
+                    endpoint.sourceInterface = unsafe payload.load(fromByteOffset: 16, as: UInt32.self)
+                case (SOL_SOCKET, CTUNNEL_SO_RXQ_OVFL, 4...):
+                    overflow = unsafe payload.load(as: UInt32.self)
+                default:
+                    break
+                }
+                offset &+= headerLength &+ padded(size &- headerLength)
+            }
+        }
+
+        /// Writes the local end of `endpoint`, so that the datagram leaves from there.
+        /// - Returns: the length; zero where routing is to decide.
+        @unsafe
+        @inline(__always)
+        static func write(_ endpoint: DatagramEndpoint, to control: UnsafeMutableRawPointer) -> Int {
+            var interface = endpoint.sourceInterface
+            // An IPv4 address has no scope in its socket address, so that packet info has to carry it.
+            if interface == 0, !endpoint.isIPv6 { interface = endpoint.scopeID }
+            guard interface != 0 || endpoint.sourceLow != 0 || endpoint.sourceHigh != 0 else { return 0 }
+            let payload = unsafe control + headerLength
+            if endpoint.isIPv6 {
+                unsafe writeHeader(
+                    to: control, level: Int32(IPPROTO_IPV6), type: CTUNNEL_IPV6_PKTINFO,
+                    payloadLength: MemoryLayout<ctunnel_in6_pktinfo>.size)
+                unsafe payload.storeBytes(of: endpoint.sourceHigh.bigEndian, as: UInt64.self)
+                unsafe payload.storeBytes(of: endpoint.sourceLow.bigEndian, toByteOffset: 8, as: UInt64.self)
+                unsafe payload.storeBytes(of: interface, toByteOffset: 16, as: UInt32.self)
+                return space(MemoryLayout<ctunnel_in6_pktinfo>.size)
+            }
+            unsafe writeHeader(
+                to: control, level: Int32(IPPROTO_IP), type: CTUNNEL_IP_PKTINFO,
+                payloadLength: MemoryLayout<ctunnel_in_pktinfo>.size)
+            let source = UInt32(truncatingIfNeeded: endpoint.sourceLow)
+            let info = ctunnel_in_pktinfo(ipi_ifindex: interface, ipi_spec_dst: source.bigEndian, ipi_addr: 0)
+            unsafe payload.storeBytes(of: info, as: ctunnel_in_pktinfo.self)
+            return space(MemoryLayout<ctunnel_in_pktinfo>.size)
+        }
+
+        @unsafe
+        @inline(__always)
+        private static func writeHeader(
+            to control: UnsafeMutableRawPointer, level: Int32, type: Int32, payloadLength: Int
+        ) {
+            var header = cmsghdr()
+            header.cmsg_len = numericCast(headerLength &+ payloadLength)
+            header.cmsg_level = level
+            header.cmsg_type = type
+            unsafe control.storeBytes(of: header, as: cmsghdr.self)
+        }
+    }
+#endif

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Synchronization
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
+/// One host's network in a ``MemoryInternet``, with the interface of the system's.
+///
+/// A host has a family while it has an address of it.
+public final class MemoryDatagramNetwork: DatagramNetwork {
+    private struct Key: Hashable {
+        var isIPv6: Bool
+        var port: UInt16
+    }
+
+    private struct State {
+        var addresses: [MemoryAddress] = []
+        var sockets: [Key: MemoryUDPSocket] = [:]
+        /// The next port that is given for zero; counted up, so that runs are alike.
+        var nextPort: UInt16 = 49_152
+    }
+
+    let internet: MemoryInternet
+    private let state = Mutex(State())
+
+    init(internet: MemoryInternet) {
+        self.internet = internet
+    }
+
+    /// The host's addresses.
+    public var addresses: [MemoryAddress] { state.withLock { $0.addresses } }
+
+    /// Gives the host these addresses instead of those it has, as when a phone changes its network. Sockets stay.
+    public func move(to addresses: [MemoryAddress]) {
+        let old = state.withLock { state in
+            let old = state.addresses
+            state.addresses = addresses
+            return old
+        }
+        internet.route(self, from: old, to: addresses)
+    }
+
+    public func bind(port: UInt16, mark: UInt32) throws(TunnelIOError) -> DatagramSockets {
+        try DatagramPairing.bind(port: port) { (isIPv6, port) throws(TunnelIOError) in
+            try self.open(isIPv6: isIPv6, port: port, mark: mark)
+        }
+    }
+
+    private func open(isIPv6: Bool, port: UInt16, mark: UInt32) throws(TunnelIOError) -> MemoryUDPSocket {
+        let signal = try ReadinessSignal()
+        return try state.withLock { (state) throws(TunnelIOError) in
+            guard state.addresses.contains(where: { $0.isIPv6 == isIPv6 }) else {
+                throw TunnelIOError(.bind(port: port, operation: "socket"), errno: EAFNOSUPPORT)
+            }
+            var chosen = port
+            if port == 0 {
+                chosen = state.nextPort
+                state.nextPort = chosen == .max ? 49_152 : chosen + 1
+            }
+            let key = Key(isIPv6: isIPv6, port: chosen)
+            guard state.sockets[key] == nil else {
+                throw TunnelIOError(.bind(port: port, operation: "bind"), errno: EADDRINUSE)
+            }
+            let socket = MemoryUDPSocket(host: self, isIPv6: isIPv6, port: chosen, mark: mark, signal: signal)
+            state.sockets[key] = socket
+            return socket
+        }
+    }
+
+    func socket(isIPv6: Bool, port: UInt16) -> MemoryUDPSocket? {
+        state.withLock { $0.sockets[Key(isIPv6: isIPv6, port: port)] }
+    }
+
+    func forget(_ socket: MemoryUDPSocket) {
+        let key = Key(isIPv6: socket.isIPv6, port: socket.port)
+        state.withLock { state in
+            if state.sockets[key] === socket { state.sockets[key] = nil }
+        }
+    }
+
+    /// The address that a datagram to `endpoint` leaves from: the one asked for while the host has it, or the first.
+    func source(for endpoint: DatagramEndpoint) -> MemoryAddress? {
+        let wanted = MemoryAddress(isIPv6: endpoint.isIPv6, high: endpoint.sourceHigh, low: endpoint.sourceLow)
+        return state.withLock { state in
+            if state.addresses.contains(wanted) { return wanted }
+            return state.addresses.first { $0.isIPv6 == endpoint.isIPv6 }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Synchronization
+
+/// An address in a ``MemoryInternet``, in host order as in ``DatagramEndpoint``.
+public struct MemoryAddress: Hashable, Sendable {
+    /// Whether it is IPv6.
+    public var isIPv6: Bool
+    /// The first half of an IPv6 address; zero for IPv4.
+    public var high: UInt64
+    /// The second half of an IPv6 address, or the IPv4 address.
+    public var low: UInt64
+
+    /// An IPv4 address in host order.
+    public static func v4(_ address: UInt32) -> MemoryAddress {
+        MemoryAddress(isIPv6: false, high: 0, low: UInt64(address))
+    }
+
+    /// An IPv6 address in host order.
+    public static func v6(_ high: UInt64, _ low: UInt64) -> MemoryAddress {
+        MemoryAddress(isIPv6: true, high: high, low: low)
+    }
+
+    /// Where this address is reached at `port`.
+    public func endpoint(port: UInt16) -> DatagramEndpoint {
+        DatagramEndpoint(isIPv6: isIPv6, high: high, low: low, port: port)
+    }
+}
+
+/// A datagram on its way through a ``MemoryInternet``.
+public struct MemoryDatagram: Hashable, Sendable {
+    /// The sender's address.
+    public var source: MemoryAddress
+    /// The sender's port.
+    public var sourcePort: UInt16
+    /// The receiver's address, of the same family.
+    public var destination: MemoryAddress
+    /// The receiver's port.
+    public var destinationPort: UInt16
+    /// The mark of the sending socket.
+    public var mark: UInt32
+    /// The payload.
+    public var bytes: [UInt8]
+}
+
+/// An internet in memory: hosts with addresses, sockets with bounded queues, and a filter in the middle.
+///
+/// A datagram is in its receiver's queue, or dropped and counted, when the sender's call returns, so that a test is
+/// deterministic: nothing is reordered or late.
+public final class MemoryInternet: Sendable {
+    /// What has become of the datagrams so far.
+    public struct Statistics: Hashable, Sendable {
+        /// Datagrams that reached a socket's queue.
+        public var delivered = 0
+        /// Datagrams that the filter swallowed.
+        public var filtered = 0
+        /// Datagrams for an address that no host has or a port that no socket is bound to.
+        public var unreachable = 0
+        /// Datagrams that found the queue full.
+        public var overflowed = 0
+    }
+
+    /// Decides on each datagram, on the sender's thread: false swallows it, and what is changed is delivered changed,
+    /// which makes a NAT, a lossy link or a forger. It must not use the internet itself.
+    public typealias Filter = @Sendable (inout MemoryDatagram) -> Bool
+
+    private struct State {
+        var hosts: [MemoryAddress: MemoryDatagramNetwork] = [:]
+        var filter: Filter?
+        var statistics = Statistics()
+    }
+
+    /// The most datagrams that a socket queues.
+    public let queueLimit: Int
+    private let state = Mutex(State())
+
+    /// An internet without hosts.
+    public init(queueLimit: Int = 1024) {
+        self.queueLimit = queueLimit
+    }
+
+    /// Adds a host with these addresses; the first of each family is the one it sends from by default.
+    ///
+    /// An address that another host has moves to the new one.
+    public func attach(_ addresses: [MemoryAddress]) -> MemoryDatagramNetwork {
+        let host = MemoryDatagramNetwork(internet: self)
+        host.move(to: addresses)
+        return host
+    }
+
+    /// Sets what decides on each datagram; nil lets all through.
+    public func setFilter(_ filter: Filter?) {
+        state.withLock { $0.filter = filter }
+    }
+
+    /// What has become of the datagrams so far.
+    public var statistics: Statistics { state.withLock { $0.statistics } }
+
+    func route(_ host: MemoryDatagramNetwork, from old: [MemoryAddress], to new: [MemoryAddress]) {
+        state.withLock { state in
+            for address in old where state.hosts[address] === host { state.hosts[address] = nil }
+            for address in new { state.hosts[address] = host }
+        }
+    }
+
+    /// Carries a datagram to its receiver's queue.
+    func deliver(_ datagram: MemoryDatagram) {
+        var datagram = datagram
+        let filter = state.withLock { $0.filter }
+        if let filter, !filter(&datagram) { return state.withLock { $0.statistics.filtered += 1 } }
+        let host = state.withLock { $0.hosts[datagram.destination] }
+        let socket = host?.socket(isIPv6: datagram.destination.isIPv6, port: datagram.destinationPort)
+        let isTaken = socket?.enqueue(datagram)
+        state.withLock { state in
+            switch isTaken {
+            case true: state.statistics.delivered += 1
+            case false: state.statistics.overflowed += 1
+            case nil: state.statistics.unreachable += 1
+            }
+        }
+    }
+}
