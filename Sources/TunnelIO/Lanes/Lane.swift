@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Synchronization
+
+/// Moves packets between a TUN device and UDP sockets through a transport, on a thread of its own.
+///
+/// The thread waits for the device, the sockets and the transport's deadline, and runs each batch to completion: read,
+/// seal, send; receive, open, deliver. All memory is taken at `init`. The device and the sockets stay their owner's, who
+/// closes them only once the lane is stopped or has replaced them.
+public final class Lane: Sendable {
+    private enum State {
+        case created
+        case running(LoopThread)
+        case stopped(LoopThread?)
+    }
+
+    private let core: LaneCore
+    private let state = Mutex(State.created)
+
+    /// A lane that is not running yet.
+    ///
+    /// - Parameters:
+    ///   - device: where packets come from and go to.
+    ///   - sockets: where datagrams come from and go to; nil for none yet.
+    ///   - transport: what seals and opens. It is called on the lane's thread.
+    ///   - configuration: batch sizes.
+    ///   - onFailure: called at most once, on the lane's thread, when the device is gone or the system fails; the lane
+    ///     then stops by itself.
+    /// - Throws: `.outOfMemory` or `.eventLoop`.
+    public init(
+        device: any TunDevice, sockets: DatagramSockets?, transport: any TunnelTransport,
+        configuration: LaneConfiguration = LaneConfiguration(),
+        onFailure: @escaping @Sendable (TunnelIOError) -> Void
+    ) throws(TunnelIOError) {
+        core = try LaneCore(
+            device: device, sockets: sockets, transport: transport, configuration: configuration, onFailure: onFailure)
+    }
+
+    deinit {
+        stop()
+    }
+
+    /// Starts the thread.
+    /// - Throws: `.eventLoop` when the device or a socket cannot be watched, `.closed` after ``stop()``. A lane that
+    ///   runs already is left alone.
+    public func start(name: String = "lane") throws(TunnelIOError) {
+        try state.withLock { (state) throws(TunnelIOError) in
+            switch state {
+            case .running: return
+            case .stopped: throw TunnelIOError(.closed)
+            case .created: break
+            }
+            try core.watch()
+            let core = core
+            state = .running(try LoopThread(name: name) { core.run() })
+        }
+    }
+
+    /// Stops the lane and waits until its thread is gone. On the lane's own thread it does not wait. Safe to repeat.
+    public func stop() {
+        let thread = state.withLock { state -> LoopThread? in
+            switch state {
+            case .created: state = .stopped(nil)
+            case .running(let thread): state = .stopped(thread)
+            case .stopped: break
+            }
+            guard case .stopped(let thread) = state else { return nil }
+            return thread
+        }
+        core.loop.stop()
+        thread?.join()
+    }
+
+    /// Makes the lane ask its transport for datagrams to send and for its next deadline. Any thread may call it.
+    public func wake() {
+        core.loop.wake()
+    }
+
+    /// Whether the device is read from and waited for. A device that is down need not be. On at first.
+    public func setDeviceEnabled(_ isEnabled: Bool) {
+        let core = core
+        onLane(waits: false) { core.setDeviceEnabled(isEnabled) }
+    }
+
+    /// Uses these sockets instead; nil for none. When it returns, the lane does not use the old ones any more, and they
+    /// can be closed.
+    ///
+    /// Any thread may call it, but not while it holds a lock that the transport takes.
+    public func replaceSockets(_ sockets: DatagramSockets?) {
+        let core = core
+        onLane(waits: true) { core.replaceSockets(sockets) }
+    }
+
+    /// What was moved and dropped so far. Any thread may ask.
+    public var statistics: LaneStatistics { core.statistics.withLock { $0 } }
+
+    /// Runs `body` on the lane's thread, or here and now when the lane does not run.
+    private func onLane(waits: Bool, _ body: @escaping @Sendable () -> Void) {
+        if core.loop.isOnLoopThread { return body() }
+        let isDone = state.withLock { state -> Bool in
+            switch state {
+            case .created, .stopped(nil):
+                body()
+                return true
+            case .running, .stopped: return false
+            }
+        }
+        if isDone { return }
+        let latch = Latch()
+        let isQueued = core.loop.perform {
+            body()
+            latch.open()
+        }
+        guard isQueued else {
+            // The thread has left the loop for good; the lock keeps other callers out.
+            return state.withLock { _ in body() }
+        }
+        if waits { latch.wait() }
+    }
+}

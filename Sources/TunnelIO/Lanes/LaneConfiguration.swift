@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// How much memory a lane takes and how long it stays with one source.
+public struct LaneConfiguration: Hashable, Sendable {
+    /// The most packets that are read from the device, sealed and sent at a time.
+    public var packetCount: Int
+    /// The bytes that those packets have, at most.
+    public var packetBytes: Int
+    /// The most datagrams that are received and opened at a time. Each takes 65,600 bytes of address space, of which
+    /// those pages cost memory that a datagram has ever reached.
+    public var datagramCount: Int
+    /// How many batches of one source are moved before the others get their turn.
+    public var batchesPerTurn: Int
+
+    /// A configuration; the defaults suit a desktop or a server.
+    public init(
+        packetCount: Int = 128, packetBytes: Int = 256 << 10, datagramCount: Int = 64, batchesPerTurn: Int = 8
+    ) {
+        self.packetCount = packetCount
+        self.packetBytes = packetBytes
+        self.datagramCount = datagramCount
+        self.batchesPerTurn = batchesPerTurn
+    }
+
+    /// Bytes that the protocol may put around one packet.
+    static let overhead = 64
+    /// The room of any one datagram.
+    static let largestDatagram = 65_536 + 64
+
+    /// Room for each packet with what is put around it, and for one datagram of any size.
+    var outgoingBytes: Int { packetBytes + packetCount * Self.overhead + Self.largestDatagram }
+    /// A slot for each datagram.
+    var incomingBytes: Int { datagramCount * Self.largestDatagram }
+}
+
+/// What a lane has moved and dropped since it was made.
+public struct LaneStatistics: Hashable, Sendable {
+    /// What went one way.
+    public struct Flow: Hashable, Sendable {
+        /// Packets or datagrams.
+        public var packets = 0
+        /// Their bytes.
+        public var bytes = 0
+        /// The batches that they came in.
+        public var batches = 0
+
+        /// Nothing yet.
+        public init() {}
+    }
+
+    /// Packets read from the device.
+    public var fromDevice = Flow()
+    /// Packets that the device took; the bytes are those of the packets it was given.
+    public var toDevice = Flow()
+    /// Datagrams received.
+    public var fromNetwork = Flow()
+    /// Datagrams sent.
+    public var toNetwork = Flow()
+    /// Packets that the device refused.
+    public var droppedByDevice = 0
+    /// Datagrams that the system did not send.
+    public var droppedByNetwork = 0
+    /// Datagrams for a family that the lane has no socket of.
+    public var droppedWithoutSocket = 0
+    /// The error number of the last datagram that was not sent; zero when all were.
+    public var lastSendError: Int32 = 0
+
+    /// Nothing yet.
+    public init() {}
+}

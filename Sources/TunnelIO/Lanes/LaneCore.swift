@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Synchronization
+
+/// What a lane's thread works with. Before the thread starts, and after it has ended, the lane's lock guards it.
+final class LaneCore: @unchecked Sendable {
+    /// One descriptor of the lane.
+    struct Watch {
+        var registration: EventLoop.Registration?
+        /// How often in a row it was reported and gave nothing.
+        var fruitless = 0
+        var isParked = false
+    }
+
+    let loop: EventLoop
+    let statistics = Mutex(LaneStatistics())
+
+    let device: any TunDevice
+    let transport: any TunnelTransport
+    let configuration: LaneConfiguration
+    private let onFailure: @Sendable (TunnelIOError) -> Void
+    private var hasFailed = false
+
+    let packets: PacketBatch
+    let outgoing: PacketBatch
+    let incoming: PacketBatch
+    /// The lane thread's own copy, published after each batch.
+    var counts = LaneStatistics()
+
+    private var isWatching = false
+    private var isDeviceEnabled = true
+    private var deviceWatch = Watch()
+    private(set) var v4: (any DatagramSocket)?
+    private(set) var v6: (any DatagramSocket)?
+    private var v4Watch = Watch()
+    private var v6Watch = Watch()
+
+    private var deadlineTimer: EventLoop.Timer?
+    private var retryTimer: EventLoop.Timer?
+    private var deadline: Int64?
+    /// A deadline that stays in the past is not looked at again before this.
+    private var notBefore = Int64.min
+
+    /// A descriptor that is reported this often without giving anything is left alone for ``retryInterval``.
+    private static let fruitlessLimit = 16
+    private static let retryInterval: Int64 = 100_000_000
+    private static let pastDeadlineInterval: Int64 = 1_000_000
+    /// How often a transport is asked for more before the descriptors get their turn.
+    private static let drainLimit = 64
+
+    init(
+        device: any TunDevice, sockets: DatagramSockets?, transport: any TunnelTransport,
+        configuration: LaneConfiguration, onFailure: @escaping @Sendable (TunnelIOError) -> Void
+    ) throws(TunnelIOError) {
+        self.device = device
+        self.transport = transport
+        self.configuration = configuration
+        self.onFailure = onFailure
+        v4 = sockets?.v4
+        v6 = sockets?.v6
+        loop = try EventLoop()
+        packets = try PacketBatch(packetCapacity: configuration.packetCount, byteCapacity: configuration.packetBytes)
+        outgoing = try PacketBatch(
+            packetCapacity: configuration.packetCount, byteCapacity: configuration.outgoingBytes)
+        incoming = try PacketBatch(
+            packetCapacity: configuration.datagramCount, byteCapacity: configuration.incomingBytes)
+    }
+
+    // MARK: - Life
+
+    /// Watches everything, so that the loop can run.
+    func watch() throws(TunnelIOError) {
+        do throws(TunnelIOError) {
+            deviceWatch = Watch()
+            let interest: EventLoop.Interest = isDeviceEnabled ? .readable : []
+            deviceWatch.registration = try loop.register(device.readiness, for: interest) { [weak self] readiness in
+                self?.deviceReady(readiness)
+            }
+            try watchSockets()
+        } catch {
+            unwatchSockets()
+            if let registration = deviceWatch.registration { loop.unregister(registration) }
+            throw error
+        }
+        deadlineTimer = loop.makeTimer { [weak self] in self?.deadlineReached() }
+        retryTimer = loop.makeTimer { [weak self] in self?.unpark() }
+        loop.afterEachRound { [weak self] in self?.endRound() }
+        isWatching = true
+        // The transport may have something already.
+        loop.wake()
+    }
+
+    /// The body of the lane's thread.
+    func run() {
+        do throws(TunnelIOError) {
+            try loop.run()
+        } catch {
+            fail(error)
+        }
+    }
+
+    func fail(_ error: TunnelIOError) {
+        guard !hasFailed else { return }
+        hasFailed = true
+        loop.stop()
+        onFailure(error)
+    }
+
+    // MARK: - Device and sockets
+
+    func setDeviceEnabled(_ isEnabled: Bool) {
+        isDeviceEnabled = isEnabled
+        deviceWatch.fruitless = 0
+        deviceWatch.isParked = false
+        watchDevice()
+    }
+
+    private func watchDevice() {
+        guard let registration = deviceWatch.registration else { return }
+        do throws(TunnelIOError) {
+            try loop.modify(registration, interest: isDeviceEnabled && !deviceWatch.isParked ? .readable : [])
+        } catch {
+            fail(error)
+        }
+    }
+
+    func replaceSockets(_ sockets: DatagramSockets?) {
+        unwatchSockets()
+        v4 = sockets?.v4
+        v6 = sockets?.v6
+        guard isWatching, !loop.isStopped else { return }
+        do throws(TunnelIOError) {
+            try watchSockets()
+        } catch {
+            fail(error)
+        }
+    }
+
+    private func watchSockets() throws(TunnelIOError) {
+        if let v4 {
+            v4Watch.registration = try loop.register(v4.readiness) { [weak self] readiness in
+                guard let self else { return }
+                self.socketReady(self.v4, readiness, watch: \.v4Watch)
+            }
+        }
+        if let v6 {
+            v6Watch.registration = try loop.register(v6.readiness) { [weak self] readiness in
+                guard let self else { return }
+                self.socketReady(self.v6, readiness, watch: \.v6Watch)
+            }
+        }
+    }
+
+    private func unwatchSockets() {
+        for watch in [v4Watch, v6Watch] {
+            if let registration = watch.registration { loop.unregister(registration) }
+        }
+        v4Watch = Watch()
+        v6Watch = Watch()
+    }
+
+    private func socketReady(
+        _ socket: (any DatagramSocket)?, _ readiness: EventLoop.Readiness,
+        watch: ReferenceWritableKeyPath<LaneCore, Watch>
+    ) {
+        guard let socket else { return }
+        do throws(TunnelIOError) {
+            let moved = try moveFromNetwork(socket)
+            drain()
+            // Something that was received and thrown away by the system (a wrong checksum) is no reason to stop
+            // listening; a hang-up or an error that does not go away is.
+            let isTrouble = !readiness.isDisjoint(with: [.hangup, .error])
+            note(moved: moved, isTrouble: isTrouble, watch: watch)
+        } catch {
+            guard error.code == .closed else { return park(watch) }
+            // Its number may be another file's by now.
+            if let registration = self[keyPath: watch].registration { loop.unregister(registration) }
+            self[keyPath: watch] = Watch()
+        }
+    }
+
+    private func deviceReady(_ readiness: EventLoop.Readiness) {
+        do throws(TunnelIOError) {
+            let moved = try moveFromDevice()
+            drain()
+            note(moved: moved, isTrouble: true, watch: \.deviceWatch)
+        } catch {
+            fail(error)
+        }
+    }
+
+    // MARK: - Descriptors that would keep the loop spinning
+
+    private func note(moved: Int, isTrouble: Bool, watch: ReferenceWritableKeyPath<LaneCore, Watch>) {
+        guard moved == 0, isTrouble else {
+            if self[keyPath: watch].fruitless != 0 { self[keyPath: watch].fruitless = 0 }
+            return
+        }
+        self[keyPath: watch].fruitless += 1
+        if self[keyPath: watch].fruitless >= Self.fruitlessLimit { park(watch) }
+    }
+
+    private func park(_ watch: ReferenceWritableKeyPath<LaneCore, Watch>) {
+        self[keyPath: watch].fruitless = 0
+        self[keyPath: watch].isParked = true
+        // It fails when the descriptor was closed, and then there is nothing to wait for.
+        if let registration = self[keyPath: watch].registration { try? loop.modify(registration, interest: []) }
+        if let retryTimer { loop.set(retryTimer, deadline: LaneClock.now() + Self.retryInterval) }
+    }
+
+    private func unpark() {
+        if deviceWatch.isParked {
+            deviceWatch.isParked = false
+            watchDevice()
+        }
+        for watch in [\LaneCore.v4Watch, \LaneCore.v6Watch] where self[keyPath: watch].isParked {
+            self[keyPath: watch].isParked = false
+            if let registration = self[keyPath: watch].registration {
+                try? loop.modify(registration, interest: .readable)
+            }
+        }
+    }
+
+    // MARK: - The transport's own affairs
+
+    private func deadlineReached() {
+        deadline = nil
+        transport.deadlineReached()
+        notBefore = LaneClock.now() + Self.pastDeadlineInterval
+    }
+
+    private func endRound() {
+        drain()
+        let next = transport.nextDeadline.map { max($0, notBefore) }
+        guard next != deadline, let deadlineTimer else { return }
+        deadline = next
+        loop.set(deadlineTimer, deadline: next)
+    }
+
+    private func drain() {
+        var hasMore = true
+        var turns = 0
+        while hasMore, turns < Self.drainLimit, !loop.isStopped {
+            outgoing.removeAll()
+            hasMore = transport.drain(into: outgoing)
+            sendOutgoing()
+            turns += 1
+        }
+        if hasMore { loop.wake() }
+    }
+}
