@@ -10,6 +10,7 @@
         private static let slot = 65_536 + 64
         private static let gap = 32
 
+        /// Appends datagrams until there are no more or the batch has no room for another.
         public func receive(into batch: PacketBatch) throws(TunnelIOError) -> Int {
             try receiving.withLock { (descriptor) throws(TunnelIOError) in
                 guard descriptor >= 0 else { throw TunnelIOError(.closed) }
@@ -38,6 +39,7 @@
             }
         }
 
+        /// Sends the datagrams in `range` that are not empty and of this family.
         public func send(_ batch: PacketBatch, in range: Range<Int>) throws(TunnelIOError) -> DatagramSendResult {
             try sending.withLock { (descriptor) throws(TunnelIOError) in
                 guard descriptor >= 0 else { throw TunnelIOError(.closed) }

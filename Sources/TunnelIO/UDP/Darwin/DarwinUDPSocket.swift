@@ -9,8 +9,11 @@
     ///
     /// Thin, written from the manual pages and not verified on a device yet. There is no mark on this platform.
     public final class DarwinUDPSocket: DatagramSocket {
+        /// Whether this is an IPv6 socket (and only that).
         public let isIPv6: Bool
+        /// The bound port in host order.
         public let port: UInt16
+        /// A descriptor that polls readable while there is something to receive.
         public let readiness: Int32
 
         /// The descriptor for each direction, held while it is used; -1 once closed.
@@ -51,10 +54,12 @@
             close()
         }
 
+        /// Marks what is sent from now on for policy routing; zero clears the mark.
         public func setMark(_ mark: UInt32) throws(TunnelIOError) {
             guard mark == 0 else { throw TunnelIOError(.unsupported("marking datagrams for policy routing")) }
         }
 
+        /// Closes the socket. Safe to repeat.
         public func close() {
             // Both locks, so that the number is not another file's while one of the directions still uses it.
             receiving.withLock { receiving in
@@ -131,6 +136,7 @@
         /// The system's network.
         public init() {}
 
+        /// Binds one port for both families; see ``DatagramNetwork``.
         public func bind(port: UInt16, mark: UInt32) throws(TunnelIOError) -> DatagramSockets {
             guard mark == 0 else { throw TunnelIOError(.unsupported("marking datagrams for policy routing")) }
             return try DatagramPairing.bind(port: port) { (isIPv6, port) throws(TunnelIOError) in

@@ -7,6 +7,7 @@
         /// The system's network.
         public init() {}
 
+        /// Binds one port for both families; see ``DatagramNetwork``.
         public func bind(port: UInt16, mark: UInt32) throws(TunnelIOError) -> DatagramSockets {
             try DatagramPairing.bind(port: port) { (isIPv6, port) throws(TunnelIOError) in
                 try LinuxUDPSocket(isIPv6: isIPv6, port: port, mark: mark)

@@ -20,6 +20,7 @@
         /// Less than this is no slot at all.
         private static let smallestSlot = 2048
 
+        /// Appends datagrams until there are no more or the batch has no room for another.
         public func receive(into batch: PacketBatch) throws(TunnelIOError) -> Int {
             try receiving.withLock { (descriptor) throws(TunnelIOError) in
                 guard descriptor >= 0 else { throw TunnelIOError(.closed) }

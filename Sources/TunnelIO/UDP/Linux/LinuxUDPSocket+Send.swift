@@ -12,6 +12,7 @@
     #endif
 
     extension LinuxUDPSocket {
+        /// Sends the datagrams in `range` that are not empty and of this family.
         public func send(_ batch: PacketBatch, in range: Range<Int>) throws(TunnelIOError) -> DatagramSendResult {
             try sending.withLock { (descriptor) throws(TunnelIOError) in
                 guard descriptor >= 0 else { throw TunnelIOError(.closed) }

@@ -16,8 +16,11 @@
     /// Each datagram is received with the local address and interface it came in by, and leaves by those of its endpoint
     /// where these are set (RFC 3542 section 6; ip(7)). The socket is never connected.
     public final class LinuxUDPSocket: DatagramSocket {
+        /// Whether this is an IPv6 socket (and only that).
         public let isIPv6: Bool
+        /// The bound port in host order.
         public let port: UInt16
+        /// A descriptor that polls readable while there is something to receive.
         public let readiness: Int32
 
         /// The descriptor for each direction, held while it is used; -1 once closed.
@@ -69,6 +72,7 @@
                 staleSources: staleSources.load(ordering: .relaxed))
         }
 
+        /// Marks what is sent from now on for policy routing; zero clears the mark.
         public func setMark(_ mark: UInt32) throws(TunnelIOError) {
             try sending.withLock { (descriptor) throws(TunnelIOError) in
                 guard descriptor >= 0 else { throw TunnelIOError(.closed) }
@@ -78,6 +82,7 @@
             }
         }
 
+        /// Closes the socket. Safe to repeat.
         public func close() {
             // Both locks, so that the number is not another file's while one of the directions still uses it.
             receiving.withLock { receiving in

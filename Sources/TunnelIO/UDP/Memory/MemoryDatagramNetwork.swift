@@ -47,6 +47,7 @@ public final class MemoryDatagramNetwork: DatagramNetwork {
         internet.route(self, from: old, to: addresses)
     }
 
+    /// Binds one port for both families; see ``DatagramNetwork``.
     public func bind(port: UInt16, mark: UInt32) throws(TunnelIOError) -> DatagramSockets {
         try DatagramPairing.bind(port: port) { (isIPv6, port) throws(TunnelIOError) in
             try self.open(isIPv6: isIPv6, port: port, mark: mark)

@@ -21,7 +21,9 @@ public final class MemoryUDPSocket: DatagramSocket {
         var isClosed = false
     }
 
+    /// Whether this is an IPv6 socket (and only that).
     public let isIPv6: Bool
+    /// The bound port in host order.
     public let port: UInt16
     private let host: MemoryDatagramNetwork
     private let signal: ReadinessSignal
@@ -43,11 +45,13 @@ public final class MemoryUDPSocket: DatagramSocket {
         state = Mutex(State(mark: mark))
     }
 
+    /// A descriptor that polls readable while there is something to receive.
     public var readiness: Int32 { signal.descriptor }
 
     /// The mark that datagrams leave with.
     public var mark: UInt32 { state.withLock { $0.mark } }
 
+    /// Appends datagrams until there are no more or the batch has no room for another.
     public func receive(into batch: PacketBatch) throws(TunnelIOError) -> Int {
         try state.withLock { (state) throws(TunnelIOError) in
             guard !state.isClosed else { throw TunnelIOError(.closed) }
@@ -86,6 +90,7 @@ public final class MemoryUDPSocket: DatagramSocket {
         return batch.append(offset: offset, length: datagram.bytes.count, endpoint: endpoint) != nil
     }
 
+    /// Sends the datagrams in `range` that are not empty and of this family.
     public func send(_ batch: PacketBatch, in range: Range<Int>) throws(TunnelIOError) -> DatagramSendResult {
         let (isClosed, mark) = state.withLock { ($0.isClosed, $0.mark) }
         guard !isClosed else { throw TunnelIOError(.closed) }
@@ -119,6 +124,7 @@ public final class MemoryUDPSocket: DatagramSocket {
         return 0
     }
 
+    /// Marks what is sent from now on for policy routing; zero clears the mark.
     public func setMark(_ mark: UInt32) throws(TunnelIOError) {
         try state.withLock { (state) throws(TunnelIOError) in
             guard !state.isClosed else { throw TunnelIOError(.closed) }
@@ -126,6 +132,7 @@ public final class MemoryUDPSocket: DatagramSocket {
         }
     }
 
+    /// Closes the socket. Safe to repeat.
     public func close() {
         state.withLock { state in
             state.isClosed = true

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Testing
+
+@testable import TunnelIO
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
+@Suite("One port for both families")
+struct DatagramPairingTests {
+    /// A host that answers each request by rule and remembers it.
+    private final class Host {
+        var requests: [String] = []
+        let internet = MemoryInternet()
+
+        func bind(
+            port: UInt16, rule: (_ isIPv6: Bool, _ port: UInt16, _ attempt: Int) -> Int32
+        ) throws(TunnelIOError) -> DatagramSockets {
+            let network = internet.attach([.v4(1), .v6(0, 1)])
+            var attempt = 0
+            return try DatagramPairing.bind(port: port) { (isIPv6, port) throws(TunnelIOError) in
+                if !isIPv6 { attempt += 1 }
+                requests.append("\(isIPv6 ? "v6" : "v4") \(port)")
+                let code = rule(isIPv6, port, attempt)
+                guard code == 0 else { throw TunnelIOError(.bind(port: port, operation: "bind"), errno: code) }
+                let bound = port == 0 ? UInt16(5000 + attempt) : port
+                return MemoryUDPSocket(
+                    host: network, isIPv6: isIPv6, port: bound, mark: 0, signal: try ReadinessSignal())
+            }
+        }
+    }
+
+    @Test("IPv4 first, then IPv6 on its port")
+    func both() throws {
+        let host = Host()
+        let sockets = try host.bind(port: 0) { _, _, _ in 0 }
+        #expect(host.requests == ["v4 0", "v6 5001"])
+        #expect(sockets.port == 5001 && sockets.all.count == 2)
+    }
+
+    @Test("a host without IPv6 gets IPv4", arguments: [EAFNOSUPPORT, EADDRNOTAVAIL])
+    func withoutIPv6(code: Int32) throws {
+        let sockets = try Host().bind(port: 51_820) { isIPv6, _, _ in isIPv6 ? code : 0 }
+        #expect(sockets.v6 == nil && sockets.v4?.port == 51_820 && sockets.port == 51_820)
+    }
+
+    @Test("a host without IPv4 gets IPv6 on the port asked for", arguments: [EAFNOSUPPORT, EADDRNOTAVAIL])
+    func withoutIPv4(code: Int32) throws {
+        let host = Host()
+        let sockets = try host.bind(port: 51_820) { isIPv6, _, _ in isIPv6 ? 0 : code }
+        #expect(host.requests == ["v4 51820", "v6 51820"])
+        #expect(sockets.v4 == nil && sockets.v6?.port == 51_820 && sockets.port == 51_820)
+    }
+
+    @Test("a host with neither is an error")
+    func neither() {
+        #expect(throws: TunnelIOError.self) { try Host().bind(port: 1) { _, _, _ in EAFNOSUPPORT } }
+    }
+
+    @Test("a free port that is taken for IPv6 makes another be tried")
+    func retries() throws {
+        let host = Host()
+        let sockets = try host.bind(port: 0) { isIPv6, _, attempt in isIPv6 && attempt < 4 ? EADDRINUSE : 0 }
+        #expect(sockets.port == 5004)
+        #expect(host.requests.count == 8)
+    }
+
+    @Test("it gives up after 100 ports")
+    func givesUp() {
+        let host = Host()
+        #expect(throws: TunnelIOError.self) {
+            try host.bind(port: 0) { isIPv6, _, _ in isIPv6 ? EADDRINUSE : 0 }
+        }
+        #expect(host.requests.count == 200)
+    }
+
+    @Test("a fixed port is tried once")
+    func fixedPort() {
+        let host = Host()
+        #expect(throws: TunnelIOError(.bind(port: 80, operation: "bind"), errno: EADDRINUSE)) {
+            try host.bind(port: 80) { isIPv6, _, _ in isIPv6 ? EADDRINUSE : 0 }
+        }
+        #expect(host.requests == ["v4 80", "v6 80"])
+    }
+
+    @Test("other errors are not taken for a missing family")
+    func otherError() {
+        #expect(throws: TunnelIOError(.bind(port: 80, operation: "bind"), errno: EACCES)) {
+            try Host().bind(port: 80) { isIPv6, _, _ in isIPv6 ? EACCES : 0 }
+        }
+    }
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import Glibc
+    import Testing
+
+    @testable import TunnelIO
+
+    @Suite("Linux UDP sockets")
+    struct LinuxUDPSocketTests {
+        @Test("a batch arrives whole and in order, with endpoints", arguments: [1, 64, 200], [false, true])
+        func batches(count: Int, isIPv6: Bool) throws {
+            let sender = try LinuxUDPSocket(isIPv6: isIPv6, port: 0)
+            let receiver = try LinuxUDPSocket(isIPv6: isIPv6, port: 0)
+            let sent = (0..<count).map { pattern(1 + ($0 * 37) % 1400, seed: $0) }
+            let outgoing = try batch(of: sent, to: .loopback(isIPv6: isIPv6, port: receiver.port))
+
+            let result = try sender.send(outgoing, in: 0..<count)
+            #expect(result == DatagramSendResult(sent: count, bytes: sent.reduce(0) { $0 + $1.count }))
+
+            let received = try receive(count, from: receiver)
+            #expect(received.map(\.bytes) == sent)
+            let local = DatagramEndpoint.loopback(isIPv6: isIPv6, port: 0)
+            for datagram in received {
+                #expect(datagram.endpoint.port == sender.port)
+                #expect(datagram.endpoint.isIPv6 == isIPv6)
+                #expect(datagram.endpoint.high == local.high && datagram.endpoint.low == local.low)
+                #expect(datagram.endpoint.sourceHigh == local.high && datagram.endpoint.sourceLow == local.low)
+                #expect(datagram.endpoint.sourceInterface != 0)
+            }
+            #expect(!isReadable(receiver.readiness, milliseconds: 0))
+        }
+
+        @Test("every size up to the largest payload", arguments: [false, true])
+        func sizes(isIPv6: Bool) throws {
+            let sender = try LinuxUDPSocket(isIPv6: isIPv6, port: 0)
+            let receiver = try LinuxUDPSocket(isIPv6: isIPv6, port: 0)
+            let sizes = [
+                1, 2, 31, 32, 33, 148, 1280, 1420, 1472, 1473, 2048, 4096, 9000, 16_384, 32_768, 65_506, 65_507,
+            ]
+            for size in sizes {
+                let bytes = pattern(size, seed: size)
+                let outgoing = try batch(of: [bytes], to: .loopback(isIPv6: isIPv6, port: receiver.port))
+                #expect(try sender.send(outgoing, in: 0..<1).sent == 1)
+                let received = try receive(1, from: receiver, slots: 2)
+                #expect(received.map(\.bytes) == [bytes])
+            }
+            #expect(receiver.statistics.truncated == 0)
+        }
+
+        @Test("a datagram larger than UDP allows is dropped, and those behind it are sent")
+        func tooLarge() throws {
+            let sender = try LinuxUDPSocket(isIPv6: false, port: 0)
+            let receiver = try LinuxUDPSocket(isIPv6: false, port: 0)
+            let outgoing = try batch(
+                of: [[1], [UInt8](repeating: 2, count: 65_508), [3]], to: .loopback(port: receiver.port))
+            let result = try sender.send(outgoing, in: 0..<3)
+            #expect(result == DatagramSendResult(sent: 2, dropped: 1, bytes: 2, lastError: EMSGSIZE))
+            #expect(try receive(2, from: receiver).map(\.bytes) == [[1], [3]])
+        }
+
+        @Test("empty datagrams and those of the other family are passed over in silence")
+        func passedOver() throws {
+            let sender = try LinuxUDPSocket(isIPv6: false, port: 0)
+            let receiver = try LinuxUDPSocket(isIPv6: false, port: 0)
+            let outgoing = try PacketBatch(packetCapacity: 4, byteCapacity: 4096)
+            outgoing.append(copying: [], endpoint: .loopback(port: receiver.port))
+            outgoing.append(copying: [1], endpoint: .loopback(isIPv6: true, port: receiver.port))
+            outgoing.append(copying: [2], endpoint: .loopback(port: receiver.port))
+            outgoing.append(copying: [3], endpoint: .loopback(port: receiver.port))
+            #expect(try sender.send(outgoing, in: 0..<3) == DatagramSendResult(sent: 1, bytes: 1))
+            #expect(try receive(1, from: receiver).map(\.bytes) == [[2]])
+        }
+
+        @Test("an empty datagram from elsewhere is received with length zero")
+        func emptyDatagram() throws {
+            let receiver = try LinuxUDPSocket(isIPv6: false, port: 0)
+            let other = socket(AF_INET, Int32(SOCK_DGRAM.rawValue), 0)
+            defer { _ = close(other) }
+            var name = sockaddr_in()
+            name.sin_family = sa_family_t(AF_INET)
+            name.sin_port = receiver.port.bigEndian
+            name.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
+            let sent = unsafe withUnsafePointer(to: &name) { pointer in
+                unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+                    unsafe sendto(other, nil, 0, 0, address, socklen_t(MemoryLayout<sockaddr_in>.size))
+                }
+            }
+            #expect(sent == 0)
+            let received = try receive(1, from: receiver)
+            #expect(received.map(\.bytes) == [[]])
+        }
+
+        @Test("datagrams lie apart in the batch, and a batch fills in more than one call")
+        func layout() throws {
+            let sender = try LinuxUDPSocket(isIPv6: false, port: 0)
+            let receiver = try LinuxUDPSocket(isIPv6: false, port: 0)
+            let outgoing = try batch(of: (0..<100).map { pattern(500, seed: $0) }, to: .loopback(port: receiver.port))
+            #expect(try sender.send(outgoing, in: 0..<100).sent == 100)
+
+            let incoming = try PacketBatch(packetCapacity: 100, byteCapacity: 101 * LinuxUDPSocket.slotStride)
+            #expect(try receiver.receive(into: incoming) == 100)
+            for index in 1..<100 {
+                let previous = incoming[index - 1]
+                #expect(Int(incoming[index].offset) - Int(previous.offset) - Int(previous.length) >= 32)
+            }
+            #expect(incoming.copy(of: 99) == pattern(500, seed: 99))
+            // Full: there is room for no other.
+            #expect(try receiver.receive(into: incoming) == 0)
+        }
+
+        @Test("a datagram that does not fit a small batch is dropped and counted")
+        func truncated() throws {
+            let sender = try LinuxUDPSocket(isIPv6: false, port: 0)
+            let receiver = try LinuxUDPSocket(isIPv6: false, port: 0)
+            let outgoing = try batch(of: [pattern(5000, seed: 1), [7]], to: .loopback(port: receiver.port))
+            #expect(try sender.send(outgoing, in: 0..<2).sent == 2)
+            let small = try PacketBatch(packetCapacity: 8, byteCapacity: 4096)
+            #expect(try receiver.receive(into: small) == 1)
+            #expect(small.copy(of: 0) == [7])
+            #expect(receiver.statistics.truncated == 1)
+        }
+
+        @Test("a reply leaves from the address that was asked")
+        func stickySource() throws {
+            let server = try LinuxUDPSocket(isIPv6: false, port: 0)
+            let client = try LinuxUDPSocket(isIPv6: false, port: 0)
+            let address = DatagramEndpoint(isIPv6: false, high: 0, low: 0x7f00_0002, port: server.port)
+            #expect(try client.send(batch(of: [[1]], to: address), in: 0..<1).sent == 1)
+
+            let asked = try #require(try receive(1, from: server).first)
+            #expect(asked.endpoint.sourceLow == 0x7f00_0002)
+            #expect(try server.send(batch(of: [[2]], to: asked.endpoint), in: 0..<1).sent == 1)
+
+            let answer = try #require(try receive(1, from: client).first)
+            #expect(answer.endpoint.low == 0x7f00_0002)
+            #expect(answer.endpoint.port == server.port)
+        }
+
+        @Test("a source that the host does not have is left out, and the datagrams are sent", arguments: [false, true])
+        func staleSource(isIPv6: Bool) throws {
+            let sender = try LinuxUDPSocket(isIPv6: isIPv6, port: 0)
+            let receiver = try LinuxUDPSocket(isIPv6: isIPv6, port: 0)
+            var endpoint = DatagramEndpoint.loopback(isIPv6: isIPv6, port: receiver.port)
+            // TEST-NET-3 and the documentation prefix.
+            endpoint.sourceHigh = isIPv6 ? 0x2001_0db8_0000_0000 : 0
+            endpoint.sourceLow = isIPv6 ? 9 : 0xcb00_7109
+            let result = try sender.send(batch(of: [[1], [2]], to: endpoint), in: 0..<2)
+            #expect(result == DatagramSendResult(sent: 2, bytes: 2))
+            #expect(try receive(2, from: receiver).map(\.bytes) == [[1], [2]])
+            #expect(sender.statistics.staleSources == 2)
+        }
+
+        @Test("a port that nobody listens on harms neither socket nor batch")
+        func refused() throws {
+            let closed = try LinuxUDPSocket(isIPv6: false, port: 0)
+            let port = closed.port
+            closed.close()
+            let sender = try LinuxUDPSocket(isIPv6: false, port: 0)
+            for _ in 0..<3 {
+                #expect(try sender.send(batch(of: [[1], [2]], to: .loopback(port: port)), in: 0..<2).dropped == 0)
+                #expect(try receive(0, from: sender).isEmpty)
+                let incoming = try PacketBatch(packetCapacity: 1, byteCapacity: 65_600)
+                #expect(try sender.receive(into: incoming) == 0)
+            }
+        }
+
+        @Test("a closed socket says so to every call, and closing again is fine")
+        func closed() throws {
+            let socket = try LinuxUDPSocket(isIPv6: false, port: 0)
+            let outgoing = try batch(of: [[1]], to: .loopback(port: socket.port))
+            socket.close()
+            socket.close()
+            #expect(throws: TunnelIOError(.closed)) { try socket.receive(into: outgoing) }
+            #expect(throws: TunnelIOError(.closed)) { try socket.send(outgoing, in: 0..<1) }
+            #expect(throws: TunnelIOError(.closed)) { try socket.setMark(1) }
+        }
+
+        @Test("both families get the same free port")
+        func samePort() throws {
+            let sockets = try SystemDatagramNetwork().bind(port: 0, mark: 0)
+            defer { sockets.close() }
+            #expect(sockets.port != 0)
+            #expect(sockets.v4?.port == sockets.port)
+            #expect(sockets.v6?.port == sockets.port)
+            #expect(sockets.v4?.isIPv6 == false && sockets.v6?.isIPv6 == true)
+        }
+
+        @Test("a port that is taken in one family cannot be bound", arguments: [false, true])
+        func taken(isIPv6: Bool) throws {
+            let holder = try LinuxUDPSocket(isIPv6: isIPv6, port: 0)
+            #expect(throws: TunnelIOError(.bind(port: holder.port, operation: "bind"), errno: EADDRINUSE)) {
+                try SystemDatagramNetwork().bind(port: holder.port, mark: 0)
+            }
+            // The other family's socket was given back.
+            let other = try LinuxUDPSocket(isIPv6: !isIPv6, port: holder.port)
+            #expect(other.port == holder.port)
+        }
+
+        @Test("datagrams that overflow the system's queue are counted")
+        func overflow() throws {
+            let sender = try LinuxUDPSocket(isIPv6: false, port: 0)
+            let receiver = try LinuxUDPSocket(isIPv6: false, port: 0)
+            var size: Int32 = 4096
+            _ = unsafe setsockopt(receiver.readiness, SOL_SOCKET, SO_RCVBUF, &size, 4)
+            let outgoing = try batch(of: (0..<64).map { pattern(1000, seed: $0) }, to: .loopback(port: receiver.port))
+            _ = try sender.send(outgoing, in: 0..<64)
+            let incoming = try PacketBatch(packetCapacity: 64, byteCapacity: 64 * LinuxUDPSocket.slotStride)
+            let first = try receiver.receive(into: incoming)
+            #expect(first > 0 && first < 64)
+            // The count comes with the first datagram after the loss.
+            _ = try sender.send(outgoing, in: 0..<1)
+            #expect(try receive(1, from: receiver).count == 1)
+            #expect(receiver.statistics.overflowed == 64 - first)
+        }
+    }
+#endif

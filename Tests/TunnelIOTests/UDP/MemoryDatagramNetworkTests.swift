@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Testing
+
+@testable import TunnelIO
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
+@Suite("An internet in memory")
+struct MemoryDatagramNetworkTests {
+    private let internet = MemoryInternet(queueLimit: 8)
+
+    @Test("datagrams arrive with both ends", arguments: [false, true])
+    func delivery(isIPv6: Bool) throws {
+        let a = MemoryAddress(isIPv6: isIPv6, high: isIPv6 ? 1 : 0, low: 10)
+        let b = MemoryAddress(isIPv6: isIPv6, high: isIPv6 ? 1 : 0, low: 20)
+        let first = try internet.attach([a]).bind(port: 0, mark: 0)
+        let second = try internet.attach([b]).bind(port: 51_820, mark: 0)
+        let sender = try #require(first.all.first)
+        let receiver = try #require(second.all.first)
+        #expect(first.all.count == 1 && sender.isIPv6 == isIPv6)
+        #expect(!isReadable(receiver.readiness, milliseconds: 0))
+
+        let sent = (1...5).map { pattern($0 * 300, seed: $0) }
+        let outgoing = try batch(of: sent, to: b.endpoint(port: 51_820))
+        #expect(try sender.send(outgoing, in: 0..<5) == DatagramSendResult(sent: 5, bytes: 4500))
+        #expect(isReadable(receiver.readiness, milliseconds: 0))
+
+        // A batch of two at a time.
+        let received = try receive(5, from: receiver, slots: 2)
+        #expect(received.map(\.bytes) == sent)
+        for datagram in received {
+            var expected = a.endpoint(port: sender.port)
+            (expected.sourceHigh, expected.sourceLow, expected.sourceInterface) = (b.high, b.low, 1)
+            #expect(datagram.endpoint == expected)
+        }
+        #expect(!isReadable(receiver.readiness, milliseconds: 0))
+        #expect(internet.statistics.delivered == 5)
+    }
+
+    @Test("a full queue drops and counts")
+    func overflow() throws {
+        let sockets = try internet.attach([.v4(1)]).bind(port: 7, mark: 0)
+        let socket = try #require(sockets.v4)
+        let outgoing = try batch(of: (0..<12).map { [$0] }, to: MemoryAddress.v4(1).endpoint(port: 7))
+        #expect(try socket.send(outgoing, in: 0..<12).sent == 12)
+        #expect(try receive(8, from: socket).map(\.bytes) == (0..<8).map { [$0] })
+        #expect(internet.statistics.overflowed == 4)
+        #expect(try socket.send(outgoing, in: 8..<12).sent == 4)
+        #expect(try receive(4, from: socket).map(\.bytes) == (8..<12).map { [$0] })
+    }
+
+    @Test("the filter swallows, changes and readdresses")
+    func filter() throws {
+        let a = try #require(try internet.attach([.v4(1)]).bind(port: 7, mark: 3).v4)
+        let b = try #require(try internet.attach([.v4(2)]).bind(port: 7, mark: 0).v4)
+        internet.setFilter { datagram in
+            guard datagram.bytes != [1], datagram.mark == 3 else { return false }
+            datagram.source = .v4(99)
+            datagram.sourcePort = 4444
+            datagram.bytes.append(0)
+            return true
+        }
+        _ = try a.send(batch(of: [[1], [2]], to: MemoryAddress.v4(2).endpoint(port: 7)), in: 0..<2)
+        let received = try receive(1, from: b)
+        #expect(received.map(\.bytes) == [[2, 0]])
+        #expect(received.first?.endpoint.low == 99 && received.first?.endpoint.port == 4444)
+        #expect(internet.statistics.filtered == 1)
+        try a.setMark(4)
+        _ = try a.send(batch(of: [[2]], to: MemoryAddress.v4(2).endpoint(port: 7)), in: 0..<1)
+        #expect(internet.statistics.filtered == 2)
+    }
+
+    @Test("a host that moves sends from its new address and is found there, sockets and all")
+    func roaming() throws {
+        let phone = internet.attach([.v4(1)])
+        let a = try #require(try phone.bind(port: 7, mark: 0).v4)
+        let b = try #require(try internet.attach([.v4(2)]).bind(port: 7, mark: 0).v4)
+        let toB = MemoryAddress.v4(2).endpoint(port: 7)
+        phone.move(to: [.v4(50)])
+        var stale = toB
+        stale.sourceLow = 1
+        _ = try a.send(batch(of: [[1]], to: stale), in: 0..<1)
+        let received = try #require(try receive(1, from: b).first)
+        #expect(received.endpoint.low == 50)
+        _ = try b.send(batch(of: [[2]], to: received.endpoint), in: 0..<1)
+        #expect(try receive(1, from: a).map(\.bytes) == [[2]])
+        _ = try b.send(batch(of: [[3]], to: MemoryAddress.v4(1).endpoint(port: 7)), in: 0..<1)
+        #expect(internet.statistics.unreachable == 1)
+        phone.move(to: [])
+        #expect(try a.send(batch(of: [[1]], to: toB), in: 0..<1).lastError == ENETUNREACH)
+    }
+
+    @Test("a reply leaves from the address that was asked")
+    func stickySource() throws {
+        let server = try #require(try internet.attach([.v4(1), .v4(2)]).bind(port: 7, mark: 0).v4)
+        let client = try #require(try internet.attach([.v4(3)]).bind(port: 7, mark: 0).v4)
+        _ = try client.send(batch(of: [[1]], to: MemoryAddress.v4(2).endpoint(port: 7)), in: 0..<1)
+        let asked = try #require(try receive(1, from: server).first)
+        _ = try server.send(batch(of: [[2]], to: asked.endpoint), in: 0..<1)
+        #expect(try receive(1, from: client).first?.endpoint.low == 2)
+    }
+
+    @Test("ports are taken, freed and counted up as the system's are")
+    func ports() throws {
+        let host = internet.attach([.v4(1), .v6(0, 1)])
+        let first = try host.bind(port: 0, mark: 0)
+        let second = try host.bind(port: 0, mark: 0)
+        #expect(first.v4?.port == first.v6?.port && first.port != second.port)
+        #expect(throws: TunnelIOError(.bind(port: first.port, operation: "bind"), errno: EADDRINUSE)) {
+            try host.bind(port: first.port, mark: 0)
+        }
+        first.close()
+        #expect(throws: TunnelIOError(.closed)) {
+            try first.v4?.receive(into: PacketBatch(packetCapacity: 1, byteCapacity: 1))
+        }
+        #expect(try host.bind(port: first.port, mark: 0).all.count == 2)
+    }
+
+    @Test("payloads beyond UDP's limit and those that fit no batch are dropped")
+    func tooLarge() throws {
+        let socket = try #require(try internet.attach([.v4(1)]).bind(port: 7, mark: 0).v4)
+        let outgoing = try batch(
+            of: [[UInt8](repeating: 1, count: 65_508), pattern(65_507, seed: 1), [1]],
+            to: MemoryAddress.v4(1).endpoint(port: 7))
+        let result = try socket.send(outgoing, in: 0..<3)
+        #expect(result == DatagramSendResult(sent: 2, dropped: 1, bytes: 65_508, lastError: EMSGSIZE))
+        let small = try PacketBatch(packetCapacity: 4, byteCapacity: 4096)
+        #expect(try socket.receive(into: small) == 1)
+        #expect(small.copy(of: 0) == [1])
+    }
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import CTunnelSystem
+    import Glibc
+    import Testing
+
+    @testable import TunnelIO
+
+    /// A system that takes, refuses and errs by script.
+    private struct ScriptedCalls: UDPSendCalls {
+        enum Step {
+            case take(Int)
+            case fail(Int32)
+        }
+
+        var steps: [Step]
+        var rooms: [Bool] = []
+        /// The count of messages, and how many of them had a source, of each call.
+        var calls: [[Int]] = []
+        /// The first byte of each message that was taken.
+        var taken: [UInt8] = []
+
+        mutating func send(_ messages: UnsafeMutablePointer<ctunnel_mmsghdr>, count: Int) -> Int {
+            var withSource = 0
+            for index in 0..<count where unsafe messages[index].msg_hdr.msg_controllen > 0 { withSource += 1 }
+            calls.append([count, withSource])
+            let step = steps.isEmpty ? .take(count) : steps.removeFirst()
+            switch step {
+            case .fail(let code): return -Int(code)
+            case .take(let wanted):
+                for index in 0..<min(wanted, count) {
+                    taken.append(unsafe messages[index].msg_hdr.msg_iov.pointee.iov_base.load(as: UInt8.self))
+                }
+                return wanted
+            }
+        }
+
+        mutating func waitForRoom() -> Bool {
+            rooms.isEmpty ? false : rooms.removeFirst()
+        }
+    }
+
+    @Suite("Sending a batch in chunks")
+    struct UDPSenderTests {
+        private func run(
+            _ count: Int, _ steps: [ScriptedCalls.Step], rooms: [Bool] = [], source: UInt64 = 0,
+            otherSourceFrom: Int? = nil
+        ) throws -> (UDPSender, ScriptedCalls) {
+            let batch = try PacketBatch(packetCapacity: count, byteCapacity: 65_536)
+            for index in 0..<count {
+                var endpoint = DatagramEndpoint.loopback(port: 9)
+                endpoint.sourceLow = source
+                if let otherSourceFrom, index >= otherSourceFrom { endpoint.sourceLow = source + 1 }
+                batch.append(copying: [UInt8(truncatingIfNeeded: index), 0], endpoint: endpoint)
+            }
+            var calls = ScriptedCalls(steps: steps, rooms: rooms)
+            var sender = UDPSender(messages: UDPMessageArray())
+            sender.send(batch, in: 0..<count, isIPv6: false, with: &calls)
+            return (sender, calls)
+        }
+
+        @Test("chunks of at most 64")
+        func chunks() throws {
+            let (sender, calls) = try run(150, [])
+            #expect(sender.result == DatagramSendResult(sent: 150, bytes: 300))
+            #expect(calls.calls.map { $0[0] } == [64, 64, 22])
+            #expect(calls.taken == (0..<150).map { UInt8($0) })
+        }
+
+        @Test("a partial send goes on behind what was taken")
+        func partial() throws {
+            let (sender, calls) = try run(10, [.take(3), .take(1), .take(6)])
+            #expect(sender.result == DatagramSendResult(sent: 10, bytes: 20))
+            #expect(calls.calls.map { $0[0] } == [10, 7, 6])
+            #expect(calls.taken == Array(0..<10))
+        }
+
+        @Test(
+            "an error drops the one datagram that it is about",
+            arguments: [ECONNREFUSED, EHOSTUNREACH, ENETUNREACH, EPERM, ENOBUFS, EMSGSIZE, EINVAL, EACCES, EIO])
+        func oneError(code: Int32) throws {
+            let (sender, calls) = try run(6, [.take(2), .fail(code)])
+            #expect(sender.result == DatagramSendResult(sent: 5, dropped: 1, bytes: 10, lastError: code))
+            #expect(calls.taken == [0, 1, 3, 4, 5])
+        }
+
+        @Test("an error for each datagram ends all the same")
+        func allErrors() throws {
+            let (sender, calls) = try run(70, Array(repeating: .fail(EPERM), count: 70))
+            #expect(sender.result == DatagramSendResult(dropped: 70, lastError: EPERM))
+            #expect(calls.calls.count == 70)
+        }
+
+        @Test("an interrupted call is made again")
+        func interrupted() throws {
+            let (sender, _) = try run(3, [.fail(EINTR), .take(1), .fail(EINTR)])
+            #expect(sender.result == DatagramSendResult(sent: 3, bytes: 6))
+        }
+
+        @Test("a full queue is waited for once")
+        func fullThenRoom() throws {
+            let (sender, calls) = try run(5, [.take(2), .fail(EAGAIN)], rooms: [true])
+            #expect(sender.result == DatagramSendResult(sent: 5, bytes: 10))
+            #expect(calls.calls.map { $0[0] } == [5, 3, 3])
+        }
+
+        @Test("a queue that stays full costs the rest of the chunk, not time")
+        func staysFull() throws {
+            let (sender, calls) = try run(5, [.take(2), .fail(EAGAIN)])
+            #expect(sender.result == DatagramSendResult(sent: 2, dropped: 3, bytes: 4, lastError: EAGAIN))
+            #expect(calls.calls.count == 2)
+        }
+
+        @Test(
+            "a source that vanished is left out of all datagrams that have it, once",
+            arguments: [
+                EINVAL, ENETUNREACH, ENODEV, EADDRNOTAVAIL,
+            ])
+        func staleSource(code: Int32) throws {
+            let (sender, calls) = try run(6, [.take(1), .fail(code)], source: 5, otherSourceFrom: 4)
+            #expect(sender.result == DatagramSendResult(sent: 6, bytes: 12))
+            #expect(sender.staleSources == 3)
+            #expect(calls.calls == [[6, 6], [5, 5], [5, 2]])
+            #expect(calls.taken == Array(0..<6))
+        }
+
+        @Test("an error that stays without the source drops the datagram")
+        func staleSourceAndUnreachable() throws {
+            let (sender, calls) = try run(2, [.fail(ENETUNREACH), .fail(ENETUNREACH)], source: 5)
+            #expect(sender.result == DatagramSendResult(sent: 1, dropped: 1, bytes: 2, lastError: ENETUNREACH))
+            #expect(calls.taken == [1])
+        }
+
+        @Test("a system that claims to have taken nothing does not hang the sender")
+        func nothingTaken() throws {
+            let (sender, _) = try run(2, [.take(0), .take(0)])
+            #expect(sender.result == DatagramSendResult(dropped: 2))
+        }
+
+        @Test("a range outside the batch is cut to it")
+        func range() throws {
+            let batch = try batch(of: [[1], [2]], to: .loopback(port: 9))
+            var calls = ScriptedCalls(steps: [])
+            var sender = UDPSender(messages: UDPMessageArray())
+            sender.send(batch, in: 1..<9, isIPv6: false, with: &calls)
+            #expect(sender.result == DatagramSendResult(sent: 1, bytes: 1))
+            #expect(calls.taken == [2])
+        }
+    }
+
+    @Suite("Control messages of UDP sockets")
+    struct UDPControlMessagesTests {
+        private func read(_ bytes: [UInt8], length: Int? = nil) -> (DatagramEndpoint, UInt32) {
+            var endpoint = DatagramEndpoint.loopback(port: 1)
+            var overflow: UInt32 = 0
+            unsafe bytes.withUnsafeBytes { buffer in
+                guard let base = buffer.baseAddress else { return }
+                unsafe UDPControlMessages.read(
+                    base, length: length ?? bytes.count, into: &endpoint, overflow: &overflow)
+            }
+            return (endpoint, overflow)
+        }
+
+        @Test("what is written is read back", arguments: [false, true])
+        func roundTrip(isIPv6: Bool) {
+            var endpoint = DatagramEndpoint.loopback(isIPv6: isIPv6, port: 1)
+            endpoint.sourceHigh = isIPv6 ? 0x2001_0db8_0000_0001 : 0
+            endpoint.sourceLow = isIPv6 ? 0x1122_3344_5566_7788 : 0xc000_0201
+            endpoint.sourceInterface = 7
+            var control = [UInt8](repeating: 0, count: 128)
+            let length = unsafe control.withUnsafeMutableBytes { buffer in
+                guard let base = buffer.baseAddress else { return 0 }
+                return unsafe UDPControlMessages.write(endpoint, to: base)
+            }
+            #expect(length == (isIPv6 ? 40 : 32))
+            let (back, _) = read(control, length: length)
+            #expect(back.sourceHigh == endpoint.sourceHigh)
+            #expect(back.sourceLow == endpoint.sourceLow)
+            #expect(back.sourceInterface == 7)
+        }
+
+        @Test("no source, no message")
+        func none() {
+            var control = [UInt8](repeating: 0, count: 128)
+            let length = unsafe control.withUnsafeMutableBytes { buffer in
+                guard let base = buffer.baseAddress else { return -1 }
+                return unsafe UDPControlMessages.write(.loopback(port: 1), to: base)
+            }
+            #expect(length == 0)
+        }
+
+        @Test("lengths that lie are not followed", arguments: [0, 1, 15, 17, 41, 1 << 40, Int.max, -1])
+        func lyingLength(length: Int) {
+            var control = [UInt8](repeating: 0, count: 40)
+            unsafe withUnsafeBytes(of: length.littleEndian) { unsafe control.replaceSubrange(0..<8, with: $0) }
+            unsafe withUnsafeBytes(of: Int32(8).littleEndian) { unsafe control.replaceSubrange(12..<16, with: $0) }
+            let (endpoint, overflow) = read(control)
+            #expect(endpoint == .loopback(port: 1))
+            #expect(overflow == 0)
+        }
+    }
+#endif
