@@ -23,6 +23,9 @@ public struct LaneConfiguration: Hashable, Sendable {
         self.batchesPerTurn = batchesPerTurn
     }
 
+    /// The most packets or datagrams that one batch has.
+    public var largestBatch: Int { max(packetCount, datagramCount) }
+
     /// Bytes that the protocol may put around one packet.
     static let overhead = 64
     /// The room of any one datagram.

@@ -72,6 +72,7 @@ public final class WireGuardDevice: Sendable {
     /// Held while a change of configuration is made, so that each is whole.
     let operations = Mutex<State>(State())
     private let closed: ClosedSignal
+    private let laneFailure = LaneFailureRelay()
 
     /// A device between `tun` and sockets of `network`. It owns `tun` from now on.
     /// - Throws: `WireGuardDeviceError` when memory or the system's event queue is refused.
@@ -86,7 +87,12 @@ public final class WireGuardDevice: Sendable {
             transport = DeviceTransport(
                 engine: Engine(random: options.random(), limits: options.limits), mtu: mtu,
                 batchCapacity: options.lane.largestBatch)
-            lane = try Lane(tun: tun, sockets: nil, transport: transport, configuration: options.lane)
+            let relay = laneFailure
+            lane = try Lane(
+                device: tun, sockets: nil, transport: transport, configuration: options.lane
+            ) { error in
+                relay.handler.withLock { $0 }?(error)
+            }
             control = try EventLoop()
         } catch {
             throw WireGuardDeviceError(error)
@@ -105,10 +111,12 @@ public final class WireGuardDevice: Sendable {
         }
         guard mayStart else { throw WireGuardDeviceError(.closed) }
         do throws(TunnelIOError) {
-            lane.onFailure { [weak self] error in
-                self?.closeLater(error.code.isRemoval ? .interfaceRemoved : .failed(error))
+            laneFailure.handler.withLock {
+                $0 = { [weak self] error in
+                    self?.closeLater(error.code.isRemoval ? .interfaceRemoved : .failed(error))
+                }
             }
-            try lane.start()
+            try lane.start(name: "culvert-lane")
             if let descriptor = tun.linkReadiness {
                 _ = try control.register(descriptor, for: .readable) { [weak self] _ in
                     self?.takeLinkEvents()
@@ -273,4 +281,9 @@ extension TunnelIOError.Code {
         if case .deviceRemoved = self { return true }
         return false
     }
+}
+
+/// Lets a lane report to a device that did not exist when the lane was made.
+private final class LaneFailureRelay: Sendable {
+    let handler = Mutex<(@Sendable (TunnelIOError) -> Void)?>(nil)
 }

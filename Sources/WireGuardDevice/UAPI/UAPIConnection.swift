@@ -3,6 +3,7 @@
 
 import Synchronization
 import TunnelIO
+import WireGuardCore
 
 #if canImport(Glibc)
     import Glibc
@@ -77,7 +78,7 @@ final class UAPIConnection: Sendable {
         var isOpen = true
         unsafe withUnsafeTemporaryAllocation(byteCount: 65_536, alignment: 16) { chunk in
             let count = unsafe systemRead(descriptor, chunk)
-            defer { unsafe wipeBytes(UnsafeMutableRawBufferPointer(rebasing: chunk[0..<max(count, 0)])) }
+            defer { unsafe WireGuardCore.wipe(UnsafeMutableRawBufferPointer(rebasing: chunk[0..<max(count, 0)])) }
             if count > 0 {
                 let bytes = unsafe UnsafeRawBufferPointer(rebasing: chunk[0..<count])
                 state.endsAfterOutput = unsafe !state.session.receive(bytes, replyingInto: &state.output)
@@ -124,7 +125,7 @@ final class UAPIConnection: Sendable {
 extension [UInt8] {
     /// Overwrites the bytes with zeros and lets go of them.
     mutating func wipe() {
-        unsafe withUnsafeMutableBytes { unsafe wipeBytes($0) }
+        unsafe withUnsafeMutableBytes { unsafe WireGuardCore.wipe($0) }
         self = []
     }
 }

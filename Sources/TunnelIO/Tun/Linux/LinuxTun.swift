@@ -176,11 +176,11 @@
         /// Whether the interface is up, and the most bytes that one IP packet may have on it.
         /// - Throws: `.deviceRemoved`; `.closed`; `.socket` with `errno` `EPERM` when it was moved to a network namespace
         ///   that this process may not enter.
-        public func currentLinkState() throws(TunnelIOError) -> (isUp: Bool, mtu: Int) {
+        public func currentLinkState() throws(TunnelIOError) -> LinkState {
             let state = try withOpenDescriptor { number throws(TunnelIOError) in
                 try link.withLock { link throws(TunnelIOError) in try link.state(number) }
             }
-            return (state.isUp, state.mtu)
+            return LinkState(isUp: state.isUp, mtu: state.mtu)
         }
 
         /// Sets the most bytes that one IP packet may have: 68 to 65,535, and 1280 at least for IPv6.

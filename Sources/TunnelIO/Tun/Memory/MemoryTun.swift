@@ -39,8 +39,8 @@ public final class MemoryTun: TunDevice {
     ) throws(TunnelIOError) {
         let state = try State(mtu: mtu, queueCapacity: queueCapacity, byteCapacity: byteCapacity)
         self.name = name
-        readiness = state.packets.number
-        linkReadiness = state.links.number
+        readiness = state.packets.descriptor
+        linkReadiness = state.links.descriptor
         self.state = Mutex(state)
     }
 
@@ -112,10 +112,10 @@ public final class MemoryTun: TunDevice {
     }
 
     /// Whether the device is up, and the most bytes that one IP packet may have on it.
-    public func currentLinkState() throws(TunnelIOError) -> (isUp: Bool, mtu: Int) {
+    public func currentLinkState() throws(TunnelIOError) -> LinkState {
         try state.withLock { state throws(TunnelIOError) in
             try state.check(name: name)
-            return (state.isUp, state.mtu)
+            return LinkState(isUp: state.isUp, mtu: state.mtu)
         }
     }
 
@@ -131,7 +131,7 @@ public final class MemoryTun: TunDevice {
                 _ = unsafe state.inbound.pop { _ in true }
                 state.injectionsDropped += 1
             }
-            if state.inbound.count == 0 { state.packets.lower() }
+            if state.inbound.count == 0 { state.packets.clear() }
             return batch.count - before
         }
     }
@@ -195,7 +195,7 @@ public final class MemoryTun: TunDevice {
         state.withLock { state in
             let events = state.events
             state.events = []
-            state.links.lower()
+            state.links.clear()
             return events
         }
     }
@@ -254,7 +254,7 @@ public final class MemoryTun: TunDevice {
 
     /// What takes the packets that the device is sent, on the sender's thread.
     public var onDeliver: DeliveryHandler? {
-        get { state.withLock { unsafe $0.onDeliver } }
+        get { unsafe state.withLock { unsafe $0.onDeliver } }
         set { unsafe state.withLock { unsafe $0.onDeliver = newValue } }
     }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if os(Linux) || os(Android)
+#if os(Linux)
+    import CTunnelSystem
+
     #if canImport(Glibc)
         import Glibc
     #elseif canImport(Musl)
