@@ -50,7 +50,7 @@ let package = Package(
             swiftSettings: settings),
         .executableTarget(
             name: "culvert-wg",
-            dependencies: ["WireGuardCore", "TunnelIO", "WireGuardDevice"],
+            dependencies: ["CTunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice"],
             swiftSettings: settings),
 
         // MARK: - Tests

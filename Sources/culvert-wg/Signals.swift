@@ -20,7 +20,7 @@ struct Signals {
         unsafe sigaddset(&set, SIGINT)
         unsafe sigaddset(&set, SIGTERM)
         unsafe pthread_sigmask(SIG_BLOCK, &set, nil)
-        unsafe _ = signal(SIGPIPE, SIG_IGN)
+        _ = signal(SIGPIPE, SIG_IGN)
         return Signals(set: set)
     }
 

@@ -12,7 +12,7 @@
     @safe
     struct SpawnActions {
         private var actions = unsafe posix_spawn_file_actions_t()
-        private var attributes = unsafe posix_spawnattr_t()
+        private var attributes = posix_spawnattr_t()
 
         init() {
             unsafe posix_spawn_file_actions_init(&actions)

@@ -2,7 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import TunnelIO
-package import WireGuardCore
+import WireGuardCore
 
 // The core and the I/O layer do not know each other; here their endpoints are the same thing.
 

@@ -13,8 +13,11 @@
     }
 
     func systemAccept(_ descriptor: Int32) -> Int32 {
-        unsafe accept4(
-            descriptor, nil, nil, Int32(SOCK_CLOEXEC.rawValue) | Int32(SOCK_NONBLOCK.rawValue))
+        let connection = accept(descriptor, nil, nil)
+        guard connection >= 0 else { return connection }
+        _ = fcntl(connection, F_SETFD, FD_CLOEXEC)
+        _ = fcntl(connection, F_SETFL, O_NONBLOCK)
+        return connection
     }
 
     func systemClose(_ descriptor: Int32) -> Int32 { close(descriptor) }
@@ -25,6 +28,6 @@
 
     /// A peer that is gone is an error, not a signal.
     func systemSend(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> Int {
-        unsafe send(descriptor, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL.rawValue))
+        unsafe send(descriptor, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL))
     }
 #endif

@@ -85,7 +85,7 @@ final class UnixListener: Sendable {
 
     /// The next connection, non-blocking; nil when none waits.
     func accept() -> Int32? {
-        let connection = unsafe systemAccept(descriptor)
+        let connection = systemAccept(descriptor)
         return connection >= 0 ? connection : nil
     }
 

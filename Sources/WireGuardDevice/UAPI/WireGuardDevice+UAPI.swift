@@ -38,11 +38,13 @@ public struct ManagementSocket: Sendable {
 extension WireGuardDevice {
     /// Serves `wg` and its like on this socket until the device closes. Removing the socket's file closes the device.
     public func serveUAPI(on socket: ManagementSocket) throws(WireGuardDeviceError) {
+        let server: UAPIServer
         do throws(TunnelIOError) {
-            let server = try UAPIServer(listener: socket.listener, loop: control) { [weak self] in
-                UAPISession(
-                    state: { self?.uapiState ?? UAPIDeviceState() },
-                    apply: { update in self.map { $0.applyForUAPI(update) } ?? .noDevice },
+            server = try UAPIServer(listener: socket.listener, loop: control) { [weak self] in
+                let device = self
+                return UAPISession(
+                    state: { [weak device] in device?.uapiState ?? UAPIDeviceState() },
+                    apply: { [weak device] update in device.map { $0.applyForUAPI(update) } ?? .noDevice },
                     resolveZone: { name in
                         let index = unsafe if_nametoindex(name)
                         return index == 0 ? nil : index
@@ -50,17 +52,17 @@ extension WireGuardDevice {
             } onRemoval: { [weak self] in
                 self?.closeLater(.managementSocketRemoved)
             }
-            let isClosed = operations.withLock { state in
-                guard state.closeReason == nil else { return true }
-                state.servers.append(server)
-                return false
-            }
-            if isClosed {
-                server.close()
-                throw WireGuardDeviceError(.closed)
-            }
-        } catch let error as TunnelIOError {
+        } catch {
             throw WireGuardDeviceError(error)
+        }
+        let isClosed = operations.withLock { state in
+            guard state.closeReason == nil else { return true }
+            state.servers.append(server)
+            return false
+        }
+        if isClosed {
+            server.close()
+            throw WireGuardDeviceError(.closed)
         }
     }
 

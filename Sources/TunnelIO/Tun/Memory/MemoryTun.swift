@@ -255,13 +255,13 @@ public final class MemoryTun: TunDevice {
     /// What takes the packets that the device is sent, on the sender's thread.
     public var onDeliver: DeliveryHandler? {
         get { unsafe state.withLock { unsafe $0.onDeliver } }
-        set { unsafe state.withLock { unsafe $0.onDeliver = newValue } }
+        set { state.withLock { unsafe $0.onDeliver = newValue } }
     }
 
     /// What answers the packets that the device is sent, on the sender's thread. Answers are injected.
     public var responder: Responder? {
-        get { state.withLock { unsafe $0.responder } }
-        set { unsafe state.withLock { unsafe $0.responder = newValue } }
+        get { unsafe state.withLock { unsafe $0.responder } }
+        set { state.withLock { unsafe $0.responder = newValue } }
     }
 
     /// Connects two devices: what one is sent, the other receives. Neither keeps the other alive.
