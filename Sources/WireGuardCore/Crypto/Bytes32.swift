@@ -28,6 +28,17 @@ package struct Bytes32: Equatable, Sendable {
         w3 = unsafe UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: 24, as: UInt64.self))
     }
 
+    /// The 32 bytes that `fill` writes; they start as zeros.
+    package init(filledBy fill: (UnsafeMutableRawBufferPointer) -> Void) {
+        var bytes: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
+        unsafe withUnsafeMutableBytes(of: &bytes) { unsafe fill($0) }
+        w0 = UInt64(littleEndian: bytes.0)
+        w1 = UInt64(littleEndian: bytes.1)
+        w2 = UInt64(littleEndian: bytes.2)
+        w3 = UInt64(littleEndian: bytes.3)
+        unsafe withUnsafeMutableBytes(of: &bytes) { unsafe WireGuardCore.wipe($0) }
+    }
+
     package init(_ key: PublicKey) {
         self.init(w0: key.words.0, w1: key.words.1, w2: key.words.2, w3: key.words.3)
     }
@@ -49,11 +60,10 @@ package struct Bytes32: Equatable, Sendable {
     }
 
     /// Lends the bytes in memory order.
-    package func withBytes<R>(_ body: (UnsafeRawBufferPointer) -> R) -> R {
+    package func withBytes<R, E: Error>(_ body: (UnsafeRawBufferPointer) throws(E) -> R) throws(E) -> R {
         var copy = (w0.littleEndian, w1.littleEndian, w2.littleEndian, w3.littleEndian)
-        let result = unsafe withUnsafeBytes(of: &copy) { unsafe body($0) }
-        unsafe withUnsafeMutableBytes(of: &copy) { unsafe WireGuardCore.wipe($0) }
-        return result
+        defer { unsafe withUnsafeMutableBytes(of: &copy) { unsafe WireGuardCore.wipe($0) } }
+        return try unsafe withUnsafeBytes(of: &copy) { bytes throws(E) in try unsafe body(bytes) }
     }
 
     /// Overwrites the value with zeros in a way the optimiser keeps.
@@ -66,4 +76,10 @@ extension PublicKey {
     package init(_ bytes: Bytes32) {
         words = (bytes.w0, bytes.w1, bytes.w2, bytes.w3)
     }
+}
+
+// Chaining keys and session keys are values of this type, so none of it prints.
+extension Bytes32: CustomStringConvertible, CustomReflectable {
+    package var description: String { "(32 bytes)" }
+    package var customMirror: Mirror { Mirror(self, children: []) }
 }

@@ -35,7 +35,8 @@ enum KeyText {
 
     /// The 32 bytes that 44 characters of canonical base64 stand for; nil for any other text.
     static func key(base64 text: Substring) -> [UInt8]? {
-        let characters = Array(text.utf8)
+        var characters = Array(text.utf8)
+        defer { wipeArray(&characters) }
         guard characters.count == 44, characters[43] == UInt8(ascii: "=") else { return nil }
         var bytes: [UInt8] = []
         bytes.reserveCapacity(33)
@@ -54,13 +55,17 @@ enum KeyText {
         }
         // The 33rd byte holds the tail bits, which must be zero in the canonical form.
         let tail = Int32(bytes.removeLast())
-        guard bad >= 0, tail == 0 else { return nil }
+        guard bad >= 0, tail == 0 else {
+            wipeArray(&bytes)
+            return nil
+        }
         return bytes
     }
 
     /// The 32 bytes that 64 hexadecimal digits stand for; nil for any other text.
     static func key(hex text: Substring) -> [UInt8]? {
-        let characters = Array(text.utf8)
+        var characters = Array(text.utf8)
+        defer { wipeArray(&characters) }
         guard characters.count == 64 else { return nil }
         var bytes: [UInt8] = []
         bytes.reserveCapacity(32)
@@ -71,7 +76,16 @@ enum KeyText {
             bad |= high | low
             bytes.append(UInt8(truncatingIfNeeded: (high & 15) << 4 | (low & 15)))
         }
-        return bad >= 0 ? bytes : nil
+        guard bad >= 0 else {
+            wipeArray(&bytes)
+            return nil
+        }
+        return bytes
+    }
+
+    /// The text may be that of a private key.
+    fileprivate static func wipeArray(_ bytes: inout [UInt8]) {
+        unsafe bytes.withUnsafeMutableBytes { unsafe wipe($0) }
     }
 
     // Each range test below is a mask computed by subtraction: all ones inside the range, zero outside.
@@ -142,7 +156,7 @@ extension Secret {
     /// Calls `decode` for the bytes and wipes what it gave.
     fileprivate convenience init?(decoding bytes: [UInt8]?) {
         guard var bytes else { return nil }
-        defer { unsafe bytes.withUnsafeMutableBytes { unsafe wipe($0) } }
+        defer { KeyText.wipeArray(&bytes) }
         self.init(copying: bytes)
     }
 

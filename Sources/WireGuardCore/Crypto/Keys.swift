@@ -109,10 +109,10 @@ extension Secret {
     }
 
     convenience init(using generator: inout some RandomNumberGenerator, clamped: Bool) {
-        let words = (0..<4).map { _ in generator.next() as UInt64 }
         unsafe self.init { raw in
-            for (index, word) in words.enumerated() {
-                unsafe raw.storeBytes(of: word.littleEndian, toByteOffset: 8 * index, as: UInt64.self)
+            for offset in stride(from: 0, to: Secret.byteCount, by: 8) {
+                let word: UInt64 = generator.next()
+                unsafe raw.storeBytes(of: word.littleEndian, toByteOffset: offset, as: UInt64.self)
             }
             if clamped {
                 unsafe raw[0] &= 248

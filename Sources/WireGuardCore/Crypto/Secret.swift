@@ -29,6 +29,8 @@ package final class Secret: @unchecked Sendable {
         try unsafe body(UnsafeRawBufferPointer(start: storage, count: Secret.byteCount))
     }
 
+    fileprivate var copy: Bytes32 { unsafe Bytes32(loadingFrom: storage) }
+
     /// Whether both hold the same bytes; takes the same time whatever they hold.
     package func isEqual(to other: Secret) -> Bool {
         unsafe constantTimeEqual(
@@ -42,6 +44,20 @@ package final class Secret: @unchecked Sendable {
         for index in 0..<Secret.byteCount { unsafe bits |= storage.load(fromByteOffset: index, as: UInt8.self) }
         return bits == 0
     }
+}
+
+extension Bytes32 {
+    /// A copy of a secret, which its owner wipes.
+    package init(copying secret: Secret) {
+        self = secret.copy
+    }
+}
+
+extension Secret: CustomStringConvertible, CustomReflectable {
+    /// A placeholder; the bytes never print.
+    package var description: String { "(secret)" }
+    /// Shows nothing of the secret to `dump` and debuggers.
+    package var customMirror: Mirror { Mirror(self, children: []) }
 }
 
 /// Overwrites secret bytes with zeros in a way the optimiser keeps.

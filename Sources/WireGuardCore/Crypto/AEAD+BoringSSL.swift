@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if canImport(CCryptoBoringSSL)
+    import CCryptoBoringSSL
+
+    /// The AEAD and X25519 straight from the BoringSSL that swift-crypto links.
+    enum BoringSSLBackEnd: CryptoPrimitives {
+        static func seal(
+            key: Bytes32, nonce: ChaChaNonce, plaintext: UnsafeRawBufferPointer,
+            authenticating: UnsafeRawBufferPointer, into out: UnsafeMutableRawPointer
+        ) {
+            var context = unsafe EVP_AEAD_CTX()
+            unsafe withUnsafeMutablePointer(to: &context) { context in
+                unsafe context.start(key: key)
+                unsafe context.seal(
+                    nonce: nonce, source: plaintext.baseAddress, byteCount: plaintext.count,
+                    authenticating: authenticating, destination: out)
+                unsafe context.end()
+            }
+        }
+
+        static func open(
+            key: Bytes32, nonce: ChaChaNonce, sealed: UnsafeRawBufferPointer, authenticating: UnsafeRawBufferPointer,
+            into out: UnsafeMutableRawPointer
+        ) -> Bool {
+            guard let source = sealed.baseAddress, sealed.count >= ChaChaPoly.tagByteCount else { return false }
+            var context = unsafe EVP_AEAD_CTX()
+            return unsafe withUnsafeMutablePointer(to: &context) { context in
+                unsafe context.start(key: key)
+                let isAuthentic = unsafe context.open(
+                    nonce: nonce, source: source, byteCount: sealed.count &- ChaChaPoly.tagByteCount,
+                    authenticating: authenticating, destination: out)
+                unsafe context.end()
+                return isAuthentic
+            }
+        }
+
+        static func publicKey(for secret: Bytes32) -> Bytes32 {
+            unsafe Bytes32 { result in
+                unsafe secret.withBytes { secret in
+                    unsafe CCryptoBoringSSL_X25519_public_from_private(result.bytes, secret.bytes)
+                }
+            }
+        }
+
+        static func sharedSecret(secret: Bytes32, publicKey: Bytes32) -> Bytes32? {
+            var isGood: CInt = 0
+            let shared = unsafe Bytes32 { result in
+                isGood = unsafe secret.withBytes { secret in
+                    unsafe publicKey.withBytes { publicKey in
+                        unsafe CCryptoBoringSSL_X25519(result.bytes, secret.bytes, publicKey.bytes)
+                    }
+                }
+            }
+            return isGood == 1 ? shared : nil
+        }
+    }
+
+    /// One direction of one session: ChaCha20-Poly1305 under one key, in place or from place to place.
+    ///
+    /// The context is set up once and only read after that, so any number of threads may seal and open at a time.
+    /// No call allocates, but for the first failure on a thread, when BoringSSL makes that thread's error queue. The
+    /// key is wiped when the last owner goes.
+    @safe
+    package final class BoringSSLTransportCipher: TransportSealing, @unchecked Sendable {
+        let context: UnsafeMutablePointer<EVP_AEAD_CTX>
+
+        package init(key: Bytes32) {
+            unsafe context = UnsafeMutablePointer<EVP_AEAD_CTX>.allocate(capacity: 1)
+            unsafe context.initialize(to: EVP_AEAD_CTX())
+            unsafe context.start(key: key)
+        }
+
+        deinit {
+            unsafe context.end()
+            unsafe context.deallocate()
+        }
+
+        /// Seals `byteCount` bytes at `source` and writes 16 more than that to `destination`.
+        ///
+        /// `destination` is `source`, or does not overlap it.
+        package func seal(
+            counter: UInt64, source: UnsafeRawPointer, byteCount: Int, destination: UnsafeMutableRawPointer
+        ) {
+            unsafe context.seal(
+                nonce: ChaChaNonce(counter: counter), source: source, byteCount: byteCount,
+                authenticating: UnsafeRawBufferPointer(start: nil, count: 0), destination: destination)
+        }
+
+        /// Opens `sealedByteCount` bytes at `source`, tag included, and writes 16 fewer to `destination`.
+        ///
+        /// `destination` is `source`, or does not overlap it. Gives false, and leaves nothing of use at
+        /// `destination`, when the message is not authentic or shorter than a tag.
+        package func open(
+            counter: UInt64, source: UnsafeRawPointer, sealedByteCount: Int, destination: UnsafeMutableRawPointer
+        ) -> Bool {
+            guard sealedByteCount >= ChaChaPoly.tagByteCount else { return false }
+            return unsafe context.open(
+                nonce: ChaChaNonce(counter: counter), source: source,
+                byteCount: sealedByteCount &- ChaChaPoly.tagByteCount,
+                authenticating: UnsafeRawBufferPointer(start: nil, count: 0), destination: destination)
+        }
+    }
+
+    extension BoringSSLTransportCipher: CustomReflectable {
+        package var customMirror: Mirror { Mirror(self, children: []) }
+    }
+
+    // MARK: - The C context
+
+    extension UnsafeMutablePointer where Pointee == EVP_AEAD_CTX {
+        fileprivate func start(key: Bytes32) {
+            let result = unsafe key.withBytes { key in
+                unsafe CCryptoBoringSSL_EVP_AEAD_CTX_init(
+                    self, CCryptoBoringSSL_EVP_aead_chacha20_poly1305(), key.bytes, Bytes32.byteCount,
+                    ChaChaPoly.tagByteCount, nil)
+            }
+            precondition(result == 1, "ChaCha20-Poly1305 takes every 32-byte key")
+        }
+
+        fileprivate func end() {
+            unsafe CCryptoBoringSSL_EVP_AEAD_CTX_cleanup(self)
+            unsafe wipe(UnsafeMutableRawBufferPointer(start: self, count: MemoryLayout<EVP_AEAD_CTX>.size))
+        }
+
+        @inline(__always)
+        fileprivate func seal(
+            nonce: ChaChaNonce, source: UnsafeRawPointer?, byteCount: Int,
+            authenticating: UnsafeRawBufferPointer, destination: UnsafeMutableRawPointer
+        ) {
+            var tagByteCount = 0
+            let result = unsafe nonce.withBytes { nonce in
+                let out = unsafe destination.assumingMemoryBound(to: UInt8.self)
+                return unsafe CCryptoBoringSSL_EVP_AEAD_CTX_seal_scatter(
+                    self, out, out + byteCount, &tagByteCount, ChaChaPoly.tagByteCount,
+                    nonce.assumingMemoryBound(to: UInt8.self), MemoryLayout<ChaChaNonce>.size,
+                    source?.assumingMemoryBound(to: UInt8.self), byteCount, nil, 0,
+                    authenticating.bytes, authenticating.count)
+            }
+            // Only overlapping buffers or 256 GiB make it fail. To carry on would send plaintext.
+            precondition(result == 1 && tagByteCount == ChaChaPoly.tagByteCount, "sealing failed")
+        }
+
+        @inline(__always)
+        fileprivate func open(
+            nonce: ChaChaNonce, source: UnsafeRawPointer, byteCount: Int,
+            authenticating: UnsafeRawBufferPointer, destination: UnsafeMutableRawPointer
+        ) -> Bool {
+            let result = unsafe nonce.withBytes { nonce in
+                let sealed = unsafe source.assumingMemoryBound(to: UInt8.self)
+                return unsafe CCryptoBoringSSL_EVP_AEAD_CTX_open_gather(
+                    self, destination.assumingMemoryBound(to: UInt8.self),
+                    nonce.assumingMemoryBound(to: UInt8.self), MemoryLayout<ChaChaNonce>.size,
+                    sealed, byteCount, sealed + byteCount, ChaChaPoly.tagByteCount,
+                    authenticating.bytes, authenticating.count)
+            }
+            guard result == 1 else {
+                // Every failure is put on the thread's error queue, where other users of BoringSSL would find it.
+                CCryptoBoringSSL_ERR_clear_error()
+                return false
+            }
+            return true
+        }
+    }
+
+    extension UnsafeRawBufferPointer {
+        fileprivate var bytes: UnsafePointer<UInt8>? { unsafe baseAddress?.assumingMemoryBound(to: UInt8.self) }
+    }
+
+    extension UnsafeMutableRawBufferPointer {
+        fileprivate var bytes: UnsafeMutablePointer<UInt8>? { unsafe baseAddress?.assumingMemoryBound(to: UInt8.self) }
+    }
+#endif

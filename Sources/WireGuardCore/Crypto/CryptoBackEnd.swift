@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+// The one place that chooses between the two implementations of the AEAD and of X25519. Where swift-crypto builds
+// BoringSSL (Linux, Android), it is called directly: in place, without allocation. Elsewhere swift-crypto's public API,
+// which on Apple platforms is CryptoKit. Both are compiled wherever both can be, and pass the same vectors.
+
+#if canImport(CCryptoBoringSSL)
+    typealias CryptoBackEnd = BoringSSLBackEnd
+    package typealias TransportCipher = BoringSSLTransportCipher
+#else
+    typealias CryptoBackEnd = SwiftCryptoBackEnd
+    package typealias TransportCipher = SwiftCryptoTransportCipher
+#endif
+
+/// What a back end offers for single messages. Callers use the concrete type.
+protocol CryptoPrimitives {
+    /// ChaCha20-Poly1305; `out` is where the plaintext is or does not overlap it, and takes 16 bytes more.
+    static func seal(
+        key: Bytes32, nonce: ChaChaNonce, plaintext: UnsafeRawBufferPointer, authenticating: UnsafeRawBufferPointer,
+        into out: UnsafeMutableRawPointer)
+
+    /// The reverse; false when the message is not authentic or shorter than a tag.
+    static func open(
+        key: Bytes32, nonce: ChaChaNonce, sealed: UnsafeRawBufferPointer, authenticating: UnsafeRawBufferPointer,
+        into out: UnsafeMutableRawPointer
+    ) -> Bool
+
+    /// X25519(secret, 9).
+    static func publicKey(for secret: Bytes32) -> Bytes32
+
+    /// X25519(secret, publicKey); nil when every byte of it is zero.
+    static func sharedSecret(secret: Bytes32, publicKey: Bytes32) -> Bytes32?
+}
+
+/// What the cipher of one direction of one session offers. Callers use the concrete type.
+protocol TransportSealing: AnyObject, Sendable {
+    init(key: Bytes32)
+
+    /// Seals `byteCount` bytes at `source` and writes 16 more than that to `destination`.
+    func seal(
+        counter: UInt64, source: UnsafeRawPointer, byteCount: Int, destination: UnsafeMutableRawPointer)
+
+    /// Opens `sealedByteCount` bytes at `source`, tag included, and writes 16 fewer to `destination`.
+    func open(
+        counter: UInt64, source: UnsafeRawPointer, sealedByteCount: Int, destination: UnsafeMutableRawPointer
+    ) -> Bool
+}

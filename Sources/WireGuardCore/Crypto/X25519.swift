@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// X25519 (RFC 7748).
+package enum X25519 {
+    /// The public key of a secret, which is clamped here.
+    package static func publicKey(for secret: Bytes32) -> Bytes32 {
+        CryptoBackEnd.publicKey(for: secret)
+    }
+
+    /// The shared secret; nil when it is all zero, which a point of low order makes it (RFC 7748 section 6.1).
+    package static func sharedSecret(secret: Bytes32, publicKey: Bytes32) -> Bytes32? {
+        CryptoBackEnd.sharedSecret(secret: secret, publicKey: publicKey)
+    }
+}
+
+extension PrivateKey {
+    /// The public key that goes with this private key (RFC 7748 section 5). Computed at each call.
+    public var publicKey: PublicKey {
+        var scalar = Bytes32(copying: secret)
+        defer { scalar.wipe() }
+        return PublicKey(X25519.publicKey(for: scalar))
+    }
+}
