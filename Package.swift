@@ -66,7 +66,8 @@ let package = Package(
             swiftSettings: settings),
         .testTarget(name: "PacketTunnelTestingTests", dependencies: ["PacketTunnelTesting"], swiftSettings: settings),
         .testTarget(
-            name: "PrivilegedTests", dependencies: ["WireGuardCore", "PacketTunnelTesting"], path: "Tests/Privileged",
+            name: "PrivilegedTests", dependencies: ["WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnelTesting"],
+            path: "Tests/Privileged",
             swiftSettings: settings),
     ]
 )

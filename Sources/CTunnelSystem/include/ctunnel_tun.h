@@ -30,15 +30,16 @@ static inline int ctunnel_tun_ioctl_value(int descriptor, unsigned long request,
 // MARK: - /dev/net/tun (linux/if_tun.h)
 
 #define CTUNNEL_TUNSETIFF 0x400454caUL
-#define CTUNNEL_TUNSETPERSIST 0x400454cbUL
 #define CTUNNEL_TUNSETOFFLOAD 0x400454d0UL
 #define CTUNNEL_TUNGETIFF 0x800454d2UL
 #define CTUNNEL_TUNSETVNETHDRSZ 0x400454d8UL
 #define CTUNNEL_TUNSETVNETLE 0x400454dcUL
+/// A descriptor of the network namespace that the device is in now (Linux 5.8). SIOCGSKNS on a TUN descriptor gives the
+/// one that it was opened in.
+#define CTUNNEL_TUNGETDEVNETNS 0x54e3UL
 
 #define CTUNNEL_IFF_TUN 0x0001
 #define CTUNNEL_IFF_TAP 0x0002
-#define CTUNNEL_IFF_MULTI_QUEUE 0x0100
 #define CTUNNEL_IFF_NO_PI 0x1000
 #define CTUNNEL_IFF_VNET_HDR 0x4000
 
@@ -49,7 +50,7 @@ static inline int ctunnel_tun_ioctl_value(int descriptor, unsigned long request,
 #define CTUNNEL_SIOCGIFMTU 0x8921UL
 #define CTUNNEL_SIOCSIFMTU 0x8922UL
 #define CTUNNEL_SIOCGIFINDEX 0x8933UL
-/// A descriptor of the network namespace that a socket, or a TUN descriptor's device, is in.
+/// A descriptor of the network namespace that a socket is in.
 #define CTUNNEL_SIOCGSKNS 0x894CUL
 
 #define CTUNNEL_IFF_UP 0x1

@@ -32,6 +32,7 @@ public final class PacketBatch {
     /// - Throws: `TunnelIOError` when the memory is refused.
     public init(packetCapacity: Int, byteCapacity: Int) throws(TunnelIOError) {
         precondition(packetCapacity > 0 && byteCapacity > 0, "a batch holds at least one packet")
+        precondition(byteCapacity <= 1 << 30, "offsets in a batch are 32 bits")
         mapping = try PageMapping(byteCount: byteCapacity)
         self.packetCapacity = packetCapacity
         self.byteCapacity = mapping.byteCount

@@ -59,7 +59,7 @@
             self.events = events
             self.requests = requests
             control = OwnedDescriptor(socket)
-            home = try? NetworkNamespace(of: socket).identity
+            home = try? NetworkNamespace(ofSocket: socket).identity
             unsafe buffer = .allocate(byteCount: 1 << 15, alignment: 16)
         }
 
@@ -152,7 +152,7 @@
             for _ in 0..<8 {
                 place = .unknown
                 var elsewhere: Int32?
-                if let namespace = try? NetworkNamespace(of: tun), let home, namespace.identity != home {
+                if let namespace = try? NetworkNamespace(ofDevice: tun), let home, namespace.identity != home {
                     guard
                         (try? events.setHearsOtherNamespaces(true)) != nil,
                         let id = unsafe requests.identifier(of: namespace, buffer: buffer, assigns: true)
@@ -248,7 +248,7 @@
                 do throws(TunnelIOError) {
                     var request = InterfaceRequest(name: name)
                     let result: Result
-                    if let namespace = try? NetworkNamespace(of: tun), let home, namespace.identity != home {
+                    if let namespace = try? NetworkNamespace(ofDevice: tun), let home, namespace.identity != home {
                         let socket = try namespace.makeControlSocket()
                         result = try body(socket.number, &request, false)
                     } else {

@@ -98,15 +98,15 @@
             if framing.length == 0 {
                 return SystemCall.retry { unsafe write(descriptor.number, packet.baseAddress, packet.count) } >= 0
             }
-            return unsafe writeFramed(packet)
+            return unsafe putFramed(packet)
         }
 
-        private func writeFramed(_ packet: UnsafeMutableRawBufferPointer) -> Bool {
-            return unsafe withUnsafeTemporaryAllocation(of: iovec.self, capacity: 2) { vectors in
-                var header: (UInt64, UInt64) = (0, 0)
-                return unsafe withUnsafeMutableBytes(of: &header) { storage in
-                    unsafe framing.writeHeader(storage, version: packet[0] >> 4)
-                    unsafe vectors[0] = iovec(iov_base: storage.baseAddress, iov_len: framing.length)
+        /// Every number of the header is zero: checksums are complete, and there is nothing to segment.
+        private func putFramed(_ packet: UnsafeMutableRawBufferPointer) -> Bool {
+            var header: (UInt64, UInt64) = (0, 0)
+            return unsafe withUnsafeMutableBytes(of: &header) { header in
+                unsafe withUnsafeTemporaryAllocation(of: iovec.self, capacity: 2) { vectors in
+                    unsafe vectors[0] = iovec(iov_base: header.baseAddress, iov_len: framing.length)
                     unsafe vectors[1] = iovec(iov_base: packet.baseAddress, iov_len: packet.count)
                     return SystemCall.retry { unsafe writev(descriptor.number, vectors.baseAddress, 2) } >= 0
                 }

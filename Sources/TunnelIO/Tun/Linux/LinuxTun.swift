@@ -14,8 +14,8 @@
     /// A Linux TUN device, made here or handed in as a descriptor.
     ///
     /// The interface may be renamed and moved to another network namespace while this process stays where it is: name,
-    /// MTU, state and link events follow it there. Following it takes CAP_SYS_ADMIN for asking and setting and
-    /// CAP_NET_BROADCAST for events; packets flow without either.
+    /// MTU, state and link events follow it there. Following it takes Linux 5.8, CAP_SYS_ADMIN for asking and setting and
+    /// CAP_NET_BROADCAST for events; packets flow without any of these.
     ///
     /// The device must be made on a thread that is in the namespace that the process works in.
     public final class LinuxTun: TunDevice {
@@ -50,8 +50,9 @@
         /// Takes over the descriptor of a TUN device that someone else attached, and owns it from here on, even when
         /// this throws.
         ///
-        /// The descriptor is made non-blocking and close-on-exec. It may have been attached with or without `IFF_NO_PI` and
-        /// `IFF_VNET_HDR`; offloads that were on are turned off.
+        /// The descriptor is made non-blocking and close-on-exec. It may have been attached with or without `IFF_VNET_HDR`;
+        /// offloads that were on are turned off. It must have been attached with `IFF_NO_PI`: the kernel does not tell,
+        /// since `TUNGETIFF` uses that very bit to say that the descriptor has no filter.
         /// - Throws: `.invalidDescriptor` when it is not that of a TUN device: not open, of another kind, not attached to
         ///   an interface, or a TAP device, whose frames are Ethernet.
         public convenience init(descriptor number: Int32) throws(TunnelIOError) {
@@ -71,9 +72,7 @@
                         number,
                         expected: "a TUN device: '\(request.name)' is a TAP device, which carries Ethernet frames"))
             }
-            let framing = TunFraming(
-                hasPacketInformation: request.flags & UInt16(CTUNNEL_IFF_NO_PI) == 0,
-                hasVirtioHeader: request.flags & UInt16(CTUNNEL_IFF_VNET_HDR) != 0)
+            let framing = TunFraming(hasVirtioHeader: request.flags & UInt16(CTUNNEL_IFF_VNET_HDR) != 0)
             let status = fcntl(number, F_GETFL)
             guard status >= 0, fcntl(number, F_SETFL, status | O_NONBLOCK) >= 0,
                 fcntl(number, F_SETFD, FD_CLOEXEC) >= 0
@@ -119,8 +118,7 @@
             let descriptor = OwnedDescriptor(number)
             var request = InterfaceRequest(name: name)
             request.flags = UInt16(
-                kind | (framing.hasPacketInformation ? 0 : CTUNNEL_IFF_NO_PI)
-                    | (framing.hasVirtioHeader ? CTUNNEL_IFF_VNET_HDR : 0))
+                kind | CTUNNEL_IFF_NO_PI | (framing.hasVirtioHeader ? CTUNNEL_IFF_VNET_HDR : 0))
             guard request.perform(CTUNNEL_TUNSETIFF, on: number) >= 0 else {
                 throw attachFailure(name: name, errno: errno)
             }

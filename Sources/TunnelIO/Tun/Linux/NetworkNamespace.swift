@@ -11,7 +11,7 @@
     #endif
 
     /// A network namespace, held open.
-    struct NetworkNamespace: ~Copyable {
+    package struct NetworkNamespace: ~Copyable {
         /// A descriptor of the namespace. It keeps the namespace alive, so it is not kept for long.
         let descriptor: OwnedDescriptor
         /// Which namespace it is. Meaningful while someone keeps that namespace alive.
@@ -23,60 +23,99 @@
             var inode: UInt64
         }
 
-        /// The namespace that a socket, or the device of a TUN descriptor, is in.
-        /// - Throws: `errno` `EPERM` without CAP_NET_ADMIN over that namespace, `EBADFD` when the device is gone.
-        init(of descriptor: Int32) throws(TunnelIOError) {
+        /// The namespace that the device of a TUN descriptor is in.
+        /// - Throws: `errno` `EPERM` without CAP_NET_ADMIN over that namespace, `EBADFD` when the device is gone, `EINVAL`
+        ///   before Linux 5.8.
+        init(ofDevice descriptor: Int32) throws(TunnelIOError) {
+            try self.init(of: descriptor, CTUNNEL_TUNGETDEVNETNS)
+        }
+
+        /// The namespace that a socket is in.
+        /// - Throws: `errno` `EPERM` without CAP_NET_ADMIN over that namespace.
+        init(ofSocket descriptor: Int32) throws(TunnelIOError) {
+            try self.init(of: descriptor, CTUNNEL_SIOCGSKNS)
+        }
+
+        private init(of descriptor: Int32, _ request: UInt) throws(TunnelIOError) {
             let code = TunnelIOError.Code.socket(operation: "ask for the network namespace")
             let number = try SystemCall.check(code) { () -> Int32 in
-                ctunnel_tun_ioctl_value(descriptor, CTUNNEL_SIOCGSKNS, 0)
+                ctunnel_tun_ioctl_value(descriptor, request, 0)
             }
-            let owned = OwnedDescriptor(number)
+            try self.init(OwnedDescriptor(number), code)
+        }
+
+        /// The namespace that a file names, such as `/run/netns/NAME` or `/proc/PID/ns/net`.
+        package init(path: String) throws(TunnelIOError) {
+            let code = TunnelIOError.Code.socket(operation: "open the network namespace \(path)")
+            let number = try SystemCall.check(code) { unsafe open(path, O_RDONLY | O_CLOEXEC) }
+            try self.init(OwnedDescriptor(number), code)
+        }
+
+        private init(_ owned: consuming OwnedDescriptor, _ code: TunnelIOError.Code) throws(TunnelIOError) {
+            let number = owned.number
             var status = stat()
             try SystemCall.check(code) { unsafe fstat(number, &status) }
-            self.descriptor = owned
+            descriptor = owned
             identity = Identity(device: UInt64(status.st_dev), inode: UInt64(status.st_ino))
         }
 
         /// A datagram socket inside the namespace, for interface ioctls.
-        ///
-        /// A thread of its own enters the namespace, makes the socket and ends, so that no caller's thread ever changes
-        /// its namespace.
         /// - Throws: `errno` `EPERM` without CAP_SYS_ADMIN.
         borrowing func makeControlSocket() throws(TunnelIOError) -> OwnedDescriptor {
-            let errand = Errand(namespace: descriptor.number)
-            var thread = pthread_t()
-            let failure = unsafe pthread_create(
-                &thread, nil,
-                { argument in
-                    guard let argument = unsafe argument else { return nil }
-                    unsafe Unmanaged<Errand>.fromOpaque(argument).takeUnretainedValue().run()
-                    return nil
-                }, Unmanaged.passUnretained(errand).toOpaque())
-            guard failure == 0 else {
-                throw TunnelIOError(.socket(operation: "start a thread for another network namespace"), errno: failure)
+            let made: (socket: Int32, reason: Int32) = try run {
+                let socket = NetworkNamespace.controlSocket()
+                return (socket, errno)
             }
-            pthread_join(thread, nil)
-            guard errand.socket >= 0 else {
-                throw TunnelIOError(.socket(operation: "enter the device's network namespace"), errno: errand.reason)
+            guard made.socket >= 0 else {
+                throw TunnelIOError(.socket(operation: "open a control socket"), errno: made.reason)
             }
-            return OwnedDescriptor(errand.socket)
+            return OwnedDescriptor(made.socket)
         }
 
-        /// What the thread is to do, and what came of it. One thread writes, and the other reads after joining it.
-        private final class Errand {
-            let namespace: Int32
-            var socket: Int32 = -1
-            var reason: Int32 = 0
+        /// Runs `body` in the namespace and waits for it: on a thread of its own, which enters the namespace and ends
+        /// after that, so that no caller's thread ever changes its namespace.
+        /// - Throws: `errno` `EPERM` without CAP_SYS_ADMIN.
+        package borrowing func run<Result>(_ body: () -> Result) throws(TunnelIOError) -> Result {
+            let namespace = descriptor.number
+            return try withoutActuallyEscaping(body) { (body) throws(TunnelIOError) -> Result in
+                var result: Result?
+                var reason: Int32 = 0
+                let errand = Errand {
+                    if SystemCall.retry({ ctunnel_tun_enter_network_namespace(namespace) }) >= 0 {
+                        result = body()
+                    } else {
+                        reason = errno
+                    }
+                }
+                try errand.runOnThread()
+                guard let result else {
+                    throw TunnelIOError(.socket(operation: "enter a network namespace"), errno: reason)
+                }
+                return result
+            }
+        }
 
-            init(namespace: Int32) {
-                self.namespace = namespace
+        /// Work for a thread that is joined before the work's captures go.
+        private final class Errand {
+            private let work: () -> Void
+
+            init(_ work: @escaping () -> Void) {
+                self.work = work
             }
 
-            func run() {
-                if SystemCall.retry({ ctunnel_tun_enter_network_namespace(namespace) }) >= 0 {
-                    socket = NetworkNamespace.controlSocket()
+            func runOnThread() throws(TunnelIOError) {
+                var thread = pthread_t()
+                let failure = unsafe pthread_create(
+                    &thread, nil,
+                    { argument in
+                        guard let argument = unsafe argument else { return nil }
+                        unsafe Unmanaged<Errand>.fromOpaque(argument).takeUnretainedValue().work()
+                        return nil
+                    }, Unmanaged.passUnretained(self).toOpaque())
+                guard failure == 0 else {
+                    throw TunnelIOError(.socket(operation: "start a thread for a network namespace"), errno: failure)
                 }
-                reason = errno
+                pthread_join(thread, nil)
             }
         }
 

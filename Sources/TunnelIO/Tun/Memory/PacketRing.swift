@@ -21,6 +21,7 @@ struct PacketRing: ~Copyable, @unchecked Sendable {
     /// - Throws: `.outOfMemory`.
     init(packetCapacity: Int, byteCapacity: Int) throws(TunnelIOError) {
         precondition(packetCapacity > 0 && byteCapacity > 0, "a ring holds at least one packet")
+        precondition(byteCapacity <= 1 << 30, "offsets in a ring are 32 bits")
         region = try PageMapping(byteCount: byteCapacity)
         self.packetCapacity = packetCapacity
         unsafe slots = .allocate(capacity: packetCapacity)

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if canImport(Darwin)
+    import CTunnelSystem
+    import Darwin
+
+    /// A utun device of macOS, iOS or tvOS, made here (as root, on macOS) or handed in as a descriptor (in a tunnel extension).
+    ///
+    /// Unverified: the logic, `Utun`, is tested elsewhere against a fake of `UtunSystem`, but `DarwinUtunSystem` below, which
+    /// makes the real calls, has not yet been compiled or run on an Apple system.
+    public final class DarwinTun: TunDevice {
+        private let device: Utun<DarwinUtunSystem>
+
+        /// Makes an interface and sets its MTU.
+        ///
+        /// - Parameters:
+        ///   - name: `utun` for any free number, or `utunN`.
+        ///   - mtu: in bytes.
+        /// - Throws: `.invalidInterfaceName` for another kind of name; `.device` with `errno` `EPERM` without root, `EBUSY`
+        ///   when the number is taken.
+        public init(name: String = "utun", mtu: Int) throws(TunnelIOError) {
+            device = try Utun(name: name, mtu: mtu, system: DarwinUtunSystem())
+        }
+
+        /// Takes over the descriptor of a utun socket, and owns it from here on, even when this throws.
+        /// - Throws: `.invalidDescriptor` when it is not that of a utun device.
+        public init(descriptor: Int32) throws(TunnelIOError) {
+            device = try Utun(descriptor: descriptor, system: DarwinUtunSystem())
+        }
+
+        public func currentName() throws(TunnelIOError) -> String { try device.currentName() }
+        public func currentMTU() throws(TunnelIOError) -> Int { try device.currentMTU() }
+
+        /// Whether the interface is up, and the most bytes that one IP packet may have on it.
+        public func currentLinkState() throws(TunnelIOError) -> (isUp: Bool, mtu: Int) {
+            try device.currentLinkState()
+        }
+
+        /// Sets the most bytes that one IP packet may have.
+        public func setMTU(_ mtu: Int) throws(TunnelIOError) { try device.setMTU(mtu) }
+
+        /// Brings the interface up or takes it down.
+        public func setUp(_ isUp: Bool) throws(TunnelIOError) { try device.setUp(isUp) }
+
+        public var readiness: Int32 { device.readiness }
+        public var linkReadiness: Int32? { device.linkReadiness }
+        public func receive(into batch: PacketBatch) throws(TunnelIOError) -> Int { try device.receive(into: batch) }
+        public func send(_ batch: PacketBatch) throws(TunnelIOError) -> TunSendResult { try device.send(batch) }
+        public func drainLinkEvents() -> [LinkEvent] { device.drainLinkEvents() }
+        public func close() { device.close() }
+    }
+#endif

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import Foundation
+    import Synchronization
+    import TunnelIO
+
+    /// A network namespace that a test made, with its loopback interface up; deleted when this object goes.
+    ///
+    /// Every device that a test makes is in one of these, so that nothing is left behind and no two tests meet.
+    final class Namespace: Sendable {
+        /// The name for ip(8), unique on this machine.
+        let name: String
+        private let isDeleted = Mutex(false)
+        private static let number = Atomic<Int>(0)
+
+        /// Makes a namespace.
+        init() throws {
+            if !Privileged.missing.isEmpty {
+                throw CommandFailure(description: "missing: \(Privileged.missing.joined(separator: ", "))")
+            }
+            let number = Self.number.wrappingAdd(1, ordering: .relaxed).newValue
+            name = "cvt\(getpid())-\(number)"
+            try PrivilegedTests.run(["ip", "netns", "add", name])
+            try run("ip", "link", "set", "lo", "up")
+        }
+
+        deinit {
+            delete()
+        }
+
+        /// Deletes the namespace with everything in it. Safe to repeat.
+        func delete() {
+            let isFirst = isDeleted.withLock { isDeleted in
+                defer { isDeleted = true }
+                return !isDeleted
+            }
+            if isFirst { _ = try? PrivilegedTests.runAllowingFailure(["ip", "netns", "delete", name]) }
+        }
+
+        /// Runs a command in the namespace, as ``run(_:deadline:)`` does.
+        @discardableResult
+        func run(_ arguments: String..., deadline: Duration = Privileged.patience) throws -> CommandResult {
+            try PrivilegedTests.run(inside(arguments), deadline: deadline)
+        }
+
+        /// Runs a command in the namespace, whatever its status.
+        func runAllowingFailure(_ arguments: String..., deadline: Duration = Privileged.patience) throws
+            -> CommandResult
+        {
+            try PrivilegedTests.runAllowingFailure(inside(arguments), deadline: deadline)
+        }
+
+        /// Starts a command in the namespace, to run beside the test.
+        func start(_ arguments: String...) throws -> SpawnedProcess {
+            try SpawnedProcess(inside(arguments))
+        }
+
+        private func inside(_ arguments: [String]) -> [String] {
+            ["ip", "netns", "exec", name] + arguments
+        }
+
+        /// Runs `body` on a thread that is in the namespace: devices and sockets that it makes are of the namespace.
+        func perform<Result>(_ body: () throws -> Result) throws -> Result {
+            let namespace = try NetworkNamespace(path: "/run/netns/\(name)")
+            return try namespace.run { Swift.Result { try body() } }.get()
+        }
+    }
+#endif

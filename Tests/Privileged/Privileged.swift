@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import Foundation
+
+    /// What the tests in this folder need: root, the TUN driver and ip(8).
+    ///
+    /// Suites say `.enabled(if: Privileged.isAvailable)`. With `CI=true` they are always enabled, so that on a build machine
+    /// something missing is a failure and not a silent skip.
+    enum Privileged {
+        /// Whether to run privileged tests.
+        static let isAvailable = ProcessInfo.processInfo.environment["CI"] == "true" || missing.isEmpty
+
+        /// What is not there.
+        static let missing: [String] = {
+            var missing: [String] = []
+            if geteuid() != 0 { missing.append("root") }
+            if !FileManager.default.fileExists(atPath: "/dev/net/tun") { missing.append("/dev/net/tun") }
+            if (try? run(["ip", "-V"])) == nil { missing.append("ip(8)") }
+            return missing
+        }()
+
+        /// How long anything in these tests may take. Generous: it is reached only by what hangs.
+        static let patience: Duration = .seconds(20)
+    }
+
+    /// What became of a command.
+    struct CommandResult: Sendable, CustomStringConvertible {
+        /// The command and its arguments.
+        var arguments: [String]
+        /// The exit status; 128 and the signal's number after a signal.
+        var status: Int32
+        /// What it wrote to standard output and standard error, together.
+        var output: String
+
+        var description: String {
+            "'\(arguments.joined(separator: " "))' ended with status \(status) and wrote:\n\(output)"
+        }
+    }
+
+    /// A command that could not be started, took too long or failed.
+    struct CommandFailure: Error, CustomStringConvertible {
+        var description: String
+    }
+
+    /// Runs a command to its end.
+    ///
+    /// - Returns: its result, with a status of zero.
+    /// - Throws: `CommandFailure`, with the output, when it fails or is not done in time; then it is killed.
+    @discardableResult
+    func run(_ arguments: [String], deadline: Duration = Privileged.patience) throws -> CommandResult {
+        let result = try runAllowingFailure(arguments, deadline: deadline)
+        guard result.status == 0 else { throw CommandFailure(description: "\(result)") }
+        return result
+    }
+
+    /// Runs a command to its end, whatever its status.
+    /// - Throws: `CommandFailure`, with the output, when it cannot be started or is not done in time; then it is killed.
+    func runAllowingFailure(_ arguments: [String], deadline: Duration = Privileged.patience) throws -> CommandResult {
+        let process = try SpawnedProcess(arguments)
+        return try process.wait(deadline: deadline)
+    }
+#endif

@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import Foundation
+    import Testing
+
+    @testable import TunnelIO
+
+    @Suite("Linux TUN device", .enabled(if: Privileged.isAvailable), .timeLimit(.minutes(1)))
+    struct TunDeviceTests {
+        // MARK: - Names and states
+
+        @Test("A new device has the name and MTU asked for, and is down")
+        func create() throws {
+            let namespace = try Namespace()
+            let tun = try namespace.perform { try LinuxTun(name: "cv0", mtu: 1380) }
+            #expect(try tun.currentName() == "cv0")
+            #expect(try tun.currentMTU() == 1380)
+            #expect(try tun.currentLinkState().isUp == false)
+            #expect(try namespace.run("ip", "link", "show", "cv0").output.contains("mtu 1380"))
+            tun.close()
+            #expect(try namespace.runAllowingFailure("ip", "link", "show", "cv0").status != 0)
+            #expect(throws: TunnelIOError(.closed)) { try tun.currentName() }
+            #expect(throws: TunnelIOError(.closed)) { try tun.receive(into: makeBatch()) }
+            tun.close()
+        }
+
+        @Test("The MTU may be anything from 68 to 65,535", arguments: [68, 1280, 65_535])
+        func mtu(_ mtu: Int) throws {
+            let namespace = try Namespace()
+            let tun = try namespace.perform { try LinuxTun(name: "cv0", mtu: mtu) }
+            #expect(try tun.currentMTU() == mtu)
+            try tun.setMTU(1400)
+            #expect(try tun.currentMTU() == 1400)
+            let error = #expect(throws: TunnelIOError.self) { try tun.setMTU(65_536) }
+            #expect(error?.errno == EINVAL)
+        }
+
+        @Test(
+            "A name that the system would refuse or expand is refused",
+            arguments: ["", "has space", "a/b", "tun%d", ".", "sixteen-letters!"])
+        func badName(_ name: String) throws {
+            let namespace = try Namespace()
+            let error = #expect(throws: TunnelIOError.self) {
+                _ = try namespace.perform { try LinuxTun(name: name, mtu: 1420) }
+            }
+            #expect(error?.code == .invalidInterfaceName(name))
+        }
+
+        @Test("A name in use says by what")
+        func nameInUse() throws {
+            let namespace = try Namespace()
+            let tun = try namespace.perform { try LinuxTun(name: "cv0", mtu: 1420) }
+            let busy = #expect(throws: TunnelIOError.self) {
+                _ = try namespace.perform { try LinuxTun(name: "cv0", mtu: 1420) }
+            }
+            #expect(busy?.errno == EBUSY)
+            #expect("\(try #require(busy))".contains("another process has it open"))
+            let other = #expect(throws: TunnelIOError.self) {
+                _ = try namespace.perform { try LinuxTun(name: "lo", mtu: 1420) }
+            }
+            #expect(other?.errno == EEXIST)
+            #expect("\(try #require(other))".contains("interface of another kind"))
+            tun.close()
+        }
+
+        // MARK: - Events
+
+        @Test("Up, down, MTU and rename are seen as they happen")
+        func events() throws {
+            let namespace = try Namespace()
+            let tun = try namespace.perform { try LinuxTun(name: "cv0", mtu: 1420) }
+            #expect(tun.drainLinkEvents() == [])
+            try namespace.run("ip", "link", "set", "cv0", "up")
+            #expect(try linkEvents(of: tun, until: .up) == [.up])
+            try namespace.run("ip", "link", "set", "cv0", "mtu", "1300")
+            #expect(try linkEvents(of: tun, until: .mtu(1300)) == [.mtu(1300)])
+            try namespace.run("ip", "link", "set", "cv0", "down")
+            #expect(try linkEvents(of: tun, until: .down) == [.down])
+            try namespace.run("ip", "link", "set", "cv0", "name", "renamed0")
+            #expect(try tun.currentName() == "renamed0")
+            #expect(try tun.currentMTU() == 1300)
+            try tun.setUp(true)
+            #expect(try linkEvents(of: tun, until: .up) == [.up])
+            #expect(try tun.currentLinkState() == (isUp: true, mtu: 1300))
+            try tun.setUp(false)
+            #expect(try linkEvents(of: tun, until: .down) == [.down])
+        }
+
+        @Test("Other interfaces' changes are not this device's")
+        func otherInterfaces() throws {
+            let namespace = try Namespace()
+            let tun = try namespace.perform { try LinuxTun(name: "cv0", mtu: 1420) }
+            try namespace.run("ip", "link", "add", "other0", "type", "veth")
+            try namespace.run("ip", "link", "set", "other0", "up", "mtu", "1000")
+            try namespace.run("ip", "link", "delete", "other0")
+            try tun.setUp(true)
+            #expect(try linkEvents(of: tun, until: .up) == [.up])
+        }
+
+        @Test("Deleting the interface is seen, and ends reading and writing")
+        func deletion() throws {
+            let namespace = try Namespace()
+            let tun = try namespace.perform { try LinuxTun(name: "cv0", mtu: 1420) }
+            try namespace.run("ip", "link", "delete", "cv0")
+            #expect(try linkEvents(of: tun, until: .removed).last == .removed)
+            #expect(tun.drainLinkEvents() == [])
+            let gone = TunnelIOError(.deviceRemoved(name: "cv0"))
+            #expect(Poll.isReadable(tun.readiness, before: .now + Privileged.patience))
+            #expect(throws: gone) { try tun.receive(into: makeBatch()) }
+            #expect(throws: gone) { try tun.send(makeBatch([Self.request])) }
+            #expect(throws: gone) { try tun.currentName() }
+            #expect(throws: gone) { try tun.currentMTU() }
+        }
+
+        // MARK: - Namespaces
+
+        @Test("A device that is moved to other namespaces and back keeps its name, MTU and events")
+        func moves() throws {
+            let birth = try Namespace()
+            let second = try Namespace()
+            let third = try Namespace()
+            let tun = try birth.perform { try LinuxTun(name: "cv0", mtu: 1420) }
+            try tun.setUp(true)
+            #expect(try linkEvents(of: tun, until: .up) == [.up])
+            var here = birth
+            for next in [second, third, birth, second] {
+                try here.run("ip", "link", "set", "cv0", "netns", next.name)
+                #expect(try linkEvents(of: tun, until: .down) == [.down])
+                #expect(try tun.currentName() == "cv0")
+                #expect(try tun.currentLinkState() == (isUp: false, mtu: 1420))
+                // One with the same name where the device was is none of its business.
+                try here.run("ip", "link", "add", "cv0", "type", "veth")
+                try here.run("ip", "link", "set", "cv0", "up", "mtu", "900")
+                try next.run("ip", "link", "set", "cv0", "mtu", "1350")
+                #expect(try linkEvents(of: tun, until: .mtu(1350)) == [.mtu(1350)])
+                #expect(try tun.currentMTU() == 1350)
+                try tun.setMTU(1420)
+                #expect(try linkEvents(of: tun, until: .mtu(1420)) == [.mtu(1420)])
+                try next.run("ip", "link", "set", "cv0", "up")
+                #expect(try linkEvents(of: tun, until: .up) == [.up])
+                try here.run("ip", "link", "delete", "cv0")
+                here = next
+            }
+            try here.run("ip", "link", "delete", "cv0")
+            #expect(try linkEvents(of: tun, until: .removed).last == .removed)
+        }
+
+        @Test("Deleting the namespace that a device was moved to deletes the device")
+        func namespaceDeletion() throws {
+            let birth = try Namespace()
+            let second = try Namespace()
+            let tun = try birth.perform { try LinuxTun(name: "cv0", mtu: 1420) }
+            try birth.run("ip", "link", "set", "cv0", "netns", second.name)
+            #expect(try tun.currentName() == "cv0")
+            #expect(tun.drainLinkEvents() == [])
+            second.delete()
+            #expect(try linkEvents(of: tun, until: .removed).last == .removed)
+            #expect(Poll.isReadable(tun.readiness, before: .now + Privileged.patience))
+            #expect(throws: TunnelIOError(.deviceRemoved(name: "cv0"))) { try tun.receive(into: makeBatch()) }
+        }
+
+        @Test("Packets flow while the device is in another namespace than this process")
+        func packetsElsewhere() throws {
+            let birth = try Namespace()
+            let second = try Namespace()
+            let tun = try birth.perform { try LinuxTun(name: "cv0", mtu: 1420) }
+            try birth.run("ip", "link", "set", "cv0", "netns", second.name)
+            try bringUp("cv0", in: second)
+            try EchoPump(tun).during {
+                try second.run("ping", "-c", "2", "-i", "0.02", "-W", "5", "10.9.0.2")
+            }
+        }
+
+        // MARK: - Packets
+
+        @Test(
+            "The system's ping is answered, in small and in large packets",
+            arguments: [
+                ("10.9.0.2", 0), ("10.9.0.2", 1392), ("10.9.0.2", 60_000), ("fd09::2", 16), ("fd09::2", 1372),
+            ])
+        func ping(_ address: String, _ size: Int) throws {
+            let namespace = try Namespace()
+            let tun = try namespace.perform { try LinuxTun(name: "cv0", mtu: 65_535) }
+            try bringUp("cv0", in: namespace)
+            try EchoPump(tun).during {
+                try namespace.run("ping", "-c", "3", "-i", "0.02", "-W", "5", "-s", "\(size)", address)
+            }
+        }
+
+        @Test("Packets lie apart from each other, aligned, and a batch with no more room leaves the rest for the next")
+        func batches() throws {
+            let namespace = try Namespace()
+            let tun = try namespace.perform { try LinuxTun(name: "cv0", mtu: 1420) }
+            try bringUp("cv0", in: namespace)
+            _ = try namespace.runAllowingFailure(
+                "ping", "-c", "100", "-l", "100", "-q", "-w", "1", "-s", "1000", "10.9.0.2")
+            let batch = try makeBatch(byteCapacity: 1 << 17)
+            var sizes: [Int] = []
+            var echoes = 0
+            while try tun.receive(into: batch) > 0 {
+                sizes.append(batch.count)
+                var end = 0
+                for index in 0..<batch.count {
+                    let place = batch[index]
+                    #expect(Int(place.offset) >= end + 32)
+                    #expect(place.offset % 16 == 0)
+                    end = Int(place.offset + place.length) + 32
+                    if batch.copy(of: index)[9] == 1 { echoes += 1 }
+                }
+                #expect(end <= batch.byteCapacity)
+                batch.removeAll()
+            }
+            #expect(echoes == 100)
+            #expect(sizes.count > 1, "one batch of 128 KiB cannot hold all with room to spare: \(sizes)")
+        }
+
+        @Test("What the system refuses is dropped and counted")
+        func refusals() throws {
+            let namespace = try Namespace()
+            let tun = try namespace.perform { try LinuxTun(name: "cv0", mtu: 1420) }
+            #expect(try tun.send(makeBatch([Self.request])) == TunSendResult(sent: 0, dropped: 1))
+            #expect(try tun.receive(into: makeBatch()) == 0)
+            #expect(!Poll.isReadable(tun.readiness, before: .now))
+            try bringUp("cv0", in: namespace)
+            let notIP: [UInt8] = [0xff, 1, 2, 3]
+            #expect(
+                try tun.send(makeBatch([Self.request, notIP, [], Self.request])) == TunSendResult(sent: 2, dropped: 1))
+        }
+
+        // MARK: - Descriptors handed in
+
+        @Test(
+            "A descriptor works with every framing",
+            arguments: [
+                TunFraming(), TunFraming(hasVirtioHeader: true),
+            ])
+        func descriptor(_ framing: TunFraming) throws {
+            let namespace = try Namespace()
+            let tun = try namespace.perform {
+                let descriptor = try LinuxTun.open(name: "cv0", framing: framing, kind: 1).take()
+                if framing.hasVirtioHeader {
+                    // As left by an owner with offloads on: TUNSETOFFLOAD with CSUM, TSO4 and TSO6; TUNSETVNETHDRSZ.
+                    #expect(ioctl(descriptor, 0x4004_54d0, 7) == 0)
+                    var length: Int32 = 12
+                    #expect(unsafe ioctl(descriptor, 0x4004_54d8, &length) == 0)
+                }
+                return try LinuxTun(descriptor: descriptor)
+            }
+            #expect(tun.framing == framing)
+            #expect(try tun.currentName() == "cv0")
+            try bringUp("cv0", in: namespace)
+            try EchoPump(tun).during {
+                try namespace.run("ping", "-c", "2", "-i", "0.02", "-W", "5", "10.9.0.2")
+                try namespace.run("ping", "-c", "2", "-i", "0.02", "-W", "5", "fd09::2")
+            }
+        }
+
+        @Test("A packet that waited with an incomplete checksum is completed")
+        func leftOverOffload() throws {
+            let namespace = try Namespace()
+            let descriptor = try namespace.perform {
+                let descriptor = try LinuxTun.open(name: "cv0", framing: TunFraming(hasVirtioHeader: true), kind: 1)
+                #expect(ioctl(descriptor.number, 0x4004_54d0, 7) == 0)
+                return descriptor.take()
+            }
+            try bringUp("cv0", in: namespace)
+            // Sent while the kernel may leave checksums out.
+            try namespace.perform { try sendDatagram(to: "10.9.0.2", payload: [1, 2, 3]) }
+            let tun = try namespace.perform { try LinuxTun(descriptor: descriptor) }
+            let batch = try makeBatch()
+            _ = try tun.receive(into: batch)
+            let packets = (0..<batch.count).map { batch.copy(of: $0) }
+            let datagram = try #require(packets.first { $0[0] == 0x45 && $0[9] == 17 })
+            var sum = PacketBuilder.pseudoHeader(
+                from: .v4(10, 9, 0, 1), to: .v4(10, 9, 0, 2), number: 17, length: datagram.count - 20)
+            unsafe datagram.withUnsafeBytes { unsafe sum.add(UnsafeRawBufferPointer(rebasing: $0[20...])) }
+            #expect(sum.value == 0)
+            #expect(datagram.suffix(3) == [1, 2, 3])
+        }
+
+        @Test("A TAP descriptor is refused")
+        func tap() throws {
+            let namespace = try Namespace()
+            let descriptor = try namespace.perform {
+                try LinuxTun.open(name: "cv0", framing: TunFraming(), kind: 2).take()
+            }
+            let error = #expect(throws: TunnelIOError.self) { try LinuxTun(descriptor: descriptor) }
+            #expect("\(try #require(error))".contains("'cv0' is a TAP device"))
+            #expect(fcntl(descriptor, F_GETFD) < 0, "a descriptor that was handed over is closed")
+        }
+
+        @Test("Descriptors of other things are refused")
+        func wrongDescriptors() throws {
+            for path in ["/dev/null", "/dev/net/tun", "/proc/self/stat"] {
+                let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC)
+                try #require(descriptor >= 0)
+                let error = #expect(throws: TunnelIOError.self) { try LinuxTun(descriptor: descriptor) }
+                guard case .invalidDescriptor(descriptor, _) = error?.code else {
+                    Issue.record("\(path): \(String(describing: error))")
+                    continue
+                }
+            }
+            let error = #expect(throws: TunnelIOError.self) { try LinuxTun(descriptor: -1) }
+            #expect(error?.errno == EBADF)
+        }
+
+        // MARK: - Helpers
+
+        private static let request = PacketBuilder.icmpEcho(
+            from: .v4(10, 9, 0, 2), to: .v4(10, 9, 0, 1), identifier: 1, sequence: 1)
+
+        private func makeBatch(_ packets: [[UInt8]] = [], byteCapacity: Int = 1 << 18) throws -> PacketBatch {
+            let batch = try PacketBatch(packetCapacity: 128, byteCapacity: byteCapacity)
+            for packet in packets { batch.append(copying: packet) }
+            return batch
+        }
+
+        private func bringUp(_ name: String, in namespace: Namespace) throws {
+            try namespace.run("ip", "address", "add", "10.9.0.1/24", "dev", name)
+            try namespace.run("ip", "address", "add", "fd09::1/64", "dev", name, "nodad")
+            try namespace.run("ip", "link", "set", name, "up")
+        }
+
+        private func linkEvents(of tun: LinuxTun, until last: LinkEvent) throws -> [LinkEvent] {
+            let descriptor = try #require(tun.linkReadiness)
+            let end = ContinuousClock.now + Privileged.patience
+            var events: [LinkEvent] = []
+            while !events.contains(last) {
+                guard Poll.isReadable(descriptor, before: end) else {
+                    throw CommandFailure(description: "no \(last) within \(Privileged.patience), but \(events)")
+                }
+                events += tun.drainLinkEvents()
+            }
+            return events
+        }
+
+        private func sendDatagram(to address: String, payload: [UInt8]) throws {
+            let socket = OwnedDescriptor(socket(AF_INET, Int32(SOCK_DGRAM.rawValue), 0))
+            var target = sockaddr_in()
+            target.sin_family = sa_family_t(AF_INET)
+            target.sin_port = UInt16(9).bigEndian
+            unsafe inet_pton(AF_INET, address, &target.sin_addr)
+            let sent = unsafe withUnsafeBytes(of: &target) { bytes in
+                unsafe sendto(
+                    socket.number, payload, payload.count, 0, bytes.baseAddress?.assumingMemoryBound(to: sockaddr.self),
+                    socklen_t(bytes.count))
+            }
+            #expect(sent == payload.count)
+        }
+    }
+
+    /// Answers echo requests that arrive at a device, on a thread of its own.
+    private final class EchoPump: Sendable {
+        private let tun: LinuxTun
+
+        init(_ tun: LinuxTun) {
+            self.tun = tun
+        }
+
+        /// Answers while `body` runs.
+        func during(_ body: () throws -> Void) throws {
+            var ends: [Int32] = [-1, -1]
+            #expect(unsafe pipe(&ends) == 0)
+            let (stopReader, stopWriter) = (ends[0], ends[1])
+            let finished = DispatchSemaphore(value: 0)
+            Thread.detachNewThread { [tun] in
+                defer { finished.signal() }
+                do {
+                    let inbound = try PacketBatch(packetCapacity: 64, byteCapacity: 1 << 18)
+                    let outbound = try PacketBatch(packetCapacity: 64, byteCapacity: 1 << 20)
+                    let responder = ICMPResponder()
+                    while !Poll.readable([tun.readiness, stopReader], before: .now + Privileged.patience).contains(
+                        stopReader)
+                    {
+                        inbound.removeAll()
+                        outbound.removeAll()
+                        _ = try tun.receive(into: inbound)
+                        for index in 0..<inbound.count {
+                            if let reply = unsafe responder.reply(to: UnsafeRawBufferPointer(inbound.bytes(of: index)))
+                            {
+                                outbound.append(copying: reply)
+                            }
+                        }
+                        _ = try tun.send(outbound)
+                    }
+                } catch {
+                    Issue.record(error)
+                }
+            }
+            defer {
+                close(stopWriter)
+                finished.wait()
+                close(stopReader)
+            }
+            try body()
+        }
+    }
+#endif
