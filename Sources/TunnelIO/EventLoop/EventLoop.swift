@@ -152,7 +152,7 @@ public final class EventLoop: Sendable {
     // MARK: - Calls from other threads
 
     /// Runs `work` on the loop's thread after the handlers of this round. Work queued before ``run()`` waits for it.
-    /// - Returns: false, and `work` never runs, once ``run()`` has returned.
+    /// - Returns: false, and `work` never runs, once ``run()`` is about to return.
     @discardableResult
     public func perform(_ work: @escaping @Sendable () -> Void) -> Bool {
         let isQueued = state.withLock { state in
@@ -192,22 +192,17 @@ public final class EventLoop: Sendable {
         for item in work { item() }
     }
 
-    /// Runs what is still queued, so that nobody waits forever, and lets go of all handlers.
+    /// Accepts no more work, runs what is still queued, so that nobody waits forever, and lets go of all handlers.
     private func finish() {
-        while true {
-            runWork()
-            let rest: State? = state.withLock { state in
-                guard state.work.isEmpty else { return nil }
-                let rest = state
-                state = State()
-                state.phase = .finished
-                return rest
-            }
-            guard let rest else { continue }
-            for source in rest.sources.values { poller.remove(source.descriptor, interest: source.interest) }
-            loopThread.store(0, ordering: .releasing)
-            return
+        let rest = state.withLock { state in
+            let rest = state
+            state = State()
+            state.phase = .finished
+            return rest
         }
+        for source in rest.sources.values { poller.remove(source.descriptor, interest: source.interest) }
+        for item in rest.work { item() }
+        loopThread.store(0, ordering: .releasing)
     }
 }
 

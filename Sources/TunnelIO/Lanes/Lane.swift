@@ -98,22 +98,24 @@ public final class Lane: Sendable {
     /// Runs `body` on the lane's thread, or here and now when the lane does not run.
     private func onLane(waits: Bool, _ body: @escaping @Sendable () -> Void) {
         if core.loop.isOnLoopThread { return body() }
-        let isDone = state.withLock { state -> Bool in
+        let thread = state.withLock { state -> LoopThread? in
             switch state {
+            case .running(let thread): return thread
+            case .stopped(let thread?): return thread
             case .created, .stopped(nil):
                 body()
-                return true
-            case .running, .stopped: return false
+                return nil
             }
         }
-        if isDone { return }
+        guard let thread else { return }
         let latch = Latch()
         let isQueued = core.loop.perform {
             body()
             latch.open()
         }
         guard isQueued else {
-            // The thread has left the loop for good; the lock keeps other callers out.
+            // The loop has ended for good. Once its thread is gone too, the lock alone keeps others out.
+            thread.join()
             return state.withLock { _ in body() }
         }
         if waits { latch.wait() }

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Synchronization
+
+@testable import TunnelIO
+
+/// A device whose packets a test puts in and takes out.
+final class ScriptedTun: TunDevice {
+    private struct State {
+        var toRead: [[UInt8]] = []
+        var written: [[UInt8]] = []
+        var failure: TunnelIOError?
+        /// How many packets are refused from now on.
+        var refusals = 0
+        var receives = 0
+        /// How many packets were waiting to be read when the first was written.
+        var unreadAtFirstWrite: Int?
+        var waiters: [(count: Int, latch: Latch)] = []
+    }
+
+    private let state = Mutex(State())
+    private let signal: ReadinessSignal
+
+    init() throws(TunnelIOError) {
+        signal = try ReadinessSignal()
+    }
+
+    func currentName() -> String { "scripted0" }
+    func currentMTU() -> Int { 1420 }
+    var readiness: Int32 { signal.descriptor }
+    var linkReadiness: Int32? { nil }
+    func drainLinkEvents() -> [LinkEvent] { [] }
+    func close() {}
+
+    func receive(into batch: PacketBatch) throws(TunnelIOError) -> Int {
+        try state.withLock { (state) throws(TunnelIOError) in
+            state.receives += 1
+            if let failure = state.failure { throw failure }
+            var count = 0
+            while let packet = state.toRead.first, batch.count < batch.packetCapacity {
+                let offset = batch.tail + 32
+                guard batch.byteCapacity - offset >= packet.count + 32 else { break }
+                unsafe packet.withUnsafeBytes { bytes in
+                    guard let start = bytes.baseAddress else { return }
+                    unsafe (batch.base + offset).copyMemory(from: start, byteCount: bytes.count)
+                }
+                batch.append(offset: offset, length: packet.count)
+                state.toRead.removeFirst()
+                count += 1
+            }
+            if state.toRead.isEmpty { signal.clear() }
+            return count
+        }
+    }
+
+    func send(_ batch: PacketBatch) throws(TunnelIOError) -> TunSendResult {
+        try state.withLock { (state) throws(TunnelIOError) in
+            if let failure = state.failure { throw failure }
+            state.unreadAtFirstWrite = state.unreadAtFirstWrite ?? state.toRead.count
+            var result = TunSendResult(sent: 0, dropped: 0)
+            for index in 0..<batch.count where batch[index].length > 0 {
+                if state.refusals > 0 {
+                    state.refusals -= 1
+                    result.dropped += 1
+                } else {
+                    state.written.append(batch.copy(of: index))
+                    result.sent += 1
+                }
+            }
+            for waiter in state.waiters where state.written.count >= waiter.count { waiter.latch.open() }
+            return result
+        }
+    }
+
+    /// Makes packets readable.
+    func put(_ packets: [[UInt8]]) {
+        state.withLock { $0.toRead += packets }
+        signal.raise()
+    }
+
+    /// Polls readable without having anything, as a device does that is in trouble.
+    func raiseForNothing() { signal.raise() }
+
+    func fail(_ error: TunnelIOError) {
+        state.withLock { $0.failure = error }
+        signal.raise()
+    }
+
+    func refuse(_ count: Int) {
+        state.withLock { $0.refusals = count }
+    }
+
+    var unreadAtFirstWrite: Int? { state.withLock { $0.unreadAtFirstWrite } }
+
+    var receives: Int { state.withLock { $0.receives } }
+
+    /// What was written, once there are `count` packets; what there is after five seconds.
+    func written(_ count: Int) -> [[UInt8]] {
+        let latch = Latch()
+        state.withLock { state in
+            if state.written.count >= count { latch.open() }
+            state.waiters.append((count, latch))
+        }
+        _ = latch.wait(milliseconds: 5000)
+        return state.withLock { $0.written }
+    }
+}
+
+/// Puts a header of 16 bytes in front of each packet and a trailer behind it, and checks both on the way back.
+final class FramingTransport: TunnelTransport {
+    struct State {
+        var remote: DatagramEndpoint
+        /// Where every other datagram goes, when set.
+        var otherRemote: DatagramEndpoint?
+        var pending: [[UInt8]] = []
+        var deadline: Int64?
+        var deadlineCalls: [Int64] = []
+        var onDeadline: (@Sendable (FramingTransport) -> Void)?
+        var seals = 0
+    }
+
+    static let header = [UInt8](repeating: 0xaa, count: 16)
+    static let trailer = [UInt8](repeating: 0xbb, count: 16)
+
+    let state: Mutex<State>
+
+    init(remote: DatagramEndpoint) {
+        state = Mutex(State(remote: remote))
+    }
+
+    static func framed(_ packet: [UInt8]) -> [UInt8] { header + packet + trailer }
+
+    func seal(_ packets: PacketBatch, into datagrams: PacketBatch) {
+        let (remote, other) = state.withLock { state in
+            state.seals += 1
+            return (state.remote, state.otherRemote)
+        }
+        for index in 0..<packets.count {
+            let endpoint = index % 2 == 1 ? other ?? remote : remote
+            datagrams.append(copying: Self.framed(packets.copy(of: index)), endpoint: endpoint)
+        }
+    }
+
+    func open(_ datagrams: PacketBatch) {
+        for index in 0..<datagrams.count {
+            let bytes = datagrams.copy(of: index)
+            let descriptor = datagrams[index]
+            if bytes.count >= 32, bytes.starts(with: Self.header), bytes.suffix(16) == Self.trailer[...] {
+                datagrams[index] = PacketDescriptor(offset: descriptor.offset + 16, length: descriptor.length - 32)
+            } else {
+                datagrams[index].length = 0
+            }
+        }
+    }
+
+    /// One waiting datagram per call.
+    func drain(into datagrams: PacketBatch) -> Bool {
+        state.withLock { state in
+            guard !state.pending.isEmpty else { return false }
+            datagrams.append(copying: state.pending.removeFirst(), endpoint: state.remote)
+            return !state.pending.isEmpty
+        }
+    }
+
+    func deadlineReached() {
+        let handler = state.withLock { state in
+            state.deadline = nil
+            state.deadlineCalls.append(LaneClock.now())
+            return state.onDeadline
+        }
+        handler?(self)
+    }
+
+    var nextDeadline: Int64? { state.withLock { $0.deadline } }
+}
