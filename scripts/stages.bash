@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright (c) 2026 The Culvert Authors
+#
+# Sourced by the other scripts: stages with their times, and one summary line at the end.
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+stage_summary=()
+stage_name=
+stage_began=
+
+# The same flags wherever a release build is made, so that nothing is built twice.
+release_flags=(-c release --static-swift-stdlib)
+
+say() { printf '%s\n' "$*"; }
+fail() {
+    printf 'error: %s\n' "$*" >&2
+    exit 1
+}
+in_ci() { [[ ${CI:-} == true || ${CI:-} == 1 ]]; }
+is_root() { [[ $(id -u) == 0 ]]; }
+
+# stage NAME: ends the stage before it and begins this one.
+stage() {
+    end_stage ok
+    stage_name=$1
+    stage_began=$SECONDS
+    printf '== %s\n' "$stage_name"
+}
+
+# end_stage RESULT: notes the time that the present stage took.
+end_stage() {
+    [[ -n $stage_name ]] || return 0
+    stage_summary+=("$stage_name $1 $((SECONDS - stage_began))s")
+    stage_name=
+}
+
+# Meant for an EXIT trap: what ran, how it ended and how long it took, on one line.
+print_summary() {
+    local status=$1 title=$2 line part
+    if ((status == 0)); then end_stage ok; else end_stage FAILED; fi
+    line=
+    for part in "${stage_summary[@]}"; do line+="${line:+, }$part"; done
+    if ((status == 0)); then
+        printf '%s: passed in %ss (%s)\n' "$title" "$SECONDS" "$line"
+    else
+        printf '%s: FAILED with status %s after %ss (%s)\n' "$title" "$status" "$SECONDS" "$line"
+    fi
+}
+
+# build_quietly ARGUMENT...: swift build, of which only the last line is shown, or the errors.
+build_quietly() {
+    local log status=0
+    log=$(mktemp)
+    swift build "$@" </dev/null >"$log" 2>&1 || status=$?
+    if ((status == 0)); then
+        tail -n 1 "$log"
+    else
+        grep -E '(error|warning):' "$log" | sort -u | head -n 60 || true
+        tail -n 5 "$log"
+    fi
+    rm -f "$log"
+    return "$status"
+}
