@@ -6,14 +6,18 @@ import PackageDescription
 
 // MARK: - Settings on every Swift target
 
-let settings: [SwiftSetting] = [
-    .swiftLanguageMode(.v6),
-    .strictMemorySafety(),  // SE-0458
-    .enableUpcomingFeature("ExistentialAny"),  // SE-0335
-    .enableUpcomingFeature("InternalImportsByDefault"),  // SE-0409
-    .enableUpcomingFeature("MemberImportVisibility"),  // SE-0444
-    .enableUpcomingFeature("NonisolatedNonsendingByDefault"),  // SE-0461
-]
+// CULVERT_WERROR=1 makes warnings errors, for our own targets only: CI sets it.
+let warnings: [SwiftSetting] = Context.environment["CULVERT_WERROR"] == "1" ? [.treatAllWarnings(as: .error)] : []
+
+let settings: [SwiftSetting] =
+    warnings + [
+        .swiftLanguageMode(.v6),
+        .strictMemorySafety(),  // SE-0458
+        .enableUpcomingFeature("ExistentialAny"),  // SE-0335
+        .enableUpcomingFeature("InternalImportsByDefault"),  // SE-0409
+        .enableUpcomingFeature("MemberImportVisibility"),  // SE-0444
+        .enableUpcomingFeature("NonisolatedNonsendingByDefault"),  // SE-0461
+    ]
 
 // MARK: - Dependencies
 
@@ -66,7 +70,8 @@ let package = Package(
             swiftSettings: settings),
         .testTarget(name: "PacketTunnelTestingTests", dependencies: ["PacketTunnelTesting"], swiftSettings: settings),
         .testTarget(
-            name: "PrivilegedTests", dependencies: ["WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnelTesting"],
+            name: "PrivilegedTests",
+            dependencies: ["WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnelTesting"],
             path: "Tests/Privileged",
             swiftSettings: settings),
     ]
