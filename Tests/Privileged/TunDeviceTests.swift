@@ -83,7 +83,7 @@
             #expect(try tun.currentMTU() == 1300)
             try tun.setUp(true)
             #expect(try linkEvents(of: tun, until: .up) == [.up])
-            #expect(try tun.currentLinkState() == (isUp: true, mtu: 1300))
+            #expect(try tun.currentLinkState() == LinkState(isUp: true, mtu: 1300))
             try tun.setUp(false)
             #expect(try linkEvents(of: tun, until: .down) == [.down])
         }
@@ -129,7 +129,7 @@
                 try here.run("ip", "link", "set", "cv0", "netns", next.name)
                 #expect(try linkEvents(of: tun, until: .down) == [.down])
                 #expect(try tun.currentName() == "cv0")
-                #expect(try tun.currentLinkState() == (isUp: false, mtu: 1420))
+                #expect(try tun.currentLinkState() == LinkState(isUp: false, mtu: 1420))
                 // One with the same name where the device was is none of its business.
                 try here.run("ip", "link", "add", "cv0", "type", "veth")
                 try here.run("ip", "link", "set", "cv0", "up", "mtu", "900")

@@ -28,6 +28,7 @@ final class ScriptedTun: TunDevice {
 
     func currentName() -> String { "scripted0" }
     func currentMTU() -> Int { 1420 }
+    func currentLinkState() -> LinkState { LinkState(isUp: true, mtu: 1420) }
     var readiness: Int32 { signal.descriptor }
     var linkReadiness: Int32? { nil }
     func drainLinkEvents() -> [LinkEvent] { [] }

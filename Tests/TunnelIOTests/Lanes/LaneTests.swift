@@ -430,6 +430,7 @@ private final class HungUpTun: TunDevice {
 
     func currentName() -> String { "hung0" }
     func currentMTU() -> Int { 1420 }
+    func currentLinkState() -> LinkState { LinkState(isUp: true, mtu: 1420) }
     var linkReadiness: Int32? { nil }
     func drainLinkEvents() -> [LinkEvent] { [] }
     func close() {}

@@ -33,7 +33,7 @@
         public func currentMTU() throws(TunnelIOError) -> Int { try device.currentMTU() }
 
         /// Whether the interface is up, and the most bytes that one IP packet may have on it.
-        public func currentLinkState() throws(TunnelIOError) -> (isUp: Bool, mtu: Int) {
+        public func currentLinkState() throws(TunnelIOError) -> LinkState {
             try device.currentLinkState()
         }
 

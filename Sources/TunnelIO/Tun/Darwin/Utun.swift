@@ -116,8 +116,8 @@ package final class Utun<System: UtunSystem>: TunDevice {
         try Int(asking("read the MTU") { system.mtu(of: name) })
     }
 
-    package func currentLinkState() throws(TunnelIOError) -> (isUp: Bool, mtu: Int) {
-        (try asking("read the state") { system.isUp(name) } != 0, try currentMTU())
+    package func currentLinkState() throws(TunnelIOError) -> LinkState {
+        LinkState(isUp: try asking("read the state") { system.isUp(name) } != 0, mtu: try currentMTU())
     }
 
     package func setMTU(_ mtu: Int) throws(TunnelIOError) {
