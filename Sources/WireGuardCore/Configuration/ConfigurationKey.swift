@@ -56,12 +56,11 @@ enum ConfigurationKey: String, CaseIterable {
         var name: [UInt8] = []
         for index in 0..<text.count where !ASCII.isSpace(text[index]) { name.append(ASCII.lowercased(text[index])) }
         let hasSpaces = name.count != text.count
-        let match = ConfigurationKey.allCases.first { key in
-            key.lowercased.count == name.count && key.lowercased == name && (!hasSpaces || key.belongsToWg)
-        }
-        guard let match else { return nil }
-        self = match
+        guard let key = ConfigurationKey.byName[name], !hasSpaces || key.belongsToWg else { return nil }
+        self = key
     }
+
+    private static let byName = Dictionary(uniqueKeysWithValues: allCases.map { ($0.lowercased, $0) })
 
     var lowercased: [UInt8] { rawValue.utf8.map(ASCII.lowercased) }
 
