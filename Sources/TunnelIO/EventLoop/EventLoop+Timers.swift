@@ -55,15 +55,19 @@ extension EventLoop {
         }
     }
 
+    /// Takes the earliest of those that are due and have not had this round's turn.
     private func nextDue(at now: Int64, in round: UInt64) -> (@Sendable () -> Void)? {
         state.withLock { state in
+            var earliest: Int?
             for index in state.timers.indices
             where state.timers[index].time <= now && state.timers[index].lastRound != round {
-                state.timers[index].time = .max
-                state.timers[index].lastRound = round
-                return state.timers[index].handler
+                if let found = earliest, state.timers[found].time <= state.timers[index].time { continue }
+                earliest = index
             }
-            return nil
+            guard let earliest else { return nil }
+            state.timers[earliest].time = .max
+            state.timers[earliest].lastRound = round
+            return state.timers[earliest].handler
         }
     }
 }

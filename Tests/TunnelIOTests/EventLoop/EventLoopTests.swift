@@ -46,11 +46,11 @@ private final class Owner: Sendable {
 @Suite("The event loop", .timeLimit(.minutes(1)))
 struct EventLoopTests {
     private let loop: EventLoop
-    private let signal: ReadinessSignal
+    private let signal: WakeSignal
 
     init() throws {
         loop = try EventLoop()
-        signal = try ReadinessSignal()
+        signal = try WakeSignal()
     }
 
     // MARK: - Stopping
@@ -76,7 +76,7 @@ struct EventLoopTests {
     @Test("stopped from a handler, no other handler of the round is called")
     func stopFromHandler() throws {
         let calls = Atomic<Int>(0)
-        let other = try ReadinessSignal()
+        let other = try WakeSignal()
         for signal in [signal, other] {
             _ = try loop.register(signal.descriptor) { [loop] _ in
                 calls.wrappingAdd(1, ordering: .relaxed)
@@ -231,7 +231,7 @@ struct EventLoopTests {
     @Test("unregistered by the other handler of its round, a handler is not called")
     func unregisterWithinRound() throws {
         let loop = loop
-        let other = try ReadinessSignal()
+        let other = try WakeSignal()
         let registrations = Mutex<[EventLoop.Registration]>([])
         let calls = Atomic<Int>(0)
         for signal in [signal, other] {
@@ -300,7 +300,7 @@ struct EventLoopTests {
     @Test("a number that was closed and given to another file is watched afresh")
     func reusedDescriptor() throws {
         let loop = loop
-        var first: ReadinessSignal? = try ReadinessSignal()
+        var first: WakeSignal? = try WakeSignal()
         let number = try #require(first?.descriptor)
         let stale = try loop.register(number) { _ in Issue.record("the old handler was called") }
         // Whoever gets the number next, among the tests that run beside this one, a copy of ours does here.

@@ -20,10 +20,10 @@ final class ScriptedTun: TunDevice {
     }
 
     private let state = Mutex(State())
-    private let signal: ReadinessSignal
+    private let signal: WakeSignal
 
     init() throws(TunnelIOError) {
-        signal = try ReadinessSignal()
+        signal = try WakeSignal()
     }
 
     func currentName() -> String { "scripted0" }

@@ -32,7 +32,7 @@ struct DatagramPairingTests {
                 guard code == 0 else { throw TunnelIOError(.bind(port: port, operation: "bind"), errno: code) }
                 let bound = port == 0 ? UInt16(5000 + attempt) : port
                 return MemoryUDPSocket(
-                    host: network, isIPv6: isIPv6, port: bound, mark: 0, signal: try ReadinessSignal())
+                    host: network, isIPv6: isIPv6, port: bound, mark: 0, signal: try WakeSignal())
             }
         }
     }

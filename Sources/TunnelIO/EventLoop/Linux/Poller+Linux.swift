@@ -19,10 +19,10 @@
 
         private let epoll: Int32
         private let timer: Int32
-        private let signal: ReadinessSignal
+        private let signal: WakeSignal
 
         init() throws(TunnelIOError) {
-            signal = try ReadinessSignal()
+            signal = try WakeSignal()
             epoll = ctunnel_epoll_create()
             guard epoll >= 0 else { throw TunnelIOError(.eventLoop(operation: "epoll_create1"), errno: errno) }
             timer = ctunnel_timerfd()

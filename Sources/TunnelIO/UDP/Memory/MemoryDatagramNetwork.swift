@@ -55,7 +55,7 @@ public final class MemoryDatagramNetwork: DatagramNetwork {
     }
 
     private func open(isIPv6: Bool, port: UInt16, mark: UInt32) throws(TunnelIOError) -> MemoryUDPSocket {
-        let signal = try ReadinessSignal()
+        let signal = try WakeSignal()
         return try state.withLock { (state) throws(TunnelIOError) in
             guard state.addresses.contains(where: { $0.isIPv6 == isIPv6 }) else {
                 throw TunnelIOError(.bind(port: port, operation: "socket"), errno: EAFNOSUPPORT)

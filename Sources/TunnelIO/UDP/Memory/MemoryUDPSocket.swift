@@ -26,7 +26,7 @@ public final class MemoryUDPSocket: DatagramSocket {
     /// The bound port in host order.
     public let port: UInt16
     private let host: MemoryDatagramNetwork
-    private let signal: ReadinessSignal
+    private let signal: WakeSignal
     private let state: Mutex<State>
 
     /// The only interface of a host.
@@ -37,7 +37,7 @@ public final class MemoryUDPSocket: DatagramSocket {
     /// The largest payload of UDP over this family.
     private var largestPayload: Int { isIPv6 ? 65_527 : 65_507 }
 
-    init(host: MemoryDatagramNetwork, isIPv6: Bool, port: UInt16, mark: UInt32, signal: ReadinessSignal) {
+    init(host: MemoryDatagramNetwork, isIPv6: Bool, port: UInt16, mark: UInt32, signal: WakeSignal) {
         self.host = host
         self.isIPv6 = isIPv6
         self.port = port

@@ -11,7 +11,7 @@
     #endif
 
     /// A descriptor that polls readable from ``raise()`` until ``clear()``: an eventfd.
-    package final class ReadinessSignal: Sendable {
+    package final class WakeSignal: Sendable {
         /// What to poll.
         package let descriptor: Int32
 

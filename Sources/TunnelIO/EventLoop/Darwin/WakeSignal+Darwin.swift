@@ -5,7 +5,7 @@
     import Darwin
 
     /// A descriptor that polls readable from ``raise()`` until ``clear()``: a pipe. Not verified on a device yet.
-    package final class ReadinessSignal: Sendable {
+    package final class WakeSignal: Sendable {
         /// What to poll.
         package let descriptor: Int32
         private let writeEnd: Int32
