@@ -19,7 +19,7 @@ extension EventLoop {
             if !interest.isEmpty { try poller.add(descriptor, token: token, interest: interest) }
             let stale = state.owners[descriptor].flatMap { state.sources.removeValue(forKey: $0) }
             state.owners[descriptor] = token
-            state.sources[token] = State.Source(descriptor: descriptor, interest: interest, handler: handler)
+            state.sources[token] = State.Source(descriptor: descriptor, interest: interest, handler: Handler(handler))
             return (Registration(token: token, descriptor: descriptor), stale)
         }
         // What a handler captured must not go away under the lock.

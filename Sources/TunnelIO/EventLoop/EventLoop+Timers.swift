@@ -8,7 +8,8 @@ extension EventLoop {
     public func makeTimer(_ handler: @escaping @Sendable () -> Void) -> Timer {
         state.withLock { state in
             let token = state.makeToken()
-            state.timers.append(State.Deadline(token: token, time: .max, lastRound: 0, handler: handler))
+            state.timers.append(
+                State.Deadline(token: token, time: .max, lastRound: 0, handler: Handler { _ in handler() }))
             return Timer(token: token)
         }
     }
@@ -45,7 +46,7 @@ extension EventLoop {
             state.timerRound &+= 1
             return state.timerRound
         }
-        while !isStopped, let handler = nextDue(at: now, in: round) { handler() }
+        while !isStopped, let handler = nextDue(at: now, in: round) { handler.call([]) }
         state.withLock { state in
             var earliest = Int64.max
             for timer in state.timers { earliest = min(earliest, timer.time) }
@@ -56,7 +57,7 @@ extension EventLoop {
     }
 
     /// Takes the earliest of those that are due and have not had this round's turn.
-    private func nextDue(at now: Int64, in round: UInt64) -> (@Sendable () -> Void)? {
+    private func nextDue(at now: Int64, in round: UInt64) -> Handler? {
         state.withLock { state in
             var earliest: Int?
             for index in state.timers.indices

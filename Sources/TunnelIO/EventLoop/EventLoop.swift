@@ -98,14 +98,14 @@ public final class EventLoop: Sendable {
                     timerFired = true
                 default:
                     let handler = state.withLock { $0.sources[event.token]?.handler }
-                    handler?(event.readiness)
+                    handler?.call(event.readiness)
                 }
             }
             if timerFired { runTimers() }
             runWork()
             if !isStopped {
                 let afterRound = state.withLock { $0.afterRound }
-                afterRound?()
+                afterRound?.call([])
             }
         }
     }
@@ -174,7 +174,7 @@ public final class EventLoop: Sendable {
     public func afterEachRound(_ handler: (@Sendable () -> Void)?) {
         let old = state.withLock { state in
             let old = state.afterRound
-            state.afterRound = handler
+            state.afterRound = handler.map { body in Handler { _ in body() } }
             return old
         }
         // What a handler captured must not go away under the lock.
@@ -207,6 +207,16 @@ public final class EventLoop: Sendable {
 }
 
 extension EventLoop {
+    /// A closure as an object: a closure that generic code (the lock) returns would be wrapped anew, with an
+    /// allocation, each time.
+    final class Handler: Sendable {
+        let call: @Sendable (Readiness) -> Void
+
+        init(_ call: @escaping @Sendable (Readiness) -> Void) {
+            self.call = call
+        }
+    }
+
     /// What the lock guards.
     struct State {
         enum Phase {
@@ -218,7 +228,7 @@ extension EventLoop {
         struct Source {
             var descriptor: Int32
             var interest: Interest
-            var handler: @Sendable (Readiness) -> Void
+            var handler: Handler
         }
 
         struct Deadline {
@@ -226,7 +236,7 @@ extension EventLoop {
             /// Int64.max while it is not set.
             var time: Int64
             var lastRound: UInt64
-            var handler: @Sendable () -> Void
+            var handler: Handler
         }
 
         var phase = Phase.idle
@@ -238,7 +248,7 @@ extension EventLoop {
         var armed = Int64.max
         var timerRound: UInt64 = 0
         var work: [@Sendable () -> Void] = []
-        var afterRound: (@Sendable () -> Void)?
+        var afterRound: Handler?
         var nextToken = Poller.firstSourceToken
 
         mutating func makeToken() -> UInt64 {
