@@ -27,7 +27,7 @@ final class TestHost: Sendable {
         var random = SeededGenerator(seed: seed)
         key = PrivateKey(using: &random)
         tun = try MemoryTun(name: "mem\(seed)", mtu: 1420)
-        network = try internet.attach(v4: address)
+        network = internet.attach([.v4(address)])
         self.address = IPAddress(v4: address)
         self.inner = IPAddress(v4: inner)
         device = try WireGuardDevice(tun: tun, network: network, options: options)
@@ -39,7 +39,7 @@ final class TestHost: Sendable {
         update.listenPort = port
         try device.apply(update)
         try device.start()
-        tun.setUp(true)
+        try tun.setUp(true)
     }
 
     /// Makes `other` a peer that owns its inner address.

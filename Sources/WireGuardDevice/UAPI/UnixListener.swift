@@ -51,7 +51,7 @@ final class UnixListener: Sendable {
             errno = bindError
             throw failure("bind")
         }
-        guard listen(socket, 16) == 0 else {
+        guard listen(socket, 128) == 0 else {
             let error = errno
             _ = systemClose(socket)
             unsafe _ = unlink(path)

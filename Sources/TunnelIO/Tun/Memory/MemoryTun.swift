@@ -46,8 +46,8 @@ public final class MemoryTun: TunDevice {
 
     @safe
     private struct State: ~Copyable, Sendable {
-        let packets: ReadinessSignal
-        let links: ReadinessSignal
+        let packets: WakeSignal
+        let links: WakeSignal
         var inbound: PacketRing
         var delivered: PacketRing
         var events: [LinkEvent] = []
@@ -62,8 +62,8 @@ public final class MemoryTun: TunDevice {
         weak var other: MemoryTun?
 
         init(mtu: Int, queueCapacity: Int, byteCapacity: Int) throws(TunnelIOError) {
-            let packets = try ReadinessSignal()
-            let links = try ReadinessSignal()
+            let packets = try WakeSignal()
+            let links = try WakeSignal()
             let inbound = try PacketRing(packetCapacity: queueCapacity, byteCapacity: byteCapacity)
             let delivered = try PacketRing(packetCapacity: queueCapacity, byteCapacity: byteCapacity)
             self.packets = packets

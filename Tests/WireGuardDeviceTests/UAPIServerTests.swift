@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Synchronization
+import Testing
+import TunnelIO
+import WireGuardCore
+
+@testable import WireGuardDevice
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
+@Suite("UAPI server", .timeLimit(.minutes(1)))
+struct UAPIServerTests {
+    /// A folder for one test's sockets.
+    private final class Folder {
+        let path: String
+
+        init() throws {
+            var template = Array("/tmp/culvert-uapi-XXXXXX".utf8CString)
+            let made = unsafe template.withUnsafeMutableBufferPointer { buffer in
+                guard let base = buffer.baseAddress else { return false }
+                return unsafe mkdtemp(base) != nil
+            }
+            try #require(made)
+            path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        }
+
+        deinit { unsafe _ = rmdir(path) }
+    }
+
+    /// A blocking client, whose reads give up after the tests' patience.
+    private final class Client {
+        let descriptor: Int32
+
+        init(_ path: String) throws {
+            descriptor = systemStreamSocket()
+            // Blocking, so that a full listen queue makes the client wait.
+            _ = fcntl(descriptor, F_SETFL, 0)
+            var address = sockaddr_un()
+            address.sun_family = sa_family_t(AF_UNIX)
+            unsafe withUnsafeMutableBytes(of: &address.sun_path) { unsafe $0.copyBytes(from: Array(path.utf8)) }
+            let result = unsafe withUnsafePointer(to: &address) { pointer in
+                unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                    unsafe connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
+                }
+            }
+            try #require(result == 0, "connect: errno \(errno)")
+            var limit = timeval(tv_sec: 20, tv_usec: 0)
+            unsafe setsockopt(
+                descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
+        }
+
+        deinit { close(descriptor) }
+
+        func write(_ text: String) {
+            var bytes = Array(text.utf8)[...]
+            while !bytes.isEmpty {
+                let count = unsafe Array(bytes).withUnsafeBytes { unsafe systemSend(descriptor, $0) }
+                guard count > 0 else { return }
+                bytes = bytes.dropFirst(count)
+            }
+        }
+
+        /// Reads until a reply has ended, or the connection has.
+        func reply() -> String {
+            var bytes: [UInt8] = []
+            while !String(decoding: bytes, as: UTF8.self).hasSuffix("\n\n") {
+                var chunk = [UInt8](repeating: 0, count: 65_536)
+                let count = unsafe chunk.withUnsafeMutableBytes { unsafe systemRead(descriptor, $0) }
+                guard count > 0 else { break }
+                bytes += chunk.prefix(count)
+            }
+            return String(decoding: bytes, as: UTF8.self)
+        }
+    }
+
+    private func device() throws -> WireGuardDevice {
+        try WireGuardDevice(
+            tun: try MemoryTun(name: "uapi", mtu: 1420), network: MemoryInternet().attach([.v4(0x0a00_0001)]))
+    }
+
+    @Test("serves get and set, and removes its file when the device closes")
+    func serves() throws {
+        let folder = try Folder()
+        let path = folder.path + "/a.sock"
+        let device = try device()
+        try device.start()
+        try device.serveUAPI(on: try ManagementSocket(path: path))
+        let client = try Client(path)
+        client.write("set=1\nlisten_port=4711\nfwmark=16\n\n")
+        #expect(client.reply() == "errno=0\n\n")
+        client.write("get=1\n\n")
+        #expect(client.reply() == "listen_port=4711\nfwmark=16\nerrno=0\n\n")
+        device.close()
+        #expect(unsafe access(path, F_OK) != 0)
+        #expect(device.closeReason == .requested)
+    }
+
+    @Test("defect w: nobody but the owner may connect")
+    func socketMode() throws {
+        let folder = try Folder()
+        let socket = try ManagementSocket(path: folder.path + "/b.sock")
+        var status = stat()
+        #expect(unsafe stat(folder.path + "/b.sock", &status) == 0)
+        #expect(status.st_mode & 0o077 == 0)
+        socket.listener.close()
+    }
+
+    @Test("a second device with the same name is refused; a file that nobody answers at is replaced")
+    func occupied() throws {
+        let folder = try Folder()
+        let path = folder.path + "/c.sock"
+        let first = try ManagementSocket(path: path)
+        #expect(throws: WireGuardDeviceError(.alreadyRunning(path: path), errno: EADDRINUSE)) {
+            _ = try ManagementSocket(path: path)
+        }
+        // As after a crash: the descriptor is gone, the file is still there.
+        close(first.descriptor)
+        let second = try ManagementSocket(path: path)
+        #expect(unsafe access(path, F_OK) == 0)
+        second.listener.close()
+        #expect(unsafe access(path, F_OK) != 0)
+    }
+
+    @Test("a path that does not fit is an error, not a cut name")
+    func longPath() {
+        let path = "/tmp/" + String(repeating: "x", count: 200)
+        #expect(throws: WireGuardDeviceError.self) { _ = try ManagementSocket(path: path) }
+    }
+
+    @Test("removing the socket's file closes the device")
+    func removal() throws {
+        let folder = try Folder()
+        let path = folder.path + "/d.sock"
+        let device = try device()
+        try device.start()
+        try device.serveUAPI(on: try ManagementSocket(path: path))
+        #expect(unsafe unlink(path) == 0)
+        #expect(device.waitUntilClosed() == .managementSocketRemoved)
+    }
+
+    @Test("many clients at once are all served, also those beyond the limit of connections")
+    func manyClients() throws {
+        let folder = try Folder()
+        let path = folder.path + "/e.sock"
+        let device = try device()
+        try device.start()
+        try device.serveUAPI(on: try ManagementSocket(path: path))
+        for _ in 0..<3 {
+            // The listen queue of a Unix socket makes further clients wait, so they come in portions.
+            var clients: [Client] = []
+            for _ in 0..<UAPIServer.maximumConnections { clients.append(try Client(path)) }
+            for client in clients { client.write("get=1\n\n") }
+            for client in clients { #expect(client.reply().hasSuffix("errno=0\n\n")) }
+        }
+        device.close()
+    }
+
+    @Test("130,000 allowed IPs in one set come back in one get")
+    func manyAllowedIPs() throws {
+        let folder = try Folder()
+        let path = folder.path + "/f.sock"
+        let device = try device()
+        try device.start()
+        try device.serveUAPI(on: try ManagementSocket(path: path))
+        let client = try Client(path)
+        var text = "set=1\npublic_key=\(String(repeating: "ab", count: 32))\n"
+        for index in 0..<130_000 { text += "allowed_ip=10.\(index >> 16).\(index >> 8 & 255).\(index & 255)/32\n" }
+        client.write(text + "\n")
+        #expect(client.reply() == "errno=0\n\n")
+        client.write("get=1\n\n")
+        let reply = client.reply()
+        #expect(reply.split(separator: "\n").count { $0.hasPrefix("allowed_ip=") } == 130_000)
+        device.close()
+    }
+
+    @Test("a client that asks and never reads does not make the process grow")
+    func slowReader() throws {
+        let folder = try Folder()
+        let path = folder.path + "/g.sock"
+        let device = try device()
+        var update = UAPIDeviceUpdate()
+        var peer = UAPIPeerUpdate(publicKey: try #require(PublicKey(hex: String(repeating: "cd", count: 32))))
+        peer.allowedIPs = (0..<20_000).compactMap { index in
+            IPPrefix(IPAddress(v4: UInt32(index) << 8), length: 24).map { .add($0) }
+        }
+        update.peers = [peer]
+        try device.apply(update)
+        try device.start()
+        try device.serveUAPI(on: try ManagementSocket(path: path))
+        let greedy = try Client(path)
+        _ = fcntl(greedy.descriptor, F_SETFL, O_NONBLOCK)
+        // The server stops reading once a reply waits, so these writes come to an end by themselves.
+        var written = 0
+        let request = Array("get=1\n\n".utf8)
+        while written < 1 << 24 {
+            let count = unsafe request.withUnsafeBytes { unsafe systemSend(greedy.descriptor, $0) }
+            guard count > 0 else { break }
+            written += count
+        }
+        #expect(written < 1 << 24)
+        // Others are served meanwhile.
+        let other = try Client(path)
+        other.write("get=1\n\n")
+        #expect(other.reply().hasSuffix("errno=0\n\n"))
+        device.close()
+    }
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Synchronization
+import Testing
+import WireGuardCore
+
+@testable import WireGuardDevice
+
+@Suite("UAPI session")
+struct UAPISessionTests {
+    /// A session over a plain value in the device's place.
+    private final class Recorder: Sendable {
+        let updates = Mutex<[UAPIDeviceUpdate]>([])
+        let answer = Mutex<UAPIErrno?>(nil)
+
+        func session() -> UAPISession {
+            UAPISession(
+                state: {
+                    var state = UAPIDeviceState()
+                    state.listenPort = 51_820
+                    return state
+                },
+                apply: { update in
+                    self.updates.withLock { $0.append(update) }
+                    return self.answer.withLock { $0 }
+                })
+        }
+    }
+
+    private func talk(_ session: inout UAPISession, _ text: String) -> (String, Bool) {
+        var output: [UInt8] = []
+        let bytes = Array(text.utf8)
+        let goesOn = unsafe bytes.withUnsafeBytes { unsafe session.receive($0, replyingInto: &output) }
+        return (String(decoding: output, as: UTF8.self), goesOn)
+    }
+
+    @Test("get answers with the state and errno 0")
+    func get() {
+        var session = Recorder().session()
+        let (reply, goesOn) = talk(&session, "get=1\n\n")
+        #expect(reply == "listen_port=51820\nerrno=0\n\n")
+        #expect(goesOn)
+    }
+
+    @Test("two operations in one write get two replies, in order")
+    func pipelined() {
+        let recorder = Recorder()
+        var session = recorder.session()
+        let (reply, _) = talk(&session, "set=1\nlisten_port=7\n\nget=1\n\n")
+        #expect(reply == "errno=0\n\nlisten_port=51820\nerrno=0\n\n")
+        #expect(recorder.updates.withLock { $0.map(\.listenPort) } == [7])
+    }
+
+    @Test("one byte per write is as good as all at once")
+    func dripped() {
+        var session = Recorder().session()
+        var whole = ""
+        for byte in "set=1\nfwmark=9\n\nget=1\n\n".utf8 {
+            whole += talk(&session, String(decoding: [byte], as: UTF8.self)).0
+        }
+        #expect(whole == "errno=0\n\nlisten_port=51820\nerrno=0\n\n")
+    }
+
+    @Test("an error in the middle changes nothing, is negative for set, and the connection goes on")
+    func errorInTheMiddle() {
+        let recorder = Recorder()
+        var session = recorder.session()
+        let (reply, goesOn) = talk(&session, "set=1\nlisten_port=7\nlisten_port=70000\nfwmark=1\n\nget=1\n\n")
+        #expect(reply.hasPrefix("errno=-"))
+        #expect(reply.hasSuffix("listen_port=51820\nerrno=0\n\n"))
+        #expect(goesOn)
+        #expect(recorder.updates.withLock { $0.isEmpty })
+    }
+
+    @Test("what the device refuses is a negative errno")
+    func refused() {
+        let recorder = Recorder()
+        recorder.answer.withLock { $0 = .addressInUse }
+        var session = recorder.session()
+        #expect(talk(&session, "set=1\nlisten_port=7\n\n").0 == "errno=-\(UAPIErrno.addressInUse.number)\n\n")
+    }
+
+    @Test("the end of the connection ends an operation")
+    func endOfFile() {
+        let recorder = Recorder()
+        var session = recorder.session()
+        #expect(talk(&session, "set=1\nfwmark=3\n").0.isEmpty)
+        var output: [UInt8] = []
+        session.end(replyingInto: &output)
+        #expect(String(decoding: output, as: UTF8.self) == "errno=0\n\n")
+        #expect(recorder.updates.withLock { $0.map(\.fwMark) } == [3])
+    }
+
+    @Test("an operation that does not exist ends the connection")
+    func unknownOperation() {
+        var session = Recorder().session()
+        #expect(talk(&session, "frobnicate=1\n\n").1 == false)
+    }
+}

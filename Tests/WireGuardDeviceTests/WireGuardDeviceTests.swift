@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import PacketTunnelTesting
+import Synchronization
+import Testing
+import TunnelIO
+import WireGuardCore
+
+@testable import WireGuardDevice
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
+@Suite("WireGuard device", .timeLimit(.minutes(2)))
+struct WireGuardDeviceTests {
+    private let left: UInt32 = 0xc633_6401
+    private let right: UInt32 = 0xc633_6402
+    private let leftInner: UInt32 = 0x0a0a_0001
+    private let rightInner: UInt32 = 0x0a0a_0002
+
+    private func pair(_ internet: MemoryInternet = MemoryInternet()) throws -> (TestHost, TestHost) {
+        let a = try TestHost(on: internet, address: left, inner: leftInner, seed: 1)
+        let b = try TestHost(on: internet, address: right, inner: rightInner, seed: 2)
+        try a.add(b)
+        try b.add(a, endpoint: false)
+        return (a, b)
+    }
+
+    private func echoRequest(_ sequence: UInt16, from source: UInt32, to destination: UInt32) -> [UInt8] {
+        PacketBuilder.icmpEcho(from: .v4(source), to: .v4(destination), identifier: 7, sequence: sequence)
+    }
+
+    /// Sends pings from `a` and waits for as many answers as were sent.
+    private func ping(_ a: TestHost, _ b: TestHost, count: Int) throws {
+        unsafe b.tun.responder = { unsafe ICMPResponder().reply(to: $0) }
+        let answers = Latch(count: count)
+        unsafe a.tun.onDeliver = { _ in answers.countDown() }
+        for sequence in 0..<count {
+            #expect(a.tun.inject(echoRequest(UInt16(sequence), from: leftInner, to: rightInner)))
+        }
+        #expect(answers.wait(timeout: patience), "\(answers.count) of \(count) answers are missing")
+        unsafe a.tun.onDeliver = nil
+    }
+
+    @Test("packets that wait for the handshake arrive, and so do their answers")
+    func pings() throws {
+        let (a, b) = try pair()
+        defer {
+            a.device.close()
+            b.device.close()
+        }
+        try a.start()
+        try b.start()
+        try ping(a, b, count: 50)
+        let peer = try #require(a.device.peer(b.key.publicKey))
+        #expect(peer.hasSession)
+        #expect(peer.lastHandshake != nil)
+        #expect(a.device.engineStatistics.handshakesCompleted == 1)
+        #expect(b.device.engineStatistics.handshakesCompleted == 1)
+        #expect(b.device.peer(a.key.publicKey)?.endpoint?.address == IPAddress(v4: left))
+    }
+
+    @Test("reconfiguring a running device drops no session that it need not drop")
+    func liveReconfiguration() throws {
+        let (a, b) = try pair()
+        defer {
+            a.device.close()
+            b.device.close()
+        }
+        try a.start()
+        try b.start()
+        try ping(a, b, count: 3)
+        // The same key, another mark, more allowed IPs, a pre-shared key for later, the same port again.
+        var update = UAPIDeviceUpdate()
+        update.privateKey = .set(a.key)
+        update.listenPort = 51_820
+        update.fwMark = 5
+        var peer = UAPIPeerUpdate(publicKey: b.key.publicKey)
+        var random = SeededGenerator(seed: 9)
+        peer.presharedKey = .set(PresharedKey(using: &random))
+        peer.replaceAllowedIPs = true
+        peer.allowedIPs = [.add(try #require(IPPrefix(IPAddress(v4: 0x0a0a_0000), length: 16)))]
+        peer.persistentKeepalive = 25
+        update.peers = [peer]
+        try a.device.apply(update)
+        try ping(a, b, count: 3)
+        #expect(a.device.engineStatistics.handshakesCompleted == 1)
+        #expect(a.device.uapiState.fwMark == 5)
+    }
+
+    @Test("a rebind moves the client's port under the session, which goes on")
+    func roaming() throws {
+        let (a, b) = try pair()
+        defer {
+            a.device.close()
+            b.device.close()
+        }
+        try a.start(port: 0)
+        try b.start()
+        try ping(a, b, count: 3)
+        let before = try #require(b.device.peer(a.key.publicKey)?.endpoint)
+        try a.device.rebind()
+        try ping(a, b, count: 3)
+        let after = try #require(b.device.peer(a.key.publicKey)?.endpoint)
+        #expect(before.port != after.port)
+        #expect(after.port == a.device.listenPort)
+        #expect(a.device.engineStatistics.handshakesCompleted == 1)
+    }
+
+    @Test("a port that is taken changes nothing and says so")
+    func takenPort() throws {
+        let internet = MemoryInternet()
+        let (a, b) = try pair(internet)
+        defer {
+            a.device.close()
+            b.device.close()
+        }
+        try a.start()
+        try b.start()
+        let squatter = try a.network.bind(port: 999, mark: 0)
+        defer { squatter.close() }
+        var update = UAPIDeviceUpdate()
+        update.listenPort = 999
+        update.fwMark = 77
+        update.replacePeers = true
+        let failure = #expect(throws: WireGuardDeviceError.self) { try a.device.apply(update) }
+        #expect(failure?.errno == EADDRINUSE)
+        #expect(a.device.listenPort == 51_820)
+        #expect(a.device.uapiState.fwMark == 0)
+        #expect(a.device.peers.count == 1)
+        try ping(a, b, count: 3)
+    }
+
+    @Test("down ends sessions and sockets; up begins anew")
+    func downAndUp() throws {
+        let (a, b) = try pair()
+        defer {
+            a.device.close()
+            b.device.close()
+        }
+        try a.start()
+        try b.start()
+        try ping(a, b, count: 3)
+        try a.tun.setUp(false)
+        try #require(waitUntil(timeout: patience, pollEvery: .milliseconds(2)) { a.device.listenPort == nil })
+        #expect(a.device.peer(b.key.publicKey)?.hasSession == false)
+        try a.tun.setUp(true)
+        try #require(waitUntil(timeout: patience, pollEvery: .milliseconds(2)) { a.device.listenPort == 51_820 })
+        try ping(a, b, count: 3)
+        #expect(a.device.engineStatistics.handshakesCompleted == 2)
+    }
+
+    @Test("the MTU of the interface bounds padding from the next packet on")
+    func mtu() throws {
+        let (a, b) = try pair()
+        defer {
+            a.device.close()
+            b.device.close()
+        }
+        try a.start()
+        try b.start()
+        try a.tun.setMTU(9000)
+        try ping(a, b, count: 1)
+        let arrived = Event()
+        unsafe b.tun.responder = nil
+        unsafe b.tun.onDeliver = { packet in
+            if packet.count == 8990 { arrived.signal() }
+        }
+        let big = PacketBuilder.udp(
+            from: .v4(leftInner), port: 1, to: .v4(rightInner), port: 2,
+            payload: [UInt8](repeating: 7, count: 8990 - 28))
+        #expect(a.tun.inject(big))
+        #expect(arrived.wait(timeout: patience))
+    }
+
+    @Test("removing the interface closes the device; waiting for that ends")
+    func removal() throws {
+        let (a, b) = try pair()
+        defer { b.device.close() }
+        try a.start()
+        a.tun.removeDevice()
+        #expect(a.device.waitUntilClosed() == .interfaceRemoved)
+        #expect(throws: WireGuardDeviceError(.closed)) { try a.device.apply(UAPIDeviceUpdate()) }
+    }
+
+    @Test("closing works from everywhere: before the start, at once after it, twice, from a close handler")
+    func closing() throws {
+        let internet = MemoryInternet()
+        let idle = try TestHost(on: internet, address: left, inner: leftInner, seed: 11)
+        idle.device.close()
+        #expect(throws: WireGuardDeviceError.self) { try idle.device.start() }
+
+        for seed in 20..<40 as Range<UInt64> {
+            let host = try TestHost(on: internet, address: left + UInt32(seed), inner: leftInner, seed: seed)
+            let closed = Event()
+            host.device.onClose { _ in
+                host.device.close()
+                closed.signal()
+            }
+            try host.start()
+            host.device.close()
+            host.device.close()
+            #expect(closed.wait(timeout: patience))
+        }
+    }
+
+    @Test("up and down many times over, with traffic, leaves a device that works")
+    func flapping() throws {
+        let (a, b) = try pair()
+        defer {
+            a.device.close()
+            b.device.close()
+        }
+        try a.start()
+        try b.start()
+        for round in 0..<100 {
+            _ = a.tun.inject(echoRequest(UInt16(round), from: leftInner, to: rightInner))
+            let isUp = round % 2 == 1
+            try a.tun.setUp(isUp)
+            try #require(
+                waitUntil(timeout: patience, pollEvery: .milliseconds(1)) { (a.device.listenPort != nil) == isUp })
+        }
+        try ping(a, b, count: 5)
+    }
+
+    @Test("an IPv4-only host works (defect s), and so does an IPv6-only one")
+    func singleFamily() throws {
+        let internet = MemoryInternet()
+        let (a, b) = try pair(internet)
+        defer {
+            a.device.close()
+            b.device.close()
+        }
+        a.network.move(to: [.v6(0x2001_0db8_0000_0000, 1)])
+        b.network.move(to: [.v6(0x2001_0db8_0000_0000, 2)])
+        var update = UAPIDeviceUpdate()
+        var peer = UAPIPeerUpdate(publicKey: b.key.publicKey)
+        peer.endpoint = Endpoint(address: IPAddress(v6High: 0x2001_0db8_0000_0000, low: 2), port: 51_820)
+        update.peers = [peer]
+        try a.device.apply(update)
+        try a.start()
+        try b.start()
+        try ping(a, b, count: 3)
+        #expect(a.device.peer(b.key.publicKey)?.endpoint?.address.family == .v6)
+    }
+}
