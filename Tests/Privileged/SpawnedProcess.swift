@@ -28,7 +28,7 @@
         init(_ arguments: [String]) throws {
             self.arguments = arguments
             let (reader, writer) = try Self.makePipe()
-            let (endReader, endWriter) = try Self.makePipe()
+            let (endReader, endWriter) = try Self.makeSocketPair()
             output = reader
             ended = endReader
             processID = try withExtendedLifetime(writer) { try Self.spawn(arguments, output: writer.number) }
@@ -39,7 +39,10 @@
                 var information = unsafe siginfo_t()
                 // Left as a zombie, so that the number is not given to another process before it is reaped below.
                 while unsafe waitid(P_PID, id_t(processID), &information, WEXITED | WNOWAIT) < 0, errno == EINTR {}
-                _ = withExtendedLifetime(endWriter) { unsafe write(endWriter.number, "x", 1) }
+                // Not a pipe, whose writer is killed when nobody reads any more.
+                _ = withExtendedLifetime(endWriter) {
+                    unsafe send(endWriter.number, "x", 1, Int32(MSG_NOSIGNAL))
+                }
             }
         }
 
@@ -51,6 +54,15 @@
             var ends: [Int32] = [-1, -1]
             guard unsafe pipe(&ends) == 0 else { throw CommandFailure(description: "no pipe: errno \(errno)") }
             for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+            return (Descriptor(ends[0]), Descriptor(ends[1]))
+        }
+
+        private static func makeSocketPair() throws -> (Descriptor, Descriptor) {
+            var ends: [Int32] = [-1, -1]
+            let kind = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
+            guard unsafe socketpair(AF_UNIX, kind, 0, &ends) == 0 else {
+                throw CommandFailure(description: "no socket pair: errno \(errno)")
+            }
             return (Descriptor(ends[0]), Descriptor(ends[1]))
         }
 
@@ -66,7 +78,15 @@
             unsafe posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
             unsafe posix_spawn_file_actions_adddup2(&actions, output, 1)
             unsafe posix_spawn_file_actions_adddup2(&actions, output, 2)
-            unsafe posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETPGROUP))
+            // The threads that tests run on block signals; a command must not inherit that.
+            var none = sigset_t()
+            var all = sigset_t()
+            unsafe sigemptyset(&none)
+            unsafe sigfillset(&all)
+            unsafe posix_spawnattr_setsigmask(&attributes, &none)
+            unsafe posix_spawnattr_setsigdefault(&attributes, &all)
+            let flags = POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF
+            unsafe posix_spawnattr_setflags(&attributes, Int16(flags))
             unsafe posix_spawnattr_setpgroup(&attributes, 0)
             var pointers = unsafe arguments.map { unsafe strdup($0) } + [nil]
             defer { unsafe pointers.forEach { unsafe free($0) } }

@@ -65,6 +65,12 @@ static inline int ctunnel_tun_ioctl_value(int descriptor, unsigned long request,
 #define CTUNNEL_RTNLGRP_LINK 1
 #define CTUNNEL_RTNLGRP_NSID 28
 
+/// Socket types with their flags: an enumeration in one C library and macros in another.
+enum {
+    ctunnel_tun_datagram_socket = SOCK_DGRAM | SOCK_CLOEXEC,
+    ctunnel_tun_raw_nonblocking_socket = SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK,
+};
+
 /// `struct sockaddr_nl`.
 struct ctunnel_sockaddr_nl {
     uint16_t family;

@@ -29,7 +29,12 @@
             device = try Utun(descriptor: descriptor, system: DarwinUtunSystem())
         }
 
+        /// The interface's name.
+        /// - Throws: `.deviceRemoved`, `.closed`.
         public func currentName() throws(TunnelIOError) -> String { try device.currentName() }
+
+        /// The most bytes that one IP packet may have on this interface.
+        /// - Throws: as ``currentLinkState()``.
         public func currentMTU() throws(TunnelIOError) -> Int { try device.currentMTU() }
 
         /// Whether the interface is up, and the most bytes that one IP packet may have on it.
@@ -43,11 +48,26 @@
         /// Brings the interface up or takes it down.
         public func setUp(_ isUp: Bool) throws(TunnelIOError) { try device.setUp(isUp) }
 
+        /// A descriptor that polls readable when ``receive(into:)`` has something to give.
         public var readiness: Int32 { device.readiness }
+
+        /// A descriptor that polls readable when ``drainLinkEvents()`` may have something to give.
         public var linkReadiness: Int32? { device.linkReadiness }
+
+        /// Appends packets, each one IP packet, until the device has no more or the batch has no room for another of 65,535
+        /// bytes. The batch's region has at least 128 KiB; packets begin at multiples of 16.
+        /// - Throws: `.deviceRemoved`, `.closed`.
         public func receive(into batch: PacketBatch) throws(TunnelIOError) -> Int { try device.receive(into: batch) }
+
+        /// Hands every packet of nonzero length to the system.
+        /// - Returns: how many the system took, and how many it refused.
+        /// - Throws: `.deviceRemoved`, `.closed`.
         public func send(_ batch: PacketBatch) throws(TunnelIOError) -> TunSendResult { try device.send(batch) }
+
+        /// The changes of the interface since the last call, oldest first. Does not block.
         public func drainLinkEvents() -> [LinkEvent] { device.drainLinkEvents() }
+
+        /// Closes the descriptor, and with it goes the interface unless it is persistent. Safe to repeat.
         public func close() { device.close() }
     }
 #endif

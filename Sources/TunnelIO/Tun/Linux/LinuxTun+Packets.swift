@@ -72,6 +72,9 @@
             }
         }
 
+        /// Hands every packet of nonzero length to the system.
+        /// - Returns: how many the system took, and how many it refused.
+        /// - Throws: `.deviceRemoved`, `.closed`.
         public func send(_ batch: PacketBatch) throws(TunnelIOError) -> TunSendResult {
             guard descriptor.acquire() else { throw TunnelIOError(.closed) }
             defer { descriptor.release() }

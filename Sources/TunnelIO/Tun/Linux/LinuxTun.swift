@@ -161,19 +161,23 @@
 
         // MARK: - The interface
 
+        /// The interface's present name, which may have been changed by others.
+        /// - Throws: `.deviceRemoved`, `.closed`.
         public func currentName() throws(TunnelIOError) -> String {
             let name = try withOpenDescriptor { number throws(TunnelIOError) in try LinkWatch.name(of: number) }
             lastName.withLock { $0 = name }
             return name
         }
 
+        /// The most bytes that one IP packet may have on this interface.
+        /// - Throws: as ``currentLinkState()``.
         public func currentMTU() throws(TunnelIOError) -> Int {
             try currentLinkState().mtu
         }
 
         /// Whether the interface is up, and the most bytes that one IP packet may have on it.
-        /// - Throws: `.deviceRemoved`; `.closed`; `.socket` with `errno` `EPERM` when it was moved to a network namespace
-        ///   that this process may not enter.
+        /// - Throws: `.deviceRemoved`; `.closed`; `.device` with `errno` `EPERM` or `ENODEV` when it was moved to a network
+        ///   namespace that this process may not enter or not even see.
         public func currentLinkState() throws(TunnelIOError) -> LinkState {
             let state = try withOpenDescriptor { number throws(TunnelIOError) in
                 try link.withLock { link throws(TunnelIOError) in try link.state(number) }
@@ -197,12 +201,14 @@
             }
         }
 
+        /// The changes of the interface since the last call, oldest first. Does not block.
         public func drainLinkEvents() -> [LinkEvent] {
             guard descriptor.acquire() else { return [] }
             defer { descriptor.release() }
             return link.withLock { $0.drain(descriptor.number) }
         }
 
+        /// Closes the descriptor, and with it goes the interface unless it is persistent. Safe to repeat.
         public func close() {
             descriptor.close()
         }
@@ -223,8 +229,11 @@
             do throws(TunnelIOError) {
                 return try body(descriptor.number)
             } catch {
-                guard case .deviceRemoved = error.code else { throw error }
-                throw removed
+                switch error.code {
+                case .deviceRemoved: throw removed
+                case .socket(let operation): throw failure(operation, errno: error.errno)
+                default: throw error
+                }
             }
         }
     }

@@ -18,9 +18,8 @@
 
         /// A socket that hears of interfaces when `followsLinks` is set, and else is for requests.
         init(followsLinks: Bool) throws(TunnelIOError) {
-            let kind = Int32(SOCK_RAW.rawValue) | Int32(SOCK_CLOEXEC.rawValue) | Int32(SOCK_NONBLOCK.rawValue)
             let number = try SystemCall.check(Self.failure) {
-                socket(CTUNNEL_AF_NETLINK, kind, CTUNNEL_NETLINK_ROUTE)
+                socket(CTUNNEL_AF_NETLINK, Int32(ctunnel_tun_raw_nonblocking_socket), CTUNNEL_NETLINK_ROUTE)
             }
             let owned = OwnedDescriptor(number)
             var address = ctunnel_sockaddr_nl(family: UInt16(CTUNNEL_AF_NETLINK), padding: 0, port: 0, groups: 0)

@@ -123,7 +123,7 @@
         ///
         /// A local socket serves as well as an Internet one, and exists on every host.
         static func controlSocket() -> Int32 {
-            socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+            socket(AF_UNIX, Int32(ctunnel_tun_datagram_socket), 0)
         }
     }
 #endif

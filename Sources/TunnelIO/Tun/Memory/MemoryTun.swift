@@ -102,11 +102,15 @@ public final class MemoryTun: TunDevice {
 
     // MARK: - The device
 
+    /// The interface's name.
+    /// - Throws: `.deviceRemoved`, `.closed`.
     public func currentName() throws(TunnelIOError) -> String {
         try state.withLock { state throws(TunnelIOError) in try state.check(name: name) }
         return name
     }
 
+    /// The most bytes that one IP packet may have on this interface.
+    /// - Throws: as ``currentLinkState()``.
     public func currentMTU() throws(TunnelIOError) -> Int {
         try currentLinkState().mtu
     }
@@ -148,6 +152,9 @@ public final class MemoryTun: TunDevice {
         return true
     }
 
+    /// Hands every packet of nonzero length to the other side.
+    /// - Returns: how many were taken, and how many dropped.
+    /// - Throws: `.deviceRemoved`, `.closed`.
     public func send(_ batch: PacketBatch) throws(TunnelIOError) -> TunSendResult {
         var result = TunSendResult(sent: 0, dropped: 0)
         for index in 0..<batch.count {
@@ -191,6 +198,7 @@ public final class MemoryTun: TunDevice {
         }
     }
 
+    /// The changes of the interface since the last call, oldest first. Does not block.
     public func drainLinkEvents() -> [LinkEvent] {
         state.withLock { state in
             let events = state.events
@@ -200,6 +208,7 @@ public final class MemoryTun: TunDevice {
         }
     }
 
+    /// Closes the device. Safe to repeat.
     public func close() {
         state.withLock { state in
             state.isClosed = true

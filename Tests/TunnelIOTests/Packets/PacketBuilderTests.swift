@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Testing
+
+@testable import TunnelIO
+
+@Suite("PacketBuilder")
+struct PacketBuilderTests {
+    private let v4 = (PacketBuilder.Address.v4(10, 0, 0, 1), PacketBuilder.Address.v4(10, 0, 0, 2))
+    private let v6 = (PacketBuilder.Address.v6(0xfd00 << 48, 1), PacketBuilder.Address.v6(0xfd00 << 48, 2))
+
+    @Test("An ICMP echo request is what ping sends")
+    func echo() {
+        let packet = PacketBuilder.icmpEcho(
+            from: v4.0, to: v4.1, identifier: 0x1234, sequence: 1, payload: [0x61, 0x62, 0x63])
+        // Header checksum and ICMP checksum worked out by hand.
+        #expect(
+            packet == [
+                0x45, 0, 0, 31, 0, 0, 0x40, 0, 64, 1, 0x26, 0xdc, 10, 0, 0, 1, 10, 0, 0, 2,
+                8, 0, 0x21, 0x68, 0x12, 0x34, 0, 1, 0x61, 0x62, 0x63,
+            ])
+    }
+
+    @Test("IPv6 packets have length, next header and hop limit in place")
+    func echoV6() {
+        let packet = PacketBuilder.icmpEcho(
+            from: v6.0, to: v6.1, identifier: 1, sequence: 2, payload: [9], hopLimit: 3)
+        #expect(packet.count == 49)
+        #expect(packet[..<8] == [0x60, 0, 0, 0, 0, 9, 58, 3])
+        #expect(packet[8..<24] == [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1])
+        #expect(packet[24..<40] == [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2])
+        #expect(packet[40] == 128)
+        #expect(transportSum(packet) == 0)
+    }
+
+    @Test("UDP checksums hold for payloads of any length", arguments: [0, 1, 2, 7, 100, 1371, 1372])
+    func udp(_ length: Int) {
+        let payload = (0..<length).map { UInt8(truncatingIfNeeded: $0 &* 31) }
+        for (source, destination) in [v4, v6] {
+            let packet = PacketBuilder.udp(from: source, port: 1000, to: destination, port: 53, payload: payload)
+            let start = packet[0] >> 4 == 4 ? 20 : 40
+            #expect(packet.count == start + 8 + length)
+            #expect(packet[start..<start + 4] == [0x03, 0xe8, 0, 53])
+            #expect(packet[(start + 8)...] == payload[...])
+            #expect(transportSum(packet) == 0)
+        }
+    }
+
+    @Test("A UDP checksum that comes to zero is sent as all ones")
+    func zeroChecksum() throws {
+        // One free word of payload, chosen so that everything sums to all ones.
+        let open = PacketBuilder.udp(from: v4.0, port: 1, to: v4.1, port: 2, payload: [0, 0])
+        let packet = PacketBuilder.udp(from: v4.0, port: 1, to: v4.1, port: 2, payload: Array(open[26..<28]))
+        #expect(packet[26..<28] == [0xff, 0xff])
+    }
+
+    private func transportSum(_ packet: [UInt8]) -> UInt16 {
+        let isV4 = packet[0] >> 4 == 4
+        let start = isV4 ? 20 : 40
+        let (source, destination) = isV4 ? v4 : v6
+        var checksum = PacketBuilder.pseudoHeader(
+            from: source, to: destination, number: packet[isV4 ? 9 : 6], length: packet.count - start)
+        unsafe packet[start...].withUnsafeBytes { unsafe checksum.add($0) }
+        return checksum.value
+    }
+}

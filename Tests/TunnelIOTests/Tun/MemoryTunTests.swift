@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Synchronization
+import Testing
+
+@testable import TunnelIO
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
+@Suite("MemoryTun")
+struct MemoryTunTests {
+    private let request = PacketBuilder.icmpEcho(
+        from: .v4(10, 0, 0, 1), to: .v4(10, 0, 0, 2), identifier: 1, sequence: 1, payload: [1, 2, 3])
+
+    @Test("Injected packets are received in order, apart from each other and aligned")
+    func receive() throws {
+        let tun = try MemoryTun()
+        let packets = (0..<20).map { ipv4(length: 20 + $0 * 7) }
+        for packet in packets { #expect(tun.inject(packet)) }
+        let batch = try makeBatch()
+        #expect(try tun.receive(into: batch) == 20)
+        #expect((0..<20).map { batch.copy(of: $0) } == packets)
+        var end = 0
+        for index in 0..<batch.count {
+            #expect(batch[index].offset % 16 == 0)
+            #expect(Int(batch[index].offset) >= end + 32)
+            end = Int(batch[index].offset + batch[index].length) + 32
+        }
+        #expect(try tun.receive(into: batch) == 0)
+    }
+
+    @Test("The descriptor is readable exactly while packets wait")
+    func readiness() throws {
+        let tun = try MemoryTun()
+        #expect(!isReadable(tun.readiness))
+        tun.inject(request)
+        tun.inject(request)
+        #expect(isReadable(tun.readiness))
+        let small = try PacketBatch(packetCapacity: 1, byteCapacity: 4096)
+        #expect(try tun.receive(into: small) == 1)
+        #expect(isReadable(tun.readiness))
+        small.removeAll()
+        #expect(try tun.receive(into: small) == 1)
+        #expect(!isReadable(tun.readiness))
+        tun.inject(request)
+        #expect(isReadable(tun.readiness))
+    }
+
+    @Test("A batch with no room for the next packet leaves it for the next call")
+    func roomInBatch() throws {
+        let tun = try MemoryTun(mtu: 3000)
+        for _ in 0..<3 { tun.inject(ipv4(length: 3000)) }
+        let batch = try PacketBatch(packetCapacity: 8, byteCapacity: 4096)
+        for _ in 0..<3 {
+            batch.removeAll()
+            #expect(try tun.receive(into: batch) == 1)
+        }
+        #expect(try tun.receive(into: batch) == 0)
+    }
+
+    @Test("A packet that no such batch can hold is dropped and does not stop the rest")
+    func tooLongForBatch() throws {
+        let tun = try MemoryTun(mtu: 9000)
+        tun.inject(ipv4(length: 9000))
+        tun.inject(request)
+        let batch = try PacketBatch(packetCapacity: 8, byteCapacity: 4096)
+        #expect(try tun.receive(into: batch) == 0)
+        #expect(isReadable(tun.readiness))
+        #expect(try tun.receive(into: batch) == 1)
+        #expect(tun.injectionsDropped == 1)
+    }
+
+    @Test("Sent packets are delivered, and what is no IP packet is dropped")
+    func send() throws {
+        let tun = try MemoryTun()
+        let batch = try makeBatch([request, [0xff, 0], [], ipv4(length: 20)])
+        #expect(try tun.send(batch) == TunSendResult(sent: 2, dropped: 1))
+        #expect(tun.takeDelivered() == [request, ipv4(length: 20)])
+        #expect(tun.takeDelivered() == [])
+    }
+
+    @Test("Full queues drop the newest and count it")
+    func bounds() throws {
+        let tun = try MemoryTun(queueCapacity: 2)
+        #expect(tun.inject(ipv4(length: 20)))
+        #expect(tun.inject(ipv4(length: 21)))
+        #expect(!tun.inject(ipv4(length: 22)))
+        #expect(tun.injectionsDropped == 1)
+        let batch = try makeBatch((20..<25).map { ipv4(length: $0) })
+        #expect(try tun.send(batch) == TunSendResult(sent: 2, dropped: 3))
+        #expect(tun.deliveriesDropped == 3)
+        #expect(tun.takeDelivered().map(\.count) == [20, 21])
+        batch.removeAll()
+        #expect(try tun.receive(into: batch) == 2)
+        #expect(tun.inject(batch) == 2)
+    }
+
+    @Test("A device that is down takes nothing in either direction")
+    func down() throws {
+        let tun = try MemoryTun()
+        try tun.setUp(false)
+        #expect(!tun.inject(request))
+        #expect(try tun.send(makeBatch([request])) == TunSendResult(sent: 0, dropped: 1))
+        #expect(try tun.currentLinkState() == (isUp: false, mtu: 1420))
+        try tun.setUp(true)
+        #expect(tun.inject(request))
+    }
+
+    @Test("Nothing longer than the MTU is routed to the device")
+    func mtu() throws {
+        let tun = try MemoryTun(mtu: 1280)
+        #expect(tun.inject(ipv4(length: 1280)))
+        #expect(!tun.inject(ipv4(length: 1281)))
+        try tun.setMTU(1500)
+        #expect(try tun.currentMTU() == 1500)
+        #expect(tun.inject(ipv4(length: 1500)))
+        #expect(throws: TunnelIOError.self) { try tun.setMTU(67) }
+        #expect(throws: TunnelIOError.self) { try tun.setMTU(65_536) }
+    }
+
+    @Test("Changes are reported once each, in order, through the descriptor")
+    func events() throws {
+        let tun = try MemoryTun()
+        let link = try #require(tun.linkReadiness)
+        #expect(!isReadable(link))
+        try tun.setUp(true)
+        #expect(!isReadable(link), "it was up already")
+        try tun.setUp(false)
+        try tun.setMTU(1300)
+        try tun.setUp(true)
+        #expect(isReadable(link))
+        #expect(tun.drainLinkEvents() == [.down, .mtu(1300), .up])
+        #expect(!isReadable(link))
+        #expect(tun.drainLinkEvents() == [])
+    }
+
+    @Test("A removed device says so everywhere, for good")
+    func removal() throws {
+        let tun = try MemoryTun(name: "gone0")
+        tun.inject(request)
+        tun.removeDevice()
+        tun.removeDevice()
+        #expect(isReadable(tun.readiness))
+        #expect(tun.drainLinkEvents() == [.removed])
+        let error = TunnelIOError(.deviceRemoved(name: "gone0"))
+        #expect(throws: error) { try tun.receive(into: makeBatch()) }
+        #expect(throws: error) { try tun.send(makeBatch([request])) }
+        #expect(throws: error) { try tun.currentName() }
+        #expect(throws: error) { try tun.currentMTU() }
+        #expect(!tun.inject(request))
+        #expect(isReadable(tun.readiness))
+    }
+
+    @Test("A closed device says so, and closing again is safe")
+    func closing() throws {
+        let tun = try MemoryTun(name: "mem7")
+        #expect(try tun.currentName() == "mem7")
+        tun.close()
+        tun.close()
+        #expect(throws: TunnelIOError(.closed)) { try tun.receive(into: makeBatch()) }
+        #expect(throws: TunnelIOError(.closed)) { try tun.send(makeBatch([request])) }
+        #expect(throws: TunnelIOError(.closed)) { try tun.currentName() }
+        #expect(isReadable(tun.readiness))
+        #expect(!tun.inject(request))
+    }
+
+    @Test("A responder's answer comes back as a packet to receive")
+    func responder() throws {
+        let tun = try MemoryTun()
+        unsafe tun.responder = { unsafe ICMPResponder().reply(to: $0) }
+        #expect(try tun.send(makeBatch([request, ipv4(length: 20)])) == TunSendResult(sent: 2, dropped: 0))
+        let batch = try makeBatch()
+        #expect(try tun.receive(into: batch) == 1)
+        #expect(
+            batch.copy(of: 0)
+                == PacketBuilder.icmpEcho(
+                    from: .v4(10, 0, 0, 2), to: .v4(10, 0, 0, 1), identifier: 1, sequence: 1, payload: [1, 2, 3],
+                    isReply: true))
+        #expect(tun.takeDelivered() == [])
+    }
+
+    @Test("A delivery handler takes what is sent")
+    func handler() throws {
+        let tun = try MemoryTun()
+        let box = Box()
+        unsafe tun.onDeliver = { packet in
+            let bytes = unsafe Array(packet)
+            box.mutex.withLock { $0.append(bytes) }
+        }
+        _ = try tun.send(makeBatch([request]))
+        #expect(box.mutex.withLock { $0 } == [request])
+        unsafe tun.onDeliver = nil
+        _ = try tun.send(makeBatch([request]))
+        #expect(tun.takeDelivered() == [request])
+    }
+
+    @Test("What one of two connected devices is sent, the other receives")
+    func connected() throws {
+        let (one, two) = (try MemoryTun(), try MemoryTun())
+        MemoryTun.connect(one, two)
+        #expect(try one.send(makeBatch([request])) == TunSendResult(sent: 1, dropped: 0))
+        let batch = try makeBatch()
+        #expect(try one.receive(into: batch) == 0)
+        #expect(try two.receive(into: batch) == 1)
+        #expect(batch.copy(of: 0) == request)
+        try one.setUp(false)
+        #expect(try two.send(makeBatch([request])) == TunSendResult(sent: 0, dropped: 1))
+    }
+
+    @Test("Two connected devices may send at each other from two threads")
+    func connectedThreads() async throws {
+        let (one, two) = (try MemoryTun(queueCapacity: 5000), try MemoryTun(queueCapacity: 5000))
+        MemoryTun.connect(one, two)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for tun in [one, two] {
+                group.addTask {
+                    let batch = try PacketBatch(packetCapacity: 8, byteCapacity: 4096)
+                    for _ in 0..<8 { batch.append(copying: request) }
+                    for _ in 0..<500 {
+                        let result = try tun.send(batch)
+                        #expect(result.sent == 8)
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        let batch = try PacketBatch(packetCapacity: 5000, byteCapacity: 1 << 20)
+        for tun in [one, two] {
+            batch.removeAll()
+            #expect(try tun.receive(into: batch) == 4000)
+        }
+    }
+
+    private final class Box: Sendable {
+        let mutex = Mutex<[[UInt8]]>([])
+    }
+
+    private func ipv4(length: Int) -> [UInt8] {
+        PacketBuilder.ipPacket(
+            from: .v4(10, 0, 0, 1), to: .v4(10, 0, 0, 2), number: 253,
+            payload: [UInt8](repeating: UInt8(length & 0xff), count: length - 20))
+    }
+
+    private func makeBatch(_ packets: [[UInt8]] = []) throws -> PacketBatch {
+        let batch = try PacketBatch(packetCapacity: 64, byteCapacity: 1 << 18)
+        for packet in packets { batch.append(copying: packet) }
+        return batch
+    }
+
+    private func isReadable(_ descriptor: Int32) -> Bool {
+        var item = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+        return unsafe poll(&item, 1, 0) == 1
+    }
+}
