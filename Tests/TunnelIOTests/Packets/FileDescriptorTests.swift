@@ -17,7 +17,7 @@ import Testing
 struct FileDescriptorTests {
     @Test("An owned descriptor is closed when its owner goes, and not before")
     func owned() throws {
-        let (reader, writer) = try makePipe()
+        let (reader, writer) = try makeDescriptorPair()
         do {
             let owned = OwnedDescriptor(writer)
             #expect(!isAtEnd(reader))
@@ -29,7 +29,7 @@ struct FileDescriptorTests {
 
     @Test("A descriptor that was taken stays open")
     func taken() throws {
-        let (reader, writer) = try makePipe()
+        let (reader, writer) = try makeDescriptorPair()
         let number = OwnedDescriptor(writer).take()
         #expect(number == writer)
         #expect(!isAtEnd(reader))
@@ -40,7 +40,7 @@ struct FileDescriptorTests {
 
     @Test("A shared descriptor is closed when the last use ends, once, and gives no more uses")
     func shared() throws {
-        let (reader, writer) = try makePipe()
+        let (reader, writer) = try makeDescriptorPair()
         let shared = SharedDescriptor(OwnedDescriptor(writer))
         #expect(shared.acquire())
         #expect(shared.acquire())
@@ -63,7 +63,7 @@ struct FileDescriptorTests {
 
     @Test("A shared descriptor that nobody closed is closed when it goes")
     func sharedDeinit() throws {
-        let (reader, writer) = try makePipe()
+        let (reader, writer) = try makeDescriptorPair()
         do {
             let shared = SharedDescriptor(OwnedDescriptor(writer))
             #expect(shared.number == writer)
@@ -75,8 +75,7 @@ struct FileDescriptorTests {
     @Test("A closing thread and using threads never close twice or use a closed number")
     func race() async throws {
         for _ in 0..<50 {
-            let (reader, writer) = try makePipe()
-            _ = fcntl(writer, F_SETFL, O_NONBLOCK)
+            let (reader, writer) = try makeDescriptorPair()
             let shared = SharedDescriptor(OwnedDescriptor(writer))
             await withTaskGroup(of: Void.self) { group in
                 for _ in 0..<3 {
@@ -114,18 +113,5 @@ struct FileDescriptorTests {
                 return -1
             }
         }
-    }
-
-    private func makePipe() throws -> (reader: Int32, writer: Int32) {
-        var ends: [Int32] = [-1, -1]
-        try #require(unsafe pipe(&ends) == 0)
-        _ = fcntl(ends[0], F_SETFL, O_NONBLOCK)
-        return (ends[0], ends[1])
-    }
-
-    /// Whether no writer is left.
-    private func isAtEnd(_ reader: Int32) -> Bool {
-        var byte: UInt8 = 0
-        return unsafe read(reader, &byte, 1) == 0
     }
 }

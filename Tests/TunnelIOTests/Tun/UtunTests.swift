@@ -74,14 +74,12 @@ struct UtunTests {
         }
         let system = FakeUtunSystem()
         system.state.withLock { $0.name = nil }
-        var ends: [Int32] = [-1, -1]
-        try #require(unsafe pipe(&ends) == 0)
-        let error = #expect(throws: TunnelIOError.self) { _ = try Utun(descriptor: ends[1], system: system) }
-        #expect(error?.code == .invalidDescriptor(ends[1], expected: "that of a utun device"))
+        let (reader, writer) = try makeDescriptorPair()
+        let error = #expect(throws: TunnelIOError.self) { _ = try Utun(descriptor: writer, system: system) }
+        #expect(error?.code == .invalidDescriptor(writer, expected: "that of a utun device"))
         // It was handed over, so it is closed.
-        var byte: UInt8 = 0
-        #expect(unsafe read(ends[0], &byte, 1) == 0)
-        close(ends[0])
+        #expect(isAtEnd(reader))
+        close(reader)
     }
 
     @Test("A descriptor that is handed in keeps its name and MTU")
