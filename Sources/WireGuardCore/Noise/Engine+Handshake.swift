@@ -5,11 +5,17 @@
 extension Engine {
     // MARK: Sending
 
-    /// Queues an initiation, unless one was sent within the last five seconds (WireGuard paper, section 6.1).
+    /// Queues an initiation, unless a handshake message was sent within the last five seconds (WireGuard paper,
+    /// section 6.1).
     mutating func initiate(to peer: Peer, isRetry: Bool, at now: Instant, wall: WallTime) {
         guard isUp, let identity, let endpoint = peer.endpoint else { return }
         if !isRetry { peer.handshakeAttempts = 0 }
-        if let last = peer.lastInitiationSent, now.nanoseconds &- last.nanoseconds < TimerConstants.rekeyTimeout {
+        if let last = peer.lastHandshakeSent, now.nanoseconds &- last.nanoseconds < TimerConstants.rekeyTimeout {
+            // Too early, but not forgotten: unless the session comes first, it is tried again when the time is over.
+            if peer.retransmitAt == Peer.never {
+                peer.retransmitAt = last.nanoseconds + TimerConstants.rekeyTimeout + jitter()
+                schedule(peer)
+            }
             return
         }
         guard let staticStatic = staticStatic(with: peer, identity) else { return }
@@ -40,7 +46,7 @@ extension Engine {
         }
         peer.handshake = handshake
         peer.lastSentTimestamp = timestamp
-        peer.lastInitiationSent = now
+        peer.lastHandshakeSent = now
         peer.retransmitAt = now.nanoseconds + TimerConstants.rekeyTimeout + jitter()
         authenticatedPacketSent(to: peer)
         authenticatedPacketTraversed(peer, at: now)
@@ -128,6 +134,8 @@ extension Engine {
         }
         peer.lastReceivedTimestamp = timestamp
         peer.lastInitiationReceived = now
+        // A handshake of our own would cross the one that is under way.
+        peer.lastHandshakeSent = now
 
         let index = indices.insert(peer.slot, using: &random)
         var ephemeral = Bytes32(random: &random)

@@ -27,7 +27,7 @@ extension Engine {
                 _ = indices.remove(handshake.localIndex)
                 peer.handshake = nil
             }
-            peer.lastInitiationSent = nil
+            peer.lastHandshakeSent = nil
             peer.current?.expireForSending()
             peer.next?.expireForSending()
         }

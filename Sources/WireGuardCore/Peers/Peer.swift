@@ -22,7 +22,8 @@ final class Peer {
     /// The newest timestamp that we sent to this peer.
     var lastSentTimestamp: TAI64N?
     var lastInitiationReceived: Instant?
-    var lastInitiationSent: Instant?
+    /// When an initiation or a response was last sent.
+    var lastHandshakeSent: Instant?
 
     // MARK: Sessions
 

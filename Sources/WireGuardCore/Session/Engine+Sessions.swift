@@ -76,7 +76,7 @@ extension Engine {
         peer.handshakeAttempts = 0
         peer.needsAnotherKeepalive = false
         peer.sentLastMinuteHandshake = false
-        peer.lastInitiationSent = nil
+        peer.lastHandshakeSent = nil
         timers.remove(peer.slot)
     }
 
