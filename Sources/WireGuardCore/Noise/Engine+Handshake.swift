@@ -20,10 +20,7 @@ extension Engine {
         }
         guard let staticStatic = staticStatic(with: peer, identity) else { return }
 
-        if let old = peer.handshake {
-            _ = indices.remove(old.localIndex)
-            peer.handshake = nil
-        }
+        endHandshake(of: peer)
         let index = indices.insert(peer.slot, using: &random)
         var ephemeral = Bytes32(random: &random)
         defer { ephemeral.wipe() }

@@ -23,10 +23,7 @@ extension Engine {
             guard let peer else { continue }
             peer.staticStatic?.wipe()
             peer.staticStatic = nil
-            if let handshake = peer.handshake {
-                _ = indices.remove(handshake.localIndex)
-                peer.handshake = nil
-            }
+            endHandshake(of: peer)
             peer.lastHandshakeSent = nil
             peer.current?.expireForSending()
             peer.next?.expireForSending()

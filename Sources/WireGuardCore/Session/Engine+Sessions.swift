@@ -49,26 +49,30 @@ extension Engine {
         keypair.peer = -1
     }
 
-    /// Forgets all keys of a peer, and its handshake.
-    mutating func wipeKeys(of peer: Peer) {
+    /// Forgets the keys of all sessions of a peer.
+    mutating func wipeSessions(of peer: Peer) {
         retire(peer.current)
         retire(peer.previous)
         retire(peer.next)
         peer.current = nil
         peer.previous = nil
         peer.next = nil
-        if let handshake = peer.handshake {
-            _ = indices.remove(handshake.localIndex)
-            peer.handshake = nil
-        }
-        peer.retransmitAt = Peer.never
+    }
+
+    /// Forgets the handshake that this side began; a response to it comes too late from now on.
+    mutating func endHandshake(of peer: Peer) {
+        guard let handshake = peer.handshake else { return }
+        _ = indices.remove(handshake.localIndex)
+        peer.handshake = nil
     }
 
     /// Stops everything that goes on with a peer; its configuration and its timestamps stay.
     mutating func reset(_ peer: Peer) {
-        wipeKeys(of: peer)
+        wipeSessions(of: peer)
+        endHandshake(of: peer)
         dropStaged(of: peer)
         peer.cookies.forget()
+        peer.retransmitAt = Peer.never
         peer.sendKeepaliveAt = Peer.never
         peer.newHandshakeAt = Peer.never
         peer.wipeAt = Peer.never

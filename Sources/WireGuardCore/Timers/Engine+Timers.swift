@@ -40,14 +40,16 @@ extension Engine {
         }
         if peer.wipeAt <= time {
             peer.wipeAt = Peer.never
-            wipeKeys(of: peer)
+            wipeSessions(of: peer)
+            // A handshake that is under way is young, and ends by itself; one that nobody waits for goes too.
+            if peer.retransmitAt == Peer.never { endHandshake(of: peer) }
         }
         if peer.persistentKeepaliveAt <= time {
+            // What is sent puts it off; where nothing can be sent for now, it is tried again all the same.
             peer.persistentKeepaliveAt = Peer.never
             if peer.persistentKeepalive != 0 {
+                peer.persistentKeepaliveAt = time + Int64(peer.persistentKeepalive) * TimerConstants.second
                 sendKeepalive(to: peer, at: now, wall: wall)
-                // Nothing is sent while an initiation is young; the next interval still has to come.
-                if peer.persistentKeepaliveAt == Peer.never { authenticatedPacketTraversed(peer, at: now) }
             }
         }
     }
@@ -71,10 +73,7 @@ extension Engine {
         // Given up: nothing more is sent until there is something new to send.
         peer.sendKeepaliveAt = Peer.never
         dropStaged(of: peer)
-        if let handshake = peer.handshake {
-            _ = indices.remove(handshake.localIndex)
-            peer.handshake = nil
-        }
+        endHandshake(of: peer)
         if peer.wipeAt == Peer.never { peer.wipeAt = now.nanoseconds + TimerConstants.wipeAfterTime }
     }
 

@@ -61,7 +61,7 @@ final class TestBatch {
     }
 
     deinit {
-        for unsafebase in unsafe storage { unsafe base.deallocate() }
+        for index in unsafe storage.indices { unsafe storage[index].deallocate() }
     }
 
     func withViews<R>(_ body: (UnsafeBufferPointer<PacketView>) -> R) -> R {
