@@ -51,7 +51,8 @@ struct SymmetricState {
 
     /// Opens `sealed` under `key`, writes the plaintext to `out` and mixes the ciphertext into the hash.
     /// - Returns: whether it was authentic; the state is of no further use otherwise.
-    mutating func openAndHash(_ sealed: UnsafeRawBufferPointer, key: Bytes32, into out: UnsafeMutableRawPointer) -> Bool {
+    mutating func openAndHash(_ sealed: UnsafeRawBufferPointer, key: Bytes32, into out: UnsafeMutableRawPointer) -> Bool
+    {
         let opened = unsafe hash.withBytes { ad in
             unsafe ChaChaPoly.open(key: key, counter: 0, sealed: sealed, authenticating: ad, into: out)
         }

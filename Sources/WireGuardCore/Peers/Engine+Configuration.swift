@@ -172,7 +172,7 @@ extension Engine {
             publicKey: peer.publicKey, presharedKey: peer.presharedKey, endpoint: peer.endpoint,
             persistentKeepalive: peer.persistentKeepalive, allowedIPs: prefixes, lastHandshake: peer.lastHandshake,
             sentBytes: peer.sentBytes, receivedBytes: peer.receivedBytes,
-            hasSession: peer.current.map { $0.isUsable(at: latest) } ?? false)
+            hasSession: peer.current.map { $0.canSend(at: latest) } ?? false)
     }
 }
 

@@ -90,13 +90,15 @@ extension Engine {
     mutating func stage(_ packet: [UInt8], for peer: Peer) {
         // A keepalive only matters when nothing else would be sent.
         if packet.isEmpty, !peer.staged.isEmpty { return }
-        if peer.staged.count >= limits.stagedPacketsPerPeer, !peer.staged.isEmpty {
-            stagedBytes -= peer.staged.removeFirst().count
-            statistics.stagedDropped += 1
-        }
-        guard stagedBytes + packet.count <= limits.stagedBytes else {
+        let oldest = peer.staged.count >= limits.stagedPacketsPerPeer ? peer.staged.first : nil
+        guard stagedBytes - (oldest?.count ?? 0) + packet.count <= limits.stagedBytes else {
             statistics.stagedDropped += 1
             return
+        }
+        if let oldest {
+            peer.staged.removeFirst()
+            stagedBytes -= oldest.count
+            if !oldest.isEmpty { statistics.stagedDropped += 1 }
         }
         stagedBytes += packet.count
         peer.staged.append(packet)
@@ -112,10 +114,9 @@ extension Engine {
 
     /// Lets staged packets go through the current session, or begins a handshake where there is none.
     mutating func flushStaged(of peer: Peer, at now: Instant, wall: WallTime) {
-        guard !peer.staged.isEmpty else { return }
-        if let current = peer.current, current.isUsable(at: now),
-            current.sendCounter < ReplayWindow.rejectAfterMessages
-        {
+        // Without endpoint they stay until there is one, and something to send or a timer brings them up again.
+        guard !peer.staged.isEmpty, peer.endpoint != nil else { return }
+        if let current = peer.current, current.canSend(at: now) {
             guard !peer.isQueuedForDrain else { return }
             peer.isQueuedForDrain = true
             drainQueue.append(peer.slot)

@@ -10,7 +10,8 @@ extension Engine {
     ///   - now: the present time of the owner's clock.
     ///   - wall: the wall clock.
     /// - Returns: the datagrams to send now: the sealed packet, or the handshake that has to come before it.
-    public mutating func send(_ packet: [UInt8], mtu: Int = 1420, at now: Instant, wall: WallTime) -> [OutgoingDatagram] {
+    public mutating func send(_ packet: [UInt8], mtu: Int = 1420, at now: Instant, wall: WallTime) -> [OutgoingDatagram]
+    {
         var result: [OutgoingDatagram] = []
         // Room behind the packet for its padding.
         var bytes = packet + [UInt8](repeating: 0, count: 16)
@@ -66,7 +67,8 @@ extension Engine {
         let plan = DrainPlan()
         while hasPending {
             drain(into: plan, maximumMessages: 64, maximumBytes: 65_536, mtu: mtu, at: now, wall: wall)
-            guard plan.count > 0 else { break }
+            // An empty plan can still have begun handshakes: then it is the next one that has them.
+            guard plan.count > 0 || !outbox.isEmpty else { break }
             let capacity = 65_536 + SendPlan.maximumDatagramByteCount(forPacket: 65_535)
             unsafe withUnsafeTemporaryAllocation(byteCount: capacity, alignment: 16) { out in
                 guard let start = out.baseAddress else { return }

@@ -44,6 +44,11 @@ final class Keypair {
         now.nanoseconds &- createdAt.nanoseconds < TimerConstants.rejectAfterTime
     }
 
+    /// Whether packets may still be sent: by age, and by counters left.
+    func canSend(at now: Instant) -> Bool {
+        isUsable(at: now) && sendCounter < ReplayWindow.rejectAfterMessages
+    }
+
     /// Takes up to `wanted` counters in one step; fewer, or none, where the session's packets run out.
     func reserve(_ wanted: Int) -> (first: UInt64, count: Int) {
         let first = sendCounter

@@ -63,6 +63,12 @@ final class Node {
         engine = Engine(random: SeededGenerator(seed: seed), limits: limits)
     }
 
+    // Macros copy what they look at, and an engine cannot be copied.
+    func addPeer(_ key: PublicKey) -> Bool { engine.addPeer(key) }
+    func hasPeer(_ key: PublicKey) -> Bool { engine.hasPeer(key) }
+    func peer(routing address: UInt32) -> PublicKey? { engine.peer(routing: IPAddress(v4: address)) }
+    func snapshot(of key: PublicKey) -> PeerSnapshot? { engine.snapshot(of: key) }
+
     /// This host's own address inside the tunnel.
     var innerV4: UInt32 { 0x0a00_0001 + UInt32(index) << 8 }
     var innerV6: IPAddress { IPAddress(v6High: 0xfd00_0000_0000_0000 + UInt64(index) << 8, low: 1) }
@@ -266,4 +272,22 @@ final class EngineWorld {
 extension Eavesdropper.Record {
     /// The time since an earlier moment, in seconds.
     func seconds(since start: Int64) -> Double { Double(time - start) / 1e9 }
+}
+
+extension TestBatch {
+    /// Plans, opens and commits the batch as one; says which of its datagrams had something to deliver.
+    func receive(
+        _ plan: ReceivePlan, at node: Node, from source: Endpoint, _ world: EngineWorld,
+        between: (Node) -> Void = { _ in }
+    ) -> [Bool] {
+        unsafe withViews { views in
+            unsafe node.engine.planOpen(
+                views, endpoints: { _ in source }, at: world.now(node), wall: world.wall(node), into: plan)
+            unsafe plan.open(views)
+            between(node)
+            unsafe node.engine.commit(
+                plan, views, endpoints: { _ in source }, at: world.now(node), wall: world.wall(node))
+            return views.indices.map { index in plan.packetByteCount(at: index) > 0 }
+        }
+    }
 }

@@ -213,3 +213,20 @@ enum Forge {
         return resigned(body, for: key)
     }
 }
+
+extension Forge {
+    /// Transport data under keys that the test took from an engine.
+    static func data(_ packet: [UInt8], _ keys: SessionKeys, counter: UInt64) -> [UInt8] {
+        let padded = Padding.paddedLength(packet.count, mtu: 0)
+        var bytes = packet + [UInt8](repeating: 0, count: 16)
+        var out = [UInt8](repeating: 0, count: Message.minimumDataByteCount + padded)
+        unsafe bytes.withUnsafeMutableBytes { source in
+            unsafe out.withUnsafeMutableBytes { out in
+                unsafe sealPacket(
+                    source.baseAddress.unsafelyUnwrapped, byteCount: packet.count, paddedTo: padded, keys.sealing,
+                    keys.remoteIndex, counter, into: out.baseAddress.unsafelyUnwrapped)
+            }
+        }
+        return out
+    }
+}
