@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import PacketTunnelTesting
+import Testing
+
+@testable import WireGuardCore
+
+/// Denial of service: mac2, cookies and rate limits (WireGuard paper, sections 5.3 and 5.4.7).
+@Suite("Engine: cookies under load")
+struct CookieTests {
+    /// A responder that is under load from its fifth handshake message on.
+    static var touchy: EngineLimits {
+        var limits = EngineLimits()
+        limits.handshakeBurst = 4
+        limits.handshakesPerSecond = 10
+        return limits
+    }
+
+    static let attacker = Endpoint(address: IPAddress(v4: 0xcb00_7142), port: 666)
+
+    /// Keeps `world[target]` under load with `count` initiations that have nothing but a valid mac1.
+    static func flood(
+        _ world: EngineWorld, _ target: Int, count: Int, from source: Endpoint = attacker,
+        using random: inout SeededGenerator
+    ) {
+        for _ in 0..<count {
+            let forged = Forge.initiation(for: world[target].publicKey, using: &random)
+            world.receive(forged, from: source, at: world[target])
+        }
+    }
+
+    @Test("Without load nobody needs a cookie, and a false mac2 is of no interest")
+    func noLoad() throws {
+        let world = EngineWorld()
+        world.onWire = { flight in
+            if flight.kind == .initiation { flight.bytes[140] ^= 0xff }
+            return true
+        }
+        let packet = world.send(0, to: 1)
+        world.run(for: .seconds(1))
+        #expect(world[1].delivered == [packet])
+        #expect(world[1].engine.statistics.cookieRepliesSent == 0)
+    }
+
+    @Test("Under load an initiation gets a cookie instead of an answer, and the next one with mac2 gets through")
+    func cookieThenThrough() throws {
+        let world = EngineWorld(limits: CookieTests.touchy)
+        var random = SeededGenerator(seed: 1)
+        CookieTests.flood(world, 1, count: 50, using: &random)
+        let packet = world.send(0, to: 1)
+        // The flood never stops.
+        for _ in 0..<70 {
+            CookieTests.flood(world, 1, count: 5, using: &random)
+            world.run(for: .milliseconds(100))
+        }
+        #expect(world[1].delivered == [packet])
+        let initiations = world.sent(0, .initiation).map(\.message.bytes)
+        #expect(initiations.count == 2)
+        #expect(initiations[0][132...].allSatisfy { $0 == 0 })
+        #expect(!initiations[1][132...].allSatisfy { $0 == 0 })
+        #expect(world[0].engine.statistics.cookieRepliesAccepted == 1)
+        // Random bytes were never worth more than two MACs.
+        #expect(world[1].engine.statistics.rejectedHandshakes <= 4)
+    }
+
+    @Test("A cookie reply is 64 bytes, names the sender, and is shorter than what it answers")
+    func reply() throws {
+        let world = EngineWorld(limits: CookieTests.touchy)
+        var random = SeededGenerator(seed: 1)
+        CookieTests.flood(world, 1, count: 10, using: &random)
+        world.send(0, to: 1)
+        world.run(for: .milliseconds(50))
+        let initiation = try #require(world.sent(0, .initiation).first?.message)
+        let reply = try #require(
+            world.sent(1) { $0.kind == .cookieReply && $0.destination == world[0].endpoint }.first?.message)
+        #expect(reply.bytes.count == 64)
+        #expect(reply.bytes.count < Message.responseByteCount)
+        #expect(Array(reply.bytes.prefix(4)) == [3, 0, 0, 0])
+        #expect(reply.word(at: 4) == initiation.word(at: 4))
+    }
+
+    @Test("Every cookie reply has its own nonce")
+    func nonces() {
+        let world = EngineWorld(limits: CookieTests.touchy)
+        var random = SeededGenerator(seed: 1)
+        CookieTests.flood(world, 1, count: 200, using: &random)
+        let replies = world.sent(1, .cookieReply).map { Array($0.message.bytes[8..<32]) }
+        #expect(replies.count >= 190)
+        #expect(Set(replies).count == replies.count)
+    }
+
+    /// Two hosts of which the second is under load and has given the first a cookie; returns the next initiation.
+    private func withCookie(_ world: EngineWorld) throws -> [UInt8] {
+        var random = SeededGenerator(seed: 1)
+        CookieTests.flood(world, 1, count: 10, using: &random)
+        world.send(0, to: 1)
+        world.run(for: .milliseconds(50))
+        try #require(world[0].engine.statistics.cookieRepliesAccepted == 1)
+        world.onWire = { $0.kind != .initiation }
+        world.run(for: .seconds(6))
+        CookieTests.flood(world, 1, count: 10, using: &random)
+        return try #require(world.sent(0, .initiation).last?.message.bytes)
+    }
+
+    @Test("A cookie is good at the address and port it was given to, and nowhere else")
+    func boundToSource() throws {
+        let world = EngineWorld(limits: CookieTests.touchy)
+        let initiation = try withCookie(world)
+        let source = world[0].endpoint
+        var (port, address) = (source, source)
+        port.port += 1
+        address.address = IPAddress(v4: 0xc000_02fe)
+        let mapped = Endpoint(
+            address: IPAddress(v6High: 0, low: 0xffff_0000_0000 | source.address.low), port: source.port)
+        var scoped = source
+        scoped.scopeID = 3
+        for wrong in [port, address, mapped, scoped] {
+            let before = world[1].engine.statistics.cookieRepliesSent
+            world.receive(initiation, from: wrong, at: world[1])
+            #expect(world[1].engine.statistics.responsesSent == 0)
+            #expect(world[1].engine.statistics.cookieRepliesSent == before + 1)
+        }
+        world.receive(initiation, from: source, at: world[1])
+        #expect(world[1].engine.statistics.responsesSent == 1)
+    }
+
+    @Test("A mac2 that is wrong, swapped with mac1 or missing gets another cookie, no answer")
+    func wrongMac2() throws {
+        let world = EngineWorld(limits: CookieTests.touchy)
+        let initiation = try withCookie(world)
+        for byte in 132..<148 {
+            var wrong = initiation
+            wrong[byte] ^= 0x10
+            world.receive(wrong, from: world[0].endpoint, at: world[1])
+        }
+        world.receive(
+            Array(initiation[..<132] + [UInt8](repeating: 0, count: 16)), from: world[0].endpoint, at: world[1])
+        world.receive(Array(initiation[..<132] + initiation[116..<132]), from: world[0].endpoint, at: world[1])
+        let invalid = world[1].engine.statistics.invalidMac1
+        let swapped = Array(initiation[..<116] + initiation[132...] + initiation[116..<132])
+        world.receive(swapped, from: world[0].endpoint, at: world[1])
+        #expect(world[1].engine.statistics.invalidMac1 == invalid + 1)
+        #expect(world[1].engine.statistics.responsesSent == 0)
+    }
+
+    @Test("A cookie is used for 120 s and then forgotten", arguments: [false, true])
+    func expiry(expired: Bool) throws {
+        let world = EngineWorld(limits: CookieTests.touchy)
+        var random = SeededGenerator(seed: 1)
+        CookieTests.flood(world, 1, count: 10, using: &random)
+        world.onWire = { $0.kind != .response }
+        world.send(0, to: 1)
+        world.run(for: .milliseconds(50))
+        try #require(world[0].engine.statistics.cookieRepliesAccepted == 1)
+        world.onWire = { _ in false }
+        world.run(for: .seconds(expired ? 120 : 119))
+        let peer = try #require(world.peer(0, of: 1))
+        peer.lastHandshakeSent = nil
+        world.send(0, to: 1)
+        let mac2 = try #require(world.sent(0, .initiation).last?.message.bytes[132...])
+        #expect(mac2.allSatisfy { $0 == 0 } == expired)
+    }
+
+    @Test("The responder's secret changes after 120 s: older cookies are refused, and new ones given")
+    func secretRotation() throws {
+        let world = EngineWorld(limits: CookieTests.touchy)
+        let initiation = try withCookie(world)
+        world.run(for: .seconds(120))
+        var random = SeededGenerator(seed: 8)
+        CookieTests.flood(world, 1, count: 10, using: &random)
+        let before = world[1].engine.statistics.cookieRepliesSent
+        world.receive(initiation, from: world[0].endpoint, at: world[1])
+        #expect(world[1].engine.statistics.responsesSent == 0)
+        #expect(world[1].engine.statistics.cookieRepliesSent == before + 1)
+    }
+
+    @Test("Load ends when the flood ends, and with it the demand for cookies")
+    func loadEnds() {
+        let world = EngineWorld(limits: CookieTests.touchy)
+        var random = SeededGenerator(seed: 1)
+        CookieTests.flood(world, 1, count: 500, using: &random)
+        world.run(for: .seconds(2))
+        let packet = world.send(0, to: 1)
+        world.run(for: .milliseconds(50))
+        #expect(world[1].delivered == [packet])
+    }
+
+    @Test("An attacker with cookies of its own exhausts only its own allowance")
+    func perSource() throws {
+        var limits = CookieTests.touchy
+        limits.handshakeBurstPerSource = 3
+        limits.handshakesPerSecondAndSource = 1
+        // Hosts 0 and 2 are clients of 1; host 2 misbehaves.
+        let world = EngineWorld(3, limits: limits)
+        var random = SeededGenerator(seed: 1)
+        CookieTests.flood(world, 1, count: 10, using: &random)
+        world.onWire = { $0.kind != .response }
+        world.send(2, to: 1)
+        world.run(for: .milliseconds(50))
+        try #require(world[2].engine.statistics.cookieRepliesAccepted == 1)
+        // Initiation after initiation, each with a good mac2.
+        for _ in 0..<30 {
+            world.run(for: .milliseconds(30))
+            CookieTests.flood(world, 1, count: 3, using: &random)
+            world.peer(2, of: 1)?.lastHandshakeSent = nil
+            world.send(2, to: 1)
+        }
+        world.run(for: .milliseconds(30))
+        #expect(world[1].engine.statistics.rateLimited >= 20)
+        #expect(world[1].engine.statistics.responsesSent <= 5)
+        // Another client is served as ever, through its own cookie.
+        world.onWire = nil
+        let packet = world.send(0, to: 1)
+        for _ in 0..<70 {
+            CookieTests.flood(world, 1, count: 5, using: &random)
+            world.run(for: .milliseconds(100))
+        }
+        #expect(world[1].delivered.contains(packet))
+    }
+
+    @Test("Under load a response needs a cookie too, and gets through with it")
+    func responseUnderLoad() {
+        // The initiator is the one under load, so it asks the responder for a cookie.
+        let world = EngineWorld(limits: CookieTests.touchy)
+        var random = SeededGenerator(seed: 1)
+        CookieTests.flood(world, 0, count: 10, using: &random)
+        let packet = world.send(0, to: 1)
+        for _ in 0..<120 {
+            CookieTests.flood(world, 0, count: 5, using: &random)
+            world.run(for: .milliseconds(100))
+        }
+        #expect(world[1].engine.statistics.cookieRepliesAccepted >= 1)
+        #expect(world[1].delivered == [packet])
+    }
+
+    @Test("A cookie reply counts only once, only as an answer to the last message, and only unaltered")
+    func unsolicitedReplies() throws {
+        let world = EngineWorld(limits: CookieTests.touchy)
+        var random = SeededGenerator(seed: 1)
+        CookieTests.flood(world, 1, count: 10, using: &random)
+        world.onWire = { $0.kind != .cookieReply }
+        world.send(0, to: 1)
+        world.run(for: .milliseconds(50))
+        let reply = try #require(
+            world.sent(1) { $0.kind == .cookieReply && $0.destination == world[0].endpoint }.first?.message)
+        for byte in 8..<64 {
+            var wrong = reply.bytes
+            wrong[byte] ^= 1
+            world.receive(wrong, from: reply.source, at: world[0])
+        }
+        var index = reply.bytes
+        index[5] ^= 1
+        world.receive(index, from: reply.source, at: world[0])
+        #expect(world[0].engine.statistics.cookieRepliesAccepted == 0)
+        world.arrive(reply)
+        #expect(world[0].engine.statistics.cookieRepliesAccepted == 1)
+        world.arrive(reply)
+        #expect(world[0].engine.statistics.cookieRepliesAccepted == 1)
+        // The one after that answers a newer message, so this one is too late.
+        world.run(for: .seconds(6))
+        world.arrive(reply)
+        #expect(world[0].engine.statistics.cookieRepliesAccepted == 1)
+    }
+
+    @Test("A flood fills neither the queue of outgoing messages nor any table")
+    func bounded() {
+        var limits = CookieTests.touchy
+        limits.outboxMessages = 100
+        let world = EngineWorld(limits: limits)
+        var random = SeededGenerator(seed: 1)
+        var (received, sent) = (0, 0)
+        for number in 0..<2_000 {
+            let forged = Forge.initiation(for: world[1].publicKey, using: &random)
+            received += forged.count
+            let source = Endpoint(address: IPAddress(v4: 0x0b00_0000 + UInt32(number)), port: 1)
+            // The owner is too busy to drain.
+            _ = world[1].engine.receive(forged, from: source, at: world.now(1), wall: world.wall(1))
+        }
+        #expect(world[1].engine.outbox.count == 100)
+        #expect(world[1].engine.statistics.outboxDropped >= 1_800)
+        sent = world[1].engine.drainAll(at: world.now(1), wall: world.wall(1)).map(\.bytes.count).reduce(0, +)
+        #expect(sent * 2 < received)
+        #expect(world[1].engine.rateLimiter.count == 0)
+        #expect(world[1].engine.indices.count == 0)
+    }
+
+    @Test("A flood with a mac1 for someone else is dropped at once and is no load")
+    func wrongMac1() {
+        let world = EngineWorld(3, limits: CookieTests.touchy)
+        var random = SeededGenerator(seed: 1)
+        for _ in 0..<500 {
+            let forged = Forge.initiation(for: world[2].publicKey, using: &random)
+            world.receive(forged, from: CookieTests.attacker, at: world[1])
+        }
+        #expect(world[1].engine.statistics.invalidMac1 == 500)
+        #expect(world[1].engine.statistics.cookieRepliesSent == 0)
+        let packet = world.send(0, to: 1)
+        world.run(for: .milliseconds(50))
+        #expect(world[1].delivered == [packet])
+    }
+}
