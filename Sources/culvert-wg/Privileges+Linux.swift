@@ -7,15 +7,17 @@
     /// What the daemon gives up once its descriptors are open.
     enum Privileges {
         /// Keeps what is needed to mark sockets and size their buffers (`CAP_NET_ADMIN`), to bind low ports
-        /// (`CAP_NET_BIND_SERVICE`) and to follow an interface into another namespace (`CAP_SYS_ADMIN`).
+        /// (`CAP_NET_BIND_SERVICE`), and to follow an interface into another namespace (`CAP_NET_BROADCAST`,
+        /// `CAP_SYS_ADMIN`).
         ///
         /// Core dumps and debuggers of the same user are shut out, since they would show keys.
         static func reduce() {
             let netBindService: UInt64 = 1 << 10
+            let netBroadcast: UInt64 = 1 << 11
             let netAdmin: UInt64 = 1 << 12
             let sysAdmin: UInt64 = 1 << 21
             // As an ordinary user there is nothing to give up, and nothing to fail for.
-            _ = ctunnel_keep_capabilities(netBindService | netAdmin | sysAdmin)
+            _ = ctunnel_keep_capabilities(netBindService | netBroadcast | netAdmin | sysAdmin)
             _ = ctunnel_forbid_new_privileges()
             _ = ctunnel_forbid_dumps()
         }
