@@ -108,7 +108,7 @@ struct MemoryTunTests {
         try tun.setUp(false)
         #expect(!tun.inject(request))
         #expect(try tun.send(makeBatch([request])) == TunSendResult(sent: 0, dropped: 1))
-        #expect(try tun.currentLinkState() == (isUp: false, mtu: 1420))
+        #expect(try tun.currentLinkState() == LinkState(isUp: false, mtu: 1420))
         try tun.setUp(true)
         #expect(tun.inject(request))
     }

@@ -61,7 +61,7 @@ struct UtunTests {
         #expect(system.state.withLock { $0.pendingPackets } == 256)
         #expect(system.state.withLock { $0.isNonBlocking })
         try tun.setUp(true)
-        #expect(try tun.currentLinkState() == (isUp: true, mtu: 1380))
+        #expect(try tun.currentLinkState() == LinkState(isUp: true, mtu: 1380))
         tun.close()
         #expect(throws: TunnelIOError(.closed)) { try tun.currentMTU() }
         #expect(throws: TunnelIOError(.closed)) { try tun.receive(into: makeBatch()) }
