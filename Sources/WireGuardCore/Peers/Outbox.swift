@@ -13,6 +13,8 @@ struct Outbox {
 
     var count: Int { entries.count - head }
     var isEmpty: Bool { count == 0 }
+    /// The length of the message that is next.
+    var firstByteCount: Int? { head < entries.count ? entries[head].bytes.count : nil }
 
     mutating func append(_ bytes: [UInt8], to endpoint: Endpoint) {
         entries.append(Entry(bytes: bytes, endpoint: endpoint))

@@ -9,7 +9,7 @@ extension Engine {
 
     /// Moves what waits into `plan`: finished messages, and packets with the counters they are to be sealed under.
     ///
-    /// The plan is emptied first. It takes at most `maximumMessages` messages and, unless a single packet is larger,
+    /// The plan is emptied first. It takes at most `maximumMessages` messages and, unless a single one is larger,
     /// `maximumBytes` bytes; the rest stays for the next call.
     public mutating func drain(
         into plan: DrainPlan, maximumMessages: Int, maximumBytes: Int, mtu: Int, at now: Instant, wall: WallTime
@@ -17,8 +17,10 @@ extension Engine {
         plan.reset(mtu: mtu)
         let now = advance(to: now)
         var bytes = 0
-        while plan.count < maximumMessages, bytes < maximumBytes, let entry = outbox.popFirst() {
-            bytes += entry.bytes.count
+        while plan.count < maximumMessages, let size = outbox.firstByteCount,
+            bytes + size <= maximumBytes || plan.count == 0, let entry = outbox.popFirst()
+        {
+            bytes += size
             plan.messages.append(entry)
         }
         var served = 0

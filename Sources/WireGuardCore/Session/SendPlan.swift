@@ -31,16 +31,11 @@ public final class SendPlan {
     }
 
     func reset(mtu: Int) {
-        clear()
+        runs.removeAll(keepingCapacity: true)
         self.mtu = mtu
     }
 
-    /// Lets go of the keys. Call it when the batch is sealed, so that keys are wiped as soon as their session ends.
-    public func clear() {
-        runs.removeAll(keepingCapacity: true)
-    }
-
-    /// Seals the planned packets of `packets`, one datagram behind the other, from `out` on.
+    /// Seals the planned packets of `packets`, one datagram behind the other, from `out` on. The plan is empty then.
     ///
     /// The packets' own bytes are left as they were. Padding is written behind a packet for as long as it is being
     /// sealed, so 15 bytes behind each must be writable; they are restored.
@@ -54,6 +49,8 @@ public final class SendPlan {
         _ packets: UnsafeBufferPointer<PacketView>, into out: UnsafeMutableRawPointer, capacity: Int,
         emit: (_ offset: Int, _ byteCount: Int, _ endpoint: Endpoint) -> Void
     ) {
+        // Nothing is sealed twice under one counter, and no plan keeps a key that the engine wipes meanwhile.
+        defer { runs.removeAll(keepingCapacity: true) }
         var offset = 0
         for run in runs {
             let cipher = run.keys.sealing

@@ -52,7 +52,6 @@ final class DeviceTransport: TunnelTransport {
         unsafe scratch.send.seal(views, into: out, capacity: free.count) { offset, byteCount, endpoint in
             datagrams.append(offset: start + offset, length: byteCount, endpoint: DatagramEndpoint(endpoint))
         }
-        scratch.send.clear()
     }
 
     func open(_ datagrams: PacketBatch) {

@@ -366,6 +366,24 @@ struct DefectTests {
         // The crypto layer's tests look at the bytes of wiped keys.
     }
 
+    @Test("defect v: a plan keeps no keys once its packets are sealed")
+    func plansKeepNoKeys() {
+        let world = EngineWorld()
+        world.establish()
+        weak let keys = world.peer(0, of: 1)?.current?.keys
+        let batch = TestBatch([world.packet(from: 0, to: 1, [1])])
+        let plan = SendPlan()
+        unsafe batch.withViews { views in
+            unsafe world[0].engine.planSend(views, mtu: 1420, at: world.now(0), wall: world.wall(0), into: plan)
+        }
+        #expect(batch.seal(plan).count == 1)
+        // What was sealed once is not sealed again under the same counter.
+        #expect(batch.seal(plan).isEmpty)
+        #expect(keys != nil)
+        world.run(for: .seconds(600))
+        #expect(keys == nil)
+    }
+
     // Not here, since they are about I/O:
     // - defect r, packets lost when the system sends part of a batch: the UDP socket tests.
     // - defect s, failing where IPv6 is disabled: the UDP socket tests.

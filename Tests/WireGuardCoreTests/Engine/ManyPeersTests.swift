@@ -17,7 +17,8 @@ struct ManyPeersTests {
                 let prefix = IPPrefix(IPAddress(v4: 0x0b00_0000 + UInt32(number)), length: 32)
             else { return nil }
             node.engine.addPeer(key)
-            node.engine.setEndpoint(Endpoint(address: IPAddress(v4: 0x0c00_0000 + UInt32(number)), port: 51820), of: key)
+            node.engine.setEndpoint(
+                Endpoint(address: IPAddress(v4: 0x0c00_0000 + UInt32(number)), port: 51820), of: key)
             node.engine.addAllowedIP(prefix, to: key)
             return key
         }

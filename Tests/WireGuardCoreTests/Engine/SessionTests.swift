@@ -338,6 +338,44 @@ struct SessionTests {
         #expect(world[1].delivered == packets)
     }
 
+    @Test("Handshake messages too are drained in parts, and none goes beyond the bytes that it was told")
+    func drainMessagesInParts() {
+        let world = EngineWorld(11)
+        for other in 1...10 {
+            _ = world[0].engine.addPeer(world[other].publicKey)
+            world[0].engine.setPersistentKeepalive(
+                25, of: world[other].publicKey, at: world.now(0), wall: world.wall(0))
+        }
+        let plan = DrainPlan()
+        var initiations = 0
+        for _ in 0..<10 {
+            world[0].engine.drain(
+                into: plan, maximumMessages: 64, maximumBytes: 500, mtu: 1420, at: world.now(0), wall: world.wall(0))
+            unsafe withUnsafeTemporaryAllocation(byteCount: 500, alignment: 16) { out in
+                guard let start = out.baseAddress else { return }
+                unsafe plan.write(into: start, capacity: 500) { _, _, _ in initiations += 1 }
+            }
+        }
+        #expect(initiations == 10)
+    }
+
+    @Test("A message longer than a drain's bytes goes alone, not never")
+    func drainOne() {
+        let world = EngineWorld(3)
+        for other in 1...2 {
+            world[0].engine.setPersistentKeepalive(
+                25, of: world[other].publicKey, at: world.now(0), wall: world.wall(0))
+        }
+        let plan = DrainPlan()
+        for _ in 1...2 {
+            world[0].engine.drain(
+                into: plan, maximumMessages: 64, maximumBytes: 1, mtu: 1420, at: world.now(0), wall: world.wall(0))
+            #expect(plan.count == 1)
+        }
+        let isPending = world[0].engine.hasPending
+        #expect(!isPending)
+    }
+
     @Test("Packets that wait while the endpoint goes stay until there is one again")
     func stagedWithoutEndpoint() {
         let world = EngineWorld()
