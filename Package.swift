@@ -68,6 +68,9 @@ let package = Package(
             name: "WireGuardDeviceTests",
             dependencies: ["WireGuardDevice", "WireGuardCore", "TunnelIO", "PacketTunnelTesting"],
             swiftSettings: settings),
+        .testTarget(
+            name: "CulvertTests", dependencies: ["culvert", "WireGuardCore", "TunnelIO", "WireGuardDevice"],
+            swiftSettings: settings),
         .testTarget(name: "PacketTunnelTestingTests", dependencies: ["PacketTunnelTesting"], swiftSettings: settings),
         .testTarget(
             name: "PrivilegedTests",

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import ArgumentParser
+
+/// The command line's root.
+struct Culvert: ParsableCommand {
+    static let version = "0.1.0"
+
+    static let configuration = CommandConfiguration(
+        commandName: "culvert",
+        abstract: "Packet tunnels and WireGuard in Swift.",
+        discussion: """
+            Examples:
+              culvert key generate > private.key  a new private key
+              culvert config check wg0.conf       all mistakes of a wg-quick file, with line and column
+              culvert --generate-completion-script zsh > ~/.zfunc/_culvert
+
+            Exit status: 0 success, 1 failure (a demo step failed, a file has errors), 2 wrong usage or an \
+            unreadable file, 130 after Ctrl-C.
+            """,
+        version: "culvert \(version)",
+        subcommands: [KeyCommand.self, ConfigCommand.self])
+}
+
+/// The exit statuses of every command.
+enum ExitStatus {
+    static let success: Int32 = 0
+    static let failure: Int32 = 1
+    static let usage: Int32 = 2
+    static let interrupted: Int32 = 130
+}

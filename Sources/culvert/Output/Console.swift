@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
+/// Where a command writes, and what is known of that place. Tests put their own in.
+struct Console: Sendable {
+    enum Stream: Sendable {
+        case output
+        case error
+    }
+
+    /// Writes text as it is.
+    var write: @Sendable (Stream, String) -> Void
+    /// Whether output goes to a terminal that understands escape codes and may be sent them.
+    var isLive: Bool
+    /// The characters of one line of the terminal.
+    var columns: Int
+    /// Whether others than the owner may read the file that output goes to.
+    var outputIsWorldAccessible: Bool
+
+    /// Writes a line to standard output.
+    func line(_ text: String = "") { write(.output, text + "\n") }
+
+    /// Writes a line to standard error.
+    func problem(_ text: String) { write(.error, text + "\n") }
+
+    /// Standard output and error of this process.
+    static var standard: Console {
+        Console(
+            write: { stream, text in StandardStream.write(text, to: stream == .output ? 1 : 2) },
+            isLive: allowsEscapeCodes(isTerminal: isatty(1) == 1, environment: StandardStream.environment),
+            columns: StandardStream.columns, outputIsWorldAccessible: StandardStream.isWorldAccessible(1))
+    }
+
+    /// Whether escape codes may be written: to a terminal that is not dumb, unless the user objects (no-color.org).
+    static func allowsEscapeCodes(isTerminal: Bool, environment: (String) -> String?) -> Bool {
+        let objection = environment("NO_COLOR") ?? ""
+        let terminal = environment("TERM") ?? ""
+        return isTerminal && objection.isEmpty && !terminal.isEmpty && terminal != "dumb"
+    }
+}
+
+/// What the system tells and takes by descriptor.
+enum StandardStream {
+    /// Writes all of `text`; what a closed pipe does not take is dropped.
+    static func write(_ text: String, to descriptor: Int32) {
+        let bytes = Array(text.utf8)
+        unsafe bytes.withUnsafeBytes { raw in
+            var written = 0
+            while written < raw.count {
+                let rest = unsafe UnsafeRawBufferPointer(rebasing: raw[written...])
+                let count = unsafe systemWrite(descriptor, rest.baseAddress, rest.count)
+                if count < 0, errno == EINTR { continue }
+                guard count > 0 else { return }
+                written += count
+            }
+        }
+    }
+
+    /// Everything that can be read from `descriptor`, up to `limit` bytes; nil when reading fails or there is more.
+    static func readAll(from descriptor: Int32, limit: Int) -> [UInt8]? {
+        var bytes: [UInt8] = []
+        var chunk = [UInt8](repeating: 0, count: min(limit + 1, 65_536))
+        while true {
+            let count = unsafe chunk.withUnsafeMutableBytes { unsafe read(descriptor, $0.baseAddress, $0.count) }
+            if count < 0, errno == EINTR { continue }
+            guard count >= 0 else { return nil }
+            guard count > 0 else { return bytes }
+            guard bytes.count + count <= limit else {
+                errno = EFBIG
+                return nil
+            }
+            bytes += chunk[..<count]
+        }
+    }
+
+    static func environment(_ name: String) -> String? {
+        guard let value = unsafe getenv(name) else { return nil }
+        return unsafe String(cString: value)
+    }
+
+    static var columns: Int {
+        var size = winsize()
+        let result = unsafe ioctl(1, UInt(TIOCGWINSZ), &size)
+        return result == 0 && size.ws_col > 0 ? Int(size.ws_col) : 80
+    }
+
+    /// Whether `descriptor` is a file that others than its owner and group may do something with.
+    static func isWorldAccessible(_ descriptor: Int32) -> Bool {
+        var status = stat()
+        guard unsafe fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return false }
+        return status.st_mode & 0o007 != 0
+    }
+}
+
+private func systemWrite(_ descriptor: Int32, _ bytes: UnsafeRawPointer?, _ count: Int) -> Int {
+    unsafe write(descriptor, bytes, count)
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Testing
+
+@testable import culvert
+
+@Suite("Figures, tables and sparklines")
+struct OutputTests {
+    @Test(
+        "a number has exactly the asked places, rounded, with commas between thousands",
+        arguments: [
+            (0.0, 0, "0"), (1234.5678, 2, "1,234.57"), (0.05, 3, "0.050"), (-0.004, 2, "0.00"), (-1.5, 1, "-1.5"),
+            (999.9996, 3, "1,000.000"), (.infinity, 1, "-"), (.nan, 1, "-"), (1e300, 0, "-"),
+        ])
+    func decimals(value: Double, places: Int, text: String) {
+        #expect(Figure.decimal(value, places: places) == text)
+    }
+
+    @Test(
+        "bytes are shown in the unit that fits",
+        arguments: [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (1_234_567, "1.2 MB"), (5_000_000_000_000, "5.0 TB")])
+    func bytes(count: Int, text: String) {
+        #expect(Figure.bytes(count) == text)
+    }
+
+    @Test("durations and rates have the places that their size asks for")
+    func durations() {
+        #expect(Figure.milliseconds(.microseconds(62)) == "0.062 ms")
+        #expect(Figure.milliseconds(.microseconds(12_346)) == "12.35 ms")
+        #expect(Figure.milliseconds(.seconds(2)) == "2,000.0 ms")
+        #expect(Figure.seconds(.milliseconds(1_260)) == "1.3 s")
+        #expect(Figure.rate(12_340_000) == "12.3 Mbit/s")
+        #expect(Figure.rate(3_456_000_000) == "3,456 Mbit/s")
+    }
+
+    @Test("a table aligns its first column left and the others right")
+    func table() {
+        var table = TextTable(["", "client", "server"])
+        table.add(["packets", "12", "3,456,789"])
+        table.add(["x", "1"])
+        #expect(
+            table.lines == [
+                "         client     server",
+                "-------  ------  ---------",
+                "packets      12  3,456,789",
+                "x             1",
+            ])
+    }
+
+    @Test("a sparkline scales to its largest value and shows the last ones that fit")
+    func sparkline() {
+        #expect(Sparkline.text([0, 1, 7], width: 10) == "▁▂█")
+        #expect(Sparkline.text([9, 0, 4, 8], width: 3) == "▁▅█")
+        #expect(Sparkline.text([0, 0], width: 5) == "▁▁")
+        #expect(Sparkline.text([], width: 5) == "")
+        #expect(Sparkline.text([1], width: -1) == "")
+    }
+
+    @Test("JSON keeps the order of members, escapes text, and has no form for what is not finite")
+    func json() {
+        let document: JSON = [
+            "z": .array([.integer(1), .null, true]), "a": .string("\"\\\n\u{1}é"), "n": .decimal(1234.5, places: 2),
+            "i": .decimal(.infinity, places: 1), "empty": .object([]), "none": .array([]),
+        ]
+        #expect(
+            document.text == """
+                {
+                  "z": [
+                    1,
+                    null,
+                    true
+                  ],
+                  "a": "\\"\\\\\\n\\u0001é",
+                  "n": 1234.50,
+                  "i": null,
+                  "empty": {},
+                  "none": []
+                }
+                """)
+    }
+
+    @Test(
+        "escape codes go to a terminal only, unless NO_COLOR is set or the terminal is dumb",
+        arguments: [
+            (true, "xterm", "", true), (false, "xterm", "", false), (true, "xterm", "1", false),
+            (true, "dumb", "", false),
+            (true, "", "", false),
+        ])
+    func escapeCodes(isTerminal: Bool, term: String, noColor: String, allowed: Bool) {
+        let environment = ["TERM": term, "NO_COLOR": noColor]
+        #expect(Console.allowsEscapeCodes(isTerminal: isTerminal) { environment[$0] } == allowed)
+    }
+}
