@@ -12,6 +12,8 @@ struct Culvert: ParsableCommand {
         abstract: "Packet tunnels and WireGuard in Swift.",
         discussion: """
             Examples:
+              culvert demo                        two WireGuard devices on this machine, no root needed
+              sudo culvert demo --tun             the same between real interfaces in network namespaces
               culvert key generate > private.key  a new private key
               culvert config check wg0.conf       all mistakes of a wg-quick file, with line and column
               culvert --generate-completion-script zsh > ~/.zfunc/_culvert
@@ -20,7 +22,7 @@ struct Culvert: ParsableCommand {
             unreadable file, 130 after Ctrl-C.
             """,
         version: "culvert \(version)",
-        subcommands: [KeyCommand.self, ConfigCommand.self])
+        subcommands: [DemoCommand.self, KeyCommand.self, ConfigCommand.self])
 }
 
 /// The exit statuses of every command.

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import ArgumentParser
+
+/// `culvert demo`: shows the whole stack at work.
+struct DemoCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "demo",
+        abstract: "Run two WireGuard devices against each other and show what happens.",
+        discussion: """
+            Without --tun it needs no privileges: both devices run in this process, over UDP on 127.0.0.1. Shown are \
+            handshake, pings, a bulk transfer each way in which every byte is compared, roaming, and a change of the \
+            pre-shared key. With --tun (Linux, root) two culvert-wg daemons run in two network namespaces with real \
+            interfaces, and the system's own ping and, where it is installed, iperf3 use them. Everything that is made \
+            is removed, after Ctrl-C too.
+
+            Examples:
+              culvert demo
+              culvert demo --seconds 10
+              culvert demo --plain > demo.txt
+              culvert demo --json | jq .transfer.upload.megabitsPerSecond
+              sudo culvert demo --tun
+
+            Exit status: 0 every step succeeded, 1 a step failed or its deadline passed, 2 wrong usage, 130 after Ctrl-C.
+            """)
+
+    @Flag(help: "Use real interfaces in network namespaces (Linux, needs root).")
+    var tun = false
+
+    @Flag(help: "Print one JSON document with all figures, and nothing else.")
+    var json = false
+
+    @Flag(help: "Print plain lines without colour, as when the output is no terminal or NO_COLOR is set.")
+    var plain = false
+
+    @Option(help: ArgumentHelp("How long each bulk transfer sends: 1 to 60.", valueName: "n"))
+    var seconds = 3
+
+    func validate() throws {
+        guard (1...60).contains(seconds) else {
+            throw ValidationError("--seconds is \(seconds); it must be from 1 to 60")
+        }
+    }
+
+    func run() throws {
+        let console = Console.standard
+        let view: any DemoView
+        if json {
+            view = SilentView()
+        } else if console.isLive, !plain {
+            view = LiveView(console: console)
+        } else {
+            view = PlainView(console: console)
+        }
+        if tun {
+            try finish(NamespaceDemo.run(seconds: seconds, json: json, view: view, console: console))
+        } else {
+            let demo = Demo(plan: Demo.Plan(transfer: .seconds(seconds)), view: view)
+            demo.run()
+            if json { console.line(demo.report.json.text) }
+            if let failure = demo.report.failure {
+                console.problem("culvert: the demonstration failed: \(failure)")
+                try finish(ExitStatus.failure)
+            }
+        }
+    }
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import TunnelIO
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
+/// A value that several threads change, and that one may wait for until it is as it should be.
+@safe
+final class Monitor<Value>: @unchecked Sendable {
+    // Unchecked: `value` is touched under the mutex only.
+    private let mutex: UnsafeMutablePointer<pthread_mutex_t>
+    private let condition: UnsafeMutablePointer<pthread_cond_t>
+    private var value: Value
+
+    init(_ value: Value) {
+        self.value = value
+        unsafe mutex = .allocate(capacity: 1)
+        unsafe condition = .allocate(capacity: 1)
+        unsafe mutex.initialize(to: pthread_mutex_t())
+        unsafe condition.initialize(to: pthread_cond_t())
+        unsafe pthread_mutex_init(mutex, nil)
+        unsafe initializeForTimedWait(condition)
+    }
+
+    deinit {
+        unsafe pthread_cond_destroy(condition)
+        unsafe pthread_mutex_destroy(mutex)
+        unsafe condition.deallocate()
+        unsafe mutex.deallocate()
+    }
+
+    /// Changes or reads the value, and wakes who waits when `body` says so.
+    func update(_ body: (inout Value) -> Bool) {
+        unsafe pthread_mutex_lock(mutex)
+        let wakes = body(&value)
+        unsafe pthread_mutex_unlock(mutex)
+        if wakes { unsafe _ = pthread_cond_broadcast(condition) }
+    }
+
+    /// Changes or reads the value; nobody is woken.
+    func withValue<R>(_ body: (inout Value) -> R) -> R {
+        unsafe pthread_mutex_lock(mutex)
+        defer { unsafe _ = pthread_mutex_unlock(mutex) }
+        return body(&value)
+    }
+
+    /// Waits until `body` gives something, or until `deadline` on ``LaneClock`` has passed.
+    func wait<R>(until deadline: Int64, for body: (inout Value) -> R?) -> R? {
+        unsafe pthread_mutex_lock(mutex)
+        defer { unsafe _ = pthread_mutex_unlock(mutex) }
+        while true {
+            if let result = body(&value) { return result }
+            let rest = deadline - LaneClock.now()
+            guard rest > 0 else { return nil }
+            unsafe timedWait(condition, mutex, nanoseconds: rest)
+        }
+    }
+}
