@@ -32,7 +32,8 @@
             let argumentPointers = unsafe arguments.map { unsafe strdup($0) } + [nil]
             let environmentPointers = unsafe environment.map { unsafe strdup($0) } + [nil]
             defer {
-                for unsafe pointer in unsafe argumentPointers + environmentPointers { unsafe free(pointer) }
+                unsafe argumentPointers.forEach { unsafe free($0) }
+                unsafe environmentPointers.forEach { unsafe free($0) }
             }
             let error = unsafe posix_spawn(
                 &child, path, &actions, &attributes, argumentPointers, environmentPointers)

@@ -21,7 +21,8 @@ struct UAPIServerTests {
         let path: String
 
         init() throws {
-            var template = Array("/tmp/culvert-uapi-XXXXXX".utf8CString)
+            // The six letters are mkdtemp's placeholder.
+            var template = Array(("/tmp/culvert-uapi-" + String(repeating: "X", count: 6)).utf8CString)
             let made = unsafe template.withUnsafeMutableBufferPointer { buffer in
                 guard let base = buffer.baseAddress else { return false }
                 return unsafe mkdtemp(base) != nil

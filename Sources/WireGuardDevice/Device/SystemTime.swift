@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import TunnelIO
+import WireGuardCore
+
 #if canImport(Glibc)
     import Glibc
 #elseif canImport(Musl)
@@ -8,8 +11,6 @@
 #elseif canImport(Darwin)
     import Darwin
 #endif
-import TunnelIO
-import WireGuardCore
 
 /// The two clocks that the engine is fed from.
 enum SystemTime {
