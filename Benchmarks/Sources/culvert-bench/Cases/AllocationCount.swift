@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Foundation
+
+/// Counts heap allocations on the data path with the counter that `scripts/allocations` preloads.
+enum AllocationCount {
+    /// What is allowed: nothing by the engine, and by a device pair what its timers and its kernel calls' failures take.
+    private static let engineBound = 0.0
+    private static let deviceBound = 0.01
+
+    static func run(_ options: Options) throws {
+        guard let counter = Counter() else {
+            throw BenchmarkError("the allocation counter is not loaded: use scripts/allocations")
+        }
+        let batches = options.isQuick ? 200 : 20_000
+        let suite = "Heap allocations on the data path"
+        var rows: [Row] = []
+        func add(_ name: String, _ allocations: Int, of packets: Int) -> Double {
+            let each = Double(allocations) / Double(max(packets, 1))
+            rows.append(
+                Row(suite, name, .perPacket, samples: [each], note: "\(allocations) for \(packets) packets"))
+            return each
+        }
+
+        let batch = Batch(try Pair(), packetByteCount: 1420)
+        for _ in 0..<16 {
+            batch.seal()
+            batch.open()
+        }
+        let packets = batches * Batch.count
+        let control = counter.count(0) {
+            for _ in 0..<batches {
+                batch.seal()
+                batch.open()
+                for _ in 0..<Batch.count { wasteful() }
+            }
+        }
+        let seen = add("control: one deliberate allocation per packet", control, of: packets)
+        let engine = counter.count(traces) {
+            for _ in 0..<batches {
+                batch.seal()
+                batch.open()
+            }
+        }
+        guard batch.isDelivered else { throw BenchmarkError("the data path does not deliver") }
+        let engineEach = add("engine: plan, seal, open, commit, in batches of \(Batch.count)", engine, of: packets)
+
+        let pair = try DevicePair()
+        defer { pair.close() }
+        try pair.send(options.isQuick ? 2_000 : 20_000)
+        let wanted = options.isQuick ? 5_000 : 200_000
+        let before = pair.delivered
+        var failure: (any Error)?
+        let device = counter.count(traces) {
+            do { try pair.send(wanted) } catch { failure = error }
+        }
+        if let failure { throw failure }
+        let deviceEach = add(
+            "two devices, UDP on loopback, TUN in memory, both lanes", device, of: pair.delivered - before)
+
+        if options.isJSON { try Report.printJSON(rows) } else { Report.printTable(rows) }
+        guard seen >= 1 else { throw BenchmarkError("the counter does not see a deliberate allocation") }
+        guard engineEach <= engineBound else { throw BenchmarkError("the engine allocates on its data path") }
+        guard deviceEach <= deviceBound else { throw BenchmarkError("the devices allocate on their data path") }
+    }
+
+    private static var traces: Int32 {
+        ProcessInfo.processInfo.environment["ALLOCATION_TRACES"].flatMap { Int32($0) } ?? 0
+    }
+
+    @inline(never)
+    private static func wasteful() {
+        let memory = UnsafeMutableRawPointer.allocate(byteCount: 32, alignment: 8)
+        keep(Int(bitPattern: memory))
+        unsafe memory.deallocate()
+    }
+
+    /// The preloaded library's two functions.
+    @safe
+    private struct Counter {
+        private let watch: @convention(c) (Int32) -> Void
+        private let end: @convention(c) () -> UInt64
+
+        init?() {
+            guard let watch = unsafe dlsym(UnsafeMutableRawPointer(bitPattern: 0), "culvert_allocations_watch"),
+                let end = unsafe dlsym(UnsafeMutableRawPointer(bitPattern: 0), "culvert_allocations_end")
+            else { return nil }
+            self.watch = unsafe unsafeBitCast(watch, to: (@convention(c) (Int32) -> Void).self)
+            self.end = unsafe unsafeBitCast(end, to: (@convention(c) () -> UInt64).self)
+        }
+
+        func count(_ traces: Int32, _ body: () -> Void) -> Int {
+            watch(traces)
+            body()
+            return Int(clamping: end())
+        }
+    }
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Foundation
+import PacketTunnelTesting
+import WireGuardCore
+
+/// Resident memory per peer that was configured and never heard from. Measured in a process of its own, so that nothing
+/// that was freed before is used again.
+enum PeerMemory {
+    static let command = "measure-peer-memory"
+
+    static func suites(isQuick: Bool) -> [Suite] {
+        let count = isQuick ? 10_000 : 100_000
+        var suite = Suite(
+            name: "Memory of idle peers, \(count) peers with one allowed IP each",
+            prepare: { _ in
+                guard residentBytes() != nil else { return [] }
+                return [
+                    Case(name: "per peer", unit: .bytes) { _ in child(count) ?? .nan }
+                ]
+            },
+            maximumRuns: 3)
+        suite.derive = { rows in
+            rows.prefix(1).map { row in
+                Row(
+                    row.suite, "wireguard-go, for comparison", .bytes, samples: [25_000],
+                    note: "quoted: about 25 KB per peer; not measured here")
+            }
+        }
+        return [suite]
+    }
+
+    private static func child(_ count: Int) -> Double? {
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: Program.path)
+        process.arguments = [command, String(count)]
+        let pipe = Pipe()
+        process.standardOutput = pipe
+        guard (try? process.run()) != nil else { return nil }
+        let data = pipe.fileHandleForReading.readDataToEndOfFile()
+        process.waitUntilExit()
+        return Double(String(decoding: data, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines))
+    }
+
+    /// What the child does.
+    static func measure(_ count: Int) {
+        var random = SeededGenerator(seed: 21)
+        var engine = Engine(random: SeededGenerator(seed: 3))
+        engine.setPrivateKey(PrivateKey(using: &random))
+        let now = Instant(nanoseconds: 1)
+        engine.setUp(true, at: now, wall: WallTime(seconds: 1))
+        func add(_ number: Int, _ engine: inout Engine) {
+            guard let key = PublicKey(bytes: random.bytes(32)),
+                let network = IPPrefix(IPAddress(v4: 0x0a00_0000 + UInt32(number)), length: 32)
+            else { return }
+            engine.addPeer(key)
+            engine.addAllowedIP(network, to: key)
+        }
+        // What is allocated once belongs to no peer.
+        add(0, &engine)
+        guard let before = residentBytes() else { return }
+        for number in 1...count { add(number, &engine) }
+        guard let after = residentBytes() else { return }
+        print(Double(after - before) / Double(count))
+        keep(engine.peerCount)
+    }
+
+    /// From the second field of `/proc/self/statm`; nil where there is no such file.
+    private static func residentBytes() -> Int? {
+        guard let text = try? String(contentsOfFile: "/proc/self/statm", encoding: .utf8) else { return nil }
+        let fields = text.split(separator: " ")
+        guard fields.count > 1, let pages = Int(fields[1]) else { return nil }
+        return pages * Int(sysconf(Int32(_SC_PAGESIZE)))
+    }
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Dispatch
+
+/// One thing that is measured.
+struct Case {
+    /// What it is called in the table.
+    let name: String
+    let unit: Unit
+    /// Repeats the work for about as long as it is told and gives the figure in `unit`.
+    let measure: (_ nanoseconds: Int) -> Double
+}
+
+/// What a figure counts.
+enum Unit: String, Codable {
+    case nanosecondsPerPacket = "ns/packet"
+    case nanoseconds = "ns"
+    case milliseconds = "ms"
+    case perSecond = "/s"
+    case bytes = "bytes"
+    case megabytesPerSecond = "MB/s"
+    case ratio = "x"
+    case perPacket = "/packet"
+}
+
+/// Cases that share what they work on and are measured in turns, so that what else the machine does hits all alike.
+struct Suite {
+    let name: String
+    /// Makes the cases when their turn comes; what they hold is gone before the next suite.
+    let prepare: (_ isQuick: Bool) throws -> [Case]
+    /// Further rows that follow from the figures.
+    var derive: (_ rows: [Row]) -> [Row] = { _ in [] }
+    /// The most runs; nil for as many as were asked for.
+    var maximumRuns: Int?
+}
+
+/// A row of the table.
+struct Row: Codable {
+    var suite: String
+    var name: String
+    var unit: Unit
+    var median: Double
+    var least: Double
+    var greatest: Double
+    var note: String?
+
+    init(_ suite: String, _ name: String, _ unit: Unit, samples: [Double], note: String? = nil) {
+        let sorted = samples.sorted()
+        self.suite = suite
+        self.name = name
+        self.unit = unit
+        median = sorted.isEmpty ? .nan : (sorted[(sorted.count - 1) / 2] + sorted[sorted.count / 2]) / 2
+        least = sorted.first ?? .nan
+        greatest = sorted.last ?? .nan
+        self.note = note
+    }
+}
+
+/// Nanoseconds on a clock that only goes forward.
+@inline(__always)
+func nanoseconds() -> Int { Int(DispatchTime.now().uptimeNanoseconds) }
+
+/// Repeats `body`, which does `count` operations, for `duration` nanoseconds.
+/// - Returns: the mean time of one operation.
+func timed(_ duration: Int, count: Int, _ body: () -> Void) -> Double {
+    let start = nanoseconds()
+    var operations = 0
+    var elapsed = 0
+    repeat {
+        body()
+        operations += count
+        elapsed = nanoseconds() - start
+    } while elapsed < duration
+    return Double(elapsed) / Double(operations)
+}
+
+/// Repeats `body`, which does `count` operations and says itself how long those took, until that comes to `duration`.
+func timedInside(_ duration: Int, count: Int, _ body: () -> Int) -> Double {
+    let start = nanoseconds()
+    var operations = 0
+    var elapsed = 0
+    repeat {
+        elapsed += body()
+        operations += count
+        // Preparing may take longer than what is measured: an end to that, too.
+    } while elapsed < duration && nanoseconds() - start < 20 * duration
+    return Double(elapsed) / Double(operations)
+}
+
+/// Runs `body` and gives the time that it took.
+func elapsed(_ body: () throws -> Void) rethrows -> Int {
+    let start = nanoseconds()
+    try body()
+    return nanoseconds() - start
+}
+
+nonisolated(unsafe) private var sink: UInt64 = 0
+
+/// Keeps the compiler from leaving out work whose result nobody looks at.
+@inline(never)
+func keep(_ value: some BinaryInteger) {
+    unsafe sink &+= UInt64(truncatingIfNeeded: value)
+}
