@@ -55,6 +55,11 @@ public struct Engine: ~Copyable, @unchecked Sendable {
             burst: limits.handshakeBurstPerSource)
     }
 
+    // Not as idle as it looks. Swift 6.3 destroys a value of another module's type member by member, and then leaves out
+    // the deinit of members of generic types: tables of allowed IPs and indices would stay behind. Having a deinit
+    // makes this module do it, which knows better.
+    deinit {}
+
     /// When ``deadlineReached(at:wall:)`` is to be called; nil while no timer is armed.
     ///
     /// It may be early (then the call does nothing but move it), never late.
