@@ -74,7 +74,7 @@ let package = Package(
         .testTarget(name: "PacketTunnelTestingTests", dependencies: ["PacketTunnelTesting"], swiftSettings: settings),
         .testTarget(
             name: "PrivilegedTests",
-            dependencies: ["WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnelTesting"],
+            dependencies: ["WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnelTesting", "culvert-wg"],
             path: "Tests/Privileged",
             swiftSettings: settings),
     ]

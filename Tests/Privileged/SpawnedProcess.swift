@@ -24,14 +24,15 @@
         }
 
         /// Starts `arguments[0]`, looked up in PATH, with nothing to read.
+        /// - Parameter descriptors: what else the process is given: its numbers there, and those here.
         /// - Throws: `CommandFailure`.
-        init(_ arguments: [String]) throws {
+        init(_ arguments: [String], descriptors: [Int32: Int32] = [:]) throws {
             self.arguments = arguments
             let (reader, writer) = try Self.makePipe()
             let (endReader, endWriter) = try Self.makeSocketPair()
             output = reader
             ended = endReader
-            processID = try withExtendedLifetime(writer) { try Self.spawn(arguments, output: writer.number) }
+            processID = try withExtendedLifetime(writer) { try Self.spawn(arguments, writer.number, descriptors) }
             _ = fcntl(reader.number, F_SETFL, O_NONBLOCK)
             // The end is noticed apart from the output: a daemon that it starts may hold that open for good.
             let processID = processID
@@ -66,7 +67,9 @@
             return (Descriptor(ends[0]), Descriptor(ends[1]))
         }
 
-        private static func spawn(_ arguments: [String], output: Int32) throws -> pid_t {
+        private static func spawn(
+            _ arguments: [String], _ output: Int32, _ descriptors: [Int32: Int32]
+        ) throws -> pid_t {
             var actions = unsafe posix_spawn_file_actions_t()
             var attributes = posix_spawnattr_t()
             unsafe posix_spawn_file_actions_init(&actions)
@@ -78,6 +81,9 @@
             unsafe posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
             unsafe posix_spawn_file_actions_adddup2(&actions, output, 1)
             unsafe posix_spawn_file_actions_adddup2(&actions, output, 2)
+            for (number, descriptor) in descriptors {
+                unsafe posix_spawn_file_actions_adddup2(&actions, descriptor, number)
+            }
             // The threads that tests run on block signals; a command must not inherit that.
             var none = sigset_t()
             var all = sigset_t()

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import Foundation
+    import PacketTunnelTesting
+
+    /// A daemon in the foreground, killed with all that it has when this object goes.
+    final class DaemonProcess {
+        let program: DaemonProgram
+        /// The interface's name.
+        let name: String
+        let namespace: Namespace
+        let process: SpawnedProcess
+
+        /// Starts a daemon in `namespace` and waits until it serves.
+        /// - Parameter environment: what is set beside `LOG_LEVEL=verbose`, as `NAME=value`.
+        init(
+            _ program: DaemonProgram, name: String = InterfaceName.next(), in namespace: Namespace,
+            environment: [String] = []
+        ) throws {
+            self.program = program
+            self.name = name
+            self.namespace = namespace
+            let command =
+                ["ip", "netns", "exec", namespace.name, "env", "LOG_LEVEL=verbose"] + environment + [
+                    program.path, "-f", name,
+                ]
+            process = try SpawnedProcess(
+                program == .wireguardGo ? ["env", "WG_PROCESS_FOREGROUND=1"] + command : command)
+            let process = process
+            try eventually("\(program.rawValue) \(name) serves") {
+                guard process.isRunning else {
+                    throw CommandFailure(description: "\(program.rawValue) ended:\n\(process.outputSoFar)")
+                }
+                return ManagementClient.isAnswered(ManagementClient.path(name))
+            }
+        }
+
+        deinit {
+            process.kill()
+            unsafe _ = unlink(ManagementClient.path(name))
+        }
+
+        /// What the daemon has logged.
+        var log: String { process.outputSoFar }
+
+        /// Waits until the daemon ends.
+        func waitUntilEnded() throws -> CommandResult { try process.wait() }
+
+        /// Asks the daemon to end, and waits until it has.
+        @discardableResult
+        func stop(_ signal: Int32 = SIGTERM) throws -> CommandResult {
+            process.signal(signal)
+            return try process.wait()
+        }
+    }
+
+    /// What a daemon could leave behind.
+    enum DaemonRemains {
+        /// Processes of a program that were given an argument.
+        static func processes(of program: String, with argument: String) -> [pid_t] {
+            let all = (try? FileManager.default.contentsOfDirectory(atPath: "/proc")) ?? []
+            return all.compactMap { pid_t($0) }.filter { process in
+                let arguments = commandLine(of: process)
+                guard let first = arguments.first else { return false }
+                return (first as NSString).lastPathComponent == program && arguments.contains(argument)
+            }
+        }
+
+        /// A process's arguments; none when it has ended, reaped or not.
+        static func commandLine(of process: pid_t) -> [String] {
+            guard let data = FileManager.default.contents(atPath: "/proc/\(process)/cmdline") else { return [] }
+            return data.split(separator: 0).map { String(decoding: $0, as: UTF8.self) }
+        }
+
+        /// A line of `/proc/PID/status`, without its key.
+        static func status(_ key: String, of process: pid_t) -> String? {
+            guard let data = FileManager.default.contents(atPath: "/proc/\(process)/status") else { return nil }
+            let lines = String(decoding: data, as: UTF8.self).split(separator: "\n")
+            guard let line = lines.first(where: { $0.hasPrefix(key + ":") }) else { return nil }
+            return line.dropFirst(key.count + 1).trimmingCharacters(in: .whitespaces)
+        }
+
+        /// Whether an interface exists in a namespace.
+        static func hasInterface(_ name: String, in namespace: Namespace) throws -> Bool {
+            try namespace.runAllowingFailure("ip", "link", "show", "dev", name).status == 0
+        }
+
+        /// What is left of the daemon of an interface: nothing, when it ended well.
+        static func of(_ name: String, in namespaces: Namespace...) throws -> [String] {
+            var remains = processes(of: "culvert-wg", with: name).map { "process \($0)" }
+            if FileManager.default.fileExists(atPath: ManagementClient.path(name)) { remains.append("socket") }
+            for namespace in namespaces where try hasInterface(name, in: namespace) {
+                remains.append("interface in \(namespace.name)")
+            }
+            return remains
+        }
+    }
+
+    /// A culvert-wg that went to the background, ended by name when this object goes.
+    final class BackgroundDaemon {
+        let name: String
+        let namespace: Namespace
+        /// What its start became.
+        let start: CommandResult
+
+        init(
+            name: String = InterfaceName.next(), in namespace: Namespace, environment: [String] = []
+        ) throws {
+            self.name = name
+            self.namespace = namespace
+            start = try PrivilegedTests.runAllowingFailure(
+                ["ip", "netns", "exec", namespace.name, "env"] + environment + [DaemonProgram.culvert.path, name])
+        }
+
+        deinit {
+            for process in processes { kill(process, SIGKILL) }
+            unsafe _ = unlink(ManagementClient.path(name))
+        }
+
+        /// The daemon's process, of which there is one while it runs.
+        var processes: [pid_t] { DaemonRemains.processes(of: "culvert-wg", with: name) }
+    }
+#endif

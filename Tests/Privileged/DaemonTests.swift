@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import Foundation
+    import PacketTunnelTesting
+    import Testing
+
+    /// All tests that run daemons.
+    ///
+    /// One at a time: all network namespaces share the folder of management sockets, and daemons with traffic share few
+    /// processors.
+    @Suite("Daemons", .serialized, .enabled(if: Privileged.isAvailable))
+    enum DaemonTests {}
+
+    /// A userspace WireGuard daemon to run.
+    enum DaemonProgram: String, CaseIterable, Sendable, CustomTestStringConvertible {
+        /// This package's.
+        case culvert = "culvert-wg"
+        /// The one that all others are measured by.
+        case wireguardGo = "wireguard-go"
+
+        var testDescription: String { rawValue }
+
+        /// The program's file, or its name when it is to be looked up.
+        ///
+        /// Ours lies beside this test bundle; `CULVERT_WG` names another build of it.
+        var path: String {
+            switch self {
+            case .culvert: Self.culvertPath
+            case .wireguardGo: rawValue
+            }
+        }
+
+        private static let culvertPath: String = {
+            if let path = ProcessInfo.processInfo.environment["CULVERT_WG"], !path.isEmpty { return path }
+            let bundle = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
+            let candidates = [bundle, CommandLine.arguments.first ?? ""].map {
+                URL(fileURLWithPath: $0).deletingLastPathComponent().appendingPathComponent("culvert-wg").path
+            }
+            return candidates.first { FileManager.default.isExecutableFile(atPath: $0) } ?? "culvert-wg"
+        }()
+    }
+
+    /// Names of interfaces, of which no two are alike on this machine.
+    enum InterfaceName {
+        private static let number = NextNumber()
+
+        static func next() -> String { "cv\(getpid() % 10_000)x\(number.take())" }
+    }
+
+    /// Counts up from one.
+    final class NextNumber: Sendable {
+        private let value = Box()
+        private final class Box: @unchecked Sendable {
+            let lock = NSLock()
+            var number = 0
+        }
+
+        func take() -> Int {
+            value.lock.withLock {
+                value.number += 1
+                return value.number
+            }
+        }
+    }
+
+    /// Waits until `condition` holds.
+    /// - Throws: `CommandFailure` when it does not in time.
+    func eventually(
+        _ what: String, within patience: Duration = Privileged.patience,
+        pollEvery interval: Duration = .milliseconds(5),
+        _ condition: () throws -> Bool
+    ) throws {
+        guard try waitUntil(timeout: patience, pollEvery: interval, condition) else {
+            throw CommandFailure(description: "not within \(patience): \(what)")
+        }
+    }
+
+    /// A folder that goes, with what is in it, when this object does.
+    final class TemporaryFolder: Sendable {
+        let path: String
+
+        init() throws {
+            var template = Array("/tmp/culvert-test-XXXXXX".utf8CString)
+            guard unsafe mkdtemp(&template) != nil else { throw CommandFailure(description: "mkdtemp: errno \(errno)") }
+            path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        }
+
+        deinit { try? FileManager.default.removeItem(atPath: path) }
+
+        /// Writes a file that only its owner can read, and returns its path.
+        func write(_ text: String, to name: String) throws -> String {
+            let file = path + "/" + name
+            try Data(text.utf8).write(to: URL(fileURLWithPath: file))
+            guard unsafe chmod(file, 0o600) == 0 else { throw CommandFailure(description: "chmod: errno \(errno)") }
+            return file
+        }
+    }
+#endif
