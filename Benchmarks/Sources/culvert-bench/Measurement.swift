@@ -22,6 +22,10 @@ enum Unit: String, Codable {
     case megabytesPerSecond = "MB/s"
     case ratio = "x"
     case perPacket = "/packet"
+    case gigabitsPerSecond = "Gbit/s"
+    case percent = "%"
+    case megabytes = "MB"
+    case secondsPerGigabyte = "s/GB"
 }
 
 /// Cases that share what they work on and are measured in turns, so that what else the machine does hits all alike.
