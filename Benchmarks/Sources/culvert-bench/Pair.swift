@@ -124,7 +124,6 @@ final class Batch {
             unsafe datagramViews[index] = PacketView(base: sealed + offset, count: byteCount)
             index &+= 1
         }
-        sendPlan.clear()
     }
 
     /// Plans, opens and commits what was sealed last.
