@@ -133,6 +133,9 @@
                 let daemon = isForeground ? nil : try BackgroundDaemon(in: namespace)
                 let foreground = isForeground ? try DaemonProcess(.culvert, in: namespace) : nil
                 let process = try #require(foreground?.process.processID ?? daemon?.processes.first)
+                // Once it answers, everything has been started.
+                let name = try #require(foreground?.name ?? daemon?.name)
+                #expect(try ManagementClient(ManagementClient.path(name)).ask("get=1\n\n").hasSuffix("errno=0\n\n"))
                 // CAP_NET_BIND_SERVICE, CAP_NET_BROADCAST, CAP_NET_ADMIN and CAP_SYS_ADMIN.
                 let kept = String(1 << 10 | 1 << 11 | 1 << 12 | 1 << 21, radix: 16)
                 for set in ["CapEff", "CapPrm"] {
