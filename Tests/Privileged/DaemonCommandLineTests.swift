@@ -48,7 +48,7 @@
                     ("WG_UAPI_FD=-1", "WG_UAPI_FD is '-1'"),
                 ])
             func wrongEnvironment(_ variable: String, _ message: String) throws {
-                let result = try runAllowingFailure(["env", variable, program, InterfaceName.next()])
+                let result = try runAllowingFailure(["env", variable, program, UniqueInterface.next()])
                 #expect(result.status == 2)
                 #expect(result.output.contains(message), "\(result.output)")
             }
@@ -63,7 +63,7 @@
                 let copy = folder.path + "/culvert-wg"
                 try run(["cp", program, copy])
                 try run(["chmod", "755", folder.path, copy])
-                let name = InterfaceName.next()
+                let name = UniqueInterface.next()
                 let result = try runAllowingFailure(
                     [
                         "ip", "netns", "exec", namespace.name, "setpriv", "--reuid=65534", "--regid=65534",
@@ -78,7 +78,7 @@
             @Test("Descriptors that are none: status 1", arguments: ["WG_TUN_FD=77", "WG_TUN_FD=0", "WG_UAPI_FD=77"])
             func wrongDescriptors(_ variable: String) throws {
                 let namespace = try Namespace()
-                let name = InterfaceName.next()
+                let name = UniqueInterface.next()
                 let result = try runAllowingFailure([
                     "ip", "netns", "exec", namespace.name, "env", variable, program, name,
                 ])
@@ -90,7 +90,7 @@
             @Test("A background process that ends before it serves: status 1, and nothing is left")
             func childFails() throws {
                 let namespace = try Namespace()
-                let name = InterfaceName.next()
+                let name = UniqueInterface.next()
                 // Started by the dynamic linker itself, the program's own file is the linker: it takes the interface's name
                 // for a program, and ends.
                 let linker = try #require(
@@ -175,7 +175,7 @@
                 ])
             func logLevel(_ level: String, _ isVerbose: Bool) throws {
                 let namespace = try Namespace()
-                let name = InterfaceName.next()
+                let name = UniqueInterface.next()
                 let process = try namespace.start("env", "LOG_LEVEL=\(level)", program, "-f", name)
                 try eventually("it serves") { ManagementClient.isAnswered(ManagementClient.path(name)) }
                 try namespace.run("ip", "link", "set", name, "up")
@@ -189,7 +189,7 @@
             @Test("A daemon in the background that is asked to log keeps its output", arguments: ["verbose", "silent"])
             func backgroundLog(_ level: String) throws {
                 let namespace = try Namespace()
-                let name = InterfaceName.next()
+                let name = UniqueInterface.next()
                 let folder = try TemporaryFolder()
                 let file = folder.path + "/log"
                 try namespace.run("sh", "-c", "LOG_LEVEL=\(level) exec \(program) \(name) >\(file) 2>&1")
@@ -223,7 +223,7 @@
                 ])
             func descriptors(_ handsInTun: Bool, _ handsInSocket: Bool) throws {
                 let namespace = try Namespace()
-                let name = InterfaceName.next()
+                let name = UniqueInterface.next()
                 let path = ManagementClient.path(name)
                 try FileManager.default.createDirectory(atPath: "/var/run/wireguard", withIntermediateDirectories: true)
                 var descriptors: [Int32: Int32] = [:]
@@ -258,7 +258,7 @@
             @Test("Descriptors of a parent go on to the background, whatever their numbers")
             func descriptorsInBackground() throws {
                 let namespace = try Namespace()
-                let name = InterfaceName.next()
+                let name = UniqueInterface.next()
                 let path = ManagementClient.path(name)
                 try FileManager.default.createDirectory(atPath: "/var/run/wireguard", withIntermediateDirectories: true)
                 let socket = try ManagementClient.listen(at: path)

@@ -117,7 +117,7 @@
             @Test("A socket that nobody answers at is replaced", arguments: [true, false])
             func staleSocket(_ isSocket: Bool) throws {
                 let namespace = try Namespace()
-                let name = InterfaceName.next()
+                let name = UniqueInterface.next()
                 let path = ManagementClient.path(name)
                 try FileManager.default.createDirectory(atPath: "/var/run/wireguard", withIntermediateDirectories: true)
                 if isSocket {
@@ -135,7 +135,7 @@
             @Test("After a crash the same name works again")
             func crash() throws {
                 let namespace = try Namespace()
-                let name = InterfaceName.next()
+                let name = UniqueInterface.next()
                 let first = try DaemonProcess(.culvert, name: name, in: namespace)
                 try first.stop(SIGKILL)
                 #expect(
@@ -170,7 +170,7 @@
 
             @Test("wg says what is missing when there is no daemon")
             func missingInterface() throws {
-                let name = InterfaceName.next()
+                let name = UniqueInterface.next()
                 let shown = try Wg.attempt("show", name)
                 #expect(shown.status == 1)
                 #expect(shown.output.hasPrefix("Unable to access interface: "), "\(shown.output)")

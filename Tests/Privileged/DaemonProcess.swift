@@ -16,7 +16,7 @@
         /// Starts a daemon in `namespace` and waits until it serves.
         /// - Parameter environment: what is set beside `LOG_LEVEL=verbose`, as `NAME=value`.
         init(
-            _ program: DaemonProgram, name: String = InterfaceName.next(), in namespace: Namespace,
+            _ program: DaemonProgram, name: String = UniqueInterface.next(), in namespace: Namespace,
             environment: [String] = []
         ) throws {
             self.program = program
@@ -106,7 +106,7 @@
         let start: CommandResult
 
         init(
-            name: String = InterfaceName.next(), in namespace: Namespace, environment: [String] = []
+            name: String = UniqueInterface.next(), in namespace: Namespace, environment: [String] = []
         ) throws {
             self.name = name
             self.namespace = namespace

@@ -4,6 +4,7 @@
 #if os(Linux)
     import Foundation
     import PacketTunnelTesting
+    import Synchronization
     import Testing
 
     /// All tests that run daemons.
@@ -43,25 +44,15 @@
     }
 
     /// Names of interfaces, of which no two are alike on this machine.
-    enum InterfaceName {
-        private static let number = NextNumber()
+    enum UniqueInterface {
+        private static let count = Mutex(0)
 
-        static func next() -> String { "cv\(getpid() % 10_000)x\(number.take())" }
-    }
-
-    /// Counts up from one.
-    final class NextNumber: Sendable {
-        private let value = Box()
-        private final class Box: @unchecked Sendable {
-            let lock = NSLock()
-            var number = 0
-        }
-
-        func take() -> Int {
-            value.lock.withLock {
-                value.number += 1
-                return value.number
+        static func next() -> String {
+            let number = count.withLock { count in
+                count += 1
+                return count
             }
+            return "cv\(getpid() % 10_000)x\(number)"
         }
     }
 

@@ -132,7 +132,7 @@
     /// an ip(8) that makes no such interfaces, and no kernel modules, in the mount namespace that `ip netns exec` makes.
     private final class WgQuick {
         let folder: TemporaryFolder
-        let name = InterfaceName.next()
+        let name = UniqueInterface.next()
         /// The end whose daemon is not used; its namespace, keys and addresses are.
         let left: PairEnd
         let right: PairEnd
