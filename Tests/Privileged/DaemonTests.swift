@@ -73,7 +73,7 @@
         let path: String
 
         init() throws {
-            var template = Array("/tmp/culvert-test-XXXXXX".utf8CString)
+            var template = Array(("/tmp/culvert-test-" + String(repeating: "X", count: 6)).utf8CString)
             guard unsafe mkdtemp(&template) != nil else { throw CommandFailure(description: "mkdtemp: errno \(errno)") }
             path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
         }
