@@ -91,6 +91,11 @@ extension Engine {
         if peer.isQueuedForDrain { drainQueue.removeAll { $0 == slot } }
         peers[Int(slot)] = nil
         freeSlots.append(slot)
+        if slots.isEmpty {
+            // Begin anew, so that a configuration that is set again keeps its order.
+            peers.removeAll()
+            freeSlots.removeAll()
+        }
     }
 
     /// Removes all peers.

@@ -425,3 +425,18 @@ struct ConfigurationChangeTests {
 extension PrivateKey {
     var testBytes: [UInt8] { unsafe secret.withBytes { unsafe Array($0) } }
 }
+
+@Suite("Engine: order of peers")
+struct PeerOrderTests {
+    @Test("peers are listed in the order in which they were added, also when the same set replaces them")
+    func order() {
+        var random = SeededGenerator(seed: 77)
+        var engine = Engine(random: SeededGenerator(seed: 78))
+        let keys = (0..<20).map { _ in PrivateKey(using: &random).publicKey }
+        for _ in 0..<3 {
+            engine.removeAllPeers()
+            for key in keys { engine.addPeer(key) }
+            #expect(engine.uapiState.peers.map(\.publicKey) == keys)
+        }
+    }
+}
