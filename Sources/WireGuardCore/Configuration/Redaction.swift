@@ -9,8 +9,14 @@ enum Redaction {
     static let shortestRun = 28
     private static let longestText = 120
 
-    /// The text of `bytes` with everything replaced that could be a key.
+    /// The text of `bytes` with everything replaced that could be a key, and whatever is said to be a secret one.
     static func text(_ bytes: Span<UInt8>) -> String {
+        // A stray character in the middle makes two runs of a key that are too short to tell.
+        if let equals = ASCII.firstIndex(of: UInt8(ascii: "="), in: bytes), equals + 1 < bytes.count,
+            namesSecret(bytes.extracting(0..<equals))
+        {
+            return text(bytes.extracting(0..<equals)) + "=" + placeholder
+        }
         var result: [UInt8] = []
         var index = 0
         while index < bytes.count {
@@ -31,6 +37,19 @@ enum Redaction {
         }
         // Only a text cut short, or one in another encoding, has a broken character here.
         return String(decoding: result, as: UTF8.self)
+    }
+
+    /// Whether `PrivateKey` or `PresharedKey` stands in the text, in any case and with or without `_`.
+    private static func namesSecret(_ bytes: Span<UInt8>) -> Bool {
+        var letters: [UInt8] = []
+        for index in 0..<bytes.count where ASCII.isLetter(bytes[index]) {
+            letters.append(ASCII.lowercased(bytes[index]))
+        }
+        return ["privatekey", "presharedkey"].contains { name in
+            let name = Array(name.utf8)
+            guard letters.count >= name.count else { return false }
+            return (0...(letters.count - name.count)).contains { letters[$0..<($0 + name.count)].elementsEqual(name) }
+        }
     }
 
     /// The bytes as hexadecimal escapes, for what is not text at all.

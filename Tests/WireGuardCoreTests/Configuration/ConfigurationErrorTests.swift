@@ -340,6 +340,7 @@ struct ConfigurationSecrecyTests {
             "[Interface]\nTable = \(secret)\n",
             "[\(secret)]\n",
             "[Interface\(secret)\n",
+            "[InterfacePrivateKey = \(secret.prefix(22)),\(secret.dropFirst(22))\n",
             "[Interface]\nPrivateKey = \(secret.prefix(22))\n\(secret.dropFirst(22))\n",
             "[Interface]\nPrivateKey = \(secret.prefix(15))\n\(secret.dropFirst(15).prefix(15))\n\(secret.dropFirst(30))\n",
             "[Peer]\nPublicKey = \(secret)\nEndpoint = \(secret)\nAllowedIPs = \(secret)\n",
