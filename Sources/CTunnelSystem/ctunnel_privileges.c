@@ -33,6 +33,14 @@ int ctunnel_keep_capabilities(uint64_t bits) {
 
 int ctunnel_forbid_new_privileges(void) { return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 ? 0 : errno; }
 
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+
+int ctunnel_close_from(unsigned int first) {
+    return syscall(SYS_close_range, first, ~0U, 0) == 0 ? 0 : errno;
+}
+
 int ctunnel_forbid_dumps(void) { return prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0 ? 0 : errno; }
 
 #endif

@@ -16,6 +16,8 @@ int ctunnel_thread_start(uintptr_t *handle, void *(*body)(void *), void *context
     return pthread_create((pthread_t *)handle, NULL, body, context);
 }
 
+int ctunnel_thread_detach(uintptr_t handle) { return pthread_detach((pthread_t)handle); }
+
 int ctunnel_thread_join(uintptr_t handle) { return pthread_join((pthread_t)handle, NULL); }
 
 uintptr_t ctunnel_thread_self(void) { return (uintptr_t)pthread_self(); }

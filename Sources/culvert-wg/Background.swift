@@ -28,6 +28,8 @@ enum Background {
         }
         guard made == 0 else { throw failure("pipe", errno) }
         defer { close(pipeEnds.0) }
+        // The child has no use for this end, and would never see it close.
+        _ = fcntl(pipeEnds.0, F_SETFD, FD_CLOEXEC)
         // Above the numbers that they are moved to, so that none overwrites another.
         let copies = [tun, management, pipeEnds.1].map { fcntl($0, F_DUPFD_CLOEXEC, 16) }
         close(pipeEnds.1)
@@ -57,9 +59,8 @@ enum Background {
         let numbers = [tunNumber, managementNumber, readyNumber]
         for (descriptor, number) in zip(descriptors, numbers) { actions.move(descriptor, to: number) }
         actions.openNull(0, forWriting: false)
-        if !options.keepsOutput {
-            actions.openNull(1, forWriting: true)
-            actions.openNull(2, forWriting: true)
+        for output in [1, 2] as [Int32] {
+            if options.keepsOutput { actions.keep(output) } else { actions.openNull(output, forWriting: true) }
         }
 
         let inherited = [

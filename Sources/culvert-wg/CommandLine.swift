@@ -22,6 +22,8 @@ struct DaemonOptions: Equatable {
     var nameFile: String?
     /// Where to report that everything is up.
     var readyDescriptor: Int32?
+    /// What is to be said before the start.
+    var warnings: [String] = []
 
     enum Request: Equatable {
         case run(DaemonOptions)
@@ -98,7 +100,9 @@ struct DaemonOptions: Equatable {
         case "error": options.keepsOutput = true
         case "silent": options.logLevel = .silent
         case .some(let other):
-            throw UsageError(message: "LOG_LEVEL is '\(other)'; it can be verbose, debug, error or silent")
+            // A daemon that ran with another implementation's setting is to run with this one.
+            options.warnings.append(
+                "LOG_LEVEL is '\(other)', which is none of verbose, debug, error, silent; using error")
         }
         options.tunDescriptor = try descriptor("WG_TUN_FD", environment)
         options.uapiDescriptor = try descriptor("WG_UAPI_FD", environment)

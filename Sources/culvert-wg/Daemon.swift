@@ -42,6 +42,9 @@ enum Daemon {
 
     /// Opens what needs privileges, then stays or goes to the background.
     private static func run(_ options: DaemonOptions) throws(WireGuardDeviceError) {
+        for warning in options.warnings { Output.error("culvert-wg: \(warning)") }
+        // The background process has exactly the descriptors that it is told of.
+        if let ready = options.readyDescriptor { Privileges.closeInherited(from: ready + 1) }
         let tun = try openTun(options)
         let name: String
         do throws(TunnelIOError) { name = try tun.currentName() } catch { throw WireGuardDeviceError(error) }
@@ -54,9 +57,12 @@ enum Daemon {
             }
         try writeNameFile(options, name)
         guard options.isForeground else {
-            try Background.spawn(tun: tun.readiness, management: socket.descriptor, options)
-            // Interface and socket belong to the child now: leave without undoing them.
-            _exit(0)
+            try withExtendedLifetime((tun, socket)) { () throws(WireGuardDeviceError) in
+                try Background.spawn(tun: tun.readiness, management: socket.descriptor, options)
+                // Interface and socket belong to the child now: leave without undoing them.
+                _exit(0)
+            }
+            return
         }
         try serve(tun, socket, options)
     }

@@ -5,5 +5,7 @@
     /// What the daemon gives up once its descriptors are open: nothing on Darwin, where utun needs root throughout.
     enum Privileges {
         static func reduce() {}
+        /// The child is started without them.
+        static func closeInherited(from first: Int32) {}
     }
 #endif

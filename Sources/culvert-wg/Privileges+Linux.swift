@@ -6,6 +6,11 @@
 
     /// What the daemon gives up once its descriptors are open.
     enum Privileges {
+        /// Closes what a caller left open in the background process: a lock that a shell holds must not be held on.
+        static func closeInherited(from first: Int32) {
+            _ = ctunnel_close_from(UInt32(clamping: first))
+        }
+
         /// Keeps what is needed to mark sockets and size their buffers (`CAP_NET_ADMIN`), to bind low ports
         /// (`CAP_NET_BIND_SERVICE`), and to follow an interface into another namespace (`CAP_NET_BROADCAST`,
         /// `CAP_SYS_ADMIN`).

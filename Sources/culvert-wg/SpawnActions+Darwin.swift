@@ -21,6 +21,11 @@
             unsafe posix_spawn_file_actions_adddup2(&actions, descriptor, number)
         }
 
+        /// Hands a descriptor on under its own number, which closing by default would prevent.
+        mutating func keep(_ number: Int32) {
+            unsafe posix_spawn_file_actions_addinherit_np(&actions, number)
+        }
+
         mutating func openNull(_ number: Int32, forWriting: Bool) {
             unsafe posix_spawn_file_actions_addopen(&actions, number, "/dev/null", forWriting ? O_WRONLY : O_RDONLY, 0)
         }

@@ -25,6 +25,9 @@
             unsafe posix_spawn_file_actions_adddup2(&actions, descriptor, number)
         }
 
+        /// Hands a descriptor on under its own number, as happens here anyway.
+        mutating func keep(_ number: Int32) {}
+
         mutating func openNull(_ number: Int32, forWriting: Bool) {
             unsafe posix_spawn_file_actions_addopen(&actions, number, "/dev/null", forWriting ? O_WRONLY : O_RDONLY, 0)
         }

@@ -128,6 +128,38 @@ struct UAPIServerTests {
         #expect(unsafe access(path, F_OK) != 0)
     }
 
+    @Test("a file that took the place of ours is left alone, and a file that is no socket is never removed")
+    func foreignFiles() throws {
+        let folder = try Folder()
+        let path = folder.path + "/h.sock"
+        let first = try ManagementSocket(path: path)
+        #expect(unsafe unlink(path) == 0)
+        let second = try ManagementSocket(path: path)
+        first.listener.close()
+        #expect(unsafe access(path, F_OK) == 0)
+        second.listener.close()
+        #expect(unsafe access(path, F_OK) != 0)
+
+        close(unsafe open(path, O_CREAT | O_WRONLY, 0o600))
+        #expect(throws: WireGuardDeviceError.self) { _ = try ManagementSocket(path: path) }
+        #expect(unsafe unlink(path) == 0)
+    }
+
+    @Test("a listener whose queue is full is busy, not abandoned")
+    func fullQueue() throws {
+        let folder = try Folder()
+        let path = folder.path + "/i.sock"
+        let socket = try ManagementSocket(path: path)
+        defer { socket.listener.close() }
+        // Nobody accepts. A queue holds one more than its length.
+        var waiting: [Client] = []
+        for _ in 0...128 { waiting.append(try Client(path)) }
+        #expect(throws: WireGuardDeviceError(.alreadyRunning(path: path), errno: EADDRINUSE)) {
+            _ = try ManagementSocket(path: path)
+        }
+        withExtendedLifetime(waiting) {}
+    }
+
     @Test("a path that does not fit is an error, not a cut name")
     func longPath() {
         let path = "/tmp/" + String(repeating: "x", count: 200)

@@ -92,6 +92,31 @@ struct UAPISessionTests {
         #expect(recorder.updates.withLock { $0.map(\.fwMark) } == [3])
     }
 
+    @Test("thousands of operations in one write are answered in portions, all of them, in order")
+    func portions() {
+        var session = UAPISession(
+            state: {
+                var state = UAPIDeviceState()
+                var peer = UAPIPeerState(publicKey: PublicKey(Bytes32(w0: 1, w1: 2, w2: 3, w3: 4)))
+                peer.allowedIPs = (0..<1000).compactMap { IPPrefix(IPAddress(v4: UInt32($0) << 8), length: 24) }
+                state.peers = [peer]
+                return state
+            }, apply: { _ in nil })
+        var output: [UInt8] = []
+        let request = Array(String(repeating: "get=1\n\n", count: 500).utf8)
+        #expect(unsafe request.withUnsafeBytes { unsafe session.receive($0, replyingInto: &output) } == true)
+        var largest = output.count
+        var total = output
+        while session.hasMore {
+            output = []
+            #expect(session.resume(replyingInto: &output) == true)
+            largest = max(largest, output.count)
+            total += output
+        }
+        #expect(largest < UAPISession.outputLimit + 100_000)
+        #expect(String(decoding: total, as: UTF8.self).split(separator: "\n").count { $0 == "errno=0" } == 500)
+    }
+
     @Test("an operation that does not exist ends the connection")
     func unknownOperation() {
         var session = Recorder().session()

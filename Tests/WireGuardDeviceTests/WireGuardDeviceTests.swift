@@ -208,6 +208,79 @@ struct WireGuardDeviceTests {
         }
     }
 
+    @Test("a device that is dropped without being closed ends its threads and gives everything back")
+    func dropped() throws {
+        let internet = MemoryInternet()
+        weak var gone: WireGuardDevice?
+        let network = internet.attach([.v4(left)])
+        do {
+            let device = try WireGuardDevice(tun: try MemoryTun(name: "dropped", mtu: 1420), network: network)
+            var update = UAPIDeviceUpdate()
+            update.listenPort = 777
+            try device.apply(update)
+            try device.start()
+            #expect(device.listenPort == 777)
+            gone = device
+        }
+        #expect(gone == nil)
+        // The port is free again.
+        try network.bind(port: 777, mark: 0).close()
+    }
+
+    @Test("whoever closes second waits for the first to be done")
+    func closedByTwo() throws {
+        let internet = MemoryInternet()
+        for seed in 50..<60 as Range<UInt64> {
+            let host = try TestHost(on: internet, address: left + UInt32(seed), inner: leftInner, seed: seed)
+            try host.start()
+            host.tun.removeDevice()
+            host.device.close()
+            #expect(host.device.closeReason != nil)
+            // Nothing runs any more, so nothing refuses this.
+            try host.network.bind(port: 51_820, mark: 0).close()
+        }
+    }
+
+    @Test("a port that cannot be had on the way up does not keep peers from being configured, and is tried again")
+    func lateSockets() throws {
+        let (a, b) = try pair()
+        defer {
+            a.device.close()
+            b.device.close()
+        }
+        let squatter = try a.network.bind(port: 51_820, mark: 0)
+        try a.start()
+        try b.start()
+        var update = UAPIDeviceUpdate()
+        update.peers = [UAPIPeerUpdate(publicKey: PublicKey(Bytes32(w0: 9, w1: 9, w2: 9, w3: 9)))]
+        try a.device.apply(update)
+        #expect(a.device.listenPort == nil)
+        #expect(a.device.peers.count == 2)
+        squatter.close()
+        try a.device.apply(update)
+        #expect(a.device.listenPort == 51_820)
+        try ping(a, b, count: 3)
+    }
+
+    @Test("naming the port that the system chose keeps the sockets")
+    func pinnedPort() throws {
+        let (a, b) = try pair()
+        defer {
+            a.device.close()
+            b.device.close()
+        }
+        try a.start(port: 0)
+        try b.start()
+        try ping(a, b, count: 3)
+        let port = try #require(a.device.listenPort)
+        var update = UAPIDeviceUpdate()
+        update.listenPort = port
+        try a.device.apply(update)
+        #expect(a.device.listenPort == port)
+        try ping(a, b, count: 3)
+        #expect(a.device.engineStatistics.handshakesCompleted == 1)
+    }
+
     @Test("up and down many times over, with traffic, leaves a device that works")
     func flapping() throws {
         let (a, b) = try pair()

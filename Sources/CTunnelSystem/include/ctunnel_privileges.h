@@ -14,6 +14,9 @@ int ctunnel_keep_capabilities(uint64_t bits);
 // prctl(PR_SET_NO_NEW_PRIVS). 0 or errno.
 int ctunnel_forbid_new_privileges(void);
 
+// close_range(2) from this descriptor on. 0 or errno.
+int ctunnel_close_from(unsigned int first);
+
 // prctl(PR_SET_DUMPABLE, 0). 0 or errno.
 int ctunnel_forbid_dumps(void);
 

@@ -18,6 +18,7 @@
 int ctunnel_thread_start(uintptr_t *handle, void *(*body)(void *), void *context);
 /// Waits for a thread to end; the return value is an error number or zero.
 int ctunnel_thread_join(uintptr_t handle);
+int ctunnel_thread_detach(uintptr_t handle);
 /// The calling thread's handle.
 uintptr_t ctunnel_thread_self(void);
 /// Names the calling thread (at most 15 characters on Linux); the return value is an error number or zero.

@@ -35,6 +35,11 @@ package final class LoopThread: Sendable {
         ended = Latch()
     }
 
+    deinit {
+        // Nobody can join it any more: the system takes its stack back when it ends.
+        if case .running(let handle) = state.withLock({ $0 }) { _ = ctunnel_thread_detach(handle) }
+    }
+
     /// The calling thread's handle.
     package static var current: UInt { ctunnel_thread_self() }
 

@@ -72,6 +72,9 @@ public final class Lane: Sendable {
         thread?.join()
     }
 
+    /// Whether the calling thread is the lane's.
+    public var isOnLaneThread: Bool { core.loop.isOnLoopThread }
+
     /// Makes the lane ask its transport for datagrams to send and for its next deadline. Any thread may call it.
     public func wake() {
         core.loop.wake()

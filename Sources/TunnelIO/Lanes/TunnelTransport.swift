@@ -9,7 +9,7 @@ public protocol TunnelTransport: AnyObject, Sendable {
     /// Seals the IP packets of `packets` and appends the datagrams, with their endpoints, to `datagrams`.
     ///
     /// `datagrams` is empty and has room for each packet of the batch plus 64 bytes. The bytes of `packets` may be
-    /// overwritten; bytes outside its packets' descriptors may not.
+    /// overwritten. The 32 bytes behind a packet, which a device keeps free, may be used as long as they are restored.
     func seal(_ packets: PacketBatch, into datagrams: PacketBatch)
 
     /// Opens `datagrams` in place: each descriptor is narrowed to the IP packet inside, or to length zero where

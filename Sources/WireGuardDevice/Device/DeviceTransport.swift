@@ -8,7 +8,7 @@ import WireGuardCore
 /// The engine behind the face that lanes know.
 ///
 /// The engine's lock is held for planning and committing only; sealing and opening happen outside of it. It is taken
-/// twice per batch on the way in and once on the way out.
+/// once per batch on the way out and twice on the way in, and a few times per round for what waits and for deadlines.
 final class DeviceTransport: TunnelTransport {
     private let engine: Mutex<Engine>
     private let mtu: Atomic<Int>

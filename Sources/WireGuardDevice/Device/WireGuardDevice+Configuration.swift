@@ -16,10 +16,8 @@ extension WireGuardDevice {
             guard state.closeReason == nil else { throw WireGuardDeviceError(.closed) }
             let port = update.listenPort ?? state.requestedPort
             let mark = update.fwMark ?? state.mark
-            if state.linkIsUp, port != state.requestedPort || state.sockets == nil {
-                try bind(port: port, mark: mark, &state)
-            } else if mark != state.mark, let sockets = state.sockets {
-                try setMark(mark, on: sockets, previous: state.mark)
+            if state.linkIsUp {
+                try adoptSockets(port, mark, isNamed: update.listenPort != nil || update.fwMark != nil, &state)
             }
             state.requestedPort = port
             state.mark = mark
@@ -32,6 +30,29 @@ extension WireGuardDevice {
         }
         // There may be something to send, or an earlier deadline.
         lane.wake()
+    }
+
+    /// Sees to it that the sockets fit port and mark.
+    /// - Parameter isNamed: whether the update is about them; where it is not, an earlier failure is tried again, but
+    ///   does not keep the rest of the update from taking effect.
+    private func adoptSockets(
+        _ port: UInt16, _ mark: UInt32, isNamed: Bool, _ state: inout State
+    ) throws(WireGuardDeviceError) {
+        guard let sockets = state.sockets else {
+            do throws(WireGuardDeviceError) {
+                try bind(port: port, mark: mark, &state)
+            } catch {
+                guard !isNamed else { throw error }
+                log(.error, "still without sockets: \(error)")
+            }
+            return
+        }
+        // A port that the system chose may be named later: it is ours already.
+        if port != state.requestedPort, port != sockets.port {
+            try bind(port: port, mark: mark, &state)
+        } else if mark != state.mark {
+            try setMark(mark, on: sockets, previous: state.mark)
+        }
     }
 
     private func setMark(

@@ -21,7 +21,8 @@ public final class WireGuardDevice: Sendable {
         public var lane = LaneConfiguration()
         /// Where keys, indices, nonces and jitter come from; cryptographically secure outside of tests.
         public var random: @Sendable () -> any RandomNumberGenerator = { SystemRandomNumberGenerator() }
-        /// Receives what the device has to say. Never a secret.
+        /// Receives what the device has to say. Never a secret. It is called on the device's threads and with its locks
+        /// held, so it must not call the device.
         public var log: @Sendable (LogLevel, String) -> Void = { _, _ in }
 
         /// The defaults.
@@ -127,19 +128,27 @@ public final class WireGuardDevice: Sendable {
                     if routes.drain() { self?.forgetEndpointSources() }
                 }
             }
-            try control.startThread(name: "culvert-control")
+            // Before anybody hears of changes: those that come meanwhile wait, and correct this in their order.
             let link = try tun.currentLinkState()
             follow(.mtu(link.mtu))
             follow(link.isUp ? .up : .down)
+            try control.startThread(name: "culvert-control")
         } catch {
             close(.failed(error))
             throw WireGuardDeviceError(error)
         }
     }
 
+    deinit { close(.requested) }
+
     /// Ends everything: sessions, sockets, threads, management sockets and the TUN device. Safe to repeat.
+    ///
+    /// When it returns, all of that is done, also when another thread began it; only on the device's own threads it
+    /// does not wait.
     public func close() {
         close(.requested)
+        guard !control.isOnLoopThread, !lane.isOnLaneThread else { return }
+        _ = closed.wait()
     }
 
     /// Why the device closed; nil while it has not.
@@ -176,12 +185,13 @@ public final class WireGuardDevice: Sendable {
         }
         guard isFirst else { return }
         log(.verbose, "closing: \(reason)")
-        for server in servers { server.close() }
         lane.stop()
+        // The loop first: what it serves is closed once nothing runs there any more.
         control.stop()
         if !control.isOnLoopThread {
             do throws(TunnelIOError) { try control.join() } catch { log(.error, "control thread: \(error)") }
         }
+        for server in servers { server.close() }
         sockets?.close()
         tun.close()
         transport.withEngine { engine in
@@ -240,11 +250,13 @@ public final class WireGuardDevice: Sendable {
 
     // MARK: Sockets
 
-    /// Binds new sockets and hands them to the lane. On failure everything stays as it was.
+    /// Binds new sockets and hands them to the lane.
+    ///
+    /// On failure everything stays as it was, but for one case: where the new sockets are to take the port of the old ones,
+    /// those have to go first, and the device has none until the next attempt.
     func bind(port: UInt16, mark: UInt32, _ state: inout State) throws(WireGuardDeviceError) {
         do throws(TunnelIOError) {
             let old = state.sockets
-            // The old sockets have to go first only where the new ones are to take their port.
             if let old, port != 0, old.port == port {
                 lane.replaceSockets(nil)
                 old.close()

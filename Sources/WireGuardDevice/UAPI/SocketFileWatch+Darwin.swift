@@ -13,8 +13,10 @@
         let readiness: Int32
         private let folder: Int32
         private let path: String
+        private let identity: FileIdentity?
 
-        init(path: String) throws(TunnelIOError) {
+        /// Watches the file at `path`, which was `identity` when it was made.
+        init(path: String, identity: FileIdentity?) throws(TunnelIOError) {
             let name = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
             let folder = open(name.isEmpty ? "/" : name, O_EVTONLY | O_CLOEXEC)
             guard folder >= 0 else { throw TunnelIOError(.eventLoop(operation: "open \(name)"), errno: errno) }
@@ -31,6 +33,7 @@
             readiness = queue
             self.folder = folder
             self.path = path
+            self.identity = identity
         }
 
         deinit {
@@ -39,12 +42,12 @@
         }
 
         /// Takes the events that wait.
-        /// - Returns: whether the file is gone.
+        /// - Returns: whether the file is gone, or is another one.
         func isRemoved() -> Bool {
             var event = kevent()
             var zero = timespec()
             while unsafe kevent(readiness, nil, 0, &event, 1, &zero) > 0 {}
-            return unsafe access(path, F_OK) != 0
+            return FileIdentity(of: path) != identity
         }
     }
 #endif

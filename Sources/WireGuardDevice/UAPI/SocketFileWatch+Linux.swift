@@ -16,13 +16,13 @@
         /// Polls readable when something happened to the file or its folder.
         let readiness: Int32
         private let path: String
-        private let identity: (dev_t, ino_t)
+        private let identity: FileIdentity?
 
-        init(path: String) throws(TunnelIOError) {
+        /// Watches the file at `path`, which was `identity` when it was made.
+        init(path: String, identity: FileIdentity?) throws(TunnelIOError) {
             func failure(_ operation: String) -> TunnelIOError {
                 TunnelIOError(.eventLoop(operation: "\(operation) \(path)"), errno: errno)
             }
-            guard let identity = SocketFileWatch.identity(of: path) else { throw failure("stat") }
             let descriptor = inotify_init1(Int32(IN_CLOEXEC) | Int32(IN_NONBLOCK))
             guard descriptor >= 0 else { throw failure("inotify_init1") }
             let folder = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
@@ -47,14 +47,7 @@
             unsafe withUnsafeTemporaryAllocation(byteCount: 4096, alignment: 16) { buffer in
                 while unsafe systemRead(readiness, buffer) > 0 {}
             }
-            guard let now = SocketFileWatch.identity(of: path) else { return true }
-            return now != identity
-        }
-
-        private static func identity(of path: String) -> (dev_t, ino_t)? {
-            var status = stat()
-            guard unsafe lstat(path, &status) == 0 else { return nil }
-            return (status.st_dev, status.st_ino)
+            return FileIdentity(of: path) != identity
         }
     }
 #endif

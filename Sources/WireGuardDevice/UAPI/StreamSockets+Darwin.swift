@@ -3,6 +3,18 @@
 
 #if canImport(Darwin)
     import Darwin
+    import Synchronization
+
+    private let maskOwner = Mutex(())
+
+    /// Binds a socket's file with mode 0600. Darwin takes the mode from the process's mask, which is everybody's.
+    func systemBindPrivately(_ descriptor: Int32, _ address: UnsafePointer<sockaddr>, _ length: socklen_t) -> Int32 {
+        maskOwner.withLock { _ in
+            let old = umask(0o077)
+            defer { umask(old) }
+            return unsafe bind(descriptor, address, length)
+        }
+    }
 
     func systemStreamSocket() -> Int32 {
         let descriptor = socket(AF_UNIX, SOCK_STREAM, 0)

@@ -12,6 +12,12 @@
         socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue) | Int32(SOCK_NONBLOCK.rawValue), 0)
     }
 
+    /// Binds a socket's file with mode 0600. Linux takes the mode from the descriptor's own.
+    func systemBindPrivately(_ descriptor: Int32, _ address: UnsafePointer<sockaddr>, _ length: socklen_t) -> Int32 {
+        guard fchmod(descriptor, 0o600) == 0 else { return -1 }
+        return unsafe bind(descriptor, address, length)
+    }
+
     func systemAccept(_ descriptor: Int32) -> Int32 {
         let connection = accept(descriptor, nil, nil)
         guard connection >= 0 else { return connection }

@@ -23,6 +23,9 @@ final class UAPIConnection: Sendable {
         /// Once the reply is written, the connection ends.
         var endsAfterOutput = false
         var isClosed = false
+
+        /// Whether everything was answered and written that there is to be.
+        var isFinished: Bool { endsAfterOutput && output.isEmpty && !session.hasMore }
     }
 
     private let descriptor: Int32
@@ -67,6 +70,10 @@ final class UAPIConnection: Sendable {
             guard !state.isClosed else { return false }
             guard write(&state) else { return true }
             guard state.output.isEmpty else { return false }
+            if state.session.hasMore {
+                if !state.session.resume(replyingInto: &state.output) { state.endsAfterOutput = true }
+                return !write(&state) || state.isFinished
+            }
             return state.endsAfterOutput || !read(&state)
         }
         if isDone { close() } else { adjustInterest() }
@@ -89,7 +96,7 @@ final class UAPIConnection: Sendable {
                 isOpen = errno == EAGAIN || errno == EINTR
             }
         }
-        return isOpen && write(&state) && !(state.endsAfterOutput && state.output.isEmpty)
+        return isOpen && write(&state) && !state.isFinished
     }
 
     /// Writes what waits. Returns false when the other side is gone.
@@ -112,7 +119,9 @@ final class UAPIConnection: Sendable {
     }
 
     private func adjustInterest() {
-        let (registration, hasOutput) = state.withLock { ($0.registration, !$0.output.isEmpty) }
+        let (registration, hasOutput) = state.withLock {
+            ($0.registration, !$0.output.isEmpty || $0.session.hasMore)
+        }
         guard let registration else { return }
         do throws(TunnelIOError) {
             try loop.modify(registration, interest: hasOutput ? .writable : .readable)

@@ -33,6 +33,12 @@ final class UAPIServer: Sendable {
     private let state = Mutex(State())
     /// The file that is watched; its removal ends the device.
     private let watch: SocketFileWatch?
+    private let isRemovalReported = OnceFlag()
+    private let retryTimer = Mutex<EventLoop.Timer?>(nil)
+
+    private final class OnceFlag: Sendable {
+        let flag = Atomic(false)
+    }
 
     /// Serves `listener` on `loop`.
     /// - Parameters:
@@ -45,12 +51,15 @@ final class UAPIServer: Sendable {
         self.listener = listener
         self.loop = loop
         self.makeSession = makeSession
-        watch = try listener.path.map { path throws(TunnelIOError) in try SocketFileWatch(path: path) }
+        watch = try listener.path.map { path throws(TunnelIOError) in
+            try SocketFileWatch(path: path, identity: listener.identity)
+        }
         let registration = try loop.register(listener.descriptor, for: .readable) { [weak self] _ in self?.accept() }
         var watchRegistration: EventLoop.Registration?
         if let watch {
+            let isReported = isRemovalReported
             watchRegistration = try loop.register(watch.readiness, for: .readable) { _ in
-                if watch.isRemoved() { onRemoval() }
+                if watch.isRemoved(), !isReported.flag.exchange(true, ordering: .relaxed) { onRemoval() }
             }
         }
         state.withLock {
@@ -82,13 +91,41 @@ final class UAPIServer: Sendable {
                 pause()
                 return
             }
-            guard let descriptor = listener.accept() else { return }
-            let connection = UAPIConnection(descriptor: descriptor, loop: loop, session: makeSession()) { [weak self] in
-                self?.forget(descriptor)
+            switch listener.accept() {
+            case .none: return
+            case .exhausted:
+                pause()
+                retryLater()
+                return
+            case .connection(let descriptor):
+                let connection = UAPIConnection(
+                    descriptor: descriptor, loop: loop, session: makeSession()
+                ) { [weak self] in
+                    self?.forget(descriptor)
+                }
+                let isClosed = state.withLock { state in
+                    if !state.isClosed { state.connections[descriptor] = connection }
+                    return state.isClosed
+                }
+                if isClosed { connection.close() } else { connection.start() }
             }
-            state.withLock { $0.connections[descriptor] = connection }
-            connection.start()
         }
+    }
+
+    /// Accepts again in a tenth of a second: by then descriptors may be free, whoever had them.
+    private func retryLater() {
+        let timer = retryTimer.withLock { timer in
+            if let timer { return timer }
+            let made = loop.makeTimer { [weak self] in self?.resume() }
+            timer = made
+            return made
+        }
+        loop.set(timer, deadline: LaneClock.now() + 100_000_000)
+    }
+
+    private func resume() {
+        guard let registration = state.withLock({ $0.registration }) else { return }
+        do throws(TunnelIOError) { try loop.modify(registration, interest: .readable) } catch {}
     }
 
     /// Stops accepting until a connection ends; the system keeps the rest in its queue.

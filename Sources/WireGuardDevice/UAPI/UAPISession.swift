@@ -8,6 +8,11 @@ struct UAPISession: Sendable {
     private var parser: UAPIRequestParser
     private let state: @Sendable () -> UAPIDeviceState
     private let apply: @Sendable (UAPIDeviceUpdate) -> UAPIErrno?
+    /// Operations wait to be answered, since enough replies wait to be written.
+    private(set) var hasMore = false
+
+    /// Once replies of this many bytes wait, the operations behind them wait too.
+    static let outputLimit = 1 << 20
 
     /// - Parameters:
     ///   - state: the device's state, asked for each `get`.
@@ -30,6 +35,12 @@ struct UAPISession: Sendable {
         return answer(into: &output)
     }
 
+    /// Answers more of the operations that wait. To be called when the replies so far are written and ``hasMore`` is set.
+    /// - Returns: as ``receive(_:replyingInto:)``.
+    mutating func resume(replyingInto output: inout [UInt8]) -> Bool {
+        answer(into: &output)
+    }
+
     /// The client sends no more: that ends an operation as well as a blank line does.
     mutating func end(replyingInto output: inout [UInt8]) {
         parser.finish()
@@ -37,15 +48,31 @@ struct UAPISession: Sendable {
     }
 
     private mutating func answer(into output: inout [UInt8]) -> Bool {
+        hasMore = false
         while let result = parser.next() {
             switch result {
-            case .success(.get): state().appendReply(to: &output)
+            case .success(.get):
+                let state = state()
+                // Room beforehand: a buffer that grows leaves copies of keys behind.
+                output.reserveCapacity(output.count + state.estimatedReplyByteCount)
+                state.appendReply(to: &output)
             case .success(.set(let update)): UAPIReply.append(apply(update), answering: .set, to: &output)
             case .failure(let error):
                 guard error.operation != .unknown else { return false }
                 UAPIReply.append(error.errno, answering: error.operation, to: &output)
             }
+            if output.count >= UAPISession.outputLimit {
+                hasMore = true
+                break
+            }
         }
         return true
+    }
+}
+
+extension UAPIDeviceState {
+    /// No fewer bytes than a reply with this state has.
+    fileprivate var estimatedReplyByteCount: Int {
+        peers.reduce(256) { $0 + 512 + 64 * $1.allowedIPs.count }
     }
 }

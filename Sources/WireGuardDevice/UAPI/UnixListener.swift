@@ -18,6 +18,8 @@ final class UnixListener: Sendable {
     let descriptor: Int32
     /// The socket's file; nil when the descriptor was handed in without one.
     let path: String?
+    /// What the file was when it was bound; whatever else is there later is not ours.
+    let identity: FileIdentity?
     private let isClosed = Atomic(false)
 
     /// Binds and listens at `path`, whose folder is made when it is missing.
@@ -36,16 +38,25 @@ final class UnixListener: Sendable {
             let folder = String(path[..<slash])
             if !folder.isEmpty, unsafe mkdir(folder, 0o755) != 0, errno != EEXIST { throw failure("mkdir") }
         }
-        if UnixListener.isAnswered(path) { throw WireGuardDeviceError(.alreadyRunning(path: path), errno: EADDRINUSE) }
-        if unsafe unlink(path) != 0, errno != ENOENT { throw failure("unlink") }
+        if let present = FileIdentity(of: path) {
+            guard present.isSocket else {
+                throw WireGuardDeviceError(
+                    .managementSocket(path: path, operation: "there is a file that is no socket; remove it"),
+                    errno: EEXIST)
+            }
+            guard UnixListener.isAbandoned(path) else {
+                throw WireGuardDeviceError(.alreadyRunning(path: path), errno: EADDRINUSE)
+            }
+            if unsafe unlink(path) != 0, errno != ENOENT { throw failure("unlink") }
+        }
 
         let socket = systemStreamSocket()
         guard socket >= 0 else { throw failure("socket") }
         // The mode of a socket's file is that of its creation: there is no moment in which others may connect.
-        let oldMask = umask(0o077)
-        let bound = unsafe UnixListener.withAddress(path) { address, length in unsafe bind(socket, address, length) }
+        let bound = unsafe UnixListener.withAddress(path) { address, length in
+            unsafe systemBindPrivately(socket, address, length)
+        }
         let bindError = errno
-        umask(oldMask)
         guard bound == 0 else {
             _ = systemClose(socket)
             errno = bindError
@@ -60,6 +71,7 @@ final class UnixListener: Sendable {
         }
         descriptor = socket
         self.path = path
+        identity = FileIdentity(of: path)
     }
 
     /// Takes over a listening descriptor whose file, if any, is at `path`.
@@ -72,28 +84,48 @@ final class UnixListener: Sendable {
         _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
         self.descriptor = descriptor
         self.path = path
+        identity = path.flatMap { FileIdentity(of: $0) }
     }
 
     deinit { close() }
 
-    /// Closes the descriptor and removes the file. Safe to repeat.
+    /// Closes the descriptor and removes the file, unless another has taken its place. Safe to repeat.
     func close() {
         guard !isClosed.exchange(true, ordering: .relaxed) else { return }
-        if let path { unsafe _ = unlink(path) }
+        if let path, let identity, FileIdentity(of: path) == identity { unsafe _ = unlink(path) }
         _ = systemClose(descriptor)
     }
 
-    /// The next connection, non-blocking; nil when none waits.
-    func accept() -> Int32? {
-        let connection = systemAccept(descriptor)
-        return connection >= 0 ? connection : nil
+    /// What became of an attempt to accept.
+    enum Accepted {
+        /// A connection, non-blocking.
+        case connection(Int32)
+        /// Nobody waits.
+        case none
+        /// The system has no more descriptors or memory; the connection still waits.
+        case exhausted
     }
 
-    private static func isAnswered(_ path: String) -> Bool {
+    /// Takes the next connection.
+    func accept() -> Accepted {
+        while true {
+            let connection = systemAccept(descriptor)
+            if connection >= 0 { return .connection(connection) }
+            switch errno {
+            case EINTR, ECONNABORTED: continue
+            case EMFILE, ENFILE, ENOBUFS, ENOMEM: return .exhausted
+            default: return .none
+            }
+        }
+    }
+
+    /// Whether nobody listens at `path` any more. A full queue, for one, is a sign of life.
+    private static func isAbandoned(_ path: String) -> Bool {
         let socket = systemStreamSocket()
         guard socket >= 0 else { return false }
         defer { _ = systemClose(socket) }
-        return unsafe withAddress(path) { address, length in unsafe connect(socket, address, length) } == 0
+        let result = unsafe withAddress(path) { address, length in unsafe connect(socket, address, length) }
+        return result != 0 && (errno == ECONNREFUSED || errno == ENOENT)
     }
 
     /// Lends the socket address of `path`; nil when the path does not fit into one.
