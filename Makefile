@@ -7,9 +7,10 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 release = -c release --static-swift-stdlib
 bin = $(shell swift build $(release) --show-bin-path)
+built = .build/release
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak bench fuzz lint docs install clean
+.PHONY: help demo test soak bench fuzz lint docs build install clean
 
 help: ## Print this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
@@ -17,18 +18,21 @@ help: ## Print this list
 demo: ## Build culvert and show two WireGuard devices at work; needs no root
 	@scripts/setup demo
 	swift build $(release) --product culvert
+	swift build $(release) --product culvert-wg
 	@$(bin)/culvert demo $(DEMO)
 
 test: ## Build everything and run the tests; as root also those with TUN devices and namespaces
 	@scripts/setup test
 	@scripts/test
 
-soak: ## Run two daemons against each other for SOAK_SECONDS and watch memory, descriptors and threads
+soak: ## Run what takes longer: sanitizer, simulations, fuzzing, benchmarks, tunnels, daemons under load
 	@scripts/soak
 
-bench: ## Measure cryptography, engine and data path on this machine
+bench: ## Measure cryptography and engine, count allocations, and compare whole tunnels with wireguard-go (root)
 	@scripts/setup bench
 	@scripts/bench
+	@scripts/allocations
+	@test "$$(id -u)" != 0 || scripts/bench-tunnel
 
 fuzz: ## Fuzz each parser for FUZZ_SECONDS (60) with libFuzzer
 	@scripts/fuzz
@@ -39,18 +43,22 @@ lint: ## Check format, licence headers, shell scripts and the layering laws
 docs: ## Build the DocC archives into docs/generated
 	@scripts/docs
 
-install: ## Install culvert, culvert-wg, completions and manual pages under $(DESTDIR)$(PREFIX)
+build: ## Build the programs that `make install` copies
 	swift build $(release) --product culvert
 	swift build $(release) --product culvert-wg
+
+# Copies only, so that root builds nothing. The folder is named, since root may have no swift in its path.
+install: ## Install culvert, culvert-wg, completions and manual pages under $(DESTDIR)$(PREFIX)
+	@test -x $(built)/culvert -a -x $(built)/culvert-wg || { echo "error: nothing is built; run 'make build' first" >&2; exit 1; }
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man8 \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions \
 		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
-	install -s -m 755 $(bin)/culvert $(bin)/culvert-wg $(DESTDIR)$(PREFIX)/bin
+	install -s -m 755 $(built)/culvert $(built)/culvert-wg $(DESTDIR)$(PREFIX)/bin
 	install -m 644 docs/man/culvert.1 $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 644 docs/man/culvert-wg.8 $(DESTDIR)$(PREFIX)/share/man/man8
-	$(bin)/culvert --generate-completion-script bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/culvert
-	$(bin)/culvert --generate-completion-script zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_culvert
-	$(bin)/culvert --generate-completion-script fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/culvert.fish
+	$(built)/culvert --generate-completion-script bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/culvert
+	$(built)/culvert --generate-completion-script zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_culvert
+	$(built)/culvert --generate-completion-script fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/culvert.fish
 
 clean: ## Remove what was built
 	rm -rf .build Fuzz/.build Benchmarks/.build Fuzz/work docs/generated

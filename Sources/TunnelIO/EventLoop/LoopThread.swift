@@ -16,7 +16,8 @@ import Synchronization
 package final class LoopThread: Sendable {
     private enum State {
         case running(UInt)
-        case ended
+        /// Somebody joins, or has joined, the thread with this handle.
+        case joined(UInt)
     }
 
     private let state: Mutex<State>
@@ -46,14 +47,16 @@ package final class LoopThread: Sendable {
     /// Waits until the body has returned and the thread is gone. Any thread may call it, any number of times;
     /// from the thread itself it returns at once.
     package func join() {
-        let handle: UInt? = state.withLock { state in
-            guard case .running(let handle) = state else { return nil }
-            guard handle != Self.current else { return 0 }
-            state = .ended
-            return handle
+        let (handle, isFirst) = state.withLock { state -> (UInt, Bool) in
+            switch state {
+            case .running(let handle):
+                if handle != Self.current { state = .joined(handle) }
+                return (handle, true)
+            case .joined(let handle): return (handle, false)
+            }
         }
-        guard let handle else { return ended.wait() }
-        guard handle != 0 else { return }
+        guard handle != Self.current else { return }
+        guard isFirst else { return ended.wait() }
         _ = ctunnel_thread_join(handle)
         ended.open()
     }

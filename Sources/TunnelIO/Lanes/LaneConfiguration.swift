@@ -2,6 +2,8 @@
 // Copyright (c) 2026 The Culvert Authors
 
 /// How much memory a lane takes and how long it stays with one source.
+///
+/// A lane raises what is too little to work with: one packet and one datagram at a time, and ``minimumPacketBytes``.
 public struct LaneConfiguration: Hashable, Sendable {
     /// The most packets that are read from the device, sealed and sent at a time.
     public var packetCount: Int
@@ -24,7 +26,17 @@ public struct LaneConfiguration: Hashable, Sendable {
     }
 
     /// The most packets or datagrams that one batch has.
-    public var largestBatch: Int { max(packetCount, datagramCount) }
+    public var largestBatch: Int { max(packetCount, datagramCount, 1) }
+
+    /// The least bytes of a batch from a device: room for a packet of any size, with what a device keeps free around it.
+    public static let minimumPacketBytes = 128 << 10
+
+    /// What a lane works with.
+    var workable: LaneConfiguration {
+        LaneConfiguration(
+            packetCount: max(packetCount, 1), packetBytes: max(packetBytes, Self.minimumPacketBytes),
+            datagramCount: max(datagramCount, 1), batchesPerTurn: max(batchesPerTurn, 1))
+    }
 
     /// Bytes that the protocol may put around one packet.
     static let overhead = 64

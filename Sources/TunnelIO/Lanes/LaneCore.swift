@@ -55,6 +55,7 @@ final class LaneCore: @unchecked Sendable {
     ) throws(TunnelIOError) {
         self.device = device
         self.transport = transport
+        let configuration = configuration.workable
         self.configuration = configuration
         self.onFailure = onFailure
         v4 = sockets?.v4

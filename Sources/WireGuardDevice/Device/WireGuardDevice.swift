@@ -9,7 +9,7 @@ public import WireGuardCore
 ///
 /// The device follows its interface: when the interface comes up it binds its sockets and begins to work, when the
 /// interface goes down all sessions end, and when the interface is deleted the device closes. It is configured while it
-/// runs, through ``apply(_:)`` or the UAPI socket (``serveUAPI(at:)``).
+/// runs, through ``apply(_:)`` or the UAPI socket (``serveUAPI(on:)``).
 ///
 /// It has two threads: a lane, which moves packets both ways, and a control thread for everything else.
 public final class WireGuardDevice: Sendable {

@@ -50,6 +50,9 @@ struct Console: Sendable {
 /// What the system tells and takes by descriptor.
 enum StandardStream {
     /// Writes all of `text`; what a closed pipe does not take is dropped.
+    ///
+    /// Where standard output takes no more for another reason, a full disk for one, the program ends with status 1: what
+    /// was asked for is lost, and may be a key.
     static func write(_ text: String, to descriptor: Int32) {
         let bytes = Array(text.utf8)
         unsafe bytes.withUnsafeBytes { raw in
@@ -58,6 +61,11 @@ enum StandardStream {
                 let rest = unsafe UnsafeRawBufferPointer(rebasing: raw[written...])
                 let count = unsafe systemWrite(descriptor, rest.baseAddress, rest.count)
                 if count < 0, errno == EINTR { continue }
+                if count < 0, descriptor == 1, errno != EPIPE {
+                    let reason = unsafe String(cString: strerror(errno))
+                    write("error: cannot write to standard output: \(reason)\n", to: 2)
+                    exit(1)
+                }
                 guard count > 0 else { return }
                 written += count
             }

@@ -76,19 +76,19 @@
         /// The changes since the last call, oldest first.
         mutating func drain(_ tun: Int32) -> [LinkEvent] {
             var changes: [LinkEvent] = []
-            while !isRemoved {
+            // What comes after the removal is read all the same: a descriptor that stays readable wakes its loop for ever.
+            while true {
                 switch unsafe events.receive(into: buffer) {
                 case .nothing:
                     return changes
                 case .overrun:
-                    relocate(tun, into: &changes)
+                    if !isRemoved { relocate(tun, into: &changes) }
                 case .messages(let messages, let namespace):
                     for message in messages where !isRemoved {
                         handle(message, from: namespace, of: tun, into: &changes)
                     }
                 }
             }
-            return changes
         }
 
         private mutating func handle(
