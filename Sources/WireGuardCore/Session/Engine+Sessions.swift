@@ -93,6 +93,9 @@ extension Engine {
         let oldest = peer.staged.count >= limits.stagedPacketsPerPeer ? peer.staged.first : nil
         guard stagedBytes - (oldest?.count ?? 0) + packet.count <= limits.stagedBytes else {
             statistics.stagedDropped += 1
+            // Others fill the budget. A keepalive, which takes none of it, waits in the packet's place, so that there is
+            // a session for the packets that follow.
+            if peer.staged.isEmpty { peer.staged.append([]) }
             return
         }
         if let oldest {
