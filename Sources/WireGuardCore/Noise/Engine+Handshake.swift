@@ -42,6 +42,7 @@ extension Engine {
             return
         }
         peer.handshake = handshake
+        peer.handshakeBegunAt = now
         peer.lastSentTimestamp = timestamp
         peer.lastHandshakeSent = now
         peer.retransmitAt = now.nanoseconds + TimerConstants.rekeyTimeout + jitter()
@@ -169,6 +170,7 @@ extension Engine {
         let index = unsafe base.loadLittleEndian32(at: Message.Response.receiver)
         guard let slot = indices[index], let peer = peer(at: slot), let handshake = peer.handshake,
             handshake.localIndex == index,
+            now.nanoseconds &- peer.handshakeBegunAt.nanoseconds < TimerConstants.rekeyAttemptTime,
             let result = unsafe handshake.finish(
                 response: base, identity: identity, presharedKey: peer.presharedKey)
         else {

@@ -16,6 +16,8 @@ final class Peer {
     /// DH of both static keys, computed when it is first needed.
     var staticStatic: Bytes32?
     var handshake: InitiatorHandshake?
+    /// When ``handshake`` was begun; without meaning while there is none.
+    var handshakeBegunAt = Instant(nanoseconds: 0)
     var cookies = CookieJar()
     /// The newest timestamp that an initiation of this peer proved.
     var lastReceivedTimestamp: TAI64N?

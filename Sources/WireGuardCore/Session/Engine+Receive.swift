@@ -138,6 +138,9 @@ extension Engine {
         guard newest >= 0, let peer else { return }
         if keypair === peer.next {
             promoteNext(of: peer)
+            // A handshake of our own that is still open has lost its purpose, and a response that somebody held back
+            // must not bring it to life later.
+            endHandshake(of: peer)
             handshakeCompleted(with: peer, wall: wall)
             statistics.handshakesCompleted += 1
             flushStaged(of: peer, at: now, wall: wall)

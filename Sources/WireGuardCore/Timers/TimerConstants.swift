@@ -18,6 +18,8 @@ package enum TimerConstants {
     package static let wipeAfterTime = 3 * rejectAfterTime
     /// The most that jitter adds.
     package static let maximumJitter: Int64 = 333_000_000
+    /// A response is refused when the initiation that it answers is older than this.
+    package static let rekeyAttemptTime: Int64 = 90 * second
     /// How often an initiation is repeated before it is given up: 90 s in all.
     package static let maximumHandshakeAttempts: UInt32 = 18
     /// A session is renewed by its initiator after this many packets.

@@ -154,6 +154,48 @@ struct HandshakeTests {
         #expect(world[0].delivered == andBack)
     }
 
+    @Test("A session that the peer began ends our own handshake: a response held back comes to nothing")
+    func responseHeldBack() throws {
+        let world = EngineWorld()
+        var heldBack: Flight?
+        world.onWire = { flight in
+            guard flight.kind == .response, heldBack == nil else { return true }
+            heldBack = flight
+            return false
+        }
+        world.send(0, to: 1, [1])
+        world.run(for: .milliseconds(100))
+        // Otherwise the responder would leave the initiator five seconds.
+        world.peer(1, of: 0)?.lastHandshakeSent = nil
+        let packet = world.send(1, to: 0, [2])
+        world.run(for: .milliseconds(100))
+        #expect(world[0].delivered == [packet])
+        let session = try #require(world.peer(0, of: 1)?.current)
+        #expect(!session.isInitiator)
+        #expect(world.peer(0, of: 1)?.handshake == nil)
+        #expect(world[0].engine.indices.count == 1)
+        world.arrive(try #require(heldBack))
+        #expect(world.peer(0, of: 1)?.current === session)
+        #expect(world[0].engine.statistics.rejectedHandshakes == 1)
+    }
+
+    @Test("A response is refused 90 s after its initiation", arguments: [89_900, 90_100])
+    func lateResponse(milliseconds: Int) throws {
+        let world = EngineWorld()
+        var heldBack: Flight?
+        world.onWire = { flight in
+            guard flight.kind == .response else { return true }
+            heldBack = flight
+            return false
+        }
+        world.send(0, to: 1, [1])
+        // Without endpoint nothing newer takes the initiation's place.
+        world[0].engine.setEndpoint(nil, of: world[1].publicKey)
+        world.run(for: .milliseconds(milliseconds))
+        world.arrive(try #require(heldBack))
+        #expect((world.peer(0, of: 1)?.current != nil) == (milliseconds < 90_000))
+    }
+
     @Test("A repeated response changes nothing")
     func repeatedResponse() throws {
         let world = EngineWorld()
