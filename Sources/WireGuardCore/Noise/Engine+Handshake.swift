@@ -18,7 +18,8 @@ extension Engine {
             }
             return
         }
-        guard let staticStatic = staticStatic(with: peer, identity) else { return }
+        guard var staticStatic = staticStatic(with: peer, identity) else { return }
+        defer { staticStatic.wipe() }
 
         endHandshake(of: peer)
         let index = indices.insert(peer.slot, using: &random)
@@ -63,6 +64,7 @@ extension Engine {
         outbox.append(message, to: endpoint)
     }
 
+    /// DH of both static keys, as a copy that the caller wipes; nil when the peer's key is a low-order point.
     private func staticStatic(with peer: Peer, _ identity: Identity) -> Bytes32? {
         if let known = peer.staticStatic { return known }
         guard let computed = identity.sharedSecret(with: Bytes32(peer.publicKey)) else { return nil }
@@ -112,10 +114,17 @@ extension Engine {
     private mutating func receiveInitiation(
         _ base: UnsafeRawPointer, _ identity: Identity, from source: Endpoint, at now: Instant, wall: WallTime
     ) {
-        guard var initiation = unsafe ReceivedInitiation(opening: base, identity: identity),
-            let peer = peer(initiation.initiator), let staticStatic = staticStatic(with: peer, identity),
-            let timestamp = unsafe initiation.openTimestamp(staticStatic: staticStatic, from: base)
-        else {
+        guard var initiation = unsafe ReceivedInitiation(opening: base, identity: identity) else {
+            statistics.rejectedHandshakes += 1
+            return
+        }
+        defer { initiation.wipe() }
+        guard let peer = peer(initiation.initiator), var staticStatic = staticStatic(with: peer, identity) else {
+            statistics.rejectedHandshakes += 1
+            return
+        }
+        defer { staticStatic.wipe() }
+        guard let timestamp = unsafe initiation.openTimestamp(staticStatic: staticStatic, from: base) else {
             statistics.rejectedHandshakes += 1
             return
         }

@@ -3,19 +3,20 @@
 
 /// An initiation that this side received: what it says, before and after the peer is known.
 ///
-/// Source: WireGuard paper, sections 5.4.2 and 5.4.3.
+/// Its owner calls ``wipe()`` when it is done. Source: WireGuard paper, sections 5.4.2 and 5.4.3.
 package struct ReceivedInitiation: ~Copyable {
     /// Who it claims to be from; proven by ``openTimestamp(staticStatic:from:)``.
     package let initiator: PublicKey
     /// The sender's index, to be named in the response.
     package let remoteIndex: UInt32
-    private var state: SymmetricState
+    private(set) var state: SymmetricState
     private let ephemeral: Bytes32
 
     /// Opens the static key of an initiation of 148 bytes whose mac1 was checked.
     /// - Returns: nil when it is not authentic or its ephemeral key is a low-order point.
     package init?(opening message: UnsafeRawPointer, identity: Identity) {
         var state = SymmetricState(initialHash: identity.initialHash)
+        defer { state.wipe() }
         let ephemeral = unsafe Bytes32(loadingFrom: message + Message.Initiation.ephemeral)
         state.mixKey(ephemeral)
         state.mixHash(ephemeral)
@@ -32,18 +33,15 @@ package struct ReceivedInitiation: ~Copyable {
             guard unsafe state.openAndHash(sealed, key: key, into: base) else { return nil }
             return unsafe Bytes32(loadingFrom: base)
         }
-        guard let key32 else {
-            state.wipe()
-            return nil
-        }
+        guard let key32 else { return nil }
         initiator = PublicKey(key32)
         remoteIndex = unsafe message.loadLittleEndian32(at: Message.Initiation.sender)
         self.state = state
         self.ephemeral = ephemeral
     }
 
-    deinit {
-        var state = self.state
+    /// Overwrites the handshake's state. A deinit could not: it would only see a copy.
+    package mutating func wipe() {
         state.wipe()
     }
 

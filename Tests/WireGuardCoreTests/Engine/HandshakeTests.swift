@@ -196,6 +196,24 @@ struct HandshakeTests {
         #expect((world.peer(0, of: 1)?.current != nil) == (milliseconds < 90_000))
     }
 
+    @Test("An initiation that was dealt with holds no keys any more")
+    func wipedInitiation() throws {
+        let world = EngineWorld()
+        world.establish()
+        let message = try #require(world.sent(0, .initiation).first?.message.bytes)
+        let identity = Identity(world[1].privateKey)
+        let (before, after) = unsafe message.withUnsafeBytes { raw -> (Bool, Bool) in
+            guard let base = raw.baseAddress,
+                var initiation = unsafe ReceivedInitiation(opening: base, identity: identity)
+            else { return (true, false) }
+            let before = initiation.state.chainingKey.isZero || initiation.state.hash.isZero
+            initiation.wipe()
+            return (before, initiation.state.chainingKey.isZero && initiation.state.hash.isZero)
+        }
+        #expect(!before)
+        #expect(after)
+    }
+
     @Test("A repeated response changes nothing")
     func repeatedResponse() throws {
         let world = EngineWorld()
