@@ -41,6 +41,8 @@ extension Engine {
         if up {
             for peer in peers {
                 guard let peer, peer.persistentKeepalive != 0 else { continue }
+                peer.persistentKeepaliveAt =
+                    now.nanoseconds + Int64(peer.persistentKeepalive) * TimerConstants.second
                 sendKeepalive(to: peer, at: now, wall: wall)
                 schedule(peer)
             }
@@ -108,9 +110,26 @@ extension Engine {
         peer(publicKey)?.presharedKey = key.flatMap { $0.isZero ? nil : $0 }
     }
 
-    /// Sets where the peer is, until an authentic packet of it comes from elsewhere.
+    /// Sets where the peer is, until an authentic packet of it comes from elsewhere. Nothing is sent at once; see
+    /// ``setEndpoint(_:of:at:wall:)``.
     public mutating func setEndpoint(_ endpoint: Endpoint?, of publicKey: PublicKey) {
         peer(publicKey)?.endpoint = endpoint
+    }
+
+    /// Sets where the peer is, and sends what waited for that, a persistent keepalive for example.
+    public mutating func setEndpoint(
+        _ endpoint: Endpoint?, of publicKey: PublicKey, at now: Instant, wall: WallTime
+    ) {
+        setEndpoint(endpoint, of: publicKey)
+        sendWaiting(to: publicKey, at: now, wall: wall)
+    }
+
+    /// Sends what waits for a peer, after a change of its configuration that may have been what it waited for.
+    mutating func sendWaiting(to publicKey: PublicKey, at now: Instant, wall: WallTime) {
+        guard isUp, let peer = peer(publicKey) else { return }
+        let now = advance(to: now)
+        flushStaged(of: peer, at: now, wall: wall)
+        schedule(peer)
     }
 
     /// Sets the seconds between persistent keepalives; zero is off. From off to on, one is sent at once.

@@ -36,10 +36,11 @@ extension Engine {
             case .remove(let prefix): removeAllowedIP(prefix, from: key)
             }
         }
-        // Last, since it may send at once, and needs the endpoint for that.
+        // Last, since these may send at once, and need the endpoint for that.
         if let seconds = update.persistentKeepalive {
             setPersistentKeepalive(seconds, of: key, at: now, wall: wall)
         }
+        sendWaiting(to: key, at: now, wall: wall)
     }
 
     /// The state of the device, without port and mark.

@@ -137,6 +137,41 @@ struct PersistentKeepaliveTests {
         #expect(world.snapshot(0, of: 1)?.hasSession == true)
     }
 
+    @Test("An endpoint that comes later, over UAPI or by itself, is greeted at once", arguments: [false, true])
+    func greetsLateEndpoint(uapi: Bool) {
+        let world = EngineWorld()
+        world[0].engine.setUp(false, at: world.now(0), wall: world.wall(0))
+        world[0].engine.setEndpoint(nil, of: world[1].publicKey)
+        enable(25, world)
+        world[0].engine.setUp(true, at: world.now(0), wall: world.wall(0))
+        world.run(for: .seconds(10))
+        if uapi {
+            var update = UAPIDeviceUpdate()
+            var peer = UAPIPeerUpdate(publicKey: world[1].publicKey)
+            peer.endpoint = world[1].endpoint
+            update.peers = [peer]
+            world[0].engine.apply(update, at: world.now(0), wall: world.wall(0))
+        } else {
+            world[0].engine.setEndpoint(
+                world[1].endpoint, of: world[1].publicKey, at: world.now(0), wall: world.wall(0))
+        }
+        world.run(for: .seconds(1))
+        #expect(world.snapshot(0, of: 1)?.hasSession == true)
+    }
+
+    @Test("A peer without endpoint when the device came up is tried again at each interval")
+    func lateEndpointAfterUp() {
+        let world = EngineWorld()
+        world[0].engine.setUp(false, at: world.now(0), wall: world.wall(0))
+        world[0].engine.setEndpoint(nil, of: world[1].publicKey)
+        enable(25, world)
+        world[0].engine.setUp(true, at: world.now(0), wall: world.wall(0))
+        world.run(for: .seconds(100))
+        world[0].engine.setEndpoint(world[1].endpoint, of: world[1].publicKey)
+        world.run(for: .seconds(26))
+        #expect(world.snapshot(0, of: 1)?.hasSession == true)
+    }
+
     @Test("The longest interval, 65,535 s, is kept")
     func longest() {
         let world = EngineWorld()
