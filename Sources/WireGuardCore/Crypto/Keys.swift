@@ -74,6 +74,17 @@ public struct PrivateKey: Equatable, Sendable {
     /// Whether every byte is zero: no key, in UAPI's terms.
     public var isZero: Bool { secret.isZero }
 
+    /// The same key clamped as RFC 7748 section 5 says, which is what its use comes down to.
+    package var clamped: PrivateKey {
+        let isClamped = unsafe secret.withBytes { unsafe $0[0] & 7 == 0 && $0[31] & 192 == 64 }
+        guard !isClamped else { return self }
+        return PrivateKey(
+            secret: unsafe Secret { copy in
+                unsafe secret.withBytes { unsafe copy.copyMemory(from: $0) }
+                unsafe Secret.clamp(copy)
+            })
+    }
+
     /// Whether both are the same key; takes the same time whatever they hold.
     public static func == (a: PrivateKey, b: PrivateKey) -> Bool { a.secret.isEqual(to: b.secret) }
 }
@@ -114,11 +125,14 @@ extension Secret {
                 let word: UInt64 = generator.next()
                 unsafe raw.storeBytes(of: word.littleEndian, toByteOffset: offset, as: UInt64.self)
             }
-            if clamped {
-                unsafe raw[0] &= 248
-                unsafe raw[31] = (raw[31] & 127) | 64
-            }
+            if clamped { unsafe Secret.clamp(raw) }
         }
+    }
+
+    /// Makes 32 bytes a scalar (RFC 7748 section 5).
+    fileprivate static func clamp(_ bytes: UnsafeMutableRawBufferPointer) {
+        unsafe bytes[0] &= 248
+        unsafe bytes[31] = (bytes[31] & 127) | 64
     }
 }
 

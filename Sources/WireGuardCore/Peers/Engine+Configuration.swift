@@ -11,11 +11,13 @@ extension Engine {
     /// This device's private key; nil while it has none.
     public var privateKey: PrivateKey? { identity?.privateKey }
 
-    /// Sets or clears the static key. The same key again changes nothing.
+    /// Sets or clears the static key, which is kept clamped (RFC 7748 section 5). The same key again, clamped or not,
+    /// changes nothing.
     ///
     /// Another key ends every handshake and makes every session unusable for sending, since peers know us by the key; a
     /// peer that has the new public key is removed.
     public mutating func setPrivateKey(_ key: PrivateKey?) {
+        let key = key?.clamped
         guard key != identity?.privateKey else { return }
         identity = key.map { Identity($0) }
         if let own = identity?.publicKey { removePeer(own) }

@@ -85,6 +85,27 @@ struct ConfigurationChangeTests {
         #expect(world.sent(0, .initiation).count == 1)
     }
 
+    @Test("A private key is shown clamped, and is the same key whether it comes clamped or not")
+    func unclampedPrivateKey() throws {
+        let world = EngineWorld()
+        world.establish()
+        var bytes = world[0].privateKey.testBytes
+        let clamped = bytes
+        bytes[0] |= 5
+        bytes[31] |= 128
+        let unclamped = try #require(PrivateKey(bytes: bytes))
+        world[0].engine.setPrivateKey(unclamped)
+        #expect(world.snapshot(0, of: 1)?.hasSession == true)
+        #expect(world[0].engine.privateKey?.testBytes == clamped)
+        var engine = Engine(random: SeededGenerator(seed: 1))
+        var update = UAPIDeviceUpdate()
+        update.privateKey = .set(unclamped)
+        engine.apply(update, at: world.now(0), wall: world.wall(0))
+        let shown = engine.uapiState.privateKey
+        #expect(shown?.testBytes == clamped)
+        #expect(shown?.publicKey == world[0].publicKey)
+    }
+
     @Test("Without private key nothing is sent or answered; with it again, all goes on")
     func noPrivateKey() {
         let world = EngineWorld()
