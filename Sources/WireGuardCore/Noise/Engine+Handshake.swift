@@ -18,6 +18,15 @@ extension Engine {
             }
             return
         }
+        guard outbox.count < limits.outboxMessages else {
+            // It could not be sent, so it is not worth its computation. The timer tries again.
+            statistics.outboxDropped += 1
+            if peer.retransmitAt == Peer.never {
+                peer.retransmitAt = now.nanoseconds + TimerConstants.rekeyTimeout + jitter()
+                schedule(peer)
+            }
+            return
+        }
         guard var staticStatic = staticStatic(with: peer, identity) else { return }
         defer { staticStatic.wipe() }
 

@@ -35,7 +35,8 @@ extension Engine {
 
     /// Brings the device up or takes it down.
     ///
-    /// Going down ends all sessions and forgets what waits; peers with persistent keepalive are greeted on the way up.
+    /// Going down ends all sessions and forgets what waits. On the way up, peers with persistent keepalive are due to be
+    /// greeted: ``nextDeadline`` is now, so that many greetings do not happen at once.
     public mutating func setUp(_ up: Bool, at now: Instant, wall: WallTime) {
         guard up != isUp else { return }
         let now = advance(to: now)
@@ -43,9 +44,7 @@ extension Engine {
         if up {
             for peer in peers {
                 guard let peer, peer.persistentKeepalive != 0 else { continue }
-                peer.persistentKeepaliveAt =
-                    now.nanoseconds + Int64(peer.persistentKeepalive) * TimerConstants.second
-                sendKeepalive(to: peer, at: now, wall: wall)
+                peer.persistentKeepaliveAt = now.nanoseconds
                 schedule(peer)
             }
         } else {
@@ -134,7 +133,8 @@ extension Engine {
         schedule(peer)
     }
 
-    /// Sets the seconds between persistent keepalives; zero is off. From off to on, one is sent at once.
+    /// Sets the seconds between persistent keepalives; zero is off. From off to on, one is due at once:
+    /// ``nextDeadline`` is now.
     public mutating func setPersistentKeepalive(
         _ seconds: UInt16, of publicKey: PublicKey, at now: Instant, wall: WallTime
     ) {
@@ -145,8 +145,8 @@ extension Engine {
         if seconds == 0 {
             peer.persistentKeepaliveAt = Peer.never
         } else if isUp {
-            if wasOff { sendKeepalive(to: peer, at: now, wall: wall) }
-            peer.persistentKeepaliveAt = now.nanoseconds + Int64(seconds) * TimerConstants.second
+            peer.persistentKeepaliveAt =
+                wasOff ? now.nanoseconds : now.nanoseconds + Int64(seconds) * TimerConstants.second
             schedule(peer)
         }
     }

@@ -6,13 +6,18 @@
 /// Each peer has one entry in the deadline queue, for the earliest of its timers. Disarming or postponing a timer leaves
 /// the entry where it is: the deadline then comes early, does nothing and moves. So the hot path only ever writes a field.
 extension Engine {
-    /// Runs every timer whose time has come.
+    /// Runs the timers whose time has come.
+    ///
+    /// A timer may begin a handshake, which takes long, so one call serves no more than 64 peers. Where more are due,
+    /// ``nextDeadline`` stays in the past, and the owner calls again once it has sent what there is and let others at
+    /// the engine.
     /// - Parameters:
     ///   - now: the present time of the owner's clock.
     ///   - wall: the wall clock, for the timestamps of handshakes.
     public mutating func deadlineReached(at now: Instant, wall: WallTime) {
         let now = advance(to: now)
-        while let slot = timers.popExpired(now.nanoseconds) {
+        for _ in 0..<TimerConstants.maximumPeersPerDeadline {
+            guard let slot = timers.popExpired(now.nanoseconds) else { break }
             guard let peer = peer(at: slot) else { continue }
             runTimers(of: peer, at: now, wall: wall)
             schedule(peer)

@@ -22,6 +22,8 @@ package enum TimerConstants {
     package static let rekeyAttemptTime: Int64 = 90 * second
     /// How often an initiation is repeated before it is given up: 90 s in all.
     package static let maximumHandshakeAttempts: UInt32 = 18
+    /// The most peers whose timers run in one go. Not of the protocol: it bounds how long the engine is busy at once.
+    package static let maximumPeersPerDeadline = 64
     /// A session is renewed by its initiator after this many packets.
     package static let rekeyAfterMessages: UInt64 = 1 << 60
     /// Initiations of one peer that come closer together than this are dropped.

@@ -78,6 +78,41 @@ struct ManyPeersTests {
         #expect(node.engine.indices.count <= keys.count)
     }
 
+    @Test("Two hundred peers to be greeted at once are greeted in steps, and the deadline stays due between them")
+    func greetedInSteps() {
+        let world = EngineWorld()
+        var random = SeededGenerator(seed: 4)
+        let node = world[0]
+        node.engine.setUp(false, at: world.now(0), wall: world.wall(0))
+        let keys = ManyPeersTests.add(200, to: node, using: &random)
+        for key in keys { node.engine.setPersistentKeepalive(25, of: key, at: world.now(0), wall: world.wall(0)) }
+        node.engine.setUp(true, at: world.now(0), wall: world.wall(0))
+        var steps: [UInt64] = []
+        while let deadline = node.engine.nextDeadline, deadline <= world.now(0), steps.count < 100 {
+            let before = node.engine.statistics.initiationsSent
+            node.engine.deadlineReached(at: world.now(0), wall: world.wall(0))
+            steps.append(node.engine.statistics.initiationsSent - before)
+        }
+        #expect(steps == [64, 64, 64, 8])
+    }
+
+    @Test("Initiations that the outbox has no room for are not made, and come later")
+    func outboxFull() {
+        var limits = EngineLimits()
+        limits.outboxMessages = 4
+        let world = EngineWorld(limits: limits)
+        var random = SeededGenerator(seed: 5)
+        let node = world[0]
+        let keys = ManyPeersTests.add(10, to: node, using: &random)
+        for key in keys { node.engine.setPersistentKeepalive(25, of: key, at: world.now(0), wall: world.wall(0)) }
+        node.engine.deadlineReached(at: world.now(0), wall: world.wall(0))
+        #expect(node.engine.statistics.initiationsSent == 4)
+        #expect(node.engine.statistics.outboxDropped == 6)
+        #expect(node.engine.indices.count == 4)
+        world.run(for: .seconds(6))
+        #expect(Set(world.sent(0, .initiation).map(\.message.destination)).count == 10)
+    }
+
     @Test("Slots and indices of removed peers are used again")
     func reuse() {
         let world = EngineWorld()

@@ -346,6 +346,7 @@ struct SessionTests {
             world[0].engine.setPersistentKeepalive(
                 25, of: world[other].publicKey, at: world.now(0), wall: world.wall(0))
         }
+        world[0].engine.deadlineReached(at: world.now(0), wall: world.wall(0))
         let plan = DrainPlan()
         var initiations = 0
         for _ in 0..<10 {
@@ -366,6 +367,7 @@ struct SessionTests {
             world[0].engine.setPersistentKeepalive(
                 25, of: world[other].publicKey, at: world.now(0), wall: world.wall(0))
         }
+        world[0].engine.deadlineReached(at: world.now(0), wall: world.wall(0))
         let plan = DrainPlan()
         for _ in 1...2 {
             world[0].engine.drain(
