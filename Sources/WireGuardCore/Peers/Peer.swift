@@ -46,7 +46,6 @@ final class Peer {
     var wipeAt = Peer.never
     var persistentKeepaliveAt = Peer.never
     var handshakeAttempts: UInt32 = 0
-    var needsAnotherKeepalive = false
     var sentLastMinuteHandshake = false
 
     // MARK: Statistics

@@ -78,7 +78,6 @@ extension Engine {
         peer.wipeAt = Peer.never
         peer.persistentKeepaliveAt = Peer.never
         peer.handshakeAttempts = 0
-        peer.needsAnotherKeepalive = false
         peer.sentLastMinuteHandshake = false
         peer.lastHandshakeSent = nil
         timers.remove(peer.slot)

@@ -33,10 +33,6 @@ extension Engine {
         if peer.sendKeepaliveAt <= time {
             peer.sendKeepaliveAt = Peer.never
             sendKeepalive(to: peer, at: now, wall: wall)
-            if peer.needsAnotherKeepalive {
-                peer.needsAnotherKeepalive = false
-                peer.sendKeepaliveAt = time + TimerConstants.keepaliveTimeout
-            }
         }
         if peer.newHandshakeAt <= time {
             peer.newHandshakeAt = Peer.never
@@ -100,12 +96,13 @@ extension Engine {
     }
 
     /// Data was received: if we have nothing to send, the peer is to hear from us all the same.
+    ///
+    /// One keepalive answers everything that came before it, so data that comes while the timer runs asks for no second
+    /// one. Other implementations note that they owe another, but sending the first cancels it.
     @inline(__always)
     func dataReceived(from peer: Peer, at now: Instant) {
         if peer.sendKeepaliveAt == Peer.never {
             peer.sendKeepaliveAt = now.nanoseconds + TimerConstants.keepaliveTimeout
-        } else {
-            peer.needsAnotherKeepalive = true
         }
     }
 

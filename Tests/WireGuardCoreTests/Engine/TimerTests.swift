@@ -277,6 +277,24 @@ struct SessionTimerTests {
         #expect(world[0].engine.statistics.keepalivesReceived == 2)
     }
 
+    @Test("One keepalive answers all data that came before it")
+    func onePassiveKeepalive() {
+        let world = EngineWorld()
+        world.establish()
+        world.run(for: .seconds(15))
+        world.wire.take()
+        let start = world.clock.nanoseconds
+        for _ in 0..<9 {
+            world.send(0, to: 1)
+            world.run(for: .seconds(1))
+        }
+        world.run(for: .seconds(60))
+        let answers = world.keepalives(1).map { $0.seconds(since: start) }
+        #expect(answers.count == 1)
+        #expect(answers.allSatisfy { abs($0 - 10.01) < 1e-6 })
+        #expect(world.sent(0, .initiation).isEmpty)
+    }
+
     @Test("Sending anything in time spares the keepalive")
     func passiveKeepaliveSpared() {
         let world = EngineWorld()
