@@ -97,8 +97,8 @@ extension Engine {
 
     /// Data was received: if we have nothing to send, the peer is to hear from us all the same.
     ///
-    /// One keepalive answers everything that came before it, so data that comes while the timer runs asks for no second
-    /// one. Other implementations note that they owe another, but sending the first cancels it.
+    /// One keepalive answers everything that came before it, so data that comes while the timer runs asks for no
+    /// second one.
     @inline(__always)
     func dataReceived(from peer: Peer, at now: Instant) {
         if peer.sendKeepaliveAt == Peer.never {
