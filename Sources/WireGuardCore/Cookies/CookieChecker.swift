@@ -8,7 +8,7 @@ struct CookieChecker {
     /// How long one secret makes cookies; a cookie of the secret before it is refused.
     static let secretLifetime: Duration = .seconds(120)
 
-    private var secret = Bytes32.zero
+    private(set) var secret = Bytes32.zero
     private var renewAt: Instant?
 
     /// Whether mac1 shows that the sender knows our public key. The MACs are the last 32 bytes of `message`.
@@ -26,7 +26,8 @@ struct CookieChecker {
     ) -> Bool {
         let end = message.count - 16
         guard end > 0, let base = message.baseAddress, let renewAt, now < renewAt else { return false }
-        let cookie = cookie(for: source)
+        var cookie = cookie(for: source)
+        defer { cookie.wipe() }
         let expected = unsafe Blake2s.mac16(key: cookie, UnsafeRawBufferPointer(start: base, count: end))
         return unsafe expected == Mac16(loadingFrom: base + end)
     }
@@ -39,6 +40,7 @@ struct CookieChecker {
         guard let base = message.baseAddress, message.count >= 36 else { return }
         if let renewAt, now < renewAt {
         } else {
+            secret.wipe()
             secret = Bytes32(random: &random)
             renewAt = now + CookieChecker.secretLifetime
         }
@@ -51,13 +53,22 @@ struct CookieChecker {
         let nonce = unsafe UnsafeRawBufferPointer(
             start: out + Message.CookieReply.nonce, count: Message.CookieReply.nonceByteCount)
         let mac1 = unsafe UnsafeRawBufferPointer(start: base + message.count - 32, count: 16)
-        unsafe cookie(for: source).withBytes { cookie in
+        var cookie = cookie(for: source)
+        defer { cookie.wipe() }
+        unsafe cookie.withBytes { plain in
             unsafe XChaChaPoly.seal(
-                key: identity.cookieKey, nonce: nonce, plaintext: cookie, authenticating: mac1,
+                key: identity.cookieKey, nonce: nonce, plaintext: plain, authenticating: mac1,
                 into: out + Message.CookieReply.sealedCookie)
         }
     }
 
+    /// Forgets the secret, and so every cookie that it made.
+    mutating func forget() {
+        secret.wipe()
+        renewAt = nil
+    }
+
+    /// The cookie of a source, which the caller wipes.
     private func cookie(for source: Endpoint) -> Mac16 {
         unsafe withUnsafeTemporaryAllocation(byteCount: 24, alignment: 8) { bytes in
             guard let base = bytes.baseAddress else { return Mac16.zero }

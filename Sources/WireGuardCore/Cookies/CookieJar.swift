@@ -8,7 +8,7 @@ struct CookieJar {
     /// How long a cookie is used.
     static let lifetime: Duration = .seconds(120)
 
-    private var cookie = Mac16.zero
+    private(set) var cookie = Mac16.zero
     private var cookieExpiry: Instant?
     private var lastMac1 = Mac16.zero
     private var awaitsReply = false
@@ -52,7 +52,9 @@ struct CookieJar {
                 return unsafe Mac16(loadingFrom: base)
             }
         }
-        guard let opened else { return false }
+        guard var opened else { return false }
+        defer { opened.wipe() }
+        cookie.wipe()
         cookie = opened
         cookieExpiry = now + CookieJar.lifetime
         awaitsReply = false
@@ -61,7 +63,7 @@ struct CookieJar {
 
     /// Forgets the cookie.
     mutating func forget() {
-        cookie = .zero
+        cookie.wipe()
         cookieExpiry = nil
         awaitsReply = false
     }

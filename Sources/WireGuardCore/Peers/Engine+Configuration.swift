@@ -30,7 +30,7 @@ extension Engine {
             peer.current?.expireForSending()
             peer.next?.expireForSending()
         }
-        cookieChecker = CookieChecker()
+        cookieChecker.forget()
     }
 
     /// Brings the device up or takes it down.

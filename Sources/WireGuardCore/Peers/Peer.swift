@@ -59,7 +59,10 @@ final class Peer {
         self.slot = slot
     }
 
-    deinit { staticStatic?.wipe() }
+    deinit {
+        staticStatic?.wipe()
+        cookies.forget()
+    }
 
     /// The earliest of the armed timers.
     var earliestDeadline: Int64 {

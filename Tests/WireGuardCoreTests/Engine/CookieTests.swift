@@ -285,6 +285,21 @@ struct CookieTests {
         #expect(world[1].engine.indices.count == 0)
     }
 
+    @Test("Cookies and the secret that makes them are overwritten when they are forgotten")
+    func wiped() {
+        let world = EngineWorld(limits: CookieTests.touchy)
+        var random = SeededGenerator(seed: 1)
+        CookieTests.flood(world, 1, count: 10, using: &random)
+        world.send(0, to: 1)
+        world.run(for: .milliseconds(50))
+        #expect(world.peer(0, of: 1)?.cookies.cookie.isZero == false)
+        #expect(!world[1].engine.cookieChecker.secret.isZero)
+        world[0].engine.setUp(false, at: world.now(0), wall: world.wall(0))
+        world[1].engine.setPrivateKey(nil)
+        #expect(world.peer(0, of: 1)?.cookies.cookie.isZero == true)
+        #expect(world[1].engine.cookieChecker.secret.isZero)
+    }
+
     @Test("A flood with a mac1 for someone else is dropped at once and is no load")
     func wrongMac1() {
         let world = EngineWorld(3, limits: CookieTests.touchy)
