@@ -27,6 +27,8 @@ public struct Engine: ~Copyable, @unchecked Sendable {
     var cookieChecker = CookieChecker()
     var load: LoadMonitor
     var rateLimiter: SourceRateLimiter
+    /// When the rate limiter's stale sources are to be looked for again.
+    var staleSourcesDue = Instant(nanoseconds: .min)
     var outbox = Outbox()
     /// Peers whose staged packets have a session to go through.
     var drainQueue: [Int32] = []

@@ -16,12 +16,20 @@ extension Engine {
     ///   - wall: the wall clock, for the timestamps of handshakes.
     public mutating func deadlineReached(at now: Instant, wall: WallTime) {
         let now = advance(to: now)
+        forgetStaleSources(at: now)
         for _ in 0..<TimerConstants.maximumPeersPerDeadline {
             guard let slot = timers.popExpired(now.nanoseconds) else { break }
             guard let peer = peer(at: slot) else { continue }
             runTimers(of: peer, at: now, wall: wall)
             schedule(peer)
         }
+    }
+
+    /// Gives back the memory of sources that were counted while the engine was under load; looks once a second at most.
+    private mutating func forgetStaleSources(at now: Instant) {
+        guard rateLimiter.count > 0, now >= staleSourcesDue else { return }
+        staleSourcesDue = now + .seconds(1)
+        rateLimiter.removeStale(at: now)
     }
 
     private mutating func runTimers(of peer: Peer, at now: Instant, wall: WallTime) {

@@ -300,6 +300,21 @@ struct CookieTests {
         #expect(world[1].engine.cookieChecker.secret.isZero)
     }
 
+    @Test("Sources that were counted under load are forgotten afterwards")
+    func sourcesForgotten() {
+        let world = EngineWorld(limits: CookieTests.touchy)
+        var random = SeededGenerator(seed: 1)
+        world.send(0, to: 1)
+        for _ in 0..<70 {
+            CookieTests.flood(world, 1, count: 5, using: &random)
+            world.run(for: .milliseconds(100))
+        }
+        #expect(world[1].engine.rateLimiter.count == 1)
+        // The timer of the keepalive that answers the packet brings it about.
+        world.run(for: .seconds(15))
+        #expect(world[1].engine.rateLimiter.count == 0)
+    }
+
     @Test("A flood with a mac1 for someone else is dropped at once and is no load")
     func wrongMac1() {
         let world = EngineWorld(3, limits: CookieTests.touchy)
