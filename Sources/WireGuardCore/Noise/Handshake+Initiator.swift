@@ -103,18 +103,8 @@ extension SymmetricState {
     /// Mixes the pre-shared key in; having none is having one of 32 zero bytes.
     mutating func mixPresharedKey(_ presharedKey: PresharedKey?) -> Bytes32 {
         guard let presharedKey else { return mixKeyAndHash(.zero) }
-        var value = presharedKey.secret.copyBytes()
+        var value = Bytes32(copying: presharedKey.secret)
         defer { value.wipe() }
         return mixKeyAndHash(value)
-    }
-}
-
-extension Secret {
-    /// The secret as a value, which the caller wipes.
-    func copyBytes() -> Bytes32 {
-        unsafe withBytes { raw in
-            guard let base = raw.baseAddress else { return Bytes32.zero }
-            return unsafe Bytes32(loadingFrom: base)
-        }
     }
 }

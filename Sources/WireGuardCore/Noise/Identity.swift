@@ -20,7 +20,7 @@ package final class Identity: @unchecked Sendable {
     /// Derives the public key and the MAC keys.
     package init(_ privateKey: PrivateKey) {
         self.privateKey = privateKey
-        secret = privateKey.secret.copyBytes()
+        secret = Bytes32(copying: privateKey.secret)
         let own = X25519.publicKey(for: secret)
         publicKey = PublicKey(own)
         mac1Key = NoiseConstants.mac1Key(for: own)

@@ -7,24 +7,13 @@
 /// peer with the longest prefix that holds it. Both directions use the same table: the destination of a packet that
 /// leaves picks the peer to encrypt for, and the source of a packet that arrives must map to the peer that sent it.
 ///
-/// Lookups allocate nothing and count no references. Changing the table is not safe while another thread reads it;
-/// ``copy()`` makes an independent table to change and to publish whole.
+/// Lookups allocate nothing and count no references. Changing the table is not safe while another thread reads it.
 package struct AllowedIPs: ~Copyable, Sendable {
     private var v4 = AllowedIPsTrie<UInt32>()
     private var v6 = AllowedIPsTrie<UInt128>()
 
     /// An empty table.
     package init() {}
-
-    private init(copying other: borrowing AllowedIPs) {
-        v4 = AllowedIPsTrie(copying: other.v4)
-        v6 = AllowedIPsTrie(copying: other.v6)
-    }
-
-    /// An independent table with the same entries.
-    package func copy() -> AllowedIPs {
-        AllowedIPs(copying: self)
-    }
 
     // MARK: - Change
 

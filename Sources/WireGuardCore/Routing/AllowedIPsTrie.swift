@@ -87,25 +87,6 @@ struct AllowedIPsTrie<Key: FixedWidthInteger & UnsignedInteger & Sendable>: ~Cop
         unsafe slots.initialize(to: Slot(root: -1, cover: -1))
     }
 
-    /// An independent trie with the same entries.
-    init(copying other: borrowing AllowedIPsTrie) {
-        count = other.count
-        nodeCount = other.nodeCount
-        capacity = other.capacity
-        usedNodes = other.usedNodes
-        firstFree = other.firstFree
-        unsafe nodes = .allocate(capacity: other.capacity)
-        unsafe nodes.initialize(from: other.nodes, count: other.usedNodes)
-        directoryBits = other.directoryBits
-        region = other.region
-        regionLength = other.regionLength
-        mainRoot = other.mainRoot
-        plannedCount = other.plannedCount
-        unsafe slots = .allocate(capacity: 1 << other.directoryBits)
-        unsafe slots.initialize(from: other.slots, count: 1 << other.directoryBits)
-        peers = other.peers
-    }
-
     deinit {
         unsafe nodes.deallocate()
         unsafe slots.deallocate()

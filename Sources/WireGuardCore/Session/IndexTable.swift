@@ -71,15 +71,6 @@ package struct IndexTable<Value>: ~Copyable {
         return index
     }
 
-    /// Replaces the value at an index in use; false when it is not in use.
-    @discardableResult
-    package mutating func update(_ index: UInt32, _ value: Value) -> Bool {
-        let slot = find(index)
-        guard slot >= 0 else { return false }
-        unsafe slots[slot].value = value
-        return true
-    }
-
     /// Frees an index and returns its value; nil when it was not in use.
     @discardableResult
     package mutating func remove(_ index: UInt32) -> Value? {
