@@ -76,7 +76,12 @@ extension Engine {
     /// DH of both static keys, as a copy that the caller wipes; nil when the peer's key is a low-order point.
     private func staticStatic(with peer: Peer, _ identity: Identity) -> Bytes32? {
         if let known = peer.staticStatic { return known }
-        guard let computed = identity.sharedSecret(with: Bytes32(peer.publicKey)) else { return nil }
+        guard !peer.isLowOrder else { return nil }
+        guard let computed = identity.sharedSecret(with: Bytes32(peer.publicKey)) else {
+            // Found out once, not at every packet.
+            peer.isLowOrder = true
+            return nil
+        }
         peer.staticStatic = computed
         return computed
     }

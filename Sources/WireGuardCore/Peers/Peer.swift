@@ -15,6 +15,8 @@ final class Peer {
 
     /// DH of both static keys, computed when it is first needed.
     var staticStatic: Bytes32?
+    /// Whether the public key turned out to be a low-order point, with which no private key gives a secret.
+    var isLowOrder = false
     var handshake: InitiatorHandshake?
     /// When ``handshake`` was begun; without meaning while there is none.
     var handshakeBegunAt = Instant(nanoseconds: 0)

@@ -214,6 +214,22 @@ struct HandshakeTests {
         #expect(after)
     }
 
+    @Test("No handshake is begun with a key that is a low-order point, and that is found out once")
+    func lowOrderPeer() throws {
+        let world = EngineWorld()
+        let key = try #require(PublicKey(bytes: [1] + [UInt8](repeating: 0, count: 31)))
+        let prefix = try #require(IPPrefix(IPAddress(v4: 0x0b00_0001), length: 32))
+        world[0].engine.addPeer(key)
+        world[0].engine.setEndpoint(world[1].endpoint, of: key)
+        world[0].engine.addAllowedIP(prefix, to: key)
+        #expect(world[0].engine.peer(key)?.isLowOrder == false)
+        for _ in 0..<3 { world.send(TestPacket.v4(from: world[0].innerV4, to: 0x0b00_0001, payload: []), from: 0) }
+        world.run(for: .seconds(10))
+        #expect(world[0].engine.peer(key)?.isLowOrder == true)
+        #expect(world.wire.count == 0)
+        #expect(world.peer(0, of: 1)?.isLowOrder == false)
+    }
+
     @Test("A repeated response changes nothing")
     func repeatedResponse() throws {
         let world = EngineWorld()
