@@ -17,6 +17,8 @@
         var hasPresharedKey = false
         /// Whether the right end knows where the left end is. The left end always knows where the right end is.
         var rightKnowsLeft = false
+        /// What is set for both daemons, as `NAME=value`.
+        var environment: [String] = []
 
         var hasInnerIPv6: Bool { innerMTU >= 1280 }
     }
@@ -31,11 +33,11 @@
         /// Replaced when the daemon is started anew.
         var daemon: DaemonProcess
 
-        init(_ number: Int, _ program: DaemonProgram) throws {
+        init(_ number: Int, _ program: DaemonProgram, environment: [String] = []) throws {
             self.number = number
             port = 1000 * number
             namespace = try Namespace()
-            daemon = try DaemonProcess(program, in: namespace)
+            daemon = try DaemonProcess(program, in: namespace, environment: environment)
         }
 
         var name: String { daemon.name }
@@ -69,8 +71,8 @@
 
         init(_ left: DaemonProgram, _ right: DaemonProgram, _ options: PairOptions = PairOptions()) throws {
             self.options = options
-            self.left = try PairEnd(1, left)
-            self.right = try PairEnd(2, right)
+            self.left = try PairEnd(1, left, environment: options.environment)
+            self.right = try PairEnd(2, right, environment: options.environment)
             var random = SystemRandomNumberGenerator()
             presharedKey = options.hasPresharedKey ? PresharedKey(using: &random).exportedBase64 : nil
             try self.left.shell(

@@ -43,6 +43,13 @@ static inline int ctunnel_tun_ioctl_value(int descriptor, unsigned long request,
 #define CTUNNEL_IFF_NO_PI 0x1000
 #define CTUNNEL_IFF_VNET_HDR 0x4000
 
+#define CTUNNEL_TUN_F_CSUM 0x01UL
+#define CTUNNEL_TUN_F_TSO4 0x02UL
+#define CTUNNEL_TUN_F_TSO6 0x04UL
+/// Linux 6.2; older headers lack these two.
+#define CTUNNEL_TUN_F_USO4 0x20UL
+#define CTUNNEL_TUN_F_USO6 0x40UL
+
 // MARK: - Interfaces (linux/sockios.h, linux/if.h)
 
 #define CTUNNEL_SIOCGIFFLAGS 0x8913UL

@@ -64,6 +64,8 @@ static const int CTUNNEL_IPV6_V6ONLY = 26;
 static const int CTUNNEL_IPV6_RECVPKTINFO = 49;
 static const int CTUNNEL_IPV6_PKTINFO = 50;
 static const int CTUNNEL_MSG_TRUNC = 0x20;
+static const int CTUNNEL_UDP_SEGMENT = 103;
+static const int CTUNNEL_UDP_GRO = 104;
 
 // MARK: Waiting
 

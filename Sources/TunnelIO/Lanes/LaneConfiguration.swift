@@ -9,15 +9,16 @@ public struct LaneConfiguration: Hashable, Sendable {
     public var packetCount: Int
     /// The bytes that those packets have, at most.
     public var packetBytes: Int
-    /// The most datagrams that are received and opened at a time. Each takes 65,600 bytes of address space, of which
-    /// those pages cost memory that a datagram has ever reached.
+    /// The most datagrams that are received and opened at a time. The first 64 have 65,600 bytes of address space each,
+    /// of which those pages cost memory that a datagram has ever reached; more fit where the system gives several at once.
+    /// With fewer than 64, Linux sockets do not take joined datagrams.
     public var datagramCount: Int
     /// How many batches of one source are moved before the others get their turn.
     public var batchesPerTurn: Int
 
     /// A configuration; the defaults suit a desktop or a server.
     public init(
-        packetCount: Int = 128, packetBytes: Int = 256 << 10, datagramCount: Int = 64, batchesPerTurn: Int = 8
+        packetCount: Int = 128, packetBytes: Int = 256 << 10, datagramCount: Int = 512, batchesPerTurn: Int = 8
     ) {
         self.packetCount = packetCount
         self.packetBytes = packetBytes
@@ -45,8 +46,13 @@ public struct LaneConfiguration: Hashable, Sendable {
 
     /// Room for each packet with what is put around it, and for one datagram of any size.
     var outgoingBytes: Int { packetBytes + packetCount * Self.overhead + Self.largestDatagram }
-    /// A slot for each datagram.
-    var incomingBytes: Int { datagramCount * Self.largestDatagram }
+    /// A slot for each datagram that comes on its own.
+    var incomingBytes: Int { slotCount * Self.largestDatagram }
+    private var slotCount: Int { min(datagramCount, 64) }
+    /// A batch of fewer datagrams than this has emptied the socket.
+    var fewDatagrams: Int { min(datagramCount, 16) }
+    /// After this many datagrams the other direction gets its turn.
+    var datagramsPerTurn: Int { batchesPerTurn * slotCount }
 }
 
 /// What a lane has moved and dropped since it was made.

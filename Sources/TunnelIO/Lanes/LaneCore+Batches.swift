@@ -21,7 +21,7 @@ extension LaneCore {
             sendOutgoing()
             publish()
             // With room left, there was no more.
-            if packets.count < packets.packetCapacity,
+            if !device.hasBufferedPackets, packets.count < packets.packetCapacity,
                 packets.byteCapacity - packets.tail > LaneConfiguration.largestDatagram
             {
                 break
@@ -46,7 +46,8 @@ extension LaneCore {
             transport.open(incoming)
             deliverIncoming()
             publish()
-            if count < configuration.datagramCount { break }
+            // What comes joined counts as many.
+            if count < configuration.fewDatagrams || moved >= configuration.datagramsPerTurn { break }
         }
         return moved
     }

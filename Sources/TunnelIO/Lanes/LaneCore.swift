@@ -232,6 +232,11 @@ final class LaneCore: @unchecked Sendable {
     }
 
     private func endRound() {
+        if isDeviceEnabled, device.hasBufferedPackets {
+            // No descriptor tells of these.
+            deviceReady(.readable)
+            if device.hasBufferedPackets { loop.wake() }
+        }
         drain()
         let next = transport.nextDeadline.map { max($0, notBefore) }
         guard next != deadline, let deadlineTimer else { return }

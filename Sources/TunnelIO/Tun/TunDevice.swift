@@ -25,6 +25,10 @@ public protocol TunDevice: AnyObject, Sendable {
     /// - Throws: `.deviceRemoved` when the interface is gone for good, `.closed` after ``close()``.
     func receive(into batch: PacketBatch) throws(TunnelIOError) -> Int
 
+    /// Whether ``receive(into:)`` has something to give that ``readiness`` does not tell of: packets that arrived in one
+    /// piece with others and found no room in the batch.
+    var hasBufferedPackets: Bool { get }
+
     /// Hands every packet of nonzero length to the system.
     ///
     /// A packet that the system refuses (interface down, queue full, malformed) is dropped and counted.
@@ -40,6 +44,11 @@ public protocol TunDevice: AnyObject, Sendable {
 
     /// Closes the device; an interface that this process made and that is not persistent goes with it. Safe to repeat.
     func close()
+}
+
+extension TunDevice {
+    /// No: devices that give packets one at a time keep none back.
+    public var hasBufferedPackets: Bool { false }
 }
 
 /// What became of the packets of one ``TunDevice/send(_:)``.

@@ -16,7 +16,7 @@ public protocol DatagramSocket: AnyObject, Sendable {
 
     /// Appends datagrams with their endpoints until there are no more or the batch has no room for another.
     ///
-    /// A datagram is at least 32 bytes away from the next one, so that what is opened in place has room behind it.
+    /// Datagrams that the system gave joined lie directly one behind the other; others at least 32 bytes apart.
     /// - Returns: the number of datagrams appended; zero when there was none to be had.
     /// - Throws: `.closed` after ``close()``; passing errors of the network (refused, unreachable) are not thrown.
     func receive(into batch: PacketBatch) throws(TunnelIOError) -> Int

@@ -94,8 +94,8 @@
 
         @Test("datagrams lie apart in the batch, and a batch fills in more than one call")
         func layout() throws {
-            let sender = try LinuxUDPSocket(isIPv6: false, port: 0)
-            let receiver = try LinuxUDPSocket(isIPv6: false, port: 0)
+            let sender = try LinuxUDPSocket(isIPv6: false, port: 0, offload: .none)
+            let receiver = try LinuxUDPSocket(isIPv6: false, port: 0, offload: .none)
             let outgoing = try batch(of: (0..<100).map { pattern(500, seed: $0) }, to: .loopback(port: receiver.port))
             #expect(try sender.send(outgoing, in: 0..<100).sent == 100)
 
@@ -112,14 +112,34 @@
 
         @Test("a datagram that does not fit a small batch is dropped and counted")
         func truncated() throws {
-            let sender = try LinuxUDPSocket(isIPv6: false, port: 0)
-            let receiver = try LinuxUDPSocket(isIPv6: false, port: 0)
+            let sender = try LinuxUDPSocket(isIPv6: false, port: 0, offload: .none)
+            let receiver = try LinuxUDPSocket(isIPv6: false, port: 0, offload: .none)
             let outgoing = try batch(of: [pattern(5000, seed: 1), [7]], to: .loopback(port: receiver.port))
             #expect(try sender.send(outgoing, in: 0..<2).sent == 2)
             let small = try PacketBatch(packetCapacity: 8, byteCapacity: 4096)
             #expect(try receiver.receive(into: small) == 1)
             #expect(small.copy(of: 0) == [7])
             #expect(receiver.statistics.truncated == 1)
+        }
+
+        @Test("joined datagrams arrive whole, with and without either switch", arguments: [false, true], 0..<4)
+        func joined(isIPv6: Bool, switches: Int) throws {
+            var offload = OffloadOptions()
+            offload.udpSegmentation = switches & 1 != 0
+            offload.udpCoalescing = switches & 2 != 0
+            let sender = try LinuxUDPSocket(isIPv6: isIPv6, port: 0, offload: offload)
+            let receiver = try LinuxUDPSocket(isIPv6: isIPv6, port: 0, offload: offload)
+            var sent = (0..<150).map { pattern(1300, seed: $0) }
+            sent[70] = pattern(900, seed: 70)
+            sent[80] = pattern(1400, seed: 80)
+            let outgoing = try batch(of: sent, to: .loopback(isIPv6: isIPv6, port: receiver.port))
+            let bytes = sent.reduce(0) { $0 + $1.count }
+            #expect(try sender.send(outgoing, in: 0..<150) == DatagramSendResult(sent: 150, bytes: bytes))
+            let received = try receive(150, from: receiver, slots: 512)
+            #expect(received.map(\.bytes) == sent)
+            #expect(received.allSatisfy { $0.endpoint.port == sender.port && $0.endpoint.sourceInterface != 0 })
+            #expect(sender.statistics.takenApart == 0)
+            #expect(receiver.statistics.truncated == 0)
         }
 
         @Test("a reply leaves from the address that was asked")
@@ -200,8 +220,8 @@
 
         @Test("datagrams that overflow the system's queue are counted")
         func overflow() throws {
-            let sender = try LinuxUDPSocket(isIPv6: false, port: 0)
-            let receiver = try LinuxUDPSocket(isIPv6: false, port: 0)
+            let sender = try LinuxUDPSocket(isIPv6: false, port: 0, offload: .none)
+            let receiver = try LinuxUDPSocket(isIPv6: false, port: 0, offload: .none)
             var size: Int32 = 4096
             _ = unsafe setsockopt(receiver.readiness, SOL_SOCKET, SO_RCVBUF, &size, 4)
             let outgoing = try batch(of: (0..<64).map { pattern(1000, seed: $0) }, to: .loopback(port: receiver.port))

@@ -21,6 +21,9 @@
         var calls: [[Int]] = []
         /// The first byte of each message that was taken.
         var taken: [UInt8] = []
+        /// Its length, and that of its control messages.
+        var lengths: [Int] = []
+        var controls: [Int] = []
 
         mutating func send(_ messages: UnsafeMutablePointer<ctunnel_mmsghdr>, count: Int) -> Int {
             var withSource = 0
@@ -32,6 +35,8 @@
             case .take(let wanted):
                 for index in 0..<min(wanted, count) {
                     taken.append(unsafe messages[index].msg_hdr.msg_iov.pointee.iov_base.load(as: UInt8.self))
+                    lengths.append(Int(unsafe messages[index].msg_hdr.msg_iov.pointee.iov_len))
+                    controls.append(Int(unsafe messages[index].msg_hdr.msg_controllen))
                 }
                 return wanted
             }
@@ -147,6 +152,72 @@
             sender.send(batch, in: 1..<9, isIPv6: false, with: &calls)
             #expect(sender.result == DatagramSendResult(sent: 1, bytes: 1))
             #expect(calls.taken == [2])
+        }
+    }
+
+    @Suite("Sending joined datagrams")
+    struct UDPJoinedSendTests {
+        private func send(
+            _ sizes: [Int], _ steps: [ScriptedCalls.Step] = [], isIPv6: Bool = false, source: UInt64 = 0,
+            otherPortFrom: Int = .max
+        ) throws -> (UDPSender, ScriptedCalls) {
+            let batch = try PacketBatch(packetCapacity: sizes.count, byteCapacity: sizes.reduce(1, +))
+            for (index, size) in sizes.enumerated() {
+                var endpoint = DatagramEndpoint.loopback(isIPv6: isIPv6, port: index < otherPortFrom ? 9 : 10)
+                endpoint.sourceLow = source
+                batch.append(
+                    copying: [UInt8](repeating: UInt8(truncatingIfNeeded: index), count: size), endpoint: endpoint)
+            }
+            var calls = ScriptedCalls(steps: steps)
+            var sender = UDPSender(messages: UDPMessageArray(), spare: UDPMessageArray(), joins: true)
+            sender.send(batch, in: 0..<sizes.count, isIPv6: isIPv6, with: &calls)
+            return (sender, calls)
+        }
+
+        @Test("equal ones are one message, which a shorter one ends and a longer one does not join")
+        func runs() throws {
+            let (sender, calls) = try send([100, 100, 40, 40, 100, 100])
+            #expect(sender.result == DatagramSendResult(sent: 6, bytes: 480))
+            #expect(calls.taken == [0, 3, 4])
+            #expect(calls.lengths == [240, 40, 200])
+            #expect(calls.controls == [24, 0, 24])
+        }
+
+        @Test("another endpoint, 64 datagrams or the longest message end one")
+        func limits() throws {
+            #expect(try send([10, 10, 10, 10], otherPortFrom: 2).1.lengths == [20, 20])
+            #expect(try send(Array(repeating: 10, count: 130)).1.lengths == [640, 640, 20])
+            let (v4, v6) = (try send([32_754, 32_753, 1]), try send([32_764, 32_763, 1], isIPv6: true))
+            #expect(v4.1.lengths == [65_507, 1])
+            #expect(v6.1.lengths == [65_527, 1])
+            #expect(try send([32_754, 32_754]).1.lengths == [32_754, 32_754])
+        }
+
+        @Test("refused, they are sent one by one, the same bytes", arguments: [EIO, EINVAL, EMSGSIZE])
+        func refused(code: Int32) throws {
+            let (sender, calls) = try send([10, 10, 5, 20, 20], [.fail(code)])
+            #expect(sender.result == DatagramSendResult(sent: 5, bytes: 65))
+            #expect(sender.takenApart == 1)
+            #expect(sender.joins == (code == EMSGSIZE))
+            #expect(calls.taken == [0, 1, 2, 3])
+            #expect(calls.lengths == [10, 10, 5, 40])
+        }
+
+        @Test("a source that vanished is left out, and is not taken for a system that cannot cut")
+        func staleSource() throws {
+            let (sender, calls) = try send([10, 10], [.fail(EINVAL), .fail(EINVAL)], source: 5)
+            #expect(sender.result == DatagramSendResult(sent: 2, bytes: 20))
+            #expect(sender.joins && sender.staleSources == 2)
+            #expect(calls.controls == [0, 0])
+            let (other, kept) = try send([10, 10], [.fail(ENETUNREACH)], source: 5)
+            #expect(other.result.sent == 2)
+            #expect(kept.controls == [24])
+        }
+
+        @Test("one that is lost counts as many")
+        func dropped() throws {
+            let (sender, _) = try send([10, 10, 10], [.fail(EPERM)])
+            #expect(sender.result == DatagramSendResult(dropped: 3, lastError: EPERM))
         }
     }
 

@@ -33,25 +33,61 @@
             precondition(batch.byteCapacity >= Self.smallestRegion, "a batch for a TUN device has at least 128 KiB")
             guard descriptor.acquire() else { throw TunnelIOError(.closed) }
             defer { descriptor.release() }
+            return framing.hasVirtioHeader ? try receiveFrames(into: batch) : try receivePackets(into: batch)
+        }
+
+        /// Whether a superframe was read of which not all packets have been given: then ``receive(into:)`` has something
+        /// to give that ``readiness`` does not tell of.
+        public var hasBufferedPackets: Bool { reader.hasMore.load(ordering: .relaxed) }
+
+        /// Where the next packet of the batch begins.
+        @inline(__always)
+        private func nextStart(_ batch: PacketBatch) -> Int {
+            let gap = batch.tail == 0 ? Self.margin : 2 * Self.margin
+            return (batch.tail + gap + Self.alignment - 1) & ~(Self.alignment - 1)
+        }
+
+        /// Without headers every read gives one packet, right into the batch.
+        private func receivePackets(into batch: PacketBatch) throws(TunnelIOError) -> Int {
             let before = batch.count
-            let prefix = framing.length
             while batch.count < batch.packetCapacity {
-                let gap = batch.tail == 0 ? Self.margin : 2 * Self.margin
-                let start = (batch.tail + gap + Self.alignment - 1) & ~(Self.alignment - 1)
+                let start = nextStart(batch)
                 guard start + Self.longestPacket + Self.margin <= batch.byteCapacity else { break }
-                let room = unsafe UnsafeMutableRawBufferPointer(
-                    start: batch.base + (start - prefix), count: prefix + Self.longestPacket)
+                let room = unsafe UnsafeMutableRawBufferPointer(start: batch.base + start, count: Self.longestPacket)
                 let count = SystemCall.retry { unsafe read(descriptor.number, room.baseAddress, room.count) }
                 guard count > 0 else {
                     // What was read is given first; the error comes again.
                     if count < 0, batch.count == before, let failure = readFailure(errno) { throw failure }
                     break
                 }
-                guard let length = unsafe framing.finish(UnsafeMutableRawBufferPointer(rebasing: room[..<count])) else {
-                    malformedFrames.wrappingAdd(1, ordering: .relaxed)
-                    continue
+                batch.append(offset: start, length: count)
+            }
+            return batch.count - before
+        }
+
+        /// A frame is read to one side and its packets go to the batch; what finds no room there waits for the next call.
+        private func receiveFrames(into batch: PacketBatch) throws(TunnelIOError) -> Int {
+            let before = batch.count
+            while true {
+                while batch.count < batch.packetCapacity, let length = reader.nextLength {
+                    let start = nextStart(batch)
+                    guard start + length + Self.margin <= batch.byteCapacity else { break }
+                    unsafe reader.writeNext(to: batch.base + start)
+                    batch.append(offset: start, length: length)
                 }
-                batch.append(offset: start, length: length)
+                let isWaiting = reader.nextLength != nil
+                if isWaiting || batch.count == batch.packetCapacity {
+                    reader.hasMore.store(isWaiting, ordering: .relaxed)
+                    break
+                }
+                reader.hasMore.store(false, ordering: .relaxed)
+                let room = unsafe reader.frame
+                let count = SystemCall.retry { unsafe read(descriptor.number, room.baseAddress, room.count) }
+                guard count > 0 else {
+                    if count < 0, batch.count == before, let failure = readFailure(errno) { throw failure }
+                    break
+                }
+                if !reader.take(count, framing) { malformedFrames.wrappingAdd(1, ordering: .relaxed) }
             }
             return batch.count - before
         }
@@ -79,20 +115,48 @@
             guard descriptor.acquire() else { throw TunnelIOError(.closed) }
             defer { descriptor.release() }
             var result = TunSendResult(sent: 0, dropped: 0)
-            for index in 0..<batch.count {
-                let packet = unsafe batch.bytes(of: index)
-                guard packet.count > 0 else { continue }
-                if unsafe put(packet) {
-                    result.sent += 1
+            let joins = framing.hasVirtioHeader && writer.joins && batch.count > 1
+            if joins { writer.makePlan(for: batch) }
+            for index in 0..<batch.count where batch[index].length > 0 {
+                guard joins else {
+                    try putOne(index, of: batch, &result)
+                    continue
+                }
+                if writer.isJoined(index) { continue }
+                guard let frame = writer.frame(at: index) else {
+                    try putOne(index, of: batch, &result)
+                    continue
+                }
+                if unsafe writer.put(frame, of: batch, to: descriptor.number) {
+                    result.sent += frame.count
                 } else if errno == EBADFD {
                     throw removed
+                } else if errno == EINVAL {
+                    // A kernel that does not take such frames after all.
+                    writer.stopJoining(isTCP: frame.isTCP)
+                    var next: Int? = index
+                    while let packet = next {
+                        try putOne(packet, of: batch, &result)
+                        next = writer.next(after: packet)
+                    }
                 } else {
-                    // EIO while it is down, EINVAL for what is no IP packet, ENOBUFS, ENOMEM or EAGAIN when the system
-                    // is short of memory: nothing that sending it again would mend.
-                    result.dropped += 1
+                    result.dropped += frame.count
                 }
             }
             return result
+        }
+
+        @inline(__always)
+        private func putOne(_ index: Int, of batch: PacketBatch, _ result: inout TunSendResult) throws(TunnelIOError) {
+            if unsafe put(batch.bytes(of: index)) {
+                result.sent += 1
+            } else if errno == EBADFD {
+                throw removed
+            } else {
+                // EIO while it is down, EINVAL for what is no IP packet, ENOBUFS, ENOMEM or EAGAIN when the system
+                // is short of memory: nothing that sending it again would mend.
+                result.dropped += 1
+            }
         }
 
         /// - Returns: false when it failed, with the reason in `errno`.

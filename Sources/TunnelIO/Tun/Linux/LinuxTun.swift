@@ -21,6 +21,10 @@
     public final class LinuxTun: TunDevice {
         let descriptor: SharedDescriptor
         let framing: TunFraming
+        /// What is left of a superframe, and room for one.
+        let reader: TunReader
+        /// What superframes are made with.
+        let writer: TunWriter
         private let link: Mutex<LinkWatch>
         /// What errors call the device once it can no longer be asked.
         private let lastName: Mutex<String>
@@ -38,24 +42,29 @@
         /// - Parameters:
         ///   - name: 1 to 15 bytes, not a template.
         ///   - mtu: 68 to 65,535 bytes.
+        ///   - offload: what is left to the system where it can do it.
         /// - Throws: `.invalidInterfaceName`; `.device` with what to do about it, `errno` being `EPERM` without
         ///   CAP_NET_ADMIN, `ENOENT` where the kernel has no TUN driver, `EBUSY` when another process has the device open,
         ///   `EEXIST` when the name belongs to an interface that is no TUN device, `EINVAL` for an MTU out of range.
-        public convenience init(name: String, mtu: Int) throws(TunnelIOError) {
-            let framing = TunFraming()
+        public convenience init(
+            name: String, mtu: Int, offload: OffloadOptions = .environment
+        ) throws(TunnelIOError) {
+            let framing = TunFraming(hasVirtioHeader: offload.wantsVirtioHeader)
             let descriptor = try Self.open(name: name, framing: framing, kind: CTUNNEL_IFF_TUN)
-            try self.init(descriptor, name: name, framing: framing, mtu: mtu)
+            try self.init(descriptor, name: name, framing: framing, mtu: mtu, offload: offload)
         }
 
         /// Takes over the descriptor of a TUN device that someone else attached, and owns it from here on, even when
         /// this throws.
         ///
         /// The descriptor is made non-blocking and close-on-exec. It may have been attached with or without `IFF_VNET_HDR`;
-        /// offloads that were on are turned off. It must have been attached with `IFF_NO_PI`: the kernel does not tell,
+        /// offloads are set anew, and used only with that flag. It must have been attached with `IFF_NO_PI`: the kernel does not tell,
         /// since `TUNGETIFF` uses that very bit to say that the descriptor has no filter.
         /// - Throws: `.invalidDescriptor` when it is not that of a TUN device: not open, of another kind, not attached to
         ///   an interface, or a TAP device, whose frames are Ethernet.
-        public convenience init(descriptor number: Int32) throws(TunnelIOError) {
+        public convenience init(
+            descriptor number: Int32, offload: OffloadOptions = .environment
+        ) throws(TunnelIOError) {
             guard number >= 0, fcntl(number, F_GETFD) >= 0 else {
                 throw TunnelIOError(.invalidDescriptor(number, expected: "an open descriptor"), errno: EBADF)
             }
@@ -79,14 +88,16 @@
             else {
                 throw TunnelIOError(.device(name: request.name, operation: "set descriptor flags"), errno: errno)
             }
-            try self.init(descriptor, name: request.name, framing: framing, mtu: nil)
+            try self.init(descriptor, name: request.name, framing: framing, mtu: nil, offload: offload)
         }
 
         private init(
-            _ descriptor: consuming OwnedDescriptor, name: String, framing: TunFraming, mtu: Int?
+            _ descriptor: consuming OwnedDescriptor, name: String, framing: TunFraming, mtu: Int?,
+            offload: OffloadOptions
         ) throws(TunnelIOError) {
             let number = descriptor.number
             try Self.configure(number, name: name, framing: framing)
+            let abilities = Self.turnOffloadsOn(number, framing: framing, offload: offload)
             var watch = try LinkWatch()
             if let mtu { try watch.setMTU(mtu, number) }
             watch.start(number)
@@ -94,6 +105,8 @@
             link = Mutex(watch)
             lastName = Mutex(name)
             self.framing = framing
+            reader = try TunReader(isUsed: framing.hasVirtioHeader)
+            writer = TunWriter(joinsTCP: abilities.joinsTCP, joinsUDP: abilities.joinsUDP)
             self.descriptor = SharedDescriptor(descriptor)
         }
 
@@ -157,6 +170,27 @@
             try SystemCall.check(.device(name: name, operation: "set the virtio header's byte order")) {
                 unsafe ctunnel_tun_ioctl_pointer(number, CTUNNEL_TUNSETVNETLE, &isLittleEndian)
             }
+        }
+
+        /// Turns on what is wanted and what the kernel takes.
+        /// - Returns: which packets may be written joined.
+        private static func turnOffloadsOn(
+            _ number: Int32, framing: TunFraming, offload: OffloadOptions
+        ) -> (joinsTCP: Bool, joinsUDP: Bool) {
+            guard framing.hasVirtioHeader else { return (false, false) }
+            func accepts(_ mask: UInt) -> Bool {
+                SystemCall.retry { ctunnel_tun_ioctl_value(number, CTUNNEL_TUNSETOFFLOAD, mask) } >= 0
+            }
+            let tcp = CTUNNEL_TUN_F_CSUM | CTUNNEL_TUN_F_TSO4 | CTUNNEL_TUN_F_TSO6
+            let udp = CTUNNEL_TUN_F_USO4 | CTUNNEL_TUN_F_USO6
+            // A kernel that makes such frames also takes them.
+            let knowsTCP = accepts(tcp)
+            let knowsUDP = knowsTCP && accepts(tcp | udp)
+            var mask: UInt = 0
+            if knowsTCP, offload.tunTCPSegmentation { mask |= tcp }
+            if knowsUDP, offload.tunUDPSegmentation { mask |= CTUNNEL_TUN_F_CSUM | udp }
+            if !accepts(mask) { _ = accepts(0) }
+            return (knowsTCP && offload.tunTCPCoalescing, knowsUDP && offload.tunUDPCoalescing)
         }
 
         // MARK: - The interface

@@ -4,7 +4,7 @@
 /// What stands in front of each packet on a Linux TUN descriptor: nothing, or a 10-byte `struct virtio_net_hdr` (with
 /// `IFF_VNET_HDR`).
 ///
-/// Superframes are not handled here: with the offload mask at zero the kernel makes none and wants none.
+/// Superframes are not handled here but by `SegmentSplitter` and `CoalescingPlan`.
 package struct TunFraming: Hashable, Sendable {
     /// Whether there is a virtio network header, its numbers in the machine's byte order.
     package var hasVirtioHeader: Bool

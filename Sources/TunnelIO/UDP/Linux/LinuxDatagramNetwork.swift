@@ -4,13 +4,18 @@
 #if os(Linux)
     /// The network of the calling thread's network namespace.
     public struct LinuxDatagramNetwork: DatagramNetwork {
+        private let offload: OffloadOptions
+
         /// The system's network.
-        public init() {}
+        /// - Parameter offload: what is left to the system where it can do it.
+        public init(offload: OffloadOptions = .environment) {
+            self.offload = offload
+        }
 
         /// Binds one port for both families; see ``DatagramNetwork``.
         public func bind(port: UInt16, mark: UInt32) throws(TunnelIOError) -> DatagramSockets {
             try DatagramPairing.bind(port: port) { (isIPv6, port) throws(TunnelIOError) in
-                try LinuxUDPSocket(isIPv6: isIPv6, port: port, mark: mark)
+                try LinuxUDPSocket(isIPv6: isIPv6, port: port, mark: mark, offload: offload)
             }
         }
     }

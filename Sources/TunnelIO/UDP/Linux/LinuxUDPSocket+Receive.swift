@@ -17,6 +17,9 @@
         package static let slotStride = 65_536 + 64
         /// The bytes at the end of a slot that are kept free.
         static let slotGap = 32
+        /// The slots of one system call, and those of one batch, where each may hold many datagrams.
+        private static let joinedSlots = 8
+        private static let mostJoinedSlots = 16
         /// Less than this is no slot at all.
         private static let smallestSlot = 2048
 
@@ -25,6 +28,11 @@
             try receiving.withLock { (descriptor) throws(TunnelIOError) in
                 guard descriptor >= 0 else { throw TunnelIOError(.closed) }
                 var appended = 0
+                if batch.packetCapacity < UDPMessageArray.mostSegments, isCutting.load(ordering: .relaxed) {
+                    // One message could hold more than the batch.
+                    _ = Self.setOption(descriptor, Int32(IPPROTO_UDP), CTUNNEL_UDP_GRO, 0)
+                    isCutting.store(false, ordering: .relaxed)
+                }
                 while true {
                     let slots = layOut(batch)
                     guard slots.count > 0 else { return appended }
@@ -36,7 +44,7 @@
                         }
                         return appended
                     }
-                    for index in 0..<Int(count) where take(index, at: slots.start, into: batch) { appended += 1 }
+                    for index in 0..<Int(count) { appended += take(index, at: slots.start, into: batch) }
                     if count < slots.count { return appended }
                 }
             }
@@ -47,10 +55,16 @@
             let descriptors = batch.packetCapacity - batch.count
             var start = batch.tail
             if start > 0 { start = (start + Self.slotGap + 63) & ~63 }
-            let room = batch.byteCapacity - start
-            var count = min(UDPMessageArray.capacity, descriptors, room / Self.slotStride)
+            var room = batch.byteCapacity - start
+            var most = min(UDPMessageArray.capacity, descriptors)
+            if isCutting.load(ordering: .relaxed) {
+                // A slot may hold as many datagrams as a message; full ones soon fill the batch and the cache.
+                most = min(Self.joinedSlots, descriptors / UDPMessageArray.mostSegments)
+                room = min(room, Self.mostJoinedSlots * Self.slotStride - start)
+            }
+            var count = max(0, min(most, room / Self.slotStride))
             var length = Self.slotStride - Self.slotGap
-            if count == 0, descriptors > 0, batch.isEmpty, room >= Self.smallestSlot {
+            if count == 0, most > 0, batch.isEmpty, room >= Self.smallestSlot {
                 // A batch too small for the largest datagram takes one at a time.
                 count = 1
                 length = room - Self.slotGap
@@ -60,15 +74,16 @@
             return (start, count)
         }
 
-        /// Appends received message `index` and makes its place ready for the next.
+        /// Appends the datagrams of received message `index` and makes its place ready for the next.
+        /// - Returns: how many.
         @inline(__always)
-        private func take(_ index: Int, at start: Int, into batch: PacketBatch) -> Bool {
+        private func take(_ index: Int, at start: Int, into batch: PacketBatch) -> Int {
             let header = unsafe incoming.headers[index]
             defer { incoming.expectMessage(index) }
             var endpoint = unsafe UDPSocketAddress.read(incoming.name(index))
             let seen = lastOverflow.load(ordering: .relaxed)
             var overflow = seen
-            unsafe UDPControlMessages.read(
+            let size = unsafe UDPControlMessages.read(
                 incoming.control(index), length: Int(header.msg_hdr.msg_controllen), into: &endpoint,
                 overflow: &overflow)
             if overflow != seen {
@@ -77,10 +92,24 @@
             }
             if unsafe header.msg_hdr.msg_flags & CTUNNEL_MSG_TRUNC != 0 {
                 truncated.wrappingAdd(1, ordering: .relaxed)
-                return false
+                return 0
             }
             let offset = start &+ index &* Self.slotStride
-            return batch.append(offset: offset, length: Int(unsafe header.msg_len), endpoint: endpoint) != nil
+            let length = Int(unsafe header.msg_len)
+            guard size > 0, size < length else {
+                return batch.append(offset: offset, length: length, endpoint: endpoint) != nil ? 1 : 0
+            }
+            var taken = 0
+            var at = 0
+            while at < length {
+                if batch.append(offset: offset &+ at, length: min(size, length &- at), endpoint: endpoint) == nil {
+                    truncated.wrappingAdd(1, ordering: .relaxed)
+                } else {
+                    taken &+= 1
+                }
+                at &+= size
+            }
+            return taken
         }
 
         /// Whether an error of receiving says nothing about the socket: nothing there, or news of a datagram sent.

@@ -17,9 +17,12 @@
             try sending.withLock { (descriptor) throws(TunnelIOError) in
                 guard descriptor >= 0 else { throw TunnelIOError(.closed) }
                 var calls = KernelSendCalls(descriptor: descriptor)
-                var sender = UDPSender(messages: outgoing)
+                let joined = isJoining.load(ordering: .relaxed)
+                var sender = UDPSender(messages: outgoing, spare: spare, joins: joined)
                 sender.send(batch, in: range, isIPv6: isIPv6, with: &calls)
                 if sender.staleSources > 0 { staleSources.wrappingAdd(sender.staleSources, ordering: .relaxed) }
+                if sender.takenApart > 0 { takenApart.wrappingAdd(sender.takenApart, ordering: .relaxed) }
+                if joined, !sender.joins { isJoining.store(false, ordering: .relaxed) }
                 return sender.result
             }
         }

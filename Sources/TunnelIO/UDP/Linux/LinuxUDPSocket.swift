@@ -28,10 +28,16 @@
         let sending: Mutex<Int32>
         let incoming = UDPMessageArray()
         let outgoing = UDPMessageArray()
+        let spare = UDPMessageArray()
+        /// Whether datagrams are sent joined, for the system to cut.
+        let isJoining: Atomic<Bool>
+        /// Whether datagrams are received joined.
+        let isCutting: Atomic<Bool>
 
         let truncated = Atomic<Int>(0)
         let overflowed = Atomic<Int>(0)
         let staleSources = Atomic<Int>(0)
+        let takenApart = Atomic<Int>(0)
         /// The system's overflow counter as last seen; used under `receiving`.
         let lastOverflow = Atomic<UInt32>(0)
 
@@ -44,8 +50,11 @@
         ///   - isIPv6: the family; an IPv6 socket takes IPv6 alone.
         ///   - port: the port in host order, or zero for any.
         ///   - mark: the mark for policy routing, or zero for none.
+        ///   - offload: what is left to the system where it can do it.
         /// - Throws: `.bind` with the error number of the step that failed.
-        public init(isIPv6: Bool, port: UInt16, mark: UInt32 = 0) throws(TunnelIOError) {
+        public init(
+            isIPv6: Bool, port: UInt16, mark: UInt32 = 0, offload: OffloadOptions = .environment
+        ) throws(TunnelIOError) {
             let descriptor = ctunnel_udp_socket(isIPv6 ? AF_INET6 : AF_INET)
             guard descriptor >= 0 else { throw TunnelIOError(.bind(port: port, operation: "socket"), errno: errno) }
             do throws(TunnelIOError) {
@@ -55,6 +64,10 @@
                 closeDescriptor(descriptor)
                 throw error
             }
+            isJoining = Atomic(offload.udpSegmentation && Self.hasOption(descriptor, CTUNNEL_UDP_SEGMENT))
+            isCutting = Atomic(
+                offload.udpCoalescing
+                    && Self.setOption(descriptor, Int32(IPPROTO_UDP), CTUNNEL_UDP_GRO, 1) == 0)
             self.isIPv6 = isIPv6
             readiness = descriptor
             receiving = Mutex(descriptor)
@@ -69,7 +82,8 @@
         public var statistics: LinuxUDPSocketStatistics {
             LinuxUDPSocketStatistics(
                 truncated: truncated.load(ordering: .relaxed), overflowed: overflowed.load(ordering: .relaxed),
-                staleSources: staleSources.load(ordering: .relaxed))
+                staleSources: staleSources.load(ordering: .relaxed),
+                takenApart: takenApart.load(ordering: .relaxed))
         }
 
         /// Marks what is sent from now on for policy routing; zero clears the mark.
@@ -150,8 +164,15 @@
             guard code == 0 else { throw TunnelIOError(.bind(port: port, operation: "setting \(name)"), errno: code) }
         }
 
+        /// Whether the system knows this option of UDP.
+        private static func hasOption(_ descriptor: Int32, _ option: Int32) -> Bool {
+            var value: Int32 = 0
+            var size = socklen_t(MemoryLayout<Int32>.size)
+            return unsafe getsockopt(descriptor, Int32(IPPROTO_UDP), option, &value, &size) == 0
+        }
+
         /// - Returns: zero or an error number.
-        private static func setOption(_ descriptor: Int32, _ level: Int32, _ option: Int32, _ value: Int32) -> Int32 {
+        static func setOption(_ descriptor: Int32, _ level: Int32, _ option: Int32, _ value: Int32) -> Int32 {
             var value = value
             let size = socklen_t(MemoryLayout<Int32>.size)
             return unsafe setsockopt(descriptor, level, option, &value, size) == 0 ? 0 : errno
@@ -171,5 +192,7 @@
         public var overflowed: Int
         /// Sends whose source address or interface had vanished and that were repeated without it.
         public var staleSources: Int
+        /// Joined datagrams that the system refused to cut and that were sent one by one.
+        public var takenApart: Int
     }
 #endif

@@ -25,16 +25,19 @@
         private static func padded(_ length: Int) -> Int { (length &+ alignment &- 1) & ~(alignment &- 1) }
 
         /// Reads packet info into `endpoint` and the count of datagrams that found the queue full into `overflow`.
+        /// - Returns: the size to cut the message into; zero for one datagram.
         @unsafe
+        @discardableResult
         @inline(__always)
         static func read(
             _ control: UnsafeRawPointer, length: Int, into endpoint: inout DatagramEndpoint, overflow: inout UInt32
-        ) {
+        ) -> Int {
             var offset = 0
+            var segment = 0
             while length &- offset >= headerLength {
                 let header = unsafe (control + offset).load(as: cmsghdr.self)
                 let size = Int(truncatingIfNeeded: header.cmsg_len)
-                guard size >= headerLength, size <= length &- offset else { return }
+                guard size >= headerLength, size <= length &- offset else { return segment }
                 let payload = unsafe control + (offset &+ headerLength)
                 switch (header.cmsg_level, header.cmsg_type, size &- headerLength) {
                 case (Int32(IPPROTO_IP), CTUNNEL_IP_PKTINFO, MemoryLayout<ctunnel_in_pktinfo>.size...):
@@ -47,11 +50,14 @@
                     endpoint.sourceInterface = unsafe payload.load(fromByteOffset: 16, as: UInt32.self)
                 case (SOL_SOCKET, CTUNNEL_SO_RXQ_OVFL, 4...):
                     overflow = unsafe payload.load(as: UInt32.self)
+                case (Int32(IPPROTO_UDP), CTUNNEL_UDP_GRO, 4...):
+                    segment = Int(truncatingIfNeeded: unsafe payload.load(as: Int32.self)) & 0xffff
                 default:
                     break
                 }
                 offset &+= headerLength &+ padded(size &- headerLength)
             }
+            return segment
         }
 
         /// Writes the local end of `endpoint`, so that the datagram leaves from there.
@@ -80,6 +86,19 @@
             let info = ctunnel_in_pktinfo(ipi_ifindex: interface, ipi_spec_dst: source.bigEndian, ipi_addr: 0)
             unsafe payload.storeBytes(of: info, as: ctunnel_in_pktinfo.self)
             return space(MemoryLayout<ctunnel_in_pktinfo>.size)
+        }
+
+        /// The bytes that ``writeSegmentSize(_:to:)`` takes.
+        static let segmentLength = space(MemoryLayout<UInt16>.size)
+
+        /// Writes the size that the system is to cut the message into.
+        @unsafe
+        @inline(__always)
+        static func writeSegmentSize(_ size: Int, to control: UnsafeMutableRawPointer) {
+            unsafe writeHeader(
+                to: control, level: Int32(IPPROTO_UDP), type: CTUNNEL_UDP_SEGMENT,
+                payloadLength: MemoryLayout<UInt16>.size)
+            unsafe (control + headerLength).storeBytes(of: UInt16(truncatingIfNeeded: size), as: UInt16.self)
         }
 
         @unsafe

@@ -18,6 +18,8 @@
     final class UDPMessageArray: @unchecked Sendable {
         /// The most messages of one system call.
         static let capacity = 64
+        /// The most datagrams of one message that the system cuts.
+        static let mostSegments = 64
         /// A `sockaddr_in` or `sockaddr_in6`, and room to keep each aligned.
         static let nameStride = 32
         /// Room for packet info, the overflow counter and one more integer of the system.
@@ -25,6 +27,8 @@
 
         let headers: UnsafeMutablePointer<ctunnel_mmsghdr>
         let vectors: UnsafeMutablePointer<iovec>
+        /// The size that the system is to cut each message into; zero for one datagram.
+        let segmentSizes: UnsafeMutablePointer<Int>
         private let names: UnsafeMutableRawPointer
         private let controls: UnsafeMutableRawPointer
         /// The region and the number of slots that the vectors point to for receiving.
@@ -37,6 +41,8 @@
             unsafe headers.initialize(repeating: ctunnel_mmsghdr(), count: Self.capacity)
             unsafe vectors = .allocate(capacity: Self.capacity)
             unsafe vectors.initialize(repeating: iovec(), count: Self.capacity)
+            unsafe segmentSizes = .allocate(capacity: Self.capacity)
+            unsafe segmentSizes.initialize(repeating: 0, count: Self.capacity)
             unsafe names = .allocate(byteCount: Self.capacity * Self.nameStride, alignment: 16)
             unsafe names.initializeMemory(as: UInt8.self, repeating: 0, count: Self.capacity * Self.nameStride)
             unsafe controls = .allocate(byteCount: Self.capacity * Self.controlStride, alignment: 64)
@@ -53,6 +59,7 @@
         deinit {
             unsafe headers.deallocate()
             unsafe vectors.deallocate()
+            unsafe segmentSizes.deallocate()
             unsafe names.deallocate()
             unsafe controls.deallocate()
         }

@@ -11,14 +11,39 @@
     #endif
 
     /// Sends a range of a batch in chunks, goes on after partial sends and leaves out what cannot be sent.
+    ///
+    /// Datagrams of one size that lie one behind the other and have one endpoint become one message, which the system
+    /// cuts. A message that it refuses to cut is sent again, datagram by datagram: the same bytes, since nothing may be
+    /// sealed twice.
     struct UDPSender {
         let messages: UDPMessageArray
+        /// What a message that was refused is taken apart into.
+        let spare: UDPMessageArray
+        /// Whether messages may be joined; false from the moment that the system turns out not to cut them.
+        var joins: Bool
         var result = DatagramSendResult()
         /// How often a source had to be left out.
         var staleSources = 0
+        /// How many messages had to be taken apart.
+        var takenApart = 0
+
+        /// The message that the next datagram may be added to.
+        private struct Open {
+            var size = 0
+            var end = 0
+            var total = 0
+            var count = 0
+            var endpoint = DatagramEndpoint.none
+        }
+
+        init(messages: UDPMessageArray, spare: UDPMessageArray, joins: Bool) {
+            self.messages = messages
+            self.spare = spare
+            self.joins = joins
+        }
 
         init(messages: UDPMessageArray) {
-            self.messages = messages
+            self.init(messages: messages, spare: messages, joins: false)
         }
 
         /// Sends those datagrams in `range` that are of this family and not empty.
@@ -27,17 +52,32 @@
             _ batch: PacketBatch, in range: Range<Int>, isIPv6: Bool, with calls: inout Calls
         ) {
             let range = range.clamped(to: 0..<batch.count)
+            let longest = isIPv6 ? 65_527 : 65_507
             var count = 0
+            var open = Open()
             for index in range {
-                let length = batch[index].length
+                let length = Int(batch[index].length)
+                let offset = Int(batch[index].offset)
                 let endpoint = batch[endpoint: index]
                 guard length > 0, endpoint.isIPv6 == isIPv6 else { continue }
-                fill(count, offset: Int(batch[index].offset), length: Int(length), of: batch, to: endpoint)
-                count += 1
+                if joins, count > 0, offset == open.end, length <= open.size, open.total + length <= longest,
+                    open.count < UDPMessageArray.mostSegments, endpoint == open.endpoint
+                {
+                    if open.count == 1 { unsafe messages.segmentSizes[count - 1] = open.size }
+                    unsafe messages.vectors[count - 1].iov_len += length
+                    open.total += length
+                    open.count += 1
+                    // A shorter one is the last.
+                    open.end = length < open.size ? -1 : offset + length
+                    continue
+                }
                 if count == UDPMessageArray.capacity {
                     flush(count, with: &calls)
                     count = 0
                 }
+                fill(count, offset: offset, length: length, of: batch, to: endpoint)
+                count += 1
+                open = Open(size: length, end: offset + length, total: length, count: 1, endpoint: endpoint)
             }
             if count > 0 { flush(count, with: &calls) }
         }
@@ -47,23 +87,75 @@
         {
             unsafe messages.vectors[index].iov_base = batch.base + offset
             unsafe messages.vectors[index].iov_len = length
+            unsafe messages.segmentSizes[index] = 0
             let nameLength = unsafe UDPSocketAddress.write(endpoint, to: messages.name(index))
             unsafe messages.headers[index].msg_hdr.msg_namelen = socklen_t(nameLength)
-            let controlLength = unsafe UDPControlMessages.write(endpoint, to: messages.control(index))
-            unsafe messages.headers[index].msg_hdr.msg_control = controlLength == 0 ? nil : messages.control(index)
-            unsafe messages.headers[index].msg_hdr.msg_controllen = numericCast(controlLength)
+            let controlLength = unsafe UDPControlMessages.write(endpoint, to: Self.source(index, of: messages))
+            Self.setControl(index, of: messages, sourceLength: controlLength)
         }
 
-        /// Sends the first `count` messages. Each is taken, dropped, or tried again once without its source.
+        /// Where the source of message `index` stands: behind the segment size, which comes and goes by itself.
+        @unsafe
+        @inline(__always)
+        private static func source(_ index: Int, of messages: UDPMessageArray) -> UnsafeMutableRawPointer {
+            unsafe messages.control(index) + UDPControlMessages.segmentLength
+        }
+
+        /// The bytes of the source of message `index`.
+        @inline(__always)
+        private static func sourceLength(_ index: Int, of messages: UDPMessageArray) -> Int {
+            let length = Int(unsafe messages.headers[index].msg_hdr.msg_controllen)
+            let isSized = unsafe messages.headers[index].msg_hdr.msg_control == messages.control(index)
+            return isSized ? length - UDPControlMessages.segmentLength : length
+        }
+
+        /// Points message `index` at its source, if it has one, and at no segment size.
+        @inline(__always)
+        private static func setControl(_ index: Int, of messages: UDPMessageArray, sourceLength: Int) {
+            unsafe messages.headers[index].msg_hdr.msg_control =
+                sourceLength == 0 ? nil : unsafe source(index, of: messages)
+            unsafe messages.headers[index].msg_hdr.msg_controllen = numericCast(sourceLength)
+        }
+
+        /// Adds the segment size to message `index`.
+        @inline(__always)
+        private static func addSegmentSize(_ index: Int, of messages: UDPMessageArray) {
+            let length = sourceLength(index, of: messages) + UDPControlMessages.segmentLength
+            unsafe UDPControlMessages.writeSegmentSize(messages.segmentSizes[index], to: messages.control(index))
+            unsafe messages.headers[index].msg_hdr.msg_control = messages.control(index)
+            unsafe messages.headers[index].msg_hdr.msg_controllen = numericCast(length)
+        }
+
+        /// The datagrams of message `index`.
+        @inline(__always)
+        private static func datagrams(_ index: Int, of messages: UDPMessageArray) -> Int {
+            let size = unsafe messages.segmentSizes[index]
+            guard size > 0 else { return 1 }
+            return (Int(unsafe messages.vectors[index].iov_len) + size - 1) / size
+        }
+
         @inline(__always)
         private mutating func flush<Calls: UDPSendCalls>(_ count: Int, with calls: inout Calls) {
+            for index in 0..<count where unsafe messages.segmentSizes[index] > 0 {
+                Self.addSegmentSize(index, of: messages)
+            }
+            put(messages, count, with: &calls)
+        }
+
+        /// Sends the first `count` messages. Each is taken, dropped, taken apart, or tried again once without its source.
+        @inline(__always)
+        private mutating func put<Calls: UDPSendCalls>(
+            _ messages: UDPMessageArray, _ count: Int, with calls: inout Calls
+        ) {
             var next = 0
             while next < count {
                 let taken = unsafe calls.send(messages.headers + next, count: count - next)
                 if taken > 0 {
                     let end = min(next + taken, count)
-                    for index in next..<end { result.bytes &+= unsafe messages.vectors[index].iov_len }
-                    result.sent += end - next
+                    for index in next..<end {
+                        result.bytes &+= Int(unsafe messages.vectors[index].iov_len)
+                        result.sent += Self.datagrams(index, of: messages)
+                    }
                     next = end
                     continue
                 }
@@ -72,15 +164,49 @@
                 if code == EAGAIN {
                     if calls.waitForRoom() { continue }
                     // The queue is full, and stays so for those behind as well.
-                    result.dropped += count - next
+                    for index in next..<count { result.dropped += Self.datagrams(index, of: messages) }
                     result.lastError = code
                     return
                 }
-                if Self.mayBeStaleSource(code), leaveOutSource(of: next, in: count) { continue }
-                result.dropped += 1
+                if unsafe messages.segmentSizes[next] > 0, code == EIO || code == EMSGSIZE || code == EINVAL {
+                    takeApart(next, after: code, with: &calls)
+                    next += 1
+                    continue
+                }
+                if Self.mayBeStaleSource(code), leaveOutSource(of: next, in: count, messages) { continue }
+                result.dropped += Self.datagrams(next, of: messages)
                 result.lastError = code
                 next += 1
             }
+        }
+
+        /// Sends the datagrams of message `index`, which the system refused, one by one.
+        @inline(never)
+        private mutating func takeApart<Calls: UDPSendCalls>(_ index: Int, after code: Int32, with calls: inout Calls) {
+            takenApart += 1
+            let size = unsafe messages.segmentSizes[index]
+            let total = Int(unsafe messages.vectors[index].iov_len)
+            let sourceLength = Self.sourceLength(index, of: messages)
+            var count = 0
+            var offset = 0
+            while size > 0, offset < total, count < UDPMessageArray.capacity {
+                unsafe spare.vectors[count].iov_base = messages.vectors[index].iov_base + offset
+                unsafe spare.vectors[count].iov_len = min(size, total - offset)
+                unsafe spare.segmentSizes[count] = 0
+                unsafe spare.name(count).copyMemory(
+                    from: messages.name(index), byteCount: UDPMessageArray.nameStride)
+                unsafe spare.headers[count].msg_hdr.msg_namelen = messages.headers[index].msg_hdr.msg_namelen
+                unsafe Self.source(count, of: spare).copyMemory(
+                    from: Self.source(index, of: messages), byteCount: sourceLength)
+                Self.setControl(count, of: spare, sourceLength: sourceLength)
+                offset += size
+                count += 1
+            }
+            let stale = staleSources
+            put(spare, count, with: &calls)
+            // A link or a device that cannot do it will not learn it; a datagram too long for one path says nothing of
+            // others, and a source that vanished nothing of either.
+            if code == EIO || code == EINVAL && staleSources == stale { joins = false }
         }
 
         /// Whether the error can come from a local address or an interface that is no more.
@@ -93,14 +219,15 @@
 
         /// Takes the source off message `index` and off those behind it that have the same.
         /// - Returns: false when it had none.
-        private mutating func leaveOutSource(of index: Int, in count: Int) -> Bool {
-            let length = Int(unsafe messages.headers[index].msg_hdr.msg_controllen)
+        private mutating func leaveOutSource(of index: Int, in count: Int, _ messages: UDPMessageArray) -> Bool {
+            let length = Self.sourceLength(index, of: messages)
             guard length > 0 else { return false }
-            for other in index..<count where Int(unsafe messages.headers[other].msg_hdr.msg_controllen) == length {
-                guard unsafe memcmp(messages.control(other), messages.control(index), length) == 0 else { continue }
-                unsafe messages.headers[other].msg_hdr.msg_control = nil
-                unsafe messages.headers[other].msg_hdr.msg_controllen = 0
-                staleSources += 1
+            for other in (index..<count).reversed() where Self.sourceLength(other, of: messages) == length {
+                let isSame = unsafe memcmp(Self.source(other, of: messages), Self.source(index, of: messages), length)
+                guard isSame == 0 else { continue }
+                Self.setControl(other, of: messages, sourceLength: 0)
+                if unsafe messages.segmentSizes[other] > 0 { Self.addSegmentSize(other, of: messages) }
+                staleSources += Self.datagrams(other, of: messages)
             }
             return true
         }

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// Finds the packets of a batch that may be written as one superframe: those of one TCP or UDP flow that follow directly
+/// on each other and differ in nothing that cutting the superframe would not bring back.
+///
+/// No packet is joined before its checksums were found right, since a superframe's are computed anew: a forged one must
+/// not be mended on its way. Packets of one flow keep their order.
+package struct CoalescingPlan {
+    /// The most packets of one superframe: what all kernels take.
+    package static let mostSegments = 64
+    /// The most bytes of one superframe.
+    package static let longest = 65_535
+
+    /// What the packets of one superframe have in common, and how they are chained.
+    package struct Frame {
+        /// The first packet.
+        package let head: Int
+        /// The bytes in front of the payload.
+        package let headers: Int
+        /// Where the transport header begins.
+        package let transport: Int
+        package let isIPv6: Bool
+        package let isTCP: Bool
+        /// The payload of each packet but the last.
+        package let segmentSize: Int
+        /// The packets.
+        package var count = 1
+        /// The bytes of the headers and all payloads.
+        package var total: Int
+        /// Whether the last packet has the push flag.
+        package var pushes: Bool
+        var last: Int
+        var hash: Int
+        var isOpen = true
+        var isVerified = false
+        /// The frame before this one with the same hash.
+        var older: Int32
+    }
+
+    /// The frames, in the order of their first packets, of which some have one packet only.
+    package private(set) var frames: ContiguousArray<Frame> = []
+    /// The packet that follows in the same frame, for each packet; -1 at the end.
+    private var following: ContiguousArray<Int32> = []
+    /// The frame that each packet is the first of; -1 for none.
+    private var headed: ContiguousArray<Int32> = []
+    /// Whether a packet is in a frame, but not its first.
+    private var joined: ContiguousArray<Bool> = []
+    /// The newest frame of each hash.
+    private var newest = ContiguousArray<Int32>(repeating: -1, count: 64)
+    /// How many frames of one hash are looked at.
+    private static let reach = 8
+
+    /// An empty plan.
+    package init() {}
+
+    /// The packet behind packet `index` in its frame.
+    @inline(__always)
+    package func next(after index: Int) -> Int? { following[index] >= 0 ? Int(following[index]) : nil }
+
+    /// The frame that packet `index` is the first of; nil for a packet on its own.
+    @inline(__always)
+    package func frame(at index: Int) -> Frame? {
+        headed[index] < 0 || frames[Int(headed[index])].count < 2 ? nil : frames[Int(headed[index])]
+    }
+
+    /// Whether packet `index` goes out with one in front of it.
+    @inline(__always)
+    package func isJoined(_ index: Int) -> Bool { joined[index] }
+
+    /// Makes the plan for a batch, which is not changed.
+    package mutating func make(for batch: PacketBatch, joinsTCP: Bool, joinsUDP: Bool) {
+        frames.removeAll(keepingCapacity: true)
+        while following.count < batch.count {
+            following.append(-1)
+            headed.append(-1)
+            joined.append(false)
+        }
+        for bucket in newest.indices { newest[bucket] = -1 }
+        for index in 0..<batch.count {
+            following[index] = -1
+            headed[index] = -1
+            joined[index] = false
+            let packet = unsafe UnsafeRawBufferPointer(batch.bytes(of: index))
+            guard let base = packet.baseAddress, packet.count >= 28 else { continue }
+            unsafe consider(index, base, packet.count, of: batch, joinsTCP: joinsTCP, joinsUDP: joinsUDP)
+        }
+    }
+
+    /// Puts packet `index` into a frame, where it belongs into any.
+    @inline(__always)
+    private mutating func consider(
+        _ index: Int, _ packet: UnsafeRawPointer, _ count: Int, of batch: PacketBatch, joinsTCP: Bool, joinsUDP: Bool
+    ) {
+        guard let shape = unsafe PacketShape(packet, count), shape.isTCP ? joinsTCP : joinsUDP else { return }
+        let found = unsafe newestFrame(shape, packet, of: batch)
+        guard shape.isCandidate else {
+            // What comes behind it must not overtake it.
+            if let found { frames[found].isOpen = false }
+            return
+        }
+        var isVerified = false
+        if let found {
+            let head = unsafe UnsafeRawPointer(batch.base + Int(batch[frames[found].head].offset))
+            if frames[found].isOpen, unsafe follows(shape, packet, frames[found], head) {
+                if !frames[found].isVerified {
+                    let count = Int(batch[frames[found].head].length)
+                    frames[found].isVerified = true
+                    if unsafe !shape.checksumsAreRight(head, count) { frames[found].isOpen = false }
+                }
+                isVerified = true
+                let isRight = unsafe shape.checksumsAreRight(packet, count)
+                if isRight, frames[found].isOpen {
+                    join(index, shape, to: found)
+                    return
+                }
+                frames[found].isOpen = false
+                // Written as it is: the system will see for itself.
+                if !isRight { return }
+            }
+            frames[found].isOpen = false
+        }
+        var frame = Frame(
+            head: index, headers: shape.headers, transport: shape.transport, isIPv6: shape.isIPv6,
+            isTCP: shape.isTCP, segmentSize: shape.payload, total: count, pushes: shape.pushes, last: index,
+            hash: shape.hash, older: newest[shape.hash])
+        frame.isVerified = isVerified
+        frame.isOpen = !shape.pushes
+        newest[shape.hash] = Int32(truncatingIfNeeded: frames.count)
+        headed[index] = Int32(truncatingIfNeeded: frames.count)
+        frames.append(frame)
+    }
+
+    private mutating func join(_ index: Int, _ shape: PacketShape, to frame: Int) {
+        following[frames[frame].last] = Int32(truncatingIfNeeded: index)
+        joined[index] = true
+        frames[frame].last = index
+        frames[frame].count += 1
+        frames[frame].total += shape.payload
+        frames[frame].pushes = shape.pushes
+        if shape.pushes || shape.payload < frames[frame].segmentSize { frames[frame].isOpen = false }
+    }
+
+    /// The newest frame of the packet's flow.
+    @inline(__always)
+    private func newestFrame(_ shape: PacketShape, _ packet: UnsafeRawPointer, of batch: PacketBatch) -> Int? {
+        var at = newest[shape.hash]
+        var steps = 0
+        while at >= 0, steps < Self.reach {
+            let frame = frames[Int(at)]
+            if frame.isIPv6 == shape.isIPv6, frame.isTCP == shape.isTCP {
+                let head = unsafe UnsafeRawPointer(batch.base + Int(batch[frame.head].offset))
+                if unsafe shape.isSameFlow(packet, head) { return Int(at) }
+            }
+            at = frame.older
+            steps += 1
+        }
+        return nil
+    }
+
+    /// Whether the packet may stand behind the last one of `frame`.
+    @inline(__always)
+    private func follows(
+        _ shape: PacketShape, _ packet: UnsafeRawPointer, _ frame: Frame, _ head: UnsafeRawPointer
+    ) -> Bool {
+        guard frame.count < Self.mostSegments, frame.total &+ shape.payload <= Self.longest,
+            shape.payload <= frame.segmentSize, shape.headers == frame.headers
+        else { return false }
+        if shape.isIPv6 {
+            // Version, traffic class and flow label; hop limit.
+            guard unsafe packet.big32(0) == head.big32(0), unsafe packet.byte(7) == head.byte(7) else { return false }
+        } else {
+            guard unsafe packet.big16(0) == head.big16(0), unsafe packet.big16(6) == head.big16(6),
+                unsafe packet.byte(8) == head.byte(8)
+            else { return false }
+            // Nobody looks at the number of what is not to be fragmented (RFC 6864).
+            if unsafe packet.byte(6) & 0x40 == 0 {
+                let expected = unsafe head.big16(4) &+ UInt16(truncatingIfNeeded: frame.count)
+                guard unsafe packet.big16(4) == expected else { return false }
+            }
+        }
+        guard shape.isTCP else { return true }
+        let transport = shape.transport
+        let expected = unsafe head.big32(transport &+ 4) &+ UInt32(truncatingIfNeeded: frame.total &- frame.headers)
+        guard unsafe packet.big32(transport &+ 4) == expected,
+            unsafe packet.big32(transport &+ 8) == head.big32(transport &+ 8),
+            unsafe packet.big16(transport &+ 14) == head.big16(transport &+ 14)
+        else { return false }
+        for offset in (transport &+ 20)..<shape.headers where unsafe packet.byte(offset) != head.byte(offset) {
+            return false
+        }
+        return true
+    }
+}
