@@ -200,7 +200,7 @@
             let tun = try namespace.perform { try LinuxTun(name: "cv0", mtu: 1420) }
             try bringUp("cv0", in: namespace)
             _ = try namespace.runAllowingFailure(
-                "ping", "-c", "100", "-l", "100", "-q", "-w", "1", "-s", "1000", "10.9.0.2")
+                "ping", "-c", "100", "-l", "100", "-q", "-w", "1", "-s", "1350", "10.9.0.2")
             let batch = try makeBatch(byteCapacity: 1 << 17)
             var sizes: [Int] = []
             var echoes = 0
