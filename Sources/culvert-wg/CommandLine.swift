@@ -37,6 +37,12 @@ struct DaemonOptions: Equatable {
 
     static let version = "0.1.0"
 
+    /// The variables that switch off an offload, read where devices and sockets are made.
+    static let offloadSwitches = [
+        "CULVERT_UDP_GSO", "CULVERT_UDP_GRO", "CULVERT_TUN_TSO", "CULVERT_TUN_USO", "CULVERT_TUN_TCP_GRO",
+        "CULVERT_TUN_UDP_GRO",
+    ]
+
     static let help = """
         culvert-wg: a userspace WireGuard daemon for one interface
 
@@ -54,6 +60,8 @@ struct DaemonOptions: Equatable {
           WG_TUN_FD               use this descriptor as the TUN device
           WG_UAPI_FD              use this descriptor as the listening management socket
           WG_TUN_NAME_FILE        where to write the name the system chose (macOS, for the name "utun")
+          CULVERT_UDP_GSO, CULVERT_UDP_GRO, CULVERT_TUN_TSO, CULVERT_TUN_USO, CULVERT_TUN_TCP_GRO,
+          CULVERT_TUN_UDP_GRO     0: do without this offload (Linux)
 
         Examples:
           culvert-wg wg0 && wg setconf wg0 /etc/wireguard/wg0.conf && ip link set wg0 up

@@ -114,22 +114,32 @@
                 #expect(try DaemonRemains.of(first.name, in: namespace, other) == [])
             }
 
-            @Test("A socket that nobody answers at is replaced", arguments: [true, false])
-            func staleSocket(_ isSocket: Bool) throws {
+            @Test("A socket that nobody answers at is replaced")
+            func staleSocket() throws {
                 let namespace = try Namespace()
                 let name = UniqueInterface.next()
                 let path = ManagementClient.path(name)
                 try FileManager.default.createDirectory(atPath: "/var/run/wireguard", withIntermediateDirectories: true)
-                if isSocket {
-                    close(try ManagementClient.listen(at: path))
-                } else {
-                    #expect(FileManager.default.createFile(atPath: path, contents: nil))
-                }
+                close(try ManagementClient.listen(at: path))
                 defer { try? FileManager.default.removeItem(atPath: path) }
                 let daemon = try DaemonProcess(.culvert, name: name, in: namespace)
                 #expect(try Wg.dump(name).listenPort == 0)
                 try daemon.stop()
                 #expect(try DaemonRemains.of(name, in: namespace) == [])
+            }
+
+            @Test("A file that is no socket is nobody's to remove: status 1, and it stays")
+            func foreignFile() throws {
+                let namespace = try Namespace()
+                let name = UniqueInterface.next()
+                let path = ManagementClient.path(name)
+                try FileManager.default.createDirectory(atPath: "/var/run/wireguard", withIntermediateDirectories: true)
+                #expect(FileManager.default.createFile(atPath: path, contents: nil))
+                defer { try? FileManager.default.removeItem(atPath: path) }
+                let result = try namespace.runAllowingFailure(DaemonProgram.culvert.path, name)
+                #expect(result.status == 1)
+                #expect(result.output.contains("there is a file that is no socket; remove it"), "\(result.output)")
+                #expect(FileManager.default.fileExists(atPath: path))
             }
 
             @Test("After a crash the same name works again")

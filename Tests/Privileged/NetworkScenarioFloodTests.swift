@@ -59,6 +59,7 @@
             engine.addPeer(key)
             engine.setEndpoint(try Endpoint("\(address):\(port)"), of: key)
             engine.setPersistentKeepalive(1, of: key, at: now, wall: wall)
+            engine.deadlineReached(at: now, wall: wall)
             guard let first = engine.drainAll(at: now, wall: wall).first, first.bytes.count == 148 else {
                 throw CommandFailure(description: "the engine makes no initiation")
             }
