@@ -4,9 +4,9 @@
 /// The WireGuard protocol without clock, socket or thread: bytes and time in, bytes and a next deadline out.
 ///
 /// An engine is one device: a static key, peers, their sessions and allowed IPs. Its owner calls one method for each
-/// event: packets to be sent (``planSend(_:mtu:at:into:)``), datagrams that arrived
+/// event: packets to be sent (``planSend(_:mtu:at:wall:into:)``), datagrams that arrived
 /// (``planOpen(_:endpoints:at:wall:into:)``), time that passed (``deadlineReached(at:wall:)``), changes of
-/// configuration; and sends what ``drain(into:at:wall:)`` gives.
+/// configuration; and sends what ``drain(into:maximumMessages:maximumBytes:mtu:at:wall:)`` gives.
 ///
 /// Nothing heavy of the data path happens inside these calls: they hand out *plans*, whose sealing and opening is a pure
 /// function that needs no access to the engine. An owner with several threads guards the engine with a lock that it

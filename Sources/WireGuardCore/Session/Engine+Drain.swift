@@ -4,7 +4,7 @@
 /// Messages that the engine wants sent for reasons of its own: handshakes, cookie replies, keepalives, and packets that
 /// waited for a session.
 extension Engine {
-    /// Whether ``drain(into:at:wall:)`` has something to give.
+    /// Whether ``drain(into:maximumMessages:maximumBytes:mtu:at:wall:)`` has something to give.
     public var hasPending: Bool { !outbox.isEmpty || !drainQueue.isEmpty }
 
     /// Moves what waits into `plan`: finished messages, and packets with the counters they are to be sealed under.

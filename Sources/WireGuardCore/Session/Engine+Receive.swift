@@ -72,8 +72,11 @@ extension Engine {
     ///
     /// Afterwards the plan tells what to deliver.
     /// - Parameters:
+    ///   - plan: what ``planOpen(_:endpoints:at:wall:into:)`` filled in and ``ReceivePlan/open(_:)`` opened.
     ///   - datagrams: the views that the plan was made for.
     ///   - endpoints: gives the source of a datagram; asked once per run of a session.
+    ///   - now: the present time of the owner's clock.
+    ///   - wall: the wall clock.
     @unsafe
     public mutating func commit(
         _ plan: ReceivePlan, _ datagrams: UnsafeBufferPointer<PacketView>, endpoints: (Int) -> Endpoint,
