@@ -22,6 +22,7 @@ let settings: [SwiftSetting] =
 // MARK: - Dependencies
 
 let crypto = Target.Dependency.product(name: "Crypto", package: "swift-crypto")
+let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
 let argumentParser = Target.Dependency.product(name: "ArgumentParser", package: "swift-argument-parser")
 
 let package = Package(
@@ -31,6 +32,8 @@ let package = Package(
         .library(name: "WireGuardCore", targets: ["WireGuardCore"]),
         .library(name: "TunnelIO", targets: ["TunnelIO"]),
         .library(name: "WireGuardDevice", targets: ["WireGuardDevice"]),
+        .library(name: "PacketTunnel", targets: ["PacketTunnel"]),
+        .library(name: "WireGuardTunnel", targets: ["WireGuardTunnel"]),
         .library(name: "PacketTunnelTesting", targets: ["PacketTunnelTesting"]),
         .executable(name: "culvert", targets: ["culvert"]),
         .executable(name: "culvert-wg", targets: ["culvert-wg"]),
@@ -38,6 +41,7 @@ let package = Package(
     dependencies: [
         .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
     ],
     targets: [
         // MARK: - Libraries
@@ -45,6 +49,12 @@ let package = Package(
         .target(name: "WireGuardCore", dependencies: [crypto], swiftSettings: settings),
         .target(name: "TunnelIO", dependencies: ["CTunnelSystem"], swiftSettings: settings),
         .target(name: "WireGuardDevice", dependencies: ["WireGuardCore", "TunnelIO"], swiftSettings: settings),
+        .target(
+            name: "PacketTunnel", dependencies: ["TunnelIO", "CTunnelSystem", logging], swiftSettings: settings),
+        .target(
+            name: "WireGuardTunnel",
+            dependencies: ["PacketTunnel", "WireGuardDevice", "WireGuardCore", "TunnelIO", logging],
+            swiftSettings: settings),
         .target(name: "PacketTunnelTesting", swiftSettings: settings),
 
         // MARK: - Programs
@@ -69,12 +79,25 @@ let package = Package(
             dependencies: ["WireGuardDevice", "WireGuardCore", "TunnelIO", "PacketTunnelTesting"],
             swiftSettings: settings),
         .testTarget(
+            name: "PacketTunnelTests", dependencies: ["PacketTunnel", "TunnelIO", "PacketTunnelTesting", logging],
+            swiftSettings: settings),
+        .testTarget(
+            name: "WireGuardTunnelTests",
+            dependencies: [
+                "WireGuardTunnel", "PacketTunnel", "WireGuardDevice", "WireGuardCore", "TunnelIO",
+                "PacketTunnelTesting", logging,
+            ],
+            swiftSettings: settings),
+        .testTarget(
             name: "CulvertTests", dependencies: ["culvert", "WireGuardCore", "TunnelIO", "WireGuardDevice"],
             swiftSettings: settings),
         .testTarget(name: "PacketTunnelTestingTests", dependencies: ["PacketTunnelTesting"], swiftSettings: settings),
         .testTarget(
             name: "PrivilegedTests",
-            dependencies: ["WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnelTesting", "culvert-wg"],
+            dependencies: [
+                "WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnel", "WireGuardTunnel",
+                "PacketTunnelTesting", "culvert", "culvert-wg",
+            ],
             path: "Tests/Privileged",
             swiftSettings: settings),
     ]
