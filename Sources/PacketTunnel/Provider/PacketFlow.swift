@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Synchronization
+public import TunnelIO
+
+/// The packets of a tunnel: what the system sends into it is read here, and what came out of it is written here.
+///
+/// A provider uses it in one of two ways. ``read(into:)`` and ``write(_:)`` move batches in tasks. ``takeDevice()`` gives
+/// the interface itself, for a data plane with threads of its own such as a `Lane` or a `WireGuardDevice`.
+///
+/// Both need settings in force: before, reading waits and the others throw `.settingsMissing`. Nothing is queued here:
+/// what is not read stays in the interface's own bounded queue, and ``write(_:)`` takes only what there is room for.
+public final class PacketFlow: Sendable {
+    private struct State {
+        var device: (any TunDevice)?
+        var lease: FlowDevice?
+        var isClosed = false
+        var watch: Watch?
+        /// Those that wait for a change: packets, room, an interface, or the end.
+        var waiters: [UInt64: CheckedContinuation<Void, Never>] = [:]
+        var nextWaiter: UInt64 = 0
+        var dropped = 0
+    }
+
+    private struct Watch {
+        var loop: EventLoop
+        var registration: EventLoop.Registration
+    }
+
+    private let state = Mutex(State())
+
+    /// A flow without an interface yet.
+    package init() {}
+
+    /// A flow over `device`, which it closes when it is closed.
+    package convenience init(device: any TunDevice) {
+        self.init()
+        attach(device)
+    }
+
+    deinit { close() }
+
+    // MARK: - For hosts
+
+    /// Gives the flow its interface; the flow closes it when it is closed. Another time, or on a flow that is closed, it
+    /// changes nothing and the device stays the caller's.
+    package func attach(_ device: any TunDevice) {
+        let isAttached = state.withLock { state in
+            guard !state.isClosed, state.device == nil else { return false }
+            state.device = device
+            return true
+        }
+        guard isAttached else { return }
+        (device as? any FlowControlledTun)?.setRoomHandler { [weak self] in self?.wakeWaiters() }
+        wakeWaiters()
+    }
+
+    /// Ends the flow and closes its interface: who waits gets `.closed`, and so does a data plane. Safe to repeat.
+    package func close() {
+        let (device, lease, watch) = state.withLock { state in
+            defer { (state.isClosed, state.device, state.lease, state.watch) = (true, nil, nil, nil) }
+            return (state.device, state.lease, state.watch)
+        }
+        if let watch {
+            watch.loop.unregister(watch.registration)
+            watch.loop.stop()
+        }
+        lease?.end()
+        device?.close()
+        wakeWaiters()
+    }
+
+    // MARK: - For providers
+
+    /// Whether the tunnel has ended.
+    public var isClosed: Bool { state.withLock { $0.isClosed } }
+
+    /// The most bytes of one packet.
+    /// - Throws: `.settingsMissing`, `.closed`.
+    public func currentMTU() throws(TunnelError) -> Int {
+        let device = try requireDevice()
+        return try carryOut { () throws(TunnelIOError) in try device.currentMTU() }
+    }
+
+    /// Packets that were written and that the interface refused: malformed, too long, or it was down.
+    public var droppedCount: Int { state.withLock { $0.dropped } }
+
+    /// Fills `batch`, which is emptied first; waits until there is at least one packet.
+    /// - Returns: the number of packets.
+    /// - Throws: `.closed` once the tunnel has ended, or when the task is cancelled or a data plane has the device.
+    public func read(into batch: PacketBatch) async throws(TunnelError) -> Int {
+        batch.removeAll()
+        while true {
+            if Task.isCancelled { throw Self.cancelled }
+            if let device = try freeDevice() {
+                let count = try carryOut { () throws(TunnelIOError) in try device.receive(into: batch) }
+                if count > 0 { return count }
+            }
+            try await waitForChange(readable: true)
+        }
+    }
+
+    /// Hands packets to the system, from the front of the batch for as long as there is room. Does not wait.
+    ///
+    /// Packets that were taken, dropped ones among them, have length zero afterwards; write the batch again for the rest.
+    /// - Returns: how many were taken.
+    /// - Throws: `.settingsMissing`, `.closed`.
+    @discardableResult
+    public func write(_ batch: PacketBatch) throws(TunnelError) -> Int {
+        guard let device = try freeDevice() else { throw Self.missing }
+        return try carryOut { () throws(TunnelIOError) in
+            if let bounded = device as? any FlowControlledTun {
+                let result = try bounded.take(batch)
+                if result.dropped > 0 { state.withLock { $0.dropped += result.dropped } }
+                return result.sent + result.dropped
+            }
+            // A kernel's interface has a queue of its own and takes or drops everything at once.
+            let result = try device.send(batch)
+            if result.dropped > 0 { state.withLock { $0.dropped += result.dropped } }
+            for index in 0..<batch.count { batch[index].length = 0 }
+            return result.sent + result.dropped
+        }
+    }
+
+    /// Hands all packets to the system; waits for room where there is none.
+    /// - Throws: `.settingsMissing`, `.closed`; also when the task is cancelled.
+    public func writeAll(_ batch: PacketBatch) async throws(TunnelError) {
+        var next = 0
+        while true {
+            if Task.isCancelled { throw Self.cancelled }
+            try write(batch)
+            while next < batch.count, batch[next].length == 0 { next += 1 }
+            guard next < batch.count else { return }
+            try await waitForChange(readable: false)
+        }
+    }
+
+    /// The interface, for a data plane to run on. While it has it, reading and writing here throws `.closed`; it gives it
+    /// back with `close()`, which leaves the interface open for the next.
+    /// - Throws: `.settingsMissing`, `.closed`; `.alreadyRunning` while another data plane has it.
+    public func takeDevice() throws(TunnelError) -> any TunDevice {
+        let lease = try state.withLock { (state) throws(TunnelError) -> FlowDevice in
+            if state.isClosed { throw Self.ended }
+            guard let device = state.device else { throw Self.missing }
+            if let lease = state.lease, !lease.isEnded {
+                throw TunnelError(
+                    .alreadyRunning, "a data plane has the tunnel's interface already", fix: "close it first")
+            }
+            let lease = FlowDevice(device)
+            state.lease = lease
+            return lease
+        }
+        // Who waits to read would wait forever.
+        wakeWaiters()
+        return lease
+    }
+
+    // MARK: - Waiting
+
+    private static let ended = TunnelError(.closed, "the tunnel has ended")
+    private static let cancelled = TunnelError(.closed, "the task was cancelled")
+    private static let missing = TunnelError(
+        .settingsMissing, "the tunnel has no interface yet", fix: "apply settings first")
+
+    private func requireDevice() throws(TunnelError) -> any TunDevice {
+        try state.withLock { (state) throws(TunnelError) in
+            if state.isClosed { throw Self.ended }
+            guard let device = state.device else { throw Self.missing }
+            return device
+        }
+    }
+
+    /// The device, unless there is none yet.
+    private func freeDevice() throws(TunnelError) -> (any TunDevice)? {
+        try state.withLock { (state) throws(TunnelError) in
+            if state.isClosed { throw Self.ended }
+            if let lease = state.lease, !lease.isEnded {
+                throw TunnelError(.closed, "a data plane has the tunnel's interface")
+            }
+            return state.device
+        }
+    }
+
+    private func carryOut<Result>(_ body: () throws(TunnelIOError) -> Result) throws(TunnelError) -> Result {
+        do throws(TunnelIOError) {
+            return try body()
+        } catch {
+            throw TunnelError(.closed, error.description)
+        }
+    }
+
+    private func waitForChange(readable: Bool) async throws(TunnelError) {
+        let token = state.withLock { state in
+            defer { state.nextWaiter += 1 }
+            return state.nextWaiter
+        }
+        var failure: TunnelError?
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                state.withLock { $0.waiters[token] = continuation }
+                do throws(TunnelError) {
+                    // Only now: what changed before is seen, what changes later wakes.
+                    if try isWorthWaiting(readable: readable) { return }
+                } catch {
+                    failure = error
+                }
+                wake(token)
+            }
+        } onCancel: {
+            wake(token)
+        }
+        if let failure { throw failure }
+    }
+
+    private func isWorthWaiting(readable: Bool) throws(TunnelError) -> Bool {
+        guard !Task.isCancelled, let device = try state.withLock({ $0.isClosed }) ? nil : freeDevice() else {
+            return !Task.isCancelled && !isClosed
+        }
+        guard readable else { return (device as? any FlowControlledTun)?.hasRoom == false }
+        return try carryOut { () throws(TunnelIOError) in
+            try watch(device)
+            return true
+        }
+    }
+
+    /// Makes the loop wake those who wait once the device polls readable.
+    private func watch(_ device: any TunDevice) throws(TunnelIOError) {
+        try state.withLock { (state) throws(TunnelIOError) in
+            guard !state.isClosed else { return }
+            if let watch = state.watch {
+                try watch.loop.modify(watch.registration, interest: .readable)
+                return
+            }
+            let loop = try EventLoop()
+            let registration = try loop.register(device.readiness) { [weak self] _ in self?.isReadable() }
+            try loop.startThread(name: "culvert-flow")
+            state.watch = Watch(loop: loop, registration: registration)
+        }
+    }
+
+    private func isReadable() {
+        state.withLock { state in
+            guard let watch = state.watch else { return }
+            // Nobody waits until somebody says so again. Where that fails the device is gone, and reading tells.
+            try? watch.loop.modify(watch.registration, interest: [])
+        }
+        wakeWaiters()
+    }
+
+    private func wake(_ token: UInt64) {
+        state.withLock { $0.waiters.removeValue(forKey: token) }?.resume()
+    }
+
+    private func wakeWaiters() {
+        let waiters = state.withLock { state in
+            defer { state.waiters = [:] }
+            return state.waiters
+        }
+        for waiter in waiters.values { waiter.resume() }
+    }
+}
+
+/// An interface that says when it is full, instead of dropping.
+package protocol FlowControlledTun: TunDevice {
+    /// Takes packets from the front of the batch until there is no room, and gives each the length zero. What can never be
+    /// taken is dropped.
+    func take(_ batch: PacketBatch) throws(TunnelIOError) -> TunSendResult
+
+    /// Whether ``take(_:)`` would take a packet.
+    var hasRoom: Bool { get }
+
+    /// Sets what is called, on any thread, when there is room again after there was none.
+    func setRoomHandler(_ handler: @escaping @Sendable () -> Void)
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// A tunnel: what makes it, keeps it and ends it. Written once, it runs in every host.
+///
+/// A host makes a provider for each start, and calls it in this order:
+///
+/// - ``start(_:context:)`` once. When it throws, or the host gives up on it, nothing else is called, so it leaves nothing
+///   behind when it throws. The host cancels its task when the tunnel is stopped meanwhile or its deadline passes: it
+///   should then throw soon.
+/// - After it returned, ``sleep()``, ``wake()`` and ``pathChanged(_:)``, one at a time and in the order of events, and
+///   ``handleAppMessage(_:)`` at any time from the start on, several at once.
+/// - ``stop(_:)`` once, after ``start(_:context:)`` returned and while none of the others was newly called; those that run
+///   may still be running.
+///
+/// A start that returns although its tunnel was given up is followed by a stop, so that nothing leaks.
+public protocol PacketTunnelProvider: AnyObject, Sendable {
+    /// What this provider needs to know to start. Secrets are not in it, but names of secrets
+    /// (``ProviderContext/secret(_:)``).
+    associatedtype Configuration: Codable & Sendable
+
+    /// A provider that has not started.
+    init()
+
+    /// Brings the tunnel up: ``ProviderContext/apply(_:)`` settings, take ``ProviderContext/packetFlow``, and return once
+    /// there is proof that the tunnel works.
+    func start(_ configuration: Configuration, context: ProviderContext) async throws(TunnelError)
+
+    /// Ends the tunnel. The host undoes the settings and closes the packet flow afterwards.
+    func stop(_ reason: StopReason) async
+
+    /// The device is about to sleep. The host waits for a few seconds at most.
+    func sleep() async
+
+    /// The device woke up.
+    func wake() async
+
+    /// The way to the network changed. The first path comes in ``ProviderContext/path``; of several changes while this is
+    /// busy only the last one arrives.
+    func pathChanged(_ path: NetworkPath) async
+
+    /// Answers a message of the app; nil is no answer, which the app sees as such.
+    func handleAppMessage(_ message: [UInt8]) async -> [UInt8]?
+}
+
+extension PacketTunnelProvider {
+    /// Nothing.
+    public func sleep() async {}
+    /// Nothing.
+    public func wake() async {}
+    /// Nothing.
+    public func pathChanged(_ path: NetworkPath) async {}
+    /// No answer.
+    public func handleAppMessage(_ message: [UInt8]) async -> [UInt8]? { nil }
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+public import Logging
+
+/// What a host gives a provider for one start. All of it may be used from any task, and does nothing, or throws
+/// `.notRunning`, once the tunnel ends.
+public struct ProviderContext: Sendable {
+    /// The packets of the tunnel, once settings are in force.
+    public let packetFlow: PacketFlow
+    /// Where the provider writes what it does. Never a secret.
+    public let logger: Logger
+    /// The time. Deadlines and intervals are slept on it, so that tests decide when they pass.
+    public let clock: any Clock<Duration>
+    /// The way to the network when the tunnel started; later ones arrive through
+    /// ``PacketTunnelProvider/pathChanged(_:)``.
+    public let path: NetworkPath
+    /// The least that the tunnel's profile demands; the host applies the stricter of this and the settings'.
+    public let leakPolicy: LeakPolicy
+
+    private let host: any ProviderHost
+
+    /// A context that passes calls on to `host`.
+    package init(
+        packetFlow: PacketFlow, logger: Logger, clock: any Clock<Duration>, path: NetworkPath, leakPolicy: LeakPolicy,
+        host: any ProviderHost
+    ) {
+        self.packetFlow = packetFlow
+        self.logger = logger
+        self.clock = clock
+        self.path = path
+        self.leakPolicy = leakPolicy
+        self.host = host
+    }
+
+    /// Brings settings into force, instead of those before. Returns once they are.
+    ///
+    /// Calls are carried out one after the other.
+    /// - Throws: `.settingsInvalid`, `.settingsFailed`, `.settingsTimedOut`, `.notRunning`. After `.settingsFailed` those
+    ///   before are in force as far as the host could keep them; after `.settingsTimedOut` that is not known, and the provider
+    ///   applies settings again or gives up.
+    public func apply(_ settings: TunnelSettings) async throws(TunnelError) {
+        try await host.apply(settings)
+    }
+
+    /// Says whether the tunnel carries nothing for the present and is working on that. Before the start succeeded it
+    /// decides which status comes after.
+    public func setReasserting(_ isReasserting: Bool) {
+        host.setReasserting(isReasserting)
+    }
+
+    /// Ends the tunnel because of a failure that the provider cannot mend. The host then stops the provider.
+    public func cancel(_ error: TunnelError) {
+        host.cancel(error)
+    }
+
+    /// A secret of the tunnel's profile.
+    /// - Throws: `.secretUnavailable`.
+    public func secret(_ name: String) async throws(TunnelError) -> SecretBytes {
+        try await host.secret(name)
+    }
+}
+
+/// The host's side of a ``ProviderContext``.
+package protocol ProviderHost: Sendable {
+    func apply(_ settings: TunnelSettings) async throws(TunnelError)
+    func setReasserting(_ isReasserting: Bool)
+    func cancel(_ error: TunnelError)
+    func secret(_ name: String) async throws(TunnelError) -> SecretBytes
+}

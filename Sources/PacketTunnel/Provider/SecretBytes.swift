@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// Bytes that nobody should see: zeroed when they go, and never in a description.
+@safe
+public final class SecretBytes: @unchecked Sendable, CustomStringConvertible {
+    // Written at init and deinit only, so sharing it is safe.
+    private let storage: UnsafeMutableRawBufferPointer
+
+    /// A copy of `bytes`. The caller's copy is the caller's to forget.
+    public init(_ bytes: some Collection<UInt8>) {
+        unsafe storage = .allocate(byteCount: max(bytes.count, 1), alignment: 1)
+        unsafe storage.initializeMemory(as: UInt8.self, repeating: 0)
+        for (index, byte) in bytes.enumerated() { unsafe storage[index] = byte }
+        count = bytes.count
+    }
+
+    deinit {
+        unsafe zero(storage)
+        unsafe storage.deallocate()
+    }
+
+    /// The number of bytes.
+    public let count: Int
+
+    /// Calls `body` with the bytes, which are valid during the call.
+    public func withBytes<Result, Failure: Error>(
+        _ body: (Span<UInt8>) throws(Failure) -> Result
+    ) throws(Failure) -> Result {
+        let bytes = unsafe UnsafeRawBufferPointer(start: storage.baseAddress, count: count).bindMemory(to: UInt8.self)
+        return unsafe try body(bytes.span)
+    }
+
+    /// A copy of the bytes, for what needs an array.
+    public var bytes: [UInt8] {
+        withBytes { span in span.indices.map { span[$0] } }
+    }
+
+    /// How many bytes there are.
+    public var description: String { "SecretBytes(\(count) bytes)" }
+}
+
+/// Overwrites bytes with zeros in a way that the optimiser keeps.
+@inline(never)
+private func zero(_ bytes: UnsafeMutableRawBufferPointer) {
+    guard let base = bytes.baseAddress else { return }
+    unsafe base.initializeMemory(as: UInt8.self, repeating: 0, count: bytes.count)
+    // A reader that the optimiser cannot see through: without it a store to memory about to be freed is dead.
+    _ = unsafe observe(base)
+}
+
+@inline(never) @_optimize(none)
+private func observe(_ pointer: UnsafeMutableRawPointer) -> UInt8 {
+    unsafe pointer.load(as: UInt8.self)
+}

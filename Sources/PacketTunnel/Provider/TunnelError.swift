@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// What went wrong in a tunnel, for a program to decide on and for a person to act on. It travels between processes.
+public struct TunnelError: Error, Codable, Hashable, Sendable {
+    /// The kinds of failure. A kind that this version does not know decodes as ``unknown``.
+    public enum Code: String, Codable, Hashable, Sendable, CaseIterable {
+        /// The tunnel is starting or up already.
+        case alreadyRunning
+        /// The tunnel is not up, so it cannot do this.
+        case notRunning
+        /// The tunnel was stopped while it was starting.
+        case stopped
+        /// The start did not end by its deadline.
+        case startTimedOut
+        /// The configuration is missing, or the provider cannot use it.
+        case configurationInvalid
+        /// The provider's settings are wrong; ``TunnelError/problems`` has all of it.
+        case settingsInvalid
+        /// The host could not bring the settings into force.
+        case settingsFailed
+        /// The host did not bring the settings into force by its deadline.
+        case settingsTimedOut
+        /// This needs settings in force, and none are yet.
+        case settingsMissing
+        /// A secret is missing or cannot be read.
+        case secretUnavailable
+        /// Profiles could not be read or written.
+        case storage
+        /// There is no such profile.
+        case profileNotFound
+        /// The profile is disabled.
+        case profileDisabled
+        /// The system does not permit it.
+        case permissionDenied
+        /// The server's name has no address.
+        case nameResolutionFailed
+        /// The server does not answer.
+        case serverUnreachable
+        /// The server refused the credentials.
+        case authenticationFailed
+        /// There is no network.
+        case networkUnavailable
+        /// Nothing comes through the tunnel any more, and healing did not help.
+        case connectivityLost
+        /// The packet flow, or what it belongs to, is closed.
+        case closed
+        /// The provider failed in another way.
+        case providerFailed
+        /// The host failed in another way.
+        case hostFailed
+        /// The system's tunnel service does not answer.
+        case channelFailed
+        /// A kind that this version does not know.
+        case unknown
+    }
+
+    /// The kind of failure.
+    public var code: Code
+    /// What happened, with which input, as a sentence without a full stop. Never a secret.
+    public var message: String
+    /// What to do about it, in the same form; empty where there is nothing to say.
+    public var fix: String
+    /// The fields that are wrong, for ``Code/settingsInvalid``.
+    public var problems: [SettingsProblem]
+    /// What the tunnel's end is recorded as when this error ends it.
+    public var stopReason: StopReason
+
+    /// An error. Without a reason of its own, it ends a tunnel with the one that fits `code`.
+    public init(
+        _ code: Code, _ message: String, fix: String = "", problems: [SettingsProblem] = [],
+        stopReason: StopReason? = nil
+    ) {
+        self.code = code
+        self.message = message
+        self.fix = fix
+        self.problems = problems
+        self.stopReason = stopReason ?? code.stopReason
+    }
+
+    /// The error for settings with these problems.
+    public static func invalidSettings(_ problems: [SettingsProblem]) -> TunnelError {
+        TunnelError(
+            .settingsInvalid, "the tunnel's settings have \(problems.count == 1 ? "a problem" : "problems")",
+            fix: "correct the fields that are listed", problems: problems)
+    }
+}
+
+extension TunnelError: CustomStringConvertible {
+    /// Message, fix and fields in one line.
+    public var description: String {
+        var text = message
+        if !problems.isEmpty { text += " (" + problems.map(\.description).joined(separator: "; ") + ")" }
+        return fix.isEmpty ? text : "\(text); \(fix)"
+    }
+}
+
+extension TunnelError.Code {
+    /// A code from its word; ``unknown`` for one of a later version.
+    public init(from decoder: any Decoder) throws {
+        self = Self(rawValue: try decoder.singleValueContainer().decode(String.self)) ?? .unknown
+    }
+
+    fileprivate var stopReason: StopReason {
+        switch self {
+        case .stopped: .userInitiated
+        case .startTimedOut, .serverUnreachable, .nameResolutionFailed: .connectionFailed
+        case .configurationInvalid, .settingsInvalid, .secretUnavailable: .configurationFailed
+        case .authenticationFailed: .authenticationCanceled
+        case .networkUnavailable: .noNetworkAvailable
+        case .connectivityLost: .connectivityLost
+        case .profileDisabled: .configurationDisabled
+        case .profileNotFound: .configurationRemoved
+        default: .providerFailed
+        }
+    }
+}

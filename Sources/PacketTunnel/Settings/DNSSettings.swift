@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// Who answers name lookups while the tunnel is up, and which names.
+public struct DNSSettings: Hashable, Sendable {
+    /// The servers, the preferred one first.
+    public var servers: [NetworkAddress]
+    /// Domains that complete names of one label.
+    public var searchDomains: [String]
+    /// Split DNS: the servers are asked for names in these domains only. Empty: for every name.
+    public var matchDomains: [String]
+    /// Whether ``matchDomains`` complete names as well.
+    public var searchesMatchDomains: Bool
+
+    /// DNS settings.
+    public init(
+        servers: [NetworkAddress], searchDomains: [String] = [], matchDomains: [String] = [],
+        searchesMatchDomains: Bool = false
+    ) {
+        self.servers = servers
+        self.searchDomains = searchDomains
+        self.matchDomains = matchDomains
+        self.searchesMatchDomains = searchesMatchDomains
+    }
+
+    /// Whether the servers are asked for `name`. Case and a final dot do not matter.
+    public func answers(_ name: String) -> Bool {
+        guard !servers.isEmpty else { return false }
+        guard !matchDomains.isEmpty else { return true }
+        let name = Self.canonical(name)
+        return matchDomains.contains { domain in
+            let domain = Self.canonical(domain)
+            return domain.isEmpty || name == domain || name.hasSuffix("." + domain)
+        }
+    }
+
+    private static func canonical(_ name: String) -> String {
+        let lower = name.lowercased()
+        return lower.hasSuffix(".") ? String(lower.dropLast()) : lower
+    }
+}
+
+extension DNSSettings: Codable {
+    private enum CodingKeys: String, CodingKey {
+        case servers, searchDomains, matchDomains, searchesMatchDomains
+    }
+
+    /// Decodes; what is left out has its default.
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        self.init(
+            servers: try container.decodeIfPresent([NetworkAddress].self, forKey: .servers) ?? [],
+            searchDomains: try container.decodeIfPresent([String].self, forKey: .searchDomains) ?? [],
+            matchDomains: try container.decodeIfPresent([String].self, forKey: .matchDomains) ?? [],
+            searchesMatchDomains: try container.decodeIfPresent(Bool.self, forKey: .searchesMatchDomains) ?? false)
+    }
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// Which packets may leave the machine outside of the tunnel.
+///
+/// The words are exact: ``allows(_:in:)`` is the whole of what they mean, and hosts are tested against it. Policies are
+/// ordered by how much they refuse.
+///
+/// | Traffic | `routeBased` | `enforcedRoutes` | `everything` |
+/// |---|---|---|---|
+/// | the provider's own, to its server | always | always | always |
+/// | loopback; the link's own (DHCP, ARP, neighbours) | always | always | always |
+/// | local network, where the settings allow it | always | always | always |
+/// | to excluded routes | always | always | never |
+/// | to neither included nor excluded routes | always | always | never |
+/// | to included routes | not while up or reasserting | while connecting only | never |
+/// | to included routes, bound to another interface | always | while connecting only | never |
+/// | name lookups that the tunnel should answer | not while up or reasserting | while connecting only | never |
+/// | other name lookups | always | always | never |
+///
+/// "Always" and "never" are from the start of a tunnel to its end; without a tunnel everything may leave. `routeBased`
+/// knows no blocking: when the tunnel fails it ends, and what it carried goes out as before.
+public enum LeakPolicy: String, Codable, Hashable, Sendable, CaseIterable, Comparable {
+    /// The routing table decides. A program that binds to another interface gets around the tunnel.
+    case routeBased
+    /// What is routed into the tunnel goes through it or nowhere, from the moment the settings are in force until the
+    /// user ends the tunnel, whatever interface a program binds to.
+    case enforcedRoutes
+    /// Everything goes through the tunnel or nowhere, from the start of the tunnel until the user ends it. Routes do not
+    /// matter.
+    case everything
+
+    /// What a packet is, seen from the tunnel. ``TunnelSettings/trafficClass(of:)`` tells for a destination.
+    public enum TrafficClass: String, Codable, Hashable, Sendable, CaseIterable {
+        /// The provider's own packets to its server, and its lookups of the server's name.
+        case tunnelTransport
+        /// What does not leave the machine.
+        case loopback
+        /// What the link needs to work: DHCP, ARP, neighbour and router discovery.
+        case linkConfiguration
+        /// To a network that is attached directly, where ``TunnelSettings/allowsLocalNetwork`` is set.
+        case localNetwork
+        /// To a destination that is in an excluded route.
+        case excluded
+        /// To a destination in neither an included nor an excluded route.
+        case unrouted
+        /// To a destination in an included route.
+        case included
+        /// To a destination in an included route, by a program that binds to another interface.
+        case includedBoundElsewhere
+        /// A lookup of a name that the tunnel's servers should answer.
+        case tunnelDNS
+        /// A lookup of another name.
+        case otherDNS
+    }
+
+    /// How far the tunnel is, as far as leaks are concerned.
+    public enum Phase: String, Codable, Hashable, Sendable, CaseIterable {
+        /// There is no tunnel: never started, start failed, or stopped by the user.
+        case off
+        /// From the start until the provider's settings are in force. Then it counts as ``up``, proof or not.
+        case connecting
+        /// The settings are in force.
+        case up
+        /// The settings are in force or being replaced, and the tunnel carries nothing at present.
+        case reasserting
+        /// The tunnel failed after it was up, or its provider is being taken down.
+        case blocked
+    }
+
+    /// Whether such packets may leave the machine outside of the tunnel.
+    public func allows(_ traffic: TrafficClass, in phase: Phase) -> Bool {
+        if phase == .off { return true }
+        return switch (traffic, self) {
+        case (.tunnelTransport, _), (.loopback, _), (.linkConfiguration, _), (.localNetwork, _): true
+        case (_, .everything): false
+        case (.excluded, _), (.unrouted, _), (.otherDNS, _): true
+        case (.included, .routeBased), (.tunnelDNS, .routeBased): phase == .connecting || phase == .blocked
+        case (.includedBoundElsewhere, .routeBased): true
+        case (.included, .enforcedRoutes), (.includedBoundElsewhere, .enforcedRoutes), (.tunnelDNS, .enforcedRoutes):
+            phase == .connecting
+        }
+    }
+
+    /// Whether a tunnel that fails leaves its leak guard in place until the user ends it.
+    public var blocksAfterFailure: Bool { self != .routeBased }
+
+    /// The stricter one is greater.
+    public static func < (left: LeakPolicy, right: LeakPolicy) -> Bool { left.strictness < right.strictness }
+
+    private var strictness: Int {
+        switch self {
+        case .routeBased: 0
+        case .enforcedRoutes: 1
+        case .everything: 2
+        }
+    }
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// What a tunnel wants of the system: addresses, routes, DNS, MTU, proxies, and what may leave outside of it.
+///
+/// A plain value that a provider makes and a host brings into force. In JSON, whatever has a default may be left out.
+public struct TunnelSettings: Hashable, Sendable {
+    /// The server, as it is shown to the user.
+    public var remoteAddress: String
+    /// The interface's addresses, each with the length of its on-link network.
+    public var addresses: [NetworkPrefix]
+    /// The networks that are reached through the tunnel.
+    public var includedRoutes: [NetworkPrefix]
+    /// The networks that are not, although an included route holds them.
+    public var excludedRoutes: [NetworkPrefix]
+    /// Whether networks that are attached directly are reached directly, whatever the routes and the leak policy say.
+    public var allowsLocalNetwork: Bool
+    /// Who answers name lookups; nil leaves the system's servers.
+    public var dns: DNSSettings?
+    /// The most bytes of one IP packet in the tunnel; nil makes it the path's less ``overhead``.
+    public var mtu: Int?
+    /// The bytes that the tunnel adds to a packet, outer IP and UDP headers included, for an automatic MTU.
+    public var overhead: Int
+    /// Proxies for programs that ask the system for them; nil leaves the system's.
+    public var proxy: ProxySettings?
+    /// What may leave outside of the tunnel.
+    public var leakPolicy: LeakPolicy
+
+    /// Settings. ``validate()`` says what is wrong with them.
+    public init(
+        remoteAddress: String, addresses: [NetworkPrefix], includedRoutes: [NetworkPrefix] = [],
+        excludedRoutes: [NetworkPrefix] = [], allowsLocalNetwork: Bool = false, dns: DNSSettings? = nil,
+        mtu: Int? = nil, overhead: Int = defaultOverhead, proxy: ProxySettings? = nil,
+        leakPolicy: LeakPolicy = .routeBased
+    ) {
+        self.remoteAddress = remoteAddress
+        self.addresses = addresses
+        self.includedRoutes = includedRoutes
+        self.excludedRoutes = excludedRoutes
+        self.allowsLocalNetwork = allowsLocalNetwork
+        self.dns = dns
+        self.mtu = mtu
+        self.overhead = overhead
+        self.proxy = proxy
+        self.leakPolicy = leakPolicy
+    }
+
+    /// What WireGuard adds over IPv6: 40 bytes of IP, 8 of UDP, 32 of its own.
+    public static let defaultOverhead = 80
+
+    /// The MTU for a path that takes IP packets of `pathMTU` bytes: ``mtu``, or what ``overhead`` leaves, but at least what IP
+    /// demands: 1280 bytes with an IPv6 address (RFC 8200 section 5), else 576.
+    public func effectiveMTU(pathMTU: Int = 1500) -> Int {
+        mtu ?? max(pathMTU - overhead, leastMTU)
+    }
+
+    var leastMTU: Int { addresses.contains(where: \.isIPv6) ? 1280 : 576 }
+
+    /// The networks that a host routes into the tunnel: all of both families under ``LeakPolicy/everything``, else the
+    /// included routes, bits behind the prefix cleared.
+    public var effectiveRoutes: [NetworkPrefix] {
+        leakPolicy == .everything ? [.allIPv4, .allIPv6] : includedRoutes.map(\.network)
+    }
+
+    /// What a packet to `destination` is, other than the provider's own, the link's own and name lookups. The most specific
+    /// route counts; of equal ones, the excluded one.
+    ///
+    /// - Parameters:
+    ///   - destination: the packet's destination.
+    ///   - onLink: whether the destination is in a network that is attached directly.
+    ///   - isBoundElsewhere: whether the sender binds to another interface than the tunnel's.
+    public func trafficClass(
+        of destination: NetworkAddress, onLink: Bool = false, isBoundElsewhere: Bool = false
+    ) -> LeakPolicy.TrafficClass {
+        if destination.isLoopback { return .loopback }
+        if onLink, allowsLocalNetwork { return .localNetwork }
+        func longest(_ routes: [NetworkPrefix]) -> Int? {
+            routes.lazy.filter { $0.contains(destination) }.map(\.length).max()
+        }
+        let excluded = longest(excludedRoutes)
+        guard let included = longest(effectiveRoutes) else { return excluded == nil ? .unrouted : .excluded }
+        if let excluded, excluded >= included { return .excluded }
+        return isBoundElsewhere ? .includedBoundElsewhere : .included
+    }
+
+    /// What a lookup of `name` is.
+    public func trafficClass(ofLookup name: String) -> LeakPolicy.TrafficClass {
+        dns?.answers(name) == true ? .tunnelDNS : .otherDNS
+    }
+}
+
+extension TunnelSettings: Codable {
+    private enum CodingKeys: String, CodingKey {
+        case remoteAddress, addresses, includedRoutes, excludedRoutes, allowsLocalNetwork, dns, mtu, overhead, proxy
+        case leakPolicy
+    }
+
+    /// Decodes; what is left out has its default.
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        self.init(
+            remoteAddress: try container.decode(String.self, forKey: .remoteAddress),
+            addresses: try container.decode([NetworkPrefix].self, forKey: .addresses),
+            includedRoutes: try container.decodeIfPresent([NetworkPrefix].self, forKey: .includedRoutes) ?? [],
+            excludedRoutes: try container.decodeIfPresent([NetworkPrefix].self, forKey: .excludedRoutes) ?? [],
+            allowsLocalNetwork: try container.decodeIfPresent(Bool.self, forKey: .allowsLocalNetwork) ?? false,
+            dns: try container.decodeIfPresent(DNSSettings.self, forKey: .dns),
+            mtu: try container.decodeIfPresent(Int.self, forKey: .mtu),
+            overhead: try container.decodeIfPresent(Int.self, forKey: .overhead) ?? Self.defaultOverhead,
+            proxy: try container.decodeIfPresent(ProxySettings.self, forKey: .proxy),
+            leakPolicy: try container.decodeIfPresent(LeakPolicy.self, forKey: .leakPolicy) ?? .routeBased)
+    }
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Foundation
+import PacketTunnel
+import Testing
+
+@Suite("Tunnel settings")
+struct TunnelSettingsTests {
+    static func prefix(_ text: String) throws -> NetworkPrefix { try #require(NetworkPrefix(text)) }
+
+    @Test("that are right have no problem")
+    func valid() throws {
+        var settings = TunnelSettings.sample
+        #expect(settings.validate().isEmpty)
+        settings.addresses = [try Self.prefix("10.0.0.2/24"), try Self.prefix("fd00::2/64")]
+        settings.includedRoutes = [.allIPv4, .allIPv6, try Self.prefix("224.0.0.0/3")]
+        settings.excludedRoutes = [try Self.prefix("192.168.0.0/16")]
+        settings.mtu = 1280
+        settings.leakPolicy = .enforcedRoutes
+        settings.dns = DNSSettings(
+            servers: [.v4(10, 0, 0, 1), .v6(0xfd00 << 48, 1)], searchDomains: ["corp.example", "_tcp.example."],
+            matchDomains: ["corp.example"])
+        settings.proxy = ProxySettings(
+            http: .init(host: "proxy.example", port: 3128), https: .init(host: "10.0.0.9", port: 3128),
+            autoConfigurationURL: "https://proxy.example/wpad.pac", exceptions: ["*.example", "10.0.0.0/8", "printer"])
+        #expect(settings.validate() == [])
+    }
+
+    @Test("report every field that is wrong, at once")
+    func everyProblem() throws {
+        var settings = TunnelSettings(
+            remoteAddress: "",
+            addresses: [
+                try Self.prefix("0.0.0.0/8"), try Self.prefix("127.0.0.1"), try Self.prefix("fd00::2/64"),
+                try Self.prefix("fd00::2/64"), try Self.prefix("10.0.0.2/0"),
+            ],
+            includedRoutes: [try Self.prefix("10.0.0.1/8"), .allIPv4, try Self.prefix("224.0.0.0/4")],
+            excludedRoutes: [.allIPv4, try Self.prefix("127.0.0.0/8")], mtu: 1279, leakPolicy: .everything)
+        settings.dns = DNSSettings(
+            servers: [.v4(0), .v4(1, 1, 1, 1), .v4(1, 1, 1, 1)], searchDomains: ["8.8.8", "-a.example", "a..b"],
+            matchDomains: [String(repeating: "a", count: 64), "10.0.0.1"])
+        settings.proxy = ProxySettings(
+            http: .init(host: "http://proxy", port: 0), autoConfigurationURL: "ftp://proxy/x.pac", exceptions: ["a b"])
+        #expect(
+            settings.validate().map(\.field) == [
+                "remoteAddress", "addresses[0]", "addresses[1]", "addresses[4]", "addresses[3]", "includedRoutes[0]",
+                "includedRoutes[2]", "excludedRoutes[1]", "excludedRoutes[0]", "excludedRoutes", "mtu",
+                "dns.servers[0]",
+                "dns.servers[2]", "dns.searchDomains[0]", "dns.searchDomains[1]", "dns.searchDomains[2]",
+                "dns.matchDomains[0]", "dns.matchDomains[1]", "proxy.http.host", "proxy.http.port",
+                "proxy.autoConfigurationURL", "proxy.exceptions[0]",
+            ])
+        let problem = try #require(settings.validate().first { $0.field == "includedRoutes[0]" })
+        #expect(problem.value == "10.0.0.1/8")
+        #expect(problem.fix == "write 10.0.0.0/8 or 10.0.0.1/32")
+        for problem in settings.validate() { #expect(!problem.problem.isEmpty && !problem.fix.isEmpty) }
+    }
+
+    @Test("without an address, a server or a proxy, where one is needed")
+    func empties() {
+        var settings = TunnelSettings(remoteAddress: "a\u{7}b", addresses: [], overhead: 600)
+        settings.dns = DNSSettings(servers: [], matchDomains: ["corp.example"])
+        settings.proxy = ProxySettings()
+        #expect(settings.validate().map(\.field) == ["remoteAddress", "addresses", "overhead", "dns.servers", "proxy"])
+    }
+
+    @Test("survive coding, and fill in what is left out")
+    func coding() throws {
+        var settings = TunnelSettings.sample
+        settings.dns = DNSSettings(servers: [.v4(1, 1, 1, 1)], searchDomains: ["a"], searchesMatchDomains: true)
+        settings.proxy = ProxySettings(https: .init(host: "p", port: 1), excludesSimpleHostnames: true)
+        settings.leakPolicy = .everything
+        let bytes = try JSONEncoder().encode(settings)
+        #expect(try JSONDecoder().decode(TunnelSettings.self, from: bytes) == settings)
+
+        let short = #"{"remoteAddress":"s","addresses":["10.0.0.2/32"],"dns":{},"proxy":{}}"#
+        let decoded = try JSONDecoder().decode(TunnelSettings.self, from: Data(short.utf8))
+        #expect(decoded.leakPolicy == .routeBased)
+        #expect(decoded.overhead == 80)
+        #expect(decoded.includedRoutes.isEmpty && !decoded.allowsLocalNetwork)
+        #expect(decoded.dns == DNSSettings(servers: []) && decoded.proxy == ProxySettings())
+    }
+
+    @Test("an automatic MTU is the path's less the overhead, and never below what IP demands")
+    func mtu() throws {
+        var settings = TunnelSettings.sample
+        #expect(settings.effectiveMTU() == 1420)
+        #expect(settings.effectiveMTU(pathMTU: 600) == 576)
+        settings.addresses.append(try Self.prefix("fd00::2"))
+        #expect(settings.effectiveMTU(pathMTU: 1300) == 1280)
+        settings.mtu = 9000
+        #expect(settings.effectiveMTU() == 9000)
+    }
+}
