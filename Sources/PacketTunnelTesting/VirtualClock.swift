@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Synchronization
+
+/// A `Clock` moved by hand: code that sleeps on it goes on when the test says so. All threads may use it.
+///
+/// A test first waits with ``waitForSleepers(_:)`` until the code under test sleeps, and then moves the clock: there is
+/// no race between the two.
+public final class VirtualClock: Clock {
+    /// A reading: the time that has passed since the clock was made.
+    public struct Instant: InstantProtocol {
+        /// The time since the clock was made.
+        public var offset: Duration
+
+        /// A reading.
+        public init(offset: Duration) {
+            self.offset = offset
+        }
+
+        /// The reading after `duration` more.
+        public func advanced(by duration: Duration) -> Instant { Instant(offset: offset + duration) }
+        /// The time from this reading to `other`.
+        public func duration(to other: Instant) -> Duration { other.offset - offset }
+        /// Whether one is earlier than the other.
+        public static func < (left: Instant, right: Instant) -> Bool { left.offset < right.offset }
+    }
+
+    private struct Sleeper {
+        var token: UInt64
+        var deadline: Instant
+        var continuation: CheckedContinuation<Void, any Error>
+    }
+
+    private struct Watcher {
+        var count: Int
+        var continuation: CheckedContinuation<Void, Never>
+    }
+
+    private struct State {
+        var now = Instant(offset: .zero)
+        var nextToken: UInt64 = 0
+        /// In order of deadline; equal ones in the order in which they came.
+        var sleepers: [Sleeper] = []
+        /// Those whose task was cancelled before it came to sleep.
+        var cancelled: Set<UInt64> = []
+        var watchers: [Watcher] = []
+    }
+
+    private let state = Mutex(State())
+
+    /// A clock at zero.
+    public init() {}
+
+    /// The reading now.
+    public var now: Instant { state.withLock { $0.now } }
+
+    /// Zero.
+    public var minimumResolution: Duration { .zero }
+
+    /// How many tasks sleep.
+    public var sleeperCount: Int { state.withLock { $0.sleepers.count } }
+
+    /// The earliest deadline that is slept for; nil when nobody sleeps.
+    public var nextDeadline: Instant? { state.withLock { $0.sleepers.first?.deadline } }
+
+    /// Suspends until the clock was moved to `deadline` or beyond.
+    /// - Throws: `CancellationError` when the task is cancelled.
+    public func sleep(until deadline: Instant, tolerance: Duration? = nil) async throws {
+        let token = state.withLock { state in
+            defer { state.nextToken += 1 }
+            return state.nextToken
+        }
+        try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { continuation in
+                add(Sleeper(token: token, deadline: deadline, continuation: continuation))
+            }
+        } onCancel: {
+            cancel(token)
+        }
+    }
+
+    /// Moves the clock and wakes whoever slept until then, the earliest first.
+    public func advance(by duration: Duration) {
+        advance(to: Instant(offset: now.offset + duration))
+    }
+
+    /// Moves the clock to the earliest deadline and wakes those who sleep until then.
+    /// - Returns: false, and nothing happens, when nobody sleeps.
+    @discardableResult
+    public func advanceToNextDeadline() -> Bool {
+        guard let deadline = nextDeadline else { return false }
+        advance(to: deadline)
+        return true
+    }
+
+    /// Suspends until at least `count` tasks sleep.
+    public func waitForSleepers(_ count: Int = 1) async {
+        await withCheckedContinuation { continuation in
+            let isReached = state.withLock { state in
+                guard state.sleepers.count < count else { return true }
+                state.watchers.append(Watcher(count: count, continuation: continuation))
+                return false
+            }
+            if isReached { continuation.resume() }
+        }
+    }
+
+    private func advance(to instant: Instant) {
+        let due = state.withLock { state in
+            state.now = max(state.now, instant)
+            let count = state.sleepers.prefix { $0.deadline <= state.now }.count
+            defer { state.sleepers.removeFirst(count) }
+            return Array(state.sleepers.prefix(count))
+        }
+        for sleeper in due { sleeper.continuation.resume() }
+    }
+
+    private func add(_ sleeper: Sleeper) {
+        enum Outcome {
+            case due
+            case cancelled
+            case sleeps([Watcher])
+        }
+        let outcome = state.withLock { state -> Outcome in
+            if state.cancelled.remove(sleeper.token) != nil { return .cancelled }
+            guard sleeper.deadline > state.now else { return .due }
+            let index = state.sleepers.firstIndex { $0.deadline > sleeper.deadline } ?? state.sleepers.count
+            state.sleepers.insert(sleeper, at: index)
+            let count = state.sleepers.count
+            let reached = state.watchers.filter { $0.count <= count }
+            state.watchers.removeAll { $0.count <= count }
+            return .sleeps(reached)
+        }
+        switch outcome {
+        case .due: sleeper.continuation.resume()
+        case .cancelled: sleeper.continuation.resume(throwing: CancellationError())
+        case .sleeps(let watchers):
+            for watcher in watchers { watcher.continuation.resume() }
+        }
+    }
+
+    private func cancel(_ token: UInt64) {
+        let sleeper = state.withLock { state -> Sleeper? in
+            guard let index = state.sleepers.firstIndex(where: { $0.token == token }) else {
+                state.cancelled.insert(token)
+                return nil
+            }
+            return state.sleepers.remove(at: index)
+        }
+        sleeper?.continuation.resume(throwing: CancellationError())
+    }
+}
