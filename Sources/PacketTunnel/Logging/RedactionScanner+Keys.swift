@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+extension RedactionScanner {
+    /// The digits of 32 bytes in base64, without padding.
+    private static let keyDigits = 43
+    /// Of 42 places between digits of random base64, about 27 are between two kinds of digit, and 15 is four standard
+    /// deviations below; paths and words have fewer.
+    private static let fewestChanges = 15
+    /// Text that has exactly as many digits as a key is rare enough to be taken for one more readily.
+    private static let fewestChangesOfExactLength = 8
+
+    private enum Digit {
+        case upper
+        case lower
+        case number
+        case sign
+        case urlSafe
+    }
+
+    /// Finds what may be 32 bytes or more of base64 or hexadecimal digits.
+    mutating func findKeys() {
+        var index = 0
+        while index < bytes.count {
+            guard digit(at: index) != nil else {
+                index += 1
+                continue
+            }
+            let start = index
+            var kinds: [Digit] = []
+            while let (kind, length) = digit(at: index) {
+                kinds.append(kind)
+                index += length
+            }
+            guard kinds.count >= Self.keyDigits else { continue }
+            let digitsEnd = index
+            let padding = paddingLength(at: index)
+            if padding > 0 || isKey(kinds) || isHexadecimal(start..<digitsEnd) {
+                index += padding
+                add(start..<index, isKey: true)
+            }
+        }
+    }
+
+    /// Whether digits that no padding follows may be a key.
+    private func isKey(_ kinds: [Digit]) -> Bool {
+        let fewest = kinds.count == Self.keyDigits ? Self.fewestChangesOfExactLength : Self.fewestChanges
+        var changes = 0
+        for position in 1..<kinds.count {
+            if kinds[position] != kinds[position - 1] { changes += 1 }
+            // Only those within the last 43 digits count.
+            let left = position - Self.keyDigits + 1
+            if left >= 1, kinds[left] != kinds[left - 1] { changes -= 1 }
+            if changes >= fewest { return true }
+        }
+        return false
+    }
+
+    /// Whether 64 hexadecimal digits stand in a row.
+    private func isHexadecimal(_ range: Range<Int>) -> Bool {
+        var count = 0
+        for byte in bytes[range] {
+            switch byte {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"),
+                UInt8(ascii: "A")...UInt8(ascii: "F"):
+                count += 1
+                if count >= 64 { return true }
+            default: count = 0
+            }
+        }
+        return false
+    }
+
+    /// A digit of base64 and the bytes that it takes, as it is or escaped for a URL or in JSON.
+    private func digit(at index: Int) -> (kind: Digit, length: Int)? {
+        guard index < bytes.count else { return nil }
+        switch bytes[index] {
+        case UInt8(ascii: "A")...UInt8(ascii: "Z"): return (.upper, 1)
+        case UInt8(ascii: "a")...UInt8(ascii: "z"): return (.lower, 1)
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): return (.number, 1)
+        case UInt8(ascii: "+"), UInt8(ascii: "/"): return (.sign, 1)
+        case UInt8(ascii: "-"), UInt8(ascii: "_"): return (.urlSafe, 1)
+        case UInt8(ascii: "%") where hasPrefix("%2B", at: index) || hasPrefix("%2F", at: index): return (.sign, 3)
+        case UInt8(ascii: "\\") where hasPrefix("\\/", at: index): return (.sign, 2)
+        default: return nil
+        }
+    }
+
+    private func paddingLength(at index: Int) -> Int {
+        if index < bytes.count, bytes[index] == UInt8(ascii: "=") { return 1 }
+        if hasPrefix("%3D", at: index) { return 3 }
+        return hasPrefix("\\U003D", at: index) ? 6 : 0
+    }
+}

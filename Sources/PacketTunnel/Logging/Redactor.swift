@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+public import Logging
+
+/// Takes keys, tokens and passwords out of text before it is kept anywhere.
+///
+/// What it looks for:
+/// - keys: 32 bytes as base64, padded or not, standard or URL-safe, also with `%2B`, `%2F` and `\/`; as 64 hexadecimal
+///   digits or more; and blocks of PEM that hold a private key. Public keys look the same and go as well.
+/// - values of names such as `PrivateKey`, `preshared_key`, `token`, `pt`, `password` and `Authorization`, after `=`, `:`
+///   or as the argument of an option, whatever the value looks like.
+/// - what follows `Bearer`.
+/// - the user's part of a URL: `https://user:password@host`.
+///
+/// It prefers to take too much: text that only looks like a key goes too.
+public enum Redactor {
+    /// What stands in the place of a value.
+    public static let placeholder = "[redacted]"
+    /// What stands in the place of what looks like a key.
+    public static let keyPlaceholder = "[redacted key]"
+
+    /// `text` without secrets.
+    public static func redact(_ text: String) -> String {
+        var scanner = RedactionScanner(Array(text.utf8))
+        return scanner.redacted() ?? text
+    }
+
+    /// `metadata` without secrets: every value is looked at, and that of a name such as `token` goes whole.
+    public static func redact(_ metadata: Logger.Metadata) -> Logger.Metadata {
+        var redacted: Logger.Metadata = [:]
+        for (key, value) in metadata { redacted[redact(key)] = redact(value, named: key) }
+        return redacted
+    }
+
+    private static func redact(_ value: Logger.MetadataValue, named name: String) -> Logger.MetadataValue {
+        guard !SensitiveName.isSensitive(Array(name.utf8)[...]) else { return .string(placeholder) }
+        switch value {
+        case .string(let text): return .string(redact(text))
+        case .stringConvertible(let object): return .string(redact(object.description))
+        case .array(let values): return .array(values.map { redact($0, named: "") })
+        case .dictionary(let values): return .dictionary(redact(values))
+        @unknown default: return .string(redact("\(value)"))
+        }
+    }
+}
+
+/// Which names stand before secrets.
+enum SensitiveName {
+    /// Those whose value is the rest of the line, since it may have spaces.
+    private static let wholeLine = ["privatekey", "presharedkey", "authorization", "setcookie"]
+    private static let endings =
+        wholeLine + [
+            "token", "secret", "password", "passwd", "passphrase", "apikey", "accesskey", "credential", "psk",
+        ]
+    private static let exact = ["pt", "auth", "pwd", "pass", "cookie"]
+
+    /// Whether the value of `name` is a secret; case, `_` and `-` do not count, nor does a plural.
+    static func isSensitive(_ name: ArraySlice<UInt8>) -> Bool {
+        let letters = normalize(name)
+        return letters.map { matches($0, endings) || exact.contains($0) } ?? false
+    }
+
+    /// Whether the secret is everything up to the end of the line.
+    static func takesWholeLine(_ name: ArraySlice<UInt8>) -> Bool {
+        normalize(name).map { matches($0, wholeLine) } ?? false
+    }
+
+    private static func matches(_ name: String, _ endings: [String]) -> Bool {
+        endings.contains { name.hasSuffix($0) || name.hasSuffix($0 + "s") }
+    }
+
+    /// nil for what is too short to be one, which most words of a log are not looked at further for.
+    private static func normalize(_ name: ArraySlice<UInt8>) -> String? {
+        guard name.count >= 2 else { return nil }
+        var letters: [UInt8] = []
+        for byte in name where byte != UInt8(ascii: "_") && byte != UInt8(ascii: "-") && byte != UInt8(ascii: ".") {
+            letters.append((UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte) ? byte | 0x20 : byte)
+        }
+        return String(decoding: letters, as: UTF8.self)
+    }
+}

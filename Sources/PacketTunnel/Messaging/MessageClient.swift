@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Synchronization
+
+/// Sends messages over a channel and gives their replies, or says exactly why there is none.
+///
+/// Each request ends once: with its reply, when its time is up or when the sending task is cancelled. What the channel
+/// still delivers after that is dropped.
+public final class MessageClient: Sendable {
+    /// How long a request may take unless its sender says otherwise.
+    public static let defaultTimeout: Duration = .seconds(10)
+
+    private let channel: any MessageChannel
+    private let timeout: Duration
+    private let maximumByteCount: Int
+    private let clock: any Clock<Duration>
+    private let correlation = Atomic<UInt64>(UInt64.random(in: 1...UInt64.max / 2))
+
+    /// A client of whoever answers on `channel`.
+    /// - Parameters:
+    ///   - timeout: how long a request may take.
+    ///   - maximumByteCount: the largest request that is sent and the largest reply that is read.
+    ///   - clock: measures time-outs.
+    public init(
+        channel: any MessageChannel, timeout: Duration = defaultTimeout,
+        maximumByteCount: Int = MessageContainer.defaultMaximumByteCount,
+        clock: any Clock<Duration> = ContinuousClock()
+    ) {
+        self.channel = channel
+        self.timeout = timeout
+        self.maximumByteCount = maximumByteCount
+        self.clock = clock
+    }
+
+    /// Sends `message` and waits for its reply.
+    /// - Parameter timeout: how long that may take; nil: what the client was made with.
+    /// - Throws: why there is no reply.
+    public func send<Message: TunnelMessage>(
+        _ message: Message, timeout: Duration? = nil
+    ) async throws(MessageError) -> Message.Reply {
+        let request = try request(.request, message, name: Message.name, version: Message.version)
+        let channel = channel
+        let bytes = request.bytes
+        let outcome = await Race<Result<[UInt8]?, MessageError>>().run(within: timeout ?? self.timeout, on: clock) {
+            do { return .success(try await channel.exchange(bytes)) } catch {
+                return .failure(MessageError(ofChannel: error))
+            }
+        }
+        switch outcome {
+        case .timedOut: throw .timeout
+        case .cancelled: throw .cancelled
+        case .finished(.failure(let error)): throw error
+        case .finished(.success(nil)): throw .noReply
+        case .finished(.success(let reply?)):
+            let container = try container(reply, answering: request.correlation, name: Message.name)
+            guard container.kind == .reply, container.version == Message.version else {
+                throw .undecodableReply("it is no reply to '\(Message.name)', version \(Message.version)")
+            }
+            return try decode(Message.Reply.self, container.payload)
+        }
+    }
+
+    /// Asks for elements, which come until either side ends it.
+    ///
+    /// Whatever the other side says against it is thrown by the sequence. It waits while nobody takes its elements.
+    /// - Throws: `.subscriptionsUnsupported` when the channel cannot do it, or why the request could not be sent.
+    public func subscribe<Subscription: TunnelSubscription>(
+        to subscription: Subscription
+    ) async throws(MessageError) -> MessageStream<Subscription.Element> {
+        guard let channel = channel as? any SubscribableChannel else { throw .subscriptionsUnsupported }
+        let request = try request(.subscribe, subscription, name: Subscription.name, version: Subscription.version)
+        let bytes = request.bytes
+        // Opening takes as long as a request may; the elements take as long as they like.
+        let outcome = await Race<Result<any MessageFrames, MessageError>>().run(within: timeout, on: clock) {
+            do { return .success(try await channel.open(bytes)) } catch {
+                return .failure(MessageError(ofChannel: error))
+            }
+        }
+        switch outcome {
+        case .timedOut: throw .timeout
+        case .cancelled: throw .cancelled
+        case .finished(.failure(let error)): throw error
+        case .finished(.success(let frames)):
+            return MessageStream(frames: frames) { [self] frame throws(MessageError) in
+                let container = try container(frame, answering: request.correlation, name: Subscription.name)
+                switch container.kind {
+                case .end: return nil
+                case .element: return try decode(Subscription.Element.self, container.payload)
+                default: throw .undecodableReply("it is no element of '\(Subscription.name)'")
+                }
+            }
+        }
+    }
+
+    // MARK: - Both ways
+
+    private func request<Message: Encodable>(
+        _ kind: MessageContainer.Kind, _ message: Message, name: String, version: UInt16
+    ) throws(MessageError) -> (bytes: [UInt8], correlation: UInt64) {
+        let payload: [UInt8]
+        do { payload = try MessageCoding.encode(message) } catch { throw .unencodableMessage("'\(name)' is no JSON") }
+        let number = correlation.wrappingAdd(1, ordering: .relaxed).newValue
+        let container = MessageContainer(
+            kind: kind, name: name, version: version, correlation: number, payload: payload)
+        do throws(MessageContainerError) {
+            return (try container.encoded(limit: maximumByteCount), number)
+        } catch {
+            guard case .tooLarge(let byteCount, let limit) = error else { throw .unencodableMessage("\(error)") }
+            throw .tooLarge(.request, byteCount: byteCount, limit: limit)
+        }
+    }
+
+    /// The container in `bytes` if it answers our request; an error that it carries is thrown.
+    private func container(
+        _ bytes: [UInt8], answering correlation: UInt64, name: String
+    ) throws(MessageError) -> MessageContainer {
+        let container: MessageContainer
+        do throws(MessageContainerError) {
+            container = try MessageContainer(decoding: bytes, limit: maximumByteCount)
+        } catch {
+            guard case .tooLarge(let byteCount, let limit) = error else { throw .undecodableReply("\(error)") }
+            throw .tooLarge(.reply, byteCount: byteCount, limit: limit)
+        }
+        if container.kind == .error, container.correlation == correlation || container.correlation == 0 {
+            throw try decode(WireError.self, container.payload).error
+        }
+        guard container.correlation == correlation, container.name == name else {
+            throw .undecodableReply("it answers another request")
+        }
+        return container
+    }
+
+    private func decode<Value: Decodable>(_ type: Value.Type, _ bytes: [UInt8]) throws(MessageError) -> Value {
+        do { return try MessageCoding.decode(type, from: bytes) } catch {
+            throw .undecodableReply(MessageCoding.describe(error))
+        }
+    }
+}
+
+/// The elements of a subscription.
+///
+/// It ends when the other side says so, and throws when that side goes away without a word. One task may iterate it,
+/// once; when that task is cancelled or the sequence is let go of, the other side is told to stop.
+public struct MessageStream<Element: Sendable>: AsyncSequence, Sendable {
+    private let source: Source
+
+    init(
+        frames: any MessageFrames, decode: @escaping @Sendable ([UInt8]) throws(MessageError) -> Element?
+    ) {
+        source = Source(frames: frames, decode: decode)
+    }
+
+    /// Takes elements one at a time.
+    public struct AsyncIterator: AsyncIteratorProtocol {
+        fileprivate let source: Source
+
+        /// The next element; nil when the other side ended it or the task is cancelled.
+        /// - Throws: `.closed` when the other side went away, or what it said.
+        public mutating func next() async throws(MessageError) -> Element? {
+            try await source.next()
+        }
+    }
+
+    /// Begins to take elements.
+    public func makeAsyncIterator() -> AsyncIterator {
+        AsyncIterator(source: source)
+    }
+
+    /// Tells the other side to stop. Safe to repeat.
+    public func cancel() {
+        source.frames.cancel()
+    }
+
+    fileprivate final class Source: Sendable {
+        let frames: any MessageFrames
+        private let decode: @Sendable ([UInt8]) throws(MessageError) -> Element?
+        private let isOver = Atomic(false)
+
+        init(
+            frames: any MessageFrames, decode: @escaping @Sendable ([UInt8]) throws(MessageError) -> Element?
+        ) {
+            self.frames = frames
+            self.decode = decode
+        }
+
+        deinit {
+            frames.cancel()
+        }
+
+        func next() async throws(MessageError) -> Element? {
+            guard !isOver.load(ordering: .relaxed) else { return nil }
+            do {
+                let frame = try await withTaskCancellationHandler {
+                    try await frames.next()
+                } onCancel: {
+                    frames.cancel()
+                }
+                guard !Task.isCancelled else { return end() }
+                guard let frame else { throw MessageError.closed }
+                guard let element = try decode(frame) else { return end() }
+                return element
+            } catch {
+                _ = end()
+                guard !Task.isCancelled else { return nil }
+                throw MessageError(ofChannel: error)
+            }
+        }
+
+        private func end() -> Element? {
+            isOver.store(true, ordering: .relaxed)
+            frames.cancel()
+            return nil
+        }
+    }
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// A request to the other process, with the type of its answer.
+///
+/// A message travels under a name that its author chose, never under the name of its Swift type: two types of the same
+/// name stay apart, and a type can be renamed. When a message changes so that the other side could misunderstand it,
+/// give it a new ``version``; a router may answer several versions of a name.
+///
+/// ```swift
+/// struct StatusRequest: TunnelMessage {
+///     struct Reply: Codable, Sendable { var receivedBytes: UInt64 }
+///     static let name = "culvert.status"
+/// }
+/// ```
+public protocol TunnelMessage: Codable, Sendable {
+    /// What the other side answers with.
+    associatedtype Reply: Codable & Sendable
+
+    /// The name that it is registered under: 1 to 255 of the characters `A-Z a-z 0-9 . _ -`.
+    static var name: String { get }
+
+    /// The version of the message and its reply; 1 unless stated.
+    static var version: UInt16 { get }
+}
+
+extension TunnelMessage {
+    /// 1.
+    public static var version: UInt16 { 1 }
+}
+
+/// A request for elements that the other process sends until one of the two ends it, such as the lines of a log.
+///
+/// It is registered and found like a ``TunnelMessage``.
+public protocol TunnelSubscription: Codable, Sendable {
+    /// What the other side sends.
+    associatedtype Element: Codable & Sendable
+
+    /// The name that it is registered under: 1 to 255 of the characters `A-Z a-z 0-9 . _ -`.
+    static var name: String { get }
+
+    /// The version of the request and its elements; 1 unless stated.
+    static var version: UInt16 { get }
+}
+
+extension TunnelSubscription {
+    /// 1.
+    public static var version: UInt16 { 1 }
+}
