@@ -31,8 +31,6 @@ int ctunnel_thread_set_name(const char *name) { return pthread_setname_np(name);
 #elif defined(__linux__)
 
 #include <sys/eventfd.h>
-#include <sys/inotify.h>
-#include <sys/signalfd.h>
 #include <sys/timerfd.h>
 
 _Static_assert(sizeof(struct ctunnel_mmsghdr) == sizeof(struct mmsghdr), "mmsghdr");
@@ -79,9 +77,5 @@ int ctunnel_timerfd_set(int descriptor, int64_t seconds, int64_t nanoseconds) {
     struct itimerspec time = {.it_value = {.tv_sec = seconds, .tv_nsec = nanoseconds}};
     return timerfd_settime(descriptor, TFD_TIMER_ABSTIME, &time, NULL);
 }
-
-int ctunnel_signalfd(const sigset_t *signals) { return signalfd(-1, signals, SFD_CLOEXEC | SFD_NONBLOCK); }
-
-int ctunnel_inotify(void) { return inotify_init1(IN_CLOEXEC | IN_NONBLOCK); }
 
 #endif

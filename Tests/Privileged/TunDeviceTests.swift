@@ -22,7 +22,7 @@
             tun.close()
             #expect(try namespace.runAllowingFailure("ip", "link", "show", "cv0").status != 0)
             #expect(throws: TunnelIOError(.closed)) { try tun.currentName() }
-            #expect(throws: TunnelIOError(.closed)) { try tun.receive(into: makeBatch()) }
+            #expect(throws: TunnelIOError(.closed)) { try tun.receive(into: TunTest.batch()) }
             tun.close()
         }
 
@@ -108,8 +108,8 @@
             #expect(tun.drainLinkEvents() == [])
             let gone = TunnelIOError(.deviceRemoved(name: "cv0"))
             #expect(Poll.isReadable(tun.readiness, before: .now + Privileged.patience))
-            #expect(throws: gone) { try tun.receive(into: makeBatch()) }
-            #expect(throws: gone) { try tun.send(makeBatch([Self.request])) }
+            #expect(throws: gone) { try tun.receive(into: TunTest.batch()) }
+            #expect(throws: gone) { try tun.send(TunTest.batch([Self.request])) }
             #expect(throws: gone) { try tun.currentName() }
             #expect(throws: gone) { try tun.currentMTU() }
         }
@@ -161,7 +161,7 @@
             #expect(throws: TunnelIOError(.deviceRemoved(name: "cv0"))) {
                 let end = ContinuousClock.now + Privileged.patience
                 while Poll.isReadable(tun.readiness, before: end), .now < end {
-                    _ = try tun.receive(into: makeBatch())
+                    _ = try tun.receive(into: TunTest.batch())
                 }
             }
         }
@@ -172,7 +172,7 @@
             let second = try Namespace()
             let tun = try birth.perform { try LinuxTun(name: "cv0", mtu: 1420) }
             try birth.run("ip", "link", "set", "cv0", "netns", second.name)
-            try bringUp("cv0", in: second)
+            try TunTest.bringUp("cv0", in: second)
             try EchoPump(tun).during {
                 try second.run("ping", "-c", "2", "-i", "0.02", "-W", "5", "10.9.0.2")
             }
@@ -188,7 +188,7 @@
         func ping(_ address: String, _ size: Int) throws {
             let namespace = try Namespace()
             let tun = try namespace.perform { try LinuxTun(name: "cv0", mtu: 65_535) }
-            try bringUp("cv0", in: namespace)
+            try TunTest.bringUp("cv0", in: namespace)
             try EchoPump(tun).during {
                 try namespace.run("ping", "-c", "3", "-i", "0.02", "-W", "5", "-s", "\(size)", address)
             }
@@ -198,10 +198,10 @@
         func batches() throws {
             let namespace = try Namespace()
             let tun = try namespace.perform { try LinuxTun(name: "cv0", mtu: 1420) }
-            try bringUp("cv0", in: namespace)
+            try TunTest.bringUp("cv0", in: namespace)
             _ = try namespace.runAllowingFailure(
                 "ping", "-c", "100", "-l", "100", "-q", "-w", "1", "-s", "1350", "10.9.0.2")
-            let batch = try makeBatch(byteCapacity: 1 << 17)
+            let batch = try TunTest.batch(byteCapacity: 1 << 17)
             var sizes: [Int] = []
             var echoes = 0
             while try tun.receive(into: batch) > 0 {
@@ -225,13 +225,14 @@
         func refusals() throws {
             let namespace = try Namespace()
             let tun = try namespace.perform { try LinuxTun(name: "cv0", mtu: 1420) }
-            #expect(try tun.send(makeBatch([Self.request])) == TunSendResult(sent: 0, dropped: 1))
-            #expect(try tun.receive(into: makeBatch()) == 0)
+            #expect(try tun.send(TunTest.batch([Self.request])) == TunSendResult(sent: 0, dropped: 1))
+            #expect(try tun.receive(into: TunTest.batch()) == 0)
             #expect(!Poll.isReadable(tun.readiness, before: .now))
-            try bringUp("cv0", in: namespace)
+            try TunTest.bringUp("cv0", in: namespace)
             let notIP: [UInt8] = [0xff, 1, 2, 3]
             #expect(
-                try tun.send(makeBatch([Self.request, notIP, [], Self.request])) == TunSendResult(sent: 2, dropped: 1))
+                try tun.send(TunTest.batch([Self.request, notIP, [], Self.request]))
+                    == TunSendResult(sent: 2, dropped: 1))
         }
 
         // MARK: - Descriptors handed in
@@ -255,7 +256,7 @@
             }
             #expect(tun.framing == framing)
             #expect(try tun.currentName() == "cv0")
-            try bringUp("cv0", in: namespace)
+            try TunTest.bringUp("cv0", in: namespace)
             try EchoPump(tun).during {
                 try namespace.run("ping", "-c", "2", "-i", "0.02", "-W", "5", "10.9.0.2")
                 try namespace.run("ping", "-c", "2", "-i", "0.02", "-W", "5", "fd09::2")
@@ -270,11 +271,11 @@
                 #expect(ioctl(descriptor.number, 0x4004_54d0, 7) == 0)
                 return descriptor.take()
             }
-            try bringUp("cv0", in: namespace)
+            try TunTest.bringUp("cv0", in: namespace)
             // Sent while the kernel may leave checksums out.
-            try namespace.perform { try sendDatagram(to: "10.9.0.2", payload: [1, 2, 3]) }
+            try namespace.perform { try TunTest.sendDatagram(to: "10.9.0.2", payload: [1, 2, 3]) }
             let tun = try namespace.perform { try LinuxTun(descriptor: descriptor) }
-            let batch = try makeBatch()
+            let batch = try TunTest.batch()
             _ = try tun.receive(into: batch)
             let packets = (0..<batch.count).map { batch.copy(of: $0) }
             let datagram = try #require(packets.first { $0[0] == 0x45 && $0[9] == 17 })
@@ -317,18 +318,6 @@
         private static let request = PacketBuilder.icmpEcho(
             from: .v4(10, 9, 0, 2), to: .v4(10, 9, 0, 1), identifier: 1, sequence: 1)
 
-        private func makeBatch(_ packets: [[UInt8]] = [], byteCapacity: Int = 1 << 18) throws -> PacketBatch {
-            let batch = try PacketBatch(packetCapacity: 128, byteCapacity: byteCapacity)
-            for packet in packets { batch.append(copying: packet) }
-            return batch
-        }
-
-        private func bringUp(_ name: String, in namespace: Namespace) throws {
-            try namespace.run("ip", "address", "add", "10.9.0.1/24", "dev", name)
-            try namespace.run("ip", "address", "add", "fd09::1/64", "dev", name, "nodad")
-            try namespace.run("ip", "link", "set", name, "up")
-        }
-
         private func linkEvents(of tun: LinuxTun, until last: LinkEvent) throws -> [LinkEvent] {
             let descriptor = try #require(tun.linkReadiness)
             let end = ContinuousClock.now + Privileged.patience
@@ -340,20 +329,6 @@
                 events += tun.drainLinkEvents()
             }
             return events
-        }
-
-        private func sendDatagram(to address: String, payload: [UInt8]) throws {
-            let socket = OwnedDescriptor(socket(AF_INET, Int32(SOCK_DGRAM.rawValue), 0))
-            var target = sockaddr_in()
-            target.sin_family = sa_family_t(AF_INET)
-            target.sin_port = UInt16(9).bigEndian
-            unsafe inet_pton(AF_INET, address, &target.sin_addr)
-            let sent = unsafe withUnsafeBytes(of: &target) { bytes in
-                unsafe sendto(
-                    socket.number, payload, payload.count, 0, bytes.baseAddress?.assumingMemoryBound(to: sockaddr.self),
-                    socklen_t(bytes.count))
-            }
-            #expect(sent == payload.count)
         }
     }
 

@@ -31,6 +31,9 @@ static inline int ctunnel_tun_ioctl_value(int descriptor, unsigned long request,
 
 #define CTUNNEL_TUNSETIFF 0x400454caUL
 #define CTUNNEL_TUNSETOFFLOAD 0x400454d0UL
+#define CTUNNEL_TUNSETPERSIST 0x400454cbUL
+#define CTUNNEL_TUNSETOWNER 0x400454ccUL
+#define CTUNNEL_TUNSETGROUP 0x400454ceUL
 #define CTUNNEL_TUNGETIFF 0x800454d2UL
 #define CTUNNEL_TUNSETVNETHDRSZ 0x400454d8UL
 #define CTUNNEL_TUNSETVNETLE 0x400454dcUL
@@ -39,7 +42,7 @@ static inline int ctunnel_tun_ioctl_value(int descriptor, unsigned long request,
 #define CTUNNEL_TUNGETDEVNETNS 0x54e3UL
 
 #define CTUNNEL_IFF_TUN 0x0001
-#define CTUNNEL_IFF_TAP 0x0002
+#define CTUNNEL_IFF_MULTI_QUEUE 0x0100
 #define CTUNNEL_IFF_NO_PI 0x1000
 #define CTUNNEL_IFF_VNET_HDR 0x4000
 
@@ -57,10 +60,13 @@ static inline int ctunnel_tun_ioctl_value(int descriptor, unsigned long request,
 #define CTUNNEL_SIOCGIFMTU 0x8921UL
 #define CTUNNEL_SIOCSIFMTU 0x8922UL
 #define CTUNNEL_SIOCGIFINDEX 0x8933UL
+#define CTUNNEL_SIOCGIFTXQLEN 0x8942UL
+#define CTUNNEL_SIOCSIFTXQLEN 0x8943UL
 /// A descriptor of the network namespace that a socket is in.
 #define CTUNNEL_SIOCGSKNS 0x894CUL
 
 #define CTUNNEL_IFF_UP 0x1
+#define CTUNNEL_IFF_RUNNING 0x40
 
 // MARK: - Netlink (linux/netlink.h, linux/rtnetlink.h)
 

@@ -26,7 +26,6 @@ int ctunnel_thread_set_name(const char *name);
 
 #if defined(__linux__)
 
-#include <signal.h>
 #include <sys/epoll.h>
 
 // MARK: UDP
@@ -87,11 +86,6 @@ int ctunnel_eventfd(void);
 int ctunnel_timerfd(void);
 /// Arms it once, at an absolute time; both zero disarm it.
 int ctunnel_timerfd_set(int descriptor, int64_t seconds, int64_t nanoseconds);
-
-/// A non-blocking signalfd, closed on exec.
-int ctunnel_signalfd(const sigset_t *signals);
-/// A non-blocking inotify instance, closed on exec.
-int ctunnel_inotify(void);
 
 #endif
 

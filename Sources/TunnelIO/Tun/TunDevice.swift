@@ -42,6 +42,16 @@ public protocol TunDevice: AnyObject, Sendable {
     /// The changes of the interface since the last call, oldest first. Does not block.
     func drainLinkEvents() -> [LinkEvent]
 
+    /// Another queue of the same interface, a device of its own that may be used on another thread.
+    ///
+    /// What the system routes to the interface is spread over its queues, all packets of a flow to one of them. The
+    /// interface goes when its last queue is closed.
+    /// - Throws: `.unsupported` where the device has one queue only; `.deviceRemoved`, `.closed`.
+    func makeQueue() throws(TunnelIOError) -> any TunDevice
+
+    /// What the device has counted since it was opened.
+    var statistics: TunStatistics { get }
+
     /// Closes the device; an interface that this process made and that is not persistent goes with it. Safe to repeat.
     func close()
 }
@@ -49,6 +59,25 @@ public protocol TunDevice: AnyObject, Sendable {
 extension TunDevice {
     /// No: devices that give packets one at a time keep none back.
     public var hasBufferedPackets: Bool { false }
+
+    /// There is one queue only.
+    public func makeQueue() throws(TunnelIOError) -> any TunDevice {
+        throw TunnelIOError(.unsupported("another queue of this tunnel device"))
+    }
+
+    /// Nothing is counted.
+    public var statistics: TunStatistics { TunStatistics() }
+}
+
+/// What a ``TunDevice`` has counted since it was opened; each queue counts for itself.
+public struct TunStatistics: Hashable, Sendable {
+    /// Frames from the system that contradicted themselves, and were skipped.
+    public var malformedFrames = 0
+    /// Joined packets that the system refused, after which no more of that kind are joined.
+    public var refusedSuperframes = 0
+
+    /// All zero.
+    public init() {}
 }
 
 /// What became of the packets of one ``TunDevice/send(_:)``.

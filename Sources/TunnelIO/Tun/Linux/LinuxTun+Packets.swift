@@ -133,6 +133,7 @@
                     throw removed
                 } else if errno == EINVAL {
                     // A kernel that does not take such frames after all.
+                    refusedSuperframes.wrappingAdd(1, ordering: .relaxed)
                     writer.stopJoining(isTCP: frame.isTCP)
                     var next: Int? = index
                     while let packet = next {

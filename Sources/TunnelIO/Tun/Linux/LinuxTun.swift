@@ -28,8 +28,13 @@
         private let link: Mutex<LinkWatch>
         /// What errors call the device once it can no longer be asked.
         private let lastName: Mutex<String>
+        /// Whether the interface may have more than one queue.
+        let isMultiQueue: Bool
+        private let abilities: Abilities
         /// Frames from the kernel that were no single packet, and were skipped.
         let malformedFrames = Atomic<Int>(0)
+        /// Superframes that the kernel did not take.
+        let refusedSuperframes = Atomic<Int>(0)
 
         /// A descriptor that polls readable when ``receive(into:)`` has something to give, or has an error to throw.
         public var readiness: Int32 { descriptor.number }
@@ -43,15 +48,20 @@
         ///   - name: 1 to 15 bytes, not a template.
         ///   - mtu: 68 to 65,535 bytes.
         ///   - offload: what is left to the system where it can do it.
+        ///   - isMultiQueue: whether the interface is to be one that ``cloneQueue()`` can add queues to.
         /// - Throws: `.invalidInterfaceName`; `.device` with what to do about it, `errno` being `EPERM` without
         ///   CAP_NET_ADMIN, `ENOENT` where the kernel has no TUN driver, `EBUSY` when another process has the device open,
         ///   `EEXIST` when the name belongs to an interface that is no TUN device, `EINVAL` for an MTU out of range.
         public convenience init(
-            name: String, mtu: Int, offload: OffloadOptions = .environment
+            name: String, mtu: Int, offload: OffloadOptions = .environment, isMultiQueue: Bool = false
         ) throws(TunnelIOError) {
             let framing = TunFraming(hasVirtioHeader: offload.wantsVirtioHeader)
-            let descriptor = try Self.open(name: name, framing: framing, kind: CTUNNEL_IFF_TUN)
-            try self.init(descriptor, name: name, framing: framing, mtu: mtu, offload: offload)
+            let descriptor = try Self.open(
+                name: name, framing: framing, kind: CTUNNEL_IFF_TUN, isMultiQueue: isMultiQueue)
+            try Self.configure(descriptor.number, name: name, framing: framing)
+            let abilities = Self.turnOffloadsOn(descriptor.number, framing: framing, offload: offload)
+            try self.init(
+                descriptor, name: name, framing: framing, mtu: mtu, abilities: abilities, isMultiQueue: isMultiQueue)
         }
 
         /// Takes over the descriptor of a TUN device that someone else attached, and owns it from here on, even when
@@ -88,16 +98,18 @@
             else {
                 throw TunnelIOError(.device(name: request.name, operation: "set descriptor flags"), errno: errno)
             }
-            try self.init(descriptor, name: request.name, framing: framing, mtu: nil, offload: offload)
+            try Self.configure(number, name: request.name, framing: framing)
+            let abilities = Self.turnOffloadsOn(number, framing: framing, offload: offload)
+            try self.init(
+                descriptor, name: request.name, framing: framing, mtu: nil, abilities: abilities,
+                isMultiQueue: request.flags & UInt16(CTUNNEL_IFF_MULTI_QUEUE) != 0)
         }
 
         private init(
             _ descriptor: consuming OwnedDescriptor, name: String, framing: TunFraming, mtu: Int?,
-            offload: OffloadOptions
+            abilities: Abilities, isMultiQueue: Bool
         ) throws(TunnelIOError) {
             let number = descriptor.number
-            try Self.configure(number, name: name, framing: framing)
-            let abilities = Self.turnOffloadsOn(number, framing: framing, offload: offload)
             var watch = try LinkWatch()
             if let mtu { try watch.setMTU(mtu, number) }
             watch.start(number)
@@ -105,6 +117,8 @@
             link = Mutex(watch)
             lastName = Mutex(name)
             self.framing = framing
+            self.abilities = abilities
+            self.isMultiQueue = isMultiQueue
             reader = try TunReader(isUsed: framing.hasVirtioHeader)
             writer = TunWriter(joinsTCP: abilities.joinsTCP, joinsUDP: abilities.joinsUDP)
             self.descriptor = SharedDescriptor(descriptor)
@@ -114,7 +128,7 @@
 
         /// An open descriptor, attached to the interface of this name.
         package static func open(
-            name: String, framing: TunFraming, kind: Int32
+            name: String, framing: TunFraming, kind: Int32, isMultiQueue: Bool = false
         ) throws(TunnelIOError) -> OwnedDescriptor {
             try InterfaceName.validate(name)
             let number = SystemCall.retry { openControlDevice() }
@@ -131,7 +145,8 @@
             let descriptor = OwnedDescriptor(number)
             var request = InterfaceRequest(name: name)
             request.flags = UInt16(
-                kind | CTUNNEL_IFF_NO_PI | (framing.hasVirtioHeader ? CTUNNEL_IFF_VNET_HDR : 0))
+                kind | CTUNNEL_IFF_NO_PI | (framing.hasVirtioHeader ? CTUNNEL_IFF_VNET_HDR : 0)
+                    | (isMultiQueue ? CTUNNEL_IFF_MULTI_QUEUE : 0))
             guard request.perform(CTUNNEL_TUNSETIFF, on: number) >= 0 else {
                 throw attachFailure(name: name, errno: errno)
             }
@@ -172,12 +187,18 @@
             }
         }
 
+        /// Which packets may be written joined.
+        private struct Abilities {
+            var joinsTCP = false
+            var joinsUDP = false
+        }
+
         /// Turns on what is wanted and what the kernel takes.
         /// - Returns: which packets may be written joined.
         private static func turnOffloadsOn(
             _ number: Int32, framing: TunFraming, offload: OffloadOptions
-        ) -> (joinsTCP: Bool, joinsUDP: Bool) {
-            guard framing.hasVirtioHeader else { return (false, false) }
+        ) -> Abilities {
+            guard framing.hasVirtioHeader else { return Abilities() }
             func accepts(_ mask: UInt) -> Bool {
                 SystemCall.retry { ctunnel_tun_ioctl_value(number, CTUNNEL_TUNSETOFFLOAD, mask) } >= 0
             }
@@ -190,10 +211,71 @@
             if knowsTCP, offload.tunTCPSegmentation { mask |= tcp }
             if knowsUDP, offload.tunUDPSegmentation { mask |= CTUNNEL_TUN_F_CSUM | udp }
             if !accepts(mask) { _ = accepts(0) }
-            return (knowsTCP && offload.tunTCPCoalescing, knowsUDP && offload.tunUDPCoalescing)
+            return Abilities(
+                joinsTCP: knowsTCP && offload.tunTCPCoalescing, joinsUDP: knowsUDP && offload.tunUDPCoalescing)
+        }
+
+        // MARK: - More queues
+
+        /// Another queue of this interface, a device of its own that may be used on another thread.
+        ///
+        /// The kernel spreads packets over the queues so that those of one flow come from one queue: from the one that
+        /// the flow's packets were last sent to, or else by a hash. Offloads are those of the interface. The interface goes when
+        /// its last queue is closed, unless it is persistent.
+        ///
+        /// Where the interface was moved to another namespace, the queue is opened there, which takes CAP_SYS_ADMIN.
+        /// - Throws: `.unsupported` when the interface was not made for more than one queue; `.deviceRemoved`; `.closed`;
+        ///   `.device` with `errno` `E2BIG` when it has 256 queues, the most there can be, and `EPERM` without CAP_NET_ADMIN
+        ///   where the process is not the interface's owner.
+        public func cloneQueue() throws(TunnelIOError) -> LinuxTun {
+            guard isMultiQueue else {
+                throw TunnelIOError(.unsupported("another queue of a device that was made with one"))
+            }
+            return try withOpenDescriptor { number throws(TunnelIOError) in
+                // It may be renamed or moved in between; what was attached to, or even made, in its stead goes again.
+                for _ in 0..<8 {
+                    let name = try LinkWatch.name(of: number)
+                    let place = (try? NetworkNamespace(ofDevice: number))?.identity
+                    let opened = try openBeside(number, name: name)
+                    let reached = (try? NetworkNamespace(ofDevice: opened.number))?.identity
+                    guard place == reached, try LinkWatch.name(of: number) == name,
+                        try LinkWatch.name(of: opened.number) == name
+                    else { continue }
+                    return try LinuxTun(
+                        opened, name: name, framing: framing, mtu: nil, abilities: abilities, isMultiQueue: true)
+                }
+                throw failure("add a queue; it does not keep its name", errno: EAGAIN)
+            }
+        }
+
+        /// Another queue of this interface, as ``cloneQueue()``.
+        public func makeQueue() throws(TunnelIOError) -> any TunDevice { try cloneQueue() }
+
+        /// A descriptor attached to the interface of this name where that of `number` is.
+        private func openBeside(_ number: Int32, name: String) throws(TunnelIOError) -> OwnedDescriptor {
+            guard let namespace = try? NetworkNamespace(ofDevice: number),
+                namespace.identity != NetworkNamespace.current
+            else {
+                return try Self.open(name: name, framing: framing, kind: CTUNNEL_IFF_TUN, isMultiQueue: true)
+            }
+            let framing = framing
+            let opened = try namespace.run { () -> Result<Int32, TunnelIOError> in
+                Result { () throws(TunnelIOError) in
+                    try Self.open(name: name, framing: framing, kind: CTUNNEL_IFF_TUN, isMultiQueue: true).take()
+                }
+            }
+            return OwnedDescriptor(try opened.get())
         }
 
         // MARK: - The interface
+
+        /// What the device has counted since it was opened.
+        public var statistics: TunStatistics {
+            var statistics = TunStatistics()
+            statistics.malformedFrames = malformedFrames.load(ordering: .relaxed)
+            statistics.refusedSuperframes = refusedSuperframes.load(ordering: .relaxed)
+            return statistics
+        }
 
         /// The interface's present name, which may have been changed by others.
         /// - Throws: `.deviceRemoved`, `.closed`.

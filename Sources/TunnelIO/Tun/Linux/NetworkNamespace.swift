@@ -44,6 +44,14 @@
             try self.init(OwnedDescriptor(number), code)
         }
 
+        /// The namespace of the calling thread; nil where the system does not tell.
+        static var current: Identity? {
+            let socket = controlSocket()
+            guard socket >= 0 else { return nil }
+            let owned = OwnedDescriptor(socket)
+            return (try? NetworkNamespace(ofSocket: owned.number))?.identity
+        }
+
         /// The namespace that a file names, such as `/run/netns/NAME` or `/proc/PID/ns/net`.
         package init(path: String) throws(TunnelIOError) {
             let code = TunnelIOError.Code.socket(operation: "open the network namespace \(path)")

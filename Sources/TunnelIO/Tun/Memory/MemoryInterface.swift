@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Synchronization
+
+/// What the queues of one in-memory interface share. It lives as long as one of them.
+final class MemoryInterface: Sendable {
+    let name: String
+    let state: Mutex<State>
+    private let queueCapacity: Int
+    private let byteCapacity: Int
+
+    init(name: String, mtu: Int, queueCapacity: Int, byteCapacity: Int) throws(TunnelIOError) {
+        let delivered = try PacketRing(packetCapacity: queueCapacity, byteCapacity: byteCapacity)
+        self.name = name
+        self.queueCapacity = queueCapacity
+        self.byteCapacity = byteCapacity
+        state = Mutex(State(delivered: delivered, mtu: mtu))
+    }
+
+    /// The receiving half of one device, guarded by the interface's lock.
+    final class Queue: @unchecked Sendable {
+        let packets: WakeSignal
+        let links: WakeSignal
+        var inbound: PacketRing
+        var events: [LinkEvent] = []
+        var isClosed = false
+
+        fileprivate init(packetCapacity: Int, byteCapacity: Int) throws(TunnelIOError) {
+            packets = try WakeSignal()
+            links = try WakeSignal()
+            inbound = try PacketRing(packetCapacity: packetCapacity, byteCapacity: byteCapacity)
+        }
+
+        fileprivate func report(_ event: LinkEvent) {
+            if events.isEmpty { links.raise() }
+            events.append(event)
+        }
+    }
+
+    @safe
+    struct State: ~Copyable, Sendable {
+        /// Those that are open.
+        var queues: [Queue] = []
+        var delivered: PacketRing
+        var isUp = true
+        var mtu: Int
+        var isRemoved = false
+        var injectionsDropped = 0
+        var deliveriesDropped = 0
+        var responder: MemoryTun.Responder?
+        var onDeliver: MemoryTun.DeliveryHandler?
+        weak var other: MemoryInterface?
+
+        init(delivered: consuming PacketRing, mtu: Int) {
+            self.delivered = delivered
+            self.mtu = mtu
+        }
+
+        func report(_ event: LinkEvent) {
+            for queue in queues { queue.report(event) }
+        }
+
+        mutating func inject(_ packet: UnsafeRawBufferPointer) -> Bool {
+            guard isUp, !isRemoved, !queues.isEmpty, unsafe MemoryInterface.isIP(packet), packet.count <= mtu else {
+                injectionsDropped += 1
+                return false
+            }
+            let queue = unsafe queues.count == 1 ? queues[0] : queues[FlowHash.of(packet) % queues.count]
+            guard unsafe queue.inbound.push(packet) else {
+                injectionsDropped += 1
+                return false
+            }
+            if queue.inbound.count == 1 { queue.packets.raise() }
+            return true
+        }
+    }
+
+    static func isIP(_ packet: UnsafeRawBufferPointer) -> Bool {
+        guard let first = unsafe packet.first else { return false }
+        return first >> 4 == 4 || first >> 4 == 6
+    }
+
+    @safe
+    private struct Handlers {
+        var responder: MemoryTun.Responder?
+        var onDeliver: MemoryTun.DeliveryHandler?
+    }
+
+    /// Adds a queue.
+    /// - Throws: `.closed` when `sibling`, from which it is made, is; `.deviceRemoved`.
+    func makeQueue(beside sibling: Queue? = nil) throws(TunnelIOError) -> Queue {
+        let queue = try Queue(packetCapacity: queueCapacity, byteCapacity: byteCapacity)
+        try state.withLock { state throws(TunnelIOError) in
+            if let sibling { try check(sibling, state) }
+            state.queues.append(queue)
+        }
+        return queue
+    }
+
+    /// - Throws: unless `queue` can be used.
+    func check(_ queue: Queue, _ state: borrowing State) throws(TunnelIOError) {
+        if queue.isClosed { throw TunnelIOError(.closed) }
+        if state.isRemoved { throw TunnelIOError(.deviceRemoved(name: name)) }
+    }
+
+    /// Closes a queue, and with the last one the interface.
+    func close(_ queue: Queue) {
+        let handlers = state.withLock { state -> Handlers? in
+            guard !queue.isClosed else { return nil }
+            queue.isClosed = true
+            queue.inbound.removeAll()
+            queue.packets.raise()
+            state.queues.removeAll { $0 === queue }
+            guard state.queues.isEmpty else { return nil }
+            state.other = nil
+            let handlers = unsafe Handlers(responder: state.responder, onDeliver: state.onDeliver)
+            unsafe state.responder = nil
+            unsafe state.onDeliver = nil
+            return handlers
+        }
+        // What the handlers captured must not go away under the lock.
+        withExtendedLifetime(handlers) {}
+    }
+
+    /// Gives the interface a packet to receive.
+    /// - Returns: false when it was dropped.
+    func inject(_ packet: UnsafeRawBufferPointer) -> Bool {
+        state.withLock { unsafe $0.inject(packet) }
+    }
+}
+
+/// Which packets belong together: those with the same addresses, protocol and ports.
+enum FlowHash {
+    /// A number that is the same for all packets of a flow, and not negative. Fragments go by their addresses alone, as
+    /// only the first one has ports.
+    static func of(_ packet: UnsafeRawBufferPointer) -> Int {
+        guard let first = unsafe packet.first else { return 0 }
+        var hash: UInt64 = 0xcbf2_9ce4_8422_2325
+        func add(_ bytes: Range<Int>) {
+            for index in bytes.clamped(to: 0..<packet.count) {
+                hash = (hash ^ UInt64(unsafe packet[index])) &* 0x100_0000_01b3
+            }
+        }
+        if first >> 4 == 4, packet.count >= 20 {
+            add(12..<20)
+            let isFragment = unsafe (packet[6] & 0x3f) | packet[7] != 0
+            if !isFragment { addPorts(unsafe packet[9], at: unsafe Int(packet[0] & 0x0f) * 4) }
+        } else if packet.count >= 40 {
+            add(8..<40)
+            addPorts(unsafe packet[6], at: 40)
+        }
+        func addPorts(_ number: UInt8, at offset: Int) {
+            hash = (hash ^ UInt64(number)) &* 0x100_0000_01b3
+            if number == 6 || number == 17 { add(offset..<offset + 4) }
+        }
+        return Int(truncatingIfNeeded: (hash ^ (hash >> 32)) & 0x7fff_ffff)
+    }
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Synchronization
+
+/// What the system's network stack and its administrator are to a real device.
+extension MemoryTun {
+    /// Gives the device a packet to receive, as the system does when it routes one to it.
+    /// - Returns: false when it was dropped: the device is down or gone, the queue is full, the packet is longer than
+    ///   the MTU or is no IP packet.
+    @discardableResult
+    public func inject(_ packet: [UInt8]) -> Bool {
+        unsafe packet.withUnsafeBytes { unsafe inject($0) }
+    }
+
+    /// Gives the device a packet to receive, as ``inject(_:)-([UInt8])`` does.
+    @discardableResult
+    public func inject(_ packet: UnsafeRawBufferPointer) -> Bool {
+        unsafe interface.inject(packet)
+    }
+
+    /// Gives the device every packet of nonzero length to receive.
+    /// - Returns: how many were not dropped.
+    @discardableResult
+    public func inject(_ batch: PacketBatch) -> Int {
+        interface.state.withLock { state in
+            var taken = 0
+            for index in 0..<batch.count where batch[index].length > 0 {
+                if unsafe state.inject(UnsafeRawBufferPointer(batch.bytes(of: index))) { taken += 1 }
+            }
+            return taken
+        }
+    }
+
+    /// The packets that the device was sent since the last call, oldest first.
+    public func takeDelivered() -> [[UInt8]] {
+        interface.state.withLock { state in
+            var packets: [[UInt8]] = []
+            while unsafe state.delivered.pop({ packet in
+                unsafe packets.append(Array(packet))
+                return true
+            }) {}
+            return packets
+        }
+    }
+
+    /// What takes the packets that the device is sent, on the sender's thread.
+    public var onDeliver: DeliveryHandler? {
+        get { unsafe interface.state.withLock { unsafe $0.onDeliver } }
+        set {
+            let old = unsafe interface.state.withLock { state -> DeliveryHandler? in
+                let old = unsafe state.onDeliver
+                unsafe state.onDeliver = newValue
+                return unsafe old
+            }
+            // What it captured must not go away under the lock.
+            unsafe withExtendedLifetime(old) {}
+        }
+    }
+
+    /// What answers the packets that the device is sent, on the sender's thread. Answers are injected.
+    public var responder: Responder? {
+        get { unsafe interface.state.withLock { unsafe $0.responder } }
+        set {
+            let old = unsafe interface.state.withLock { state -> Responder? in
+                let old = unsafe state.responder
+                unsafe state.responder = newValue
+                return unsafe old
+            }
+            // What it captured must not go away under the lock.
+            unsafe withExtendedLifetime(old) {}
+        }
+    }
+
+    /// Connects two devices: what one is sent, the other receives. Neither keeps the other alive.
+    public static func connect(_ one: MemoryTun, _ two: MemoryTun) {
+        one.interface.state.withLock { $0.other = two.interface }
+        two.interface.state.withLock { $0.other = one.interface }
+    }
+
+    /// Injected packets that were dropped.
+    public var injectionsDropped: Int { interface.state.withLock { $0.injectionsDropped } }
+
+    /// Sent packets that ``takeDelivered()`` left no room for.
+    public var deliveriesDropped: Int { interface.state.withLock { $0.deliveriesDropped } }
+
+    /// Brings the device up or takes it down.
+    public func setUp(_ isUp: Bool) throws(TunnelIOError) {
+        try withState { state throws(TunnelIOError) in
+            guard state.isUp != isUp else { return }
+            state.isUp = isUp
+            state.report(isUp ? .up : .down)
+        }
+    }
+
+    /// Sets the most bytes that one IP packet may have.
+    /// - Throws: `.device` when it is not within 68 to 65,535.
+    public func setMTU(_ mtu: Int) throws(TunnelIOError) {
+        try withState { state throws(TunnelIOError) in
+            guard (68...65_535).contains(mtu) else {
+                throw TunnelIOError(.device(name: interface.name, operation: "set the MTU to \(mtu)"))
+            }
+            guard state.mtu != mtu else { return }
+            state.mtu = mtu
+            state.report(.mtu(mtu))
+        }
+    }
+
+    /// Removes the device with all of its queues, as deleting the interface does. Safe to repeat.
+    public func removeDevice() {
+        interface.state.withLock { state in
+            guard !state.isRemoved, !state.queues.isEmpty else { return }
+            state.isRemoved = true
+            for queue in state.queues {
+                queue.inbound.removeAll()
+                queue.packets.raise()
+            }
+            state.report(.removed)
+        }
+    }
+}
