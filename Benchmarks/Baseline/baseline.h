@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+// What all parts of the baseline share: options, descriptors, and the layout of a datagram.
+
+#ifndef BASELINE_H
+#define BASELINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    /// Bytes in front of the sealed packet: type, receiver's index, counter; as in WireGuard's transport data.
+    DATA_HEADER = 16,
+    /// Bytes behind it.
+    TAG = 16,
+    /// Packets are padded to a multiple of this before they are sealed.
+    PADDING = 16,
+    /// `struct virtio_net_hdr` without the count of merged buffers.
+    VNET_HEADER = 10,
+    /// The longest IP packet, and so the longest superframe.
+    LONGEST_PACKET = 65535,
+    /// The longest UDP payload over IPv4: what one message that the kernel cuts may hold.
+    LONGEST_MESSAGE = 65507,
+    /// The most datagrams of one message, and the most packets of one superframe.
+    MOST_SEGMENTS = 64,
+    /// How often each side is read before the other gets its turn.
+    BURST = 8,
+    /// Every buffer: the longest packet, padding, and room for a header in front.
+    BUFFER = 1 << 17,
+};
+
+struct options {
+    bool encrypts;
+    bool single_thread;
+    int mtu;
+    /// 0 or 1: the two ends take each other's keys.
+    int role;
+    const char *tun;
+    const char *local;
+    const char *peer;
+};
+
+extern struct options options;
+extern int tun_descriptor;
+extern int udp_descriptor;
+
+/// One direction's key.
+struct cipher {
+    void *context;
+};
+
+void cipher_init(struct cipher *cipher, int direction);
+/// Seals `count` bytes of `source` to `out`, the tag behind them.
+void cipher_seal(const struct cipher *cipher, uint8_t *out, const uint8_t *source, size_t count, uint64_t counter);
+/// Opens `count` bytes of `source`, the tag behind them, to `out`, which may be the same.
+bool cipher_open(const struct cipher *cipher, uint8_t *out, const uint8_t *source, size_t count, uint64_t counter);
+
+struct transmitter;
+struct receiver;
+struct transmitter *transmitter_make(void);
+struct receiver *receiver_make(void);
+/// Reads one frame from the TUN device and seals what is in it. False when there was none.
+bool transmitter_read(struct transmitter *transmitter, bool waits);
+/// Sends what is sealed.
+void transmitter_flush(struct transmitter *transmitter);
+/// Receives one message and opens what is in it. False when there was none.
+bool receiver_read(struct receiver *receiver, bool waits);
+/// Writes the packets that are joined so far.
+void receiver_flush(struct receiver *receiver);
+
+/// A buffer of `BUFFER` bytes.
+uint8_t *buffer_make(void);
+_Noreturn void fail(const char *what);
+
+#endif
