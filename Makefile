@@ -28,11 +28,9 @@ test: ## Build everything and run the tests; as root also those with TUN devices
 soak: ## Run what takes longer: sanitizer, simulations, fuzzing, benchmarks, tunnels, daemons under load
 	@scripts/soak
 
-bench: ## Measure cryptography and engine, count allocations, and compare whole tunnels with wireguard-go (root)
+bench: ## Measure everything beside wireguard-go and the C baseline, into docs/performance (root; BENCH="--quick")
 	@scripts/setup bench
-	@scripts/bench
-	@scripts/allocations
-	@test "$$(id -u)" != 0 || scripts/bench-tunnel
+	@scripts/bench $(or $(BENCH),--into docs/performance)
 
 fuzz: ## Fuzz each parser for FUZZ_SECONDS (60) with libFuzzer
 	@scripts/fuzz

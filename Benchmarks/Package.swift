@@ -6,9 +6,9 @@ import PackageDescription
 
 // Benchmarks, apart from the library so that nobody who uses it builds them. Figures are for release builds only:
 //
-//     scripts/bench                    the tables of culvert-bench
+//     scripts/bench                    everything, with a report under docs/performance
+//     scripts/bench-tunnel             whole tunnels under iperf3, beside wireguard-go and the C baseline
 //     scripts/allocations              allocations per packet
-//     scripts/bench-tunnel             whole tunnels under iperf3, beside wireguard-go
 
 let settings: [SwiftSetting] = [
     .swiftLanguageMode(.v6),
@@ -18,6 +18,22 @@ let settings: [SwiftSetting] = [
     .enableUpcomingFeature("MemberImportVisibility"),
     .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
 ]
+
+// Tunnels, namespaces and stages without their kernel are for Linux; the rest runs anywhere.
+#if os(Linux)
+    let excluded = ["Darwin"]
+    let systemTargets: [Target] = [.target(name: "CStageCalls")]
+    let systemDependencies: [Target.Dependency] = ["CStageCalls"]
+    let wrapped = ["read", "readv", "write", "writev", "recvmmsg", "sendmmsg"]
+    // Valgrind takes offence at the debug information of new compilers; names of functions stay.
+    let flags = wrapped.map { "--wrap=\($0)" } + ["--strip-debug"]
+    let linking: [LinkerSetting] = [.unsafeFlags(flags.flatMap { ["-Xlinker", $0] })]
+#else
+    let excluded = ["Linux"]
+    let systemTargets: [Target] = []
+    let systemDependencies: [Target.Dependency] = []
+    let linking: [LinkerSetting] = []
+#endif
 
 let package = Package(
     name: "culvert-benchmarks",
@@ -35,7 +51,9 @@ let package = Package(
                 .product(name: "TunnelIO", package: "culvert"),
                 .product(name: "PacketTunnelTesting", package: "culvert"),
                 .product(name: "Crypto", package: "swift-crypto"),
-            ],
-            swiftSettings: settings)
-    ]
+            ] + systemDependencies,
+            exclude: excluded,
+            swiftSettings: settings,
+            linkerSettings: linking)
+    ] + systemTargets
 )

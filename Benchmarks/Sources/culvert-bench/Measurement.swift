@@ -24,8 +24,13 @@ enum Unit: String, Codable {
     case perPacket = "/packet"
     case gigabitsPerSecond = "Gbit/s"
     case percent = "%"
-    case megabytes = "MB"
+    case mebibytes = "MiB"
     case secondsPerGigabyte = "s/GB"
+    case microseconds = "us"
+    case megabitsPerSecond = "Mbit/s"
+    case millionPacketsPerSecond = "million/s"
+    case instructionsPerPacket = "instructions/packet"
+    case index = "of 1"
 }
 
 /// Cases that share what they work on and are measured in turns, so that what else the machine does hits all alike.
@@ -48,9 +53,12 @@ struct Row: Codable {
     var least: Double
     var greatest: Double
     var note: String?
+    /// The samples in the order that they were taken in.
+    var samples: [Double]
 
     init(_ suite: String, _ name: String, _ unit: Unit, samples: [Double], note: String? = nil) {
         let sorted = samples.sorted()
+        self.samples = samples
         self.suite = suite
         self.name = name
         self.unit = unit

@@ -8,12 +8,13 @@ enum Program {
     static let usage = """
         culvert-bench: how fast the parts of Culvert are on this machine
 
-        usage: culvert-bench [--quick] [--json] [--filter TEXT] [--runs N] [--list]
-               culvert-bench allocations [--quick] [--json]     (through scripts/allocations)
-               culvert-bench tunnel [OPTIONS] CULVERT-WG        (see culvert-bench tunnel --help; needs root)
-
+        usage: culvert-bench [--quick] [--json] [--save FILE] [--filter TEXT] [--runs N] [--list]
+               culvert-bench allocations [--quick] [--json] [--save FILE]    (through scripts/allocations)
+               culvert-bench report [--into FOLDER] [--complete] FILE...     the aims, from saved results
+        \(PlatformCommands.usage)
           --quick         small sizes and short runs: shows that everything works; the figures are rough
           --json          JSON in place of the table
+          --save FILE     writes the results to FILE as JSON
           --filter TEXT   only the suites whose name contains TEXT, in any case
           --runs N        runs of each case, 9 if not given; the cases of a suite take turns
           --list          the names of the suites
@@ -34,12 +35,13 @@ enum Program {
             case "allocations":
                 arguments.removeFirst()
                 try AllocationCount.run(try Options(arguments))
-            case "tunnel":
+            case "report":
                 arguments.removeFirst()
-                try TunnelComparison.run(arguments)
+                try ReportCommand.run(arguments)
             case PeerMemory.command:
                 PeerMemory.measure(arguments.dropFirst().first.flatMap { Int($0) } ?? 1)
             case "-h", "--help", "help": print(usage)
+            case let command? where try PlatformCommands.run(command, arguments.dropFirst()): break
             default: try run(try Options(arguments))
             }
         } catch let error as UsageError {
@@ -54,6 +56,14 @@ enum Program {
     static func complain(_ text: String) {
         FileHandle.standardError.write(Data("culvert-bench: \(text)\n".utf8))
     }
+
+    /// Says how far it has come.
+    static func note(_ text: String) {
+        let time = nanoseconds() / 1_000_000_000 - began
+        FileHandle.standardError.write(Data("[\(time) s] \(text)\n".utf8))
+    }
+
+    private static let began = nanoseconds() / 1_000_000_000
 
     private static func run(_ options: Options) throws {
         let suites = [
@@ -70,11 +80,14 @@ enum Program {
         if !options.isJSON { print(Machine.present.line) }
         var rows: [Row] = []
         for suite in chosen {
+            note(suite.name)
             let results = try measure(suite, options)
             rows += results
             if !options.isJSON { Report.printTable(results) }
         }
-        if options.isJSON { try Report.printJSON(rows) }
+        let results = Results(title: "inside", settings: "\(options.runs) runs", programs: [:], rows: rows)
+        if let file = options.saveTo { try results.save(to: file) }
+        if options.isJSON { print(try results.json) }
     }
 
     private static func measure(_ suite: Suite, _ options: Options) throws -> [Row] {
@@ -101,6 +114,7 @@ struct Options {
     var isJSON = false
     var isList = false
     var filter: String?
+    var saveTo: String?
     var runs: Int
 
     init(_ arguments: [String]) throws {
@@ -114,6 +128,9 @@ struct Options {
             case "--filter":
                 guard let text = rest.popFirst() else { throw UsageError(message: "--filter needs a text") }
                 filter = text
+            case "--save":
+                guard let file = rest.popFirst() else { throw UsageError(message: "--save needs a file") }
+                saveTo = file
             case "--runs":
                 guard let number = rest.popFirst().flatMap({ Int($0) }), number > 0 else {
                     throw UsageError(message: "--runs needs a number from 1")

@@ -3,7 +3,7 @@
 
 import Foundation
 
-/// Rows as an aligned table, or as JSON.
+/// Rows as an aligned table.
 enum Report {
     static func printTable(_ rows: [Row]) {
         var suite = ""
@@ -25,17 +25,6 @@ enum Report {
             ? right("", 26) : right(number(row.least), 13) + right(number(row.greatest), 13)
         return "  " + pad(row.name, width) + right(number(row.median), 13) + spread + "  " + row.unit.rawValue
             + (row.note.map { "  (\($0))" } ?? "")
-    }
-
-    static func printJSON(_ rows: [Row]) throws {
-        struct Document: Encodable {
-            var machine: Machine
-            var rows: [Row]
-        }
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.prettyPrinted, .sortedKeys]
-        let data = try encoder.encode(Document(machine: Machine.present, rows: rows))
-        print(String(decoding: data, as: UTF8.self))
     }
 
     /// Three significant digits, and no more than that after the point.
@@ -60,22 +49,30 @@ struct Machine: Codable {
     var processor: String
     var cores: Int
     var system: String
+    var kernel: String
     var isRelease: Bool
 
     static var present: Machine {
         Machine(
             processor: processorName ?? "unknown", cores: ProcessInfo.processInfo.activeProcessorCount,
-            system: ProcessInfo.processInfo.operatingSystemVersionString, isRelease: isReleaseBuild)
+            system: ProcessInfo.processInfo.operatingSystemVersionString, kernel: kernelName ?? "",
+            isRelease: isReleaseBuild)
     }
 
     var line: String {
-        "\(processor), \(cores) cores, \(system), \(isRelease ? "release" : "DEBUG: figures mean nothing")"
+        ["\(processor)", "\(cores) cores", system, kernel, isRelease ? "release" : "DEBUG: figures mean nothing"]
+            .filter { !$0.isEmpty }.joined(separator: ", ")
     }
 
     private static var processorName: String? {
         guard let text = try? String(contentsOfFile: "/proc/cpuinfo", encoding: .utf8) else { return nil }
         let line = text.split(separator: "\n").first { $0.hasPrefix("model name") }
         return line?.split(separator: ":").last.map { $0.trimmingCharacters(in: .whitespaces) }
+    }
+
+    private static var kernelName: String? {
+        guard let text = try? String(contentsOfFile: "/proc/sys/kernel/osrelease", encoding: .utf8) else { return nil }
+        return "Linux \(text.trimmingCharacters(in: .whitespacesAndNewlines))"
     }
 
     private static var isReleaseBuild: Bool {

@@ -5,16 +5,17 @@ import Foundation
 
 /// Counts heap allocations on the data path with the counter that `scripts/allocations` preloads.
 enum AllocationCount {
+    static let suite = "Heap allocations on the data path"
+    static let control = "control: one deliberate allocation per packet"
     /// What is allowed: nothing by the engine, and by a device pair what its timers and its kernel calls' failures take.
     private static let engineBound = 0.0
     private static let deviceBound = 0.01
 
     static func run(_ options: Options) throws {
-        guard let counter = Counter() else {
+        guard let counter = AllocationCounter() else {
             throw BenchmarkError("the allocation counter is not loaded: use scripts/allocations")
         }
         let batches = options.isQuick ? 200 : 20_000
-        let suite = "Heap allocations on the data path"
         var rows: [Row] = []
         func add(_ name: String, _ allocations: Int, of packets: Int) -> Double {
             let each = Double(allocations) / Double(max(packets, 1))
@@ -36,7 +37,7 @@ enum AllocationCount {
                 for _ in 0..<Batch.count { wasteful() }
             }
         }
-        let seen = add("control: one deliberate allocation per packet", control, of: packets)
+        let seen = add(Self.control, control, of: packets)
         let engine = counter.count(traces) {
             for _ in 0..<batches {
                 batch.seal()
@@ -59,9 +60,17 @@ enum AllocationCount {
         let deviceEach = add(
             "two devices, UDP on loopback, TUN in memory, both lanes", device, of: pair.delivered - before)
 
-        if options.isJSON { try Report.printJSON(rows) } else { Report.printTable(rows) }
+        let stages = try PlatformCommands.stageAllocations(counter, isQuick: options.isQuick)
+        rows += stages
+
+        let results = Results(title: "allocations", settings: "", programs: [:], rows: rows)
+        if let file = options.saveTo { try results.save(to: file) }
+        if options.isJSON { print(try results.json) } else { Report.printTable(rows) }
         guard seen >= 1 else { throw BenchmarkError("the counter does not see a deliberate allocation") }
         guard engineEach <= engineBound else { throw BenchmarkError("the engine allocates on its data path") }
+        if let stage = stages.first(where: { $0.median > engineBound }) {
+            throw BenchmarkError("a stage allocates: \(stage.name)")
+        }
         guard deviceEach <= deviceBound else { throw BenchmarkError("the devices allocate on their data path") }
     }
 
@@ -74,26 +83,5 @@ enum AllocationCount {
         let memory = UnsafeMutableRawPointer.allocate(byteCount: 32, alignment: 8)
         keep(Int(bitPattern: memory))
         unsafe memory.deallocate()
-    }
-
-    /// The preloaded library's two functions.
-    @safe
-    private struct Counter {
-        private let watch: @convention(c) (Int32) -> Void
-        private let end: @convention(c) () -> UInt64
-
-        init?() {
-            guard let watch = unsafe dlsym(UnsafeMutableRawPointer(bitPattern: 0), "culvert_allocations_watch"),
-                let end = unsafe dlsym(UnsafeMutableRawPointer(bitPattern: 0), "culvert_allocations_end")
-            else { return nil }
-            self.watch = unsafe unsafeBitCast(watch, to: (@convention(c) (Int32) -> Void).self)
-            self.end = unsafe unsafeBitCast(end, to: (@convention(c) () -> UInt64).self)
-        }
-
-        func count(_ traces: Int32, _ body: () -> Void) -> Int {
-            watch(traces)
-            body()
-            return Int(clamping: end())
-        }
     }
 }

@@ -3,12 +3,12 @@
 
 /// Sealing and opening through the engine's plans, in batches of 64, beside the AEAD by itself.
 enum DataPath {
+    static func suiteName(_ size: Int) -> String { "Data path, \(size)-byte packets, batches of \(Batch.count)" }
+
     static func suites(isQuick: Bool) -> [Suite] {
         let sizes = isQuick ? [1420] : [1420, 64, 256, 1024]
         return sizes.map { size in
-            var suite = Suite(name: "Data path, \(size)-byte packets, batches of \(Batch.count)") { _ in
-                try cases(size)
-            }
+            var suite = Suite(name: suiteName(size)) { _ in try cases(size) }
             suite.derive = ratios
             return suite
         }

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Foundation
+import PacketTunnelTesting
+import TunnelIO
+import WireGuardCore
+
+/// Many peers of one daemon: engines of one process over one socket, each with an address of its own.
+final class PeerCrowd {
+    /// One of them.
+    final class Member {
+        var engine: Engine
+        /// Its own clock, which jumps so that nothing waits.
+        var now = Instant(nanoseconds: 3_600_000_000_000)
+        var wall = WallTime(seconds: 1_700_000_000)
+        /// When its initiation was sent, on the real clock; nil while it waits for nothing.
+        var askedAt: Int?
+        let greeting: [UInt8]
+
+        init(engine: consuming Engine, greeting: [UInt8]) {
+            self.engine = engine
+            self.greeting = greeting
+        }
+
+        func advance(seconds: Int) {
+            now = now + .seconds(seconds)
+            wall.seconds += Int64(seconds)
+        }
+    }
+
+    /// The first address outside and inside the tunnel; both networks have 16 bits.
+    static let outsideNetwork: UInt32 = 0x0a42_0001
+    static let insideNetwork: UInt32 = 0x0a50_0001
+    /// Where their packets go: an address that nobody has, so that the receiving system drops them without a word.
+    static let target: UInt32 = 0x0a07_0063
+
+    let members: [Member]
+    let socket: LinuxUDPSocket
+    let server: Endpoint
+    private let serverAddress: UInt32
+    private let incoming: PacketBatch
+    private let outgoing: PacketBatch
+
+    /// The keys of both sides follow from the numbers.
+    static func key(_ number: Int) -> PrivateKey {
+        var random = SeededGenerator(seed: 0xc401_7e47 + UInt64(number))
+        return PrivateKey(using: &random)
+    }
+
+    static func text(_ address: UInt32) -> String {
+        [24, 16, 8, 0].map { String(address >> UInt32($0) & 255) }.joined(separator: ".")
+    }
+
+    static func address(_ text: String) -> UInt32? {
+        let fields = text.split(separator: ".", omittingEmptySubsequences: false).map { UInt8($0) }
+        guard fields.count == 4 else { return nil }
+        return fields.reduce(UInt32?(0)) { sum, field in
+            guard let sum, let field else { return nil }
+            return sum << 8 | UInt32(field)
+        }
+    }
+
+    /// A packet of `byteCount` bytes of member `number`.
+    static func packet(_ number: Int, byteCount: Int) -> [UInt8] {
+        let source = insideNetwork + UInt32(number)
+        var packet: [UInt8] = [0x45, 0, UInt8(byteCount >> 8), UInt8(byteCount & 255), 0, 0, 0x40, 0, 64, 17, 0, 0]
+        for address in [source, target] { packet += [24, 16, 8, 0].map { UInt8(address >> UInt32($0) & 255) } }
+        return packet + [UInt8](repeating: 0, count: max(0, byteCount - packet.count))
+    }
+
+    /// From the words `KEY ADDRESS PORT PEERS SECONDS`.
+    init(_ words: [String]) throws {
+        guard words.count == 5, let key = PublicKey(base64: words[0]), let address = Self.address(words[1]),
+            let port = UInt16(words[2]), let count = Int(words[3]), (1...10_000).contains(count),
+            let everything = IPPrefix(IPAddress(v4: 0), length: 0)
+        else { throw UsageError(message: "KEY ADDRESS PORT PEERS SECONDS") }
+        let server = Endpoint(address: IPAddress(v4: address), port: port)
+        self.server = server
+        serverAddress = address
+        members = (0..<count).map { number in
+            var engine = Engine(random: SeededGenerator(seed: UInt64(number)))
+            engine.setPrivateKey(Self.key(number))
+            engine.addPeer(key)
+            engine.setEndpoint(server, of: key)
+            engine.addAllowedIP(everything, to: key)
+            let member = Member(engine: engine, greeting: Self.packet(number, byteCount: 20))
+            member.engine.setUp(true, at: member.now, wall: member.wall)
+            return member
+        }
+        var system = SystemRandomNumberGenerator()
+        for member in members {
+            // Timestamps only go forward, also from one run to the next.
+            member.wall.seconds = Self.wallNow
+            member.now = Instant(nanoseconds: 3_600_000_000_000 + Int64.random(in: 0..<1_000_000_000, using: &system))
+        }
+        socket = try LinuxUDPSocket(isIPv6: false, port: 0)
+        incoming = try PacketBatch(packetCapacity: 1024, byteCapacity: 16 * 65_600 + 65_536)
+        outgoing = try PacketBatch(packetCapacity: 512, byteCapacity: 1 << 20)
+    }
+
+    /// A thousand of its seconds go by in one: each handshake takes some, and the next run is to begin behind this one.
+    private static var wallNow: Int64 { Int64(Date().timeIntervalSince1970 * 1000) }
+
+    /// Where member `number` sends from, and to.
+    func endpoint(_ number: Int) -> DatagramEndpoint {
+        DatagramEndpoint(
+            isIPv6: false, high: 0, low: UInt64(serverAddress), port: server.port,
+            sourceLow: UInt64(Self.outsideNetwork) + UInt64(number))
+    }
+
+    /// Begins a new handshake of member `number`, whatever it had before.
+    func begin(_ number: Int) throws {
+        let member = members[number]
+        member.engine.setUp(false, at: member.now, wall: member.wall)
+        member.advance(seconds: 6)
+        member.engine.setUp(true, at: member.now, wall: member.wall)
+        member.askedAt = nanoseconds()
+        try post(member.engine.send(member.greeting, at: member.now, wall: member.wall), from: number)
+    }
+
+    /// Puts datagrams in line to be sent.
+    private func post(_ datagrams: [OutgoingDatagram], from number: Int) throws {
+        for datagram in datagrams {
+            if outgoing.append(copying: datagram.bytes, endpoint: endpoint(number)) == nil {
+                try flush()
+                outgoing.append(copying: datagram.bytes, endpoint: endpoint(number))
+            }
+        }
+    }
+
+    /// Sends what is in line.
+    func flush() throws {
+        guard !outgoing.isEmpty else { return }
+        _ = try socket.send(outgoing, in: 0..<outgoing.count)
+        outgoing.removeAll()
+    }
+
+    /// Takes what has come, and answers it.
+    /// - Parameter completed: called for each member whose handshake is done.
+    func receive(completed: (Int) -> Void) throws {
+        incoming.removeAll()
+        guard try socket.receive(into: incoming) > 0 else { return }
+        for index in 0..<incoming.count {
+            let number = Int(incoming[endpoint: index].sourceLow) - Int(Self.outsideNetwork)
+            guard members.indices.contains(number) else { continue }
+            let member = members[number]
+            let (done, cookies) = (
+                member.engine.statistics.handshakesCompleted, member.engine.statistics.cookieRepliesAccepted
+            )
+            _ = member.engine.receive(incoming.copy(of: index), from: server, at: member.now, wall: member.wall)
+            if member.engine.statistics.cookieRepliesAccepted != cookies {
+                // It waits five seconds and a little by its own clock, then tries again with the cookie.
+                member.advance(seconds: 6)
+                member.engine.deadlineReached(at: member.now, wall: member.wall)
+            }
+            try post(member.engine.drainAll(at: member.now, wall: member.wall), from: number)
+            if member.engine.statistics.handshakesCompleted != done, member.askedAt != nil {
+                member.askedAt = nil
+                completed(number)
+            }
+        }
+        try flush()
+    }
+}

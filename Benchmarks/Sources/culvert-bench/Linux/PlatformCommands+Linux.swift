@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// What only some systems can measure.
+enum PlatformCommands {
+    static let usage = """
+               culvert-bench stages [--quick] [--json] [--save FILE]         single stages of the data path (root)
+               culvert-bench tunnel [OPTIONS] CULVERT_WG                     whole tunnels (root; has its own --help)
+
+        """
+
+    /// - Returns: false for a command that this system does not know.
+    static func run(_ command: String, _ arguments: ArraySlice<String>) throws -> Bool {
+        switch command {
+        case "tunnel": try TunnelComparison.run(Array(arguments))
+        case "stages": try StageReport.run(try Options(Array(arguments)))
+        // What follows is started by this program itself, inside of namespaces.
+        case StageReport.countCommand: try StageReport.countInstructions()
+        case UDPFlood.command: try UDPFlood.run(arguments)
+        case UDPCount.command: try UDPCount.run(arguments)
+        case HandshakeLoad.command: try HandshakeLoad.run(arguments)
+        case SpreadLoad.command: try SpreadLoad.run(arguments)
+        case TunCopy.command: try TunCopy.run(arguments)
+        default: return false
+        }
+        return true
+    }
+
+    /// Allocations of single stages; none where no TUN device can be made.
+    static func stageAllocations(_ counter: AllocationCounter, isQuick: Bool) throws -> [Row] {
+        guard let pipeline = try? StagePipeline() else {
+            Program.note("no TUN device here: the stages at it are not counted one by one")
+            return []
+        }
+        return try StageReport.allocations(pipeline, counter, cycles: isQuick ? 200 : 5_000)
+    }
+}

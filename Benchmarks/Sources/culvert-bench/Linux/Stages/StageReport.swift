@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import CStageCalls
+import Foundation
+
+/// Time, instructions and allocations of each stage of the data path.
+enum StageReport {
+    static let timeSuite = "Stages of the data path, \(StagePipeline.packetCount) packets of 1420 bytes, time"
+    static let instructionSuite = "Stages of the data path, instructions under callgrind"
+    static let countCommand = "count-stage-instructions"
+    private typealias Stage = StagePipeline.Stage
+
+    static func run(_ options: Options) throws {
+        try Tools.require([])
+        var rows = try times(try StagePipeline(), options)
+        rows += try instructions()
+        let results = Results(
+            title: "stages", settings: "\(options.runs) runs", programs: [:], rows: rows)
+        if let file = options.saveTo { try results.save(to: file) }
+        if options.isJSON {
+            print(try results.json)
+        } else {
+            print(Machine.present.line)
+            Report.printTable(rows)
+        }
+    }
+
+    // MARK: Time
+
+    private static func times(_ pipeline: StagePipeline, _ options: Options) throws -> [Row] {
+        let duration = options.isQuick ? 50_000_000 : 1_000_000_000
+        var samples: [Stage: [Double]] = [:]
+        for _ in 0..<options.runs {
+            var spent: [Int] = Stage.allCases.map { _ in 0 }
+            var cycles = 0
+            let start = nanoseconds()
+            repeat {
+                for (index, stage) in Stage.allCases.enumerated() {
+                    let excluded = stage_calls_excluded()
+                    let time = elapsed { pipeline.run(stage) }
+                    spent[index] += time - Int(stage_calls_excluded() - excluded)
+                }
+                cycles += 1
+            } while nanoseconds() - start < duration
+            for (stage, time) in zip(Stage.allCases, spent) {
+                samples[stage, default: []].append(Double(time) / Double(cycles * StagePipeline.count(of: stage)))
+            }
+        }
+        var rows = Stage.allCases.map { stage in
+            Row(timeSuite, stage.rawValue, .nanosecondsPerPacket, samples: samples[stage] ?? [])
+        }
+        let sums = (0..<options.runs).map { run in
+            Stage.allCases.filter(\.isOnTheWay).reduce(0) { $0 + (samples[$1]?[run] ?? .nan) }
+        }
+        rows.append(Row(timeSuite, "all stages", .nanosecondsPerPacket, samples: sums))
+        return rows
+    }
+
+    // MARK: Instructions
+
+    private static let cyclesPerStage = 40
+
+    /// Has this program count its stages' instructions under callgrind; without valgrind there is nothing to count with.
+    private static func instructions() throws -> [Row] {
+        guard stage_callgrind_is_known() != 0, let valgrind = Tools.find("valgrind") else {
+            Program.note("instructions are not counted: valgrind, or its header at the build, is missing")
+            return []
+        }
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("culvert-stages-\(UUID())")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        Program.note("counting instructions under callgrind")
+        let text = try Shell.run(
+            [
+                valgrind, "--tool=callgrind", "--collect-atstart=no", "--callgrind-out-file=\(folder.path)/out",
+                Program.path, countCommand,
+            ], timeout: 300)
+        let counts = try read(folder)
+        var rows: [Row] = []
+        for stage in Stage.allCases {
+            guard let count = counts[stage.rawValue] else {
+                throw BenchmarkError("callgrind counted nothing for '\(stage.rawValue)': \(text)")
+            }
+            let each = count / Double(cyclesPerStage * StagePipeline.count(of: stage))
+            rows.append(Row(instructionSuite, stage.rawValue, .instructionsPerPacket, samples: [each]))
+        }
+        let sum = zip(Stage.allCases, rows).reduce(0) { $1.0.isOnTheWay ? $0 + $1.1.median : $0 }
+        let code = text.trimmingCharacters(in: .whitespacesAndNewlines)
+        rows.append(
+            Row(instructionSuite, "all stages", .instructionsPerPacket, samples: [sum], note: code))
+        return rows
+    }
+
+    /// What the process under callgrind does.
+    static func countInstructions() throws {
+        let pipeline = try StagePipeline()
+        for counted in Stage.allCases {
+            for _ in 0..<cyclesPerStage {
+                for stage in Stage.allCases {
+                    if stage == counted { stage_callgrind_toggle() }
+                    pipeline.run(stage)
+                    if stage == counted { stage_callgrind_toggle() }
+                }
+            }
+            unsafe counted.rawValue.withCString { unsafe stage_callgrind_dump($0) }
+        }
+        let vectors = stage_has_avx512() != 0 ? "AVX-512" : stage_has_avx2() != 0 ? "AVX2 and no AVX-512" : "no AVX2"
+        print("the processor that callgrind shows has \(vectors)")
+    }
+
+    /// Totals by the names that they were dumped under.
+    private static func read(_ folder: URL) throws -> [String: Double] {
+        var counts: [String: Double] = [:]
+        for file in try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil) {
+            guard let text = try? String(contentsOf: file, encoding: .utf8) else { continue }
+            let lines = text.split(separator: "\n")
+            guard let trigger = lines.first(where: { $0.hasPrefix("desc: Trigger: Client Request: ") }),
+                let totals = lines.first(where: { $0.hasPrefix("totals: ") }),
+                let count = Double(totals.dropFirst("totals: ".count))
+            else { continue }
+            counts[String(trigger.dropFirst("desc: Trigger: Client Request: ".count))] = count
+        }
+        return counts
+    }
+
+    // MARK: Allocations
+
+    static func allocations(
+        _ pipeline: StagePipeline, _ counter: AllocationCounter, cycles: Int
+    ) throws -> [Row] {
+        let stages = Stage.allCases.filter(\.isOnTheWay)
+        for _ in 0..<16 { for stage in stages { pipeline.run(stage) } }
+        var counts = stages.map { _ in 0 }
+        for _ in 0..<cycles {
+            for index in stages.indices {
+                let stage = stages[index]
+                counts[index] += counter.count(0) { pipeline.run(stage) }
+            }
+        }
+        let packets = cycles * StagePipeline.packetCount
+        return zip(stages, counts).map { stage, count in
+            Row(
+                AllocationCount.suite, stage.rawValue, .perPacket, samples: [Double(count) / Double(packets)],
+                note: "\(count) for \(packets) packets")
+        }
+    }
+}

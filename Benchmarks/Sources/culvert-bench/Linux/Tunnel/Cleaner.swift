@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Dispatch
+import Foundation
+
+/// Takes everything down once: at the end, on a signal, or when the time is up.
+final class Cleaner: @unchecked Sendable {
+    // Unchecked: what may run twice is guarded by the lock.
+    private let lock = NSLock()
+    private var undo: [() -> Void] = []
+    private var sources: [any DispatchSourceSignal] = []
+    private let began = nanoseconds()
+
+    /// - Parameter bound: seconds after which all is given up.
+    init(bound: Int) {
+        for number in [SIGINT, SIGTERM, SIGHUP] {
+            signal(number, SIG_IGN)
+            let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
+            source.setEventHandler { [self] in
+                clean()
+                exit(128 + number)
+            }
+            source.resume()
+            sources.append(source)
+        }
+        DispatchQueue.global().asyncAfter(deadline: .now() + .seconds(bound)) { [self] in
+            Program.complain("not done after \(bound) s: giving up")
+            clean()
+            exit(1)
+        }
+    }
+
+    /// Notes what is to be undone, last first.
+    func atEnd(_ body: @escaping () -> Void) {
+        lock.lock()
+        undo.append(body)
+        lock.unlock()
+    }
+
+    func clean() {
+        lock.lock()
+        defer { lock.unlock() }
+        for body in undo.reversed() { body() }
+        undo = []
+    }
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Dispatch
+import Foundation
+
+/// Whole tunnels beside each other, all contenders in turns at every figure.
+enum TunnelComparison {
+    static let usage = """
+        culvert-bench tunnel: culvert-wg beside other tunnels, each between two network namespaces of its own
+
+        usage: culvert-bench tunnel [OPTIONS] CULVERT_WG
+
+          --rounds N         rounds; in each, all contenders take their turn at every figure, in another order (5)
+          --seconds T        length of each transfer (5)
+          --pings N          pings per round without load; a fifth of that under load (1000)
+          --quick            one round of one-second transfers: shows that all works; the figures are rough
+          --beside PROGRAM   another daemon with wireguard-go's command line; may be repeated (wireguard-go); "none" for none
+          --baseline PROGRAM the C program of Benchmarks/Baseline; not measured when it is not given
+          --only PARTS       some of: transfer, delay, start, handshakes, spread; with commas between
+          --save FILE        writes the samples to FILE as JSON
+          --json             JSON in place of the table
+
+        Needs root, ip, wg, iperf3 and ping. Both ends of a tunnel and the load share this machine's cores, so rates are
+        those of the whole machine; what says most is the ratio within one run.
+        """
+
+    static func run(_ arguments: [String]) throws {
+        guard let plan = try TunnelPlan(arguments) else {
+            print(usage)
+            return
+        }
+        try Tools.require(["ip", "iperf3", "ping", "wg", plan.daemon] + plan.beside)
+        if let baseline = plan.baseline { try Tools.require([baseline]) }
+        let cleaner = Cleaner(bound: plan.bound)
+        defer { cleaner.clean() }
+        var table = SampleTable()
+        if plan.wants(.transfer) || plan.wants(.delay) { try measureTunnels(plan, cleaner, &table) }
+        let daemons = plan.contenders.filter { $0.kind == .wireGuard }
+        if plan.wants(.start) { try StartUp.measure(daemons, rounds: plan.rounds, cleaner, &table) }
+        if plan.wants(.handshakes) { try PeerCrowdComparison.handshakes(daemons, plan, cleaner, &table) }
+        if plan.wants(.spread) { try PeerCrowdComparison.spread(daemons, plan, cleaner, &table) }
+
+        let rows = table.rows
+        let results = Results(
+            title: "tunnel", settings: plan.description, programs: plan.versions, rows: rows)
+        if let file = plan.saveTo { try results.save(to: file) }
+        if plan.isJSON {
+            print(try results.json)
+        } else {
+            print(Machine.present.line)
+            print(plan.description)
+            Report.printTable(rows)
+        }
+    }
+
+    private static func measureTunnels(_ plan: TunnelPlan, _ cleaner: Cleaner, _ table: inout SampleTable) throws {
+        let letters = ["x", "y", "z", "u", "v", "w"]
+        let tunnels = zip(plan.contenders, letters).map { TunnelUnderTest($0, tag: $1) }
+        for tunnel in tunnels {
+            cleaner.atEnd { tunnel.stop() }
+            try tunnel.start()
+            table.add(.memoryIdle, tunnel.name, tunnel.residentMemory)
+        }
+        for round in 0..<plan.rounds {
+            // So that nobody always comes first, or right after the same other one.
+            let order = tunnels.indices.map { tunnels[($0 + round) % tunnels.count] }
+            for step in Step.allCases {
+                for tunnel in order where step.isFor(tunnel.contender, plan) {
+                    Program.note("round \(round + 1) of \(plan.rounds): \(step.rawValue), \(tunnel.name)")
+                    try measure(step, tunnel, plan, &table)
+                }
+            }
+        }
+        for tunnel in tunnels where tunnel.contender.kind != .copy {
+            table.add(.memoryPeak, tunnel.name, tunnel.peakMemory)
+        }
+        cleaner.clean()
+    }
+
+    private enum Step: String, CaseIterable {
+        case idle = "ping without load"
+        case tcpOne = "TCP, one stream"
+        case tcpFour = "TCP, four streams"
+        case bothWays = "TCP, both directions"
+        case loaded = "ping under load"
+        case udp = "UDP, 1300 bytes"
+        case smallPackets = "UDP, 64 bytes"
+
+        func isFor(_ contender: Contender, _ plan: TunnelPlan) -> Bool {
+            switch self {
+            case .idle, .loaded: plan.wants(.delay) && contender.kind != .copy
+            case .tcpOne: plan.wants(.transfer)
+            case .tcpFour, .bothWays, .udp, .smallPackets: plan.wants(.transfer) && contender.kind != .copy
+            }
+        }
+    }
+
+    private static func measure(
+        _ step: Step, _ tunnel: TunnelUnderTest, _ plan: TunnelPlan, _ table: inout SampleTable
+    ) throws {
+        let seconds = plan.seconds
+        switch step {
+        case .idle:
+            let times = try tunnel.roundTrips(count: plan.pings, interval: 0.002)
+            table.add(.idleMedian, tunnel.name, percentile(50, of: times))
+            table.add(.idleLate, tunnel.name, percentile(99, of: times))
+        case .loaded:
+            let times = try tunnel.roundTripsUnderLoad(count: max(plan.pings / 5, 20), interval: 0.01)
+            table.add(.loadedMedian, tunnel.name, percentile(50, of: times))
+            table.add(.loadedLate, tunnel.name, percentile(99, of: times))
+        case .tcpOne:
+            let transfer = try tunnel.transfer(.tcp(streams: 1), seconds: seconds)
+            table.add(.tcpOne, tunnel.name, transfer.received)
+            table.add(.costMachine, tunnel.name, transfer.machine)
+            // A copy is one process, which is both ends.
+            guard transfer.ends.count == 2 else { return }
+            table.add(.costSender, tunnel.name, transfer.ends[0])
+            table.add(.costReceiver, tunnel.name, transfer.ends[1])
+        case .tcpFour:
+            table.add(.tcpFour, tunnel.name, try tunnel.transfer(.tcp(streams: 4), seconds: seconds).received)
+        case .bothWays:
+            table.add(.tcpBothWays, tunnel.name, try tunnel.transfer(.bothWays, seconds: seconds).received)
+        case .udp:
+            let transfer = try tunnel.transfer(.udp(1300), seconds: seconds)
+            table.add(.udp, tunnel.name, transfer.received)
+            table.add(.udpLost, tunnel.name, transfer.lost)
+        case .smallPackets:
+            let packets = try tunnel.packets(byteCount: 64, seconds: seconds)
+            table.add(.smallPackets, tunnel.name, packets.rate)
+            table.add(.smallPacketsLost, tunnel.name, packets.lost)
+        }
+    }
+
+    /// The value that so many percent of `sorted` do not exceed (nearest rank).
+    static func percentile(_ percent: Int, of sorted: [Double]) -> Double {
+        guard !sorted.isEmpty else { return .nan }
+        let rank = (sorted.count * percent + 99) / 100
+        return sorted[min(max(rank, 1), sorted.count) - 1]
+    }
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Foundation
+
+/// What `culvert-bench tunnel` was asked to do.
+struct TunnelPlan {
+    enum Part: String, CaseIterable {
+        case transfer, delay, start, handshakes, spread
+    }
+
+    private(set) var rounds = 5
+    private(set) var seconds = 5
+    private(set) var pings = 1000
+    private(set) var beside: [String] = []
+    private(set) var baseline: String?
+    private(set) var isJSON = false
+    private(set) var saveTo: String?
+    private(set) var daemon = ""
+    private var parts = Set(Part.allCases)
+
+    func wants(_ part: Part) -> Bool { parts.contains(part) }
+
+    /// - Returns: nil when help was asked for.
+    init?(_ arguments: [String]) throws {
+        var rest = arguments[...]
+        var takesDefault = true
+        func text(_ name: String) throws -> String {
+            guard let value = rest.popFirst() else { throw UsageError(message: "\(name) needs a value") }
+            return value
+        }
+        func number(_ name: String, upTo most: Int) throws -> Int {
+            guard let value = Int(try text(name)), (1...most).contains(value) else {
+                throw UsageError(message: "\(name) needs a number from 1 to \(most)")
+            }
+            return value
+        }
+        while let argument = rest.popFirst() {
+            switch argument {
+            case "-h", "--help": return nil
+            case "--quick": (rounds, seconds, pings) = (1, 1, 100)
+            case "--rounds": rounds = try number(argument, upTo: 100)
+            case "--seconds": seconds = try number(argument, upTo: 60)
+            case "--pings": pings = try number(argument, upTo: 100_000)
+            case "--json": isJSON = true
+            case "--save": saveTo = try text(argument)
+            case "--only": parts = try Self.parts(try text(argument))
+            case "--baseline": baseline = URL(fileURLWithPath: try text(argument)).path
+            case "--beside":
+                takesDefault = false
+                let program = try text(argument)
+                if program != "none" { beside.append(program) }
+            default:
+                guard !argument.hasPrefix("-"), daemon.isEmpty else {
+                    throw UsageError(message: "unknown argument '\(argument)'")
+                }
+                daemon = URL(fileURLWithPath: argument).path
+            }
+        }
+        guard !daemon.isEmpty else { throw UsageError(message: "the path of culvert-wg is missing") }
+        if takesDefault { beside = ["wireguard-go"] }
+        guard beside.count <= 3 else { throw UsageError(message: "at most three other daemons") }
+    }
+
+    private static func parts(_ text: String) throws -> Set<Part> {
+        var parts: Set<Part> = []
+        for word in text.split(separator: ",") {
+            guard let part = Part(rawValue: String(word)) else { throw UsageError(message: "no part '\(word)'") }
+            parts.insert(part)
+        }
+        return parts
+    }
+
+    /// All that is measured; the first is the one that the others are compared with.
+    var contenders: [Contender] {
+        var list = [Contender(name: ContenderName.culvert, kind: .wireGuard, program: daemon)]
+        for (index, program) in beside.enumerated() {
+            let name = (program as NSString).lastPathComponent
+            let isTaken = list.contains { $0.name == name }
+            list.append(
+                Contender(name: isTaken ? "\(name) (\(index + 1))" : name, kind: .wireGuard, program: program))
+        }
+        if let baseline { list.append(Contender(name: ContenderName.baseline, kind: .baseline, program: baseline)) }
+        list.append(Contender(name: ContenderName.copy, kind: .copy, program: Program.path))
+        return list
+    }
+
+    /// Seconds after which something must be wrong.
+    var bound: Int {
+        let count = contenders.count
+        return 120 + rounds * count * (8 * (seconds + 6) + pings / 50 + 30)
+    }
+
+    var description: String {
+        "\(rounds) \(rounds == 1 ? "round" : "rounds") in turns, transfers of \(seconds) s, \(pings) pings"
+    }
+
+    /// The versions of the programs, as they say themselves.
+    var versions: [String: String] {
+        var versions: [String: String] = [:]
+        for program in beside + [daemon, "iperf3"] {
+            let text = (try? Shell.run([program, "--version"])) ?? ""
+            let line = text.split(separator: "\n").first { !$0.isEmpty }.map(String.init) ?? "unknown"
+            versions[(program as NSString).lastPathComponent] = line.trimmingCharacters(in: .whitespaces)
+        }
+        return versions
+    }
+}

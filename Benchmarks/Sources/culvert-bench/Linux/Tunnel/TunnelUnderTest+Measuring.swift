@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Foundation
+
+extension TunnelUnderTest {
+    /// What iperf3 is to do.
+    enum Traffic {
+        case tcp(streams: Int)
+        /// One TCP stream each way at once.
+        case bothWays
+        /// An unpaced sender of datagrams of so many bytes.
+        case udp(Int)
+
+        var words: [String] {
+            switch self {
+            case .tcp(let streams): streams == 1 ? [] : ["-P", String(streams)]
+            case .bothWays: ["--bidir"]
+            case .udp(let byteCount): ["-u", "-b", "0", "-l", String(byteCount)]
+            }
+        }
+    }
+
+    struct Transfer {
+        /// Gbit/s that arrived, both ways together.
+        var received: Double
+        /// Of UDP, the part that did not arrive, in percent.
+        var lost: Double
+        /// CPU time of the daemon at each end for a gigabyte that arrived, in seconds.
+        var ends: [Double]
+        /// CPU time of the whole machine for a gigabyte that arrived, in seconds.
+        var machine: Double
+    }
+
+    func transfer(_ traffic: Traffic, seconds: Int) throws -> Transfer {
+        let words = pair.enter(0) + ["iperf3", "-c", NamespacePair.inside[1], "-t", String(seconds), "-J"]
+        let before = daemons.map { ProcessFigures.processorTime(of: $0) }
+        let machineBefore = ProcessFigures.machineTime
+        let text = try Shell.run(words + traffic.words, timeout: Double(seconds) + 15)
+        let used = zip(daemons, before).map { ProcessFigures.processorTime(of: $0) - $1 }
+        let machine = ProcessFigures.machineTime - machineBefore
+        let result = try Self.read(text)
+        let gigabytes = result.received * result.seconds / 8
+        return Transfer(
+            received: result.received, lost: result.lost,
+            ends: used.map { gigabytes > 0 ? $0 / gigabytes : .nan },
+            machine: gigabytes > 0 ? machine / gigabytes : .nan)
+    }
+
+    /// What arrived according to iperf3: Gbit/s, seconds, and the part of UDP that did not.
+    static func read(_ text: String) throws -> (received: Double, seconds: Double, lost: Double) {
+        guard let document = try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any],
+            let end = document["end"] as? [String: Any]
+        else { throw BenchmarkError("iperf3 gave no result") }
+        func number(_ sum: String, _ field: String) -> Double? {
+            ((end[sum] as? [String: Any])?[field] as? NSNumber)?.doubleValue
+        }
+        // UDP's figures of what arrived are in `sum` where there is no `sum_received`.
+        let name = end["sum_received"] == nil ? "sum" : "sum_received"
+        guard let rate = number(name, "bits_per_second"), let seconds = number(name, "seconds"), seconds > 0 else {
+            throw BenchmarkError("iperf3 gave no sum")
+        }
+        let lost = number("sum", "lost_percent") ?? 0
+        let forward = name == "sum" ? rate * (1 - lost / 100) : rate
+        let back = number("sum_received_bidir_reverse", "bits_per_second") ?? 0
+        return ((forward + back) / 1e9, seconds, lost)
+    }
+
+    /// Datagrams of `byteCount` bytes per second that arrive from a sender that does not wait, in millions; and the part
+    /// of the sent ones that does not arrive, in percent.
+    func packets(byteCount: Int, seconds: Int) throws -> (rate: Double, lost: Double) {
+        let port = "5301"
+        let counter = Pipe()
+        let receiver = try Shell.start(
+            pair.enter(1) + [Program.path, UDPCount.command, port, String(seconds)], output: counter,
+            errors: FileHandle.standardError)
+        defer { if receiver.isRunning { receiver.terminate() } }
+        // Its first line says that it listens.
+        _ = counter.fileHandleForReading.availableData
+        let sentText = try Shell.run(
+            pair.enter(0) + [
+                Program.path, UDPFlood.command, NamespacePair.inside[1], port, String(byteCount), String(seconds),
+            ], timeout: Double(seconds) + 15)
+        let text = String(decoding: counter.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+        receiver.waitUntilExit()
+        let words = text.split(whereSeparator: \.isWhitespace)
+        guard words.count >= 2, let count = Double(words[words.count - 2]), let time = Double(words[words.count - 1]),
+            let sent = Double(sentText.trimmingCharacters(in: .whitespacesAndNewlines)), sent > 0, time > 0
+        else { throw BenchmarkError("the packets were not counted: '\(text)', '\(sentText)'") }
+        return (count / time / 1e6, 100 * max(0, 1 - count / sent))
+    }
+
+    /// Round-trip times in milliseconds, each reply's own, in ascending order.
+    func roundTrips(count: Int, interval: Double) throws -> [Double] {
+        let text = try Shell.run(
+            pair.enter(0) + [
+                "ping", "-n", "-i", String(interval), "-c", String(count), "-W", "1", NamespacePair.inside[1],
+            ], timeout: Double(count) * (interval + 0.05) + 20)
+        let times = text.split(separator: "\n").compactMap { line -> Double? in
+            guard let start = line.range(of: "time=") else { return nil }
+            return Double(line[start.upperBound...].prefix { $0.isNumber || $0 == "." })
+        }
+        guard times.count > count / 2 else { throw BenchmarkError("\(name): only \(times.count) of \(count) pings") }
+        return times.sorted()
+    }
+
+    /// The same while one TCP stream runs.
+    func roundTripsUnderLoad(count: Int, interval: Double) throws -> [Double] {
+        let seconds = Int((Double(count) * interval).rounded(.up)) + 1
+        let load = try Shell.start(
+            pair.enter(0) + ["iperf3", "-c", NamespacePair.inside[1], "-t", String(seconds)])
+        defer {
+            for _ in 0..<(100 * (seconds + 5)) where load.isRunning { usleep(10_000) }
+            WireGuardDaemon.stop([load])
+        }
+        usleep(500_000)
+        return try roundTrips(count: count, interval: interval)
+    }
+
+    /// Present resident memory of the larger daemon, in MiB.
+    var residentMemory: Double { daemons.map { ProcessFigures.memory(of: $0, "VmRSS") }.max() ?? .nan }
+    /// The most that it ever was.
+    var peakMemory: Double { daemons.map { ProcessFigures.memory(of: $0, "VmHWM") }.max() ?? .nan }
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// A figure that the project aims at.
+struct Aim: Sendable {
+    enum Bound: Sendable {
+        case atLeast(Double)
+        case atMost(Double)
+
+        func holds(_ value: Double) -> Bool {
+            switch self {
+            case .atLeast(let least): value >= least
+            case .atMost(let most): value <= most
+            }
+        }
+
+        var text: String {
+            switch self {
+            case .atLeast(let least): "at least \(Aim.number(least))"
+            case .atMost(let most): "at most \(Aim.number(most))"
+            }
+        }
+    }
+
+    let title: String
+    let bound: Bound
+    /// What was measured; nil when it was not.
+    let value: @Sendable ([Results]) -> Double?
+
+    /// In the order of the table.
+    static let all: [Aim] = [
+        ratio("TCP, one stream, to wireguard-go", .tcpOne, ContenderName.wireGuardGo, .atLeast(7)),
+        ratio("TCP, one stream, to the baseline", .tcpOne, ContenderName.baseline, .atLeast(0.85)),
+        ratio("CPU time per GB, sending end, to the baseline", .costSender, ContenderName.baseline, .atMost(1.15)),
+        ratio("CPU time per GB, receiving end, to the baseline", .costReceiver, ContenderName.baseline, .atMost(1.15)),
+        ratio("UDP of 1300 bytes received, to the baseline", .udp, ContenderName.baseline, .atLeast(0.8)),
+        Aim(title: "Resident memory when idle, MiB", bound: .atMost(10)) {
+            $0.row(Figure.memoryIdle.title, ContenderName.culvert)?.median
+        },
+        Aim(title: "Peak memory after all, MiB", bound: .atMost(16)) {
+            $0.row(Figure.memoryPeak.title, ContenderName.culvert)?.median
+        },
+        Aim(title: "Seal and open of 1420 bytes, to the bare AEAD", bound: .atMost(1.10), value: sealAndOpen),
+        Aim(title: "Allocations per packet, most of all stages", bound: .atMost(0), value: allocations),
+        ratio("Round trip when idle, to the baseline", .idleMedian, ContenderName.baseline, .atMost(1.6)),
+        ratio("Round trip under load, to the baseline", .loadedMedian, ContenderName.baseline, .atMost(1.5)),
+    ]
+
+    private static func ratio(_ title: String, _ figure: Figure, _ other: String, _ bound: Bound) -> Aim {
+        Aim(title: title, bound: bound) { $0.ratio(figure, to: other) }
+    }
+
+    private static func sealAndOpen(_ results: [Results]) -> Double? {
+        let suite = DataPath.suiteName(1420)
+        func sum(_ name: String) -> Double? {
+            guard let seal = results.row(suite, "\(name) seal"), let open = results.row(suite, "\(name) open") else {
+                return nil
+            }
+            return seal.median + open.median
+        }
+        guard let engine = sum("engine"), let bare = sum("BoringSSL in place") else { return nil }
+        return engine / bare
+    }
+
+    private static func allocations(_ results: [Results]) -> Double? {
+        results.flatMap(\.rows).filter { $0.suite == AllocationCount.suite && $0.name != AllocationCount.control }
+            .map(\.median).max()
+    }
+
+    /// The text of the table's columns: title, aim, measured, verdict.
+    func cells(_ results: [Results]) -> [String] {
+        guard let value = value(results), value.isFinite else { return [title, bound.text, "not measured", "-"] }
+        return [title, bound.text, Aim.number(value), bound.holds(value) ? "met" : "not met"]
+    }
+
+    static func number(_ value: Double) -> String {
+        value == value.rounded() ? String(Int(value)) : Report.number(value)
+    }
+}
