@@ -57,7 +57,8 @@ struct Row: Codable {
     var samples: [Double]
 
     init(_ suite: String, _ name: String, _ unit: Unit, samples: [Double], note: String? = nil) {
-        let sorted = samples.sorted()
+        // A failed attempt is not a number.
+        let sorted = samples.filter(\.isFinite).sorted()
         self.samples = samples
         self.suite = suite
         self.name = name

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import Foundation
+
 /// A figure that the project aims at.
 struct Aim: Sendable {
     enum Bound: Sendable {
@@ -73,7 +75,9 @@ struct Aim: Sendable {
         return [title, bound.text, Aim.number(value), bound.holds(value) ? "met" : "not met"]
     }
 
+    /// Fine enough to tell on which side of a bound it lies.
     static func number(_ value: Double) -> String {
-        value == value.rounded() ? String(Int(value)) : Report.number(value)
+        if value == value.rounded(), value.magnitude < 1e9 { return String(Int(value)) }
+        return String(format: value.magnitude < 10 ? "%.3f" : "%.2f", value)
     }
 }

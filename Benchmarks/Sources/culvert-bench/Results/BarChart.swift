@@ -43,7 +43,7 @@ struct BarChart {
         var column = 0
         var tallest = 0.0
         for chart in charts {
-            let isWide = chart.isHorizontal || chart.groups.count * (chart.groups.first?.bars.count ?? 1) > 9
+            let isWide = chart.isHorizontal || chart.groups.count * (chart.groups.first?.bars.count ?? 1) > 10
             if isWide, column == 1 {
                 y += tallest + gap
                 (column, tallest) = (0, 0)

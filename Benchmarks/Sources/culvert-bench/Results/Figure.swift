@@ -5,7 +5,7 @@
 enum Figure: String, CaseIterable {
     case tcpOne, tcpFour, tcpBothWays, udp, udpLost, smallPackets, smallPacketsLost
     case idleMedian, idleLate, loadedMedian, loadedLate
-    case costSender, costReceiver, costMachine
+    case costSender, costReceiver, costDaemons, costMachine
     case memoryIdle, memoryPeak
     case startUp
     case handshakes, handshakeCost
@@ -26,6 +26,7 @@ enum Figure: String, CaseIterable {
         case .loadedLate: "Round trip, under one TCP stream, 99th percentile"
         case .costSender: "CPU time, sending daemon, TCP one stream"
         case .costReceiver: "CPU time, receiving daemon, TCP one stream"
+        case .costDaemons: "CPU time, both daemons, TCP one stream"
         case .costMachine: "CPU time, whole machine, TCP one stream"
         case .memoryIdle: "Resident memory, idle, larger daemon"
         case .memoryPeak: "Peak memory, after all, larger daemon"
@@ -46,7 +47,7 @@ enum Figure: String, CaseIterable {
         case .udpLost, .smallPacketsLost: .percent
         case .smallPackets: .millionPacketsPerSecond
         case .idleMedian, .idleLate, .loadedMedian, .loadedLate, .startUp: .milliseconds
-        case .costSender, .costReceiver, .costMachine: .secondsPerGigabyte
+        case .costSender, .costReceiver, .costDaemons, .costMachine: .secondsPerGigabyte
         case .memoryIdle, .memoryPeak: .mebibytes
         case .handshakes: .perSecond
         case .handshakeCost: .microseconds

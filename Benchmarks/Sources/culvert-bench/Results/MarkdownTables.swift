@@ -28,7 +28,7 @@ enum MarkdownTables {
         let names = unique(rows.filter { $0.unit != .ratio }.map(\.name))
         let ratios = unique(rows.filter { $0.unit == .ratio }.map(\.name))
         var table = [
-            ["Median [least-greatest]"] + names + ratios.map { "ratio to \($0.split(separator: "/").last ?? "")" }
+            ["Median [least-greatest]"] + names + ratios.map { "ratio to \($0.split(separator: "/ ").last ?? "")" }
         ]
         for suite in unique(rows.map(\.suite)) {
             let group = rows.filter { $0.suite == suite }

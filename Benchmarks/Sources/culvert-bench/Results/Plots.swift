@@ -15,15 +15,15 @@ enum Plots {
                 ]
             ),
             (
-                "CPU time, seconds per GB of one TCP stream",
-                [(.costSender, "sending daemon"), (.costReceiver, "receiving daemon"), (.costMachine, "whole machine")]
-            ),
-            (
                 "Round trip, ms",
                 [
                     (.idleMedian, "idle, median"), (.idleLate, "idle, 99 %"), (.loadedMedian, "loaded, median"),
                     (.loadedLate, "loaded, 99 %"),
                 ]
+            ),
+            (
+                "CPU time, seconds per GB of one TCP stream",
+                [(.costSender, "sending daemon"), (.costReceiver, "receiving daemon"), (.costMachine, "whole machine")]
             ),
             ("Packets of 64 bytes, million per second", [(.smallPackets, "UDP, received")]),
             ("Resident memory, MiB", [(.memoryIdle, "idle"), (.memoryPeak, "peak")]),

@@ -28,6 +28,7 @@ enum ReportCommand {
             throw BenchmarkError("not measured: \(missing.joined(separator: "; "))")
         }
         guard let folder else { return }
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         func write(_ text: String, _ name: String) throws {
             try Data(text.utf8).write(to: URL(fileURLWithPath: folder).appendingPathComponent(name), options: .atomic)
         }

@@ -143,7 +143,7 @@ final class StagePipeline {
         for _ in 0..<3 {
             let (frames, messages) = (stage_calls_frames(), stage_calls_messages())
             for stage in Stage.allCases { run(stage) }
-            let delivered = (0..<incoming.count).count { incoming[$0].length == 1420 }
+            let delivered = (0..<incoming.count).count(where: { incoming[$0].length == 1420 })
             guard packets.count == Self.packetCount, sealed.count == Self.packetCount,
                 delivered == Self.packetCount
             else {

@@ -28,33 +28,44 @@ enum StageReport {
 
     // MARK: Time
 
+    /// Of each run the median turn, so that what interrupts a few turns does not count.
     private static func times(_ pipeline: StagePipeline, _ options: Options) throws -> [Row] {
         let duration = options.isQuick ? 50_000_000 : 1_000_000_000
-        var samples: [Stage: [Double]] = [:]
+        let stages = Stage.allCases
+        var samples = stages.map { _ in [Double]() }
         for _ in 0..<options.runs {
-            var spent: [Int] = Stage.allCases.map { _ in 0 }
-            var cycles = 0
+            // More than a run has turns.
+            var turns = stages.map { _ in [Int]() }
+            for index in stages.indices { turns[index].reserveCapacity(100_000) }
             let start = nanoseconds()
             repeat {
-                for (index, stage) in Stage.allCases.enumerated() {
+                for index in stages.indices {
                     let excluded = stage_calls_excluded()
-                    let time = elapsed { pipeline.run(stage) }
-                    spent[index] += time - Int(stage_calls_excluded() - excluded)
+                    let time = elapsed { pipeline.run(stages[index]) }
+                    turns[index].append(time - Int(stage_calls_excluded() - excluded))
                 }
-                cycles += 1
             } while nanoseconds() - start < duration
-            for (stage, time) in zip(Stage.allCases, spent) {
-                samples[stage, default: []].append(Double(time) / Double(cycles * StagePipeline.count(of: stage)))
+            for index in stages.indices {
+                turns[index].sort()
+                let median = turns[index][turns[index].count / 2]
+                samples[index].append(Double(median) / Double(StagePipeline.count(of: stages[index])))
             }
         }
-        var rows = Stage.allCases.map { stage in
-            Row(timeSuite, stage.rawValue, .nanosecondsPerPacket, samples: samples[stage] ?? [])
+        let rows = zip(stages, samples).map {
+            Row(timeSuite, $0.rawValue, .nanosecondsPerPacket, samples: $1)
         }
         let sums = (0..<options.runs).map { run in
-            Stage.allCases.filter(\.isOnTheWay).reduce(0) { $0 + (samples[$1]?[run] ?? .nan) }
+            zip(stages, samples).reduce(0) { $1.0.isOnTheWay ? $0 + $1.1[run] : $0 }
         }
-        rows.append(Row(timeSuite, "all stages", .nanosecondsPerPacket, samples: sums))
-        return rows
+        return withSum(Row(timeSuite, sumName, .nanosecondsPerPacket, samples: sums), rows)
+    }
+
+    private static let sumName = "all stages"
+
+    /// The sum stands behind what it is the sum of.
+    private static func withSum(_ sum: Row, _ rows: [Row]) -> [Row] {
+        let count = Stage.allCases.count(where: \.isOnTheWay)
+        return rows.prefix(count) + [sum] + rows.dropFirst(count)
     }
 
     // MARK: Instructions
@@ -87,9 +98,8 @@ enum StageReport {
         }
         let sum = zip(Stage.allCases, rows).reduce(0) { $1.0.isOnTheWay ? $0 + $1.1.median : $0 }
         let code = text.trimmingCharacters(in: .whitespacesAndNewlines)
-        rows.append(
-            Row(instructionSuite, "all stages", .instructionsPerPacket, samples: [sum], note: code))
-        return rows
+        return withSum(
+            Row(instructionSuite, sumName, .instructionsPerPacket, samples: [sum], note: code), rows)
     }
 
     /// What the process under callgrind does.

@@ -27,7 +27,7 @@ struct WireGuardSetting {
     }
 
     /// Writes the configuration to a file that only this user can read, for as long as `body` runs.
-    private func withFile(_ body: (String) throws -> Void) throws {
+    func withFile(_ body: (String) throws -> Void) throws {
         let file = FileManager.default.temporaryDirectory.appendingPathComponent("culvert-bench-\(UUID()).conf")
         guard
             FileManager.default.createFile(
