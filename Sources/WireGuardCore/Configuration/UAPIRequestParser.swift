@@ -25,6 +25,8 @@ public struct UAPIRequestParser: Sendable {
 
     private let maximumLineLength: Int
     private let maximumRequestLength: Int
+    private let maximumPeers: Int
+    private let maximumAllowedIPs: Int
     private let resolveZone: @Sendable (String) -> UInt32?
 
     private var state = State.idle
@@ -34,6 +36,7 @@ public struct UAPIRequestParser: Sendable {
     private var skippedLineHasBytes = false
     private var lineNumber = 0
     private var requestLength = 0
+    private var requestAllowedIPs = 0
     private var update = UAPIDeviceUpdate()
     private var results: [Result<UAPIOperation, UAPIError>] = []
     private var nextResult = 0
@@ -42,13 +45,18 @@ public struct UAPIRequestParser: Sendable {
     /// - Parameters:
     ///   - maximumLineLength: The longest line, in bytes; a longer one is `EPROTO`.
     ///   - maximumRequestLength: The longest request, in bytes; a longer one is `EPROTO`.
+    ///   - maximumPeers: The most parts about a peer that a request has; more is `ENOMEM`.
+    ///   - maximumAllowedIPs: The most changes of allowed IPs that a request has; more is `ENOMEM`.
     ///   - resolveZone: The index of the interface with a name, for an `endpoint` such as `[fe80::1%eth0]:51820`.
     public init(
         maximumLineLength: Int = defaultMaximumLineLength, maximumRequestLength: Int = defaultMaximumRequestLength,
+        maximumPeers: Int = .max, maximumAllowedIPs: Int = .max,
         resolveZone: @escaping @Sendable (String) -> UInt32? = { _ in nil }
     ) {
         self.maximumLineLength = maximumLineLength
         self.maximumRequestLength = maximumRequestLength
+        self.maximumPeers = maximumPeers
+        self.maximumAllowedIPs = maximumAllowedIPs
         self.resolveZone = resolveZone
     }
 
@@ -188,7 +196,24 @@ public struct UAPIRequestParser: Sendable {
             fail(.protocolError, line, "a blank line follows get=1", fix: "send get=1 and a blank line")
         case .set:
             do throws(UAPILineError) {
+                let before = update.peers.last?.allowedIPs.count ?? 0
+                let peersBefore = update.peers.count
                 try update.apply(line, resolveZone: resolveZone)
+                guard update.peers.count <= maximumPeers else {
+                    fail(
+                        .outOfMemory, line, "the request has more than \(maximumPeers) peers",
+                        fix: "send it as several requests, or give the device a larger memory budget")
+                    return
+                }
+                if update.peers.count == peersBefore {
+                    requestAllowedIPs += (update.peers.last?.allowedIPs.count ?? 0) - before
+                }
+                guard requestAllowedIPs <= maximumAllowedIPs else {
+                    fail(
+                        .outOfMemory, line, "the request has more than \(maximumAllowedIPs) changes of allowed IPs",
+                        fix: "send it as several requests, or give the device a larger memory budget")
+                    return
+                }
             } catch {
                 fail(error.errno, line, error.reason, fix: error.fix)
             }
@@ -224,6 +249,7 @@ public struct UAPIRequestParser: Sendable {
         skippedLineHasBytes = false
         lineNumber = 0
         requestLength = 0
+        requestAllowedIPs = 0
         update = UAPIDeviceUpdate()
     }
 }

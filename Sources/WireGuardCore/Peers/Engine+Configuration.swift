@@ -69,11 +69,13 @@ extension Engine {
     public func hasPeer(_ key: PublicKey) -> Bool { slots[key] != nil }
 
     /// Adds a peer, if it is not there yet.
-    /// - Returns: false when `key` is this device's own, which cannot be a peer.
+    /// - Returns: false when `key` is this device's own, which cannot be a peer, or when there are as many peers already
+    ///   as ``EngineLimits/peers`` allows.
     @discardableResult
     public mutating func addPeer(_ key: PublicKey) -> Bool {
         guard key != identity?.publicKey else { return false }
         guard slots[key] == nil else { return true }
+        guard slots.count < limits.peers else { return false }
         let slot: Int32
         if let free = freeSlots.popLast() {
             slot = free
@@ -152,9 +154,14 @@ extension Engine {
     }
 
     /// Gives a network to a peer, and takes it from the one that had it.
-    public mutating func addAllowedIP(_ prefix: IPPrefix, to publicKey: PublicKey) {
-        guard let slot = slots[publicKey] else { return }
+    /// - Returns: false when there is no such peer, or when there are as many networks already as
+    ///   ``EngineLimits/allowedIPs`` allows.
+    @discardableResult
+    public mutating func addAllowedIP(_ prefix: IPPrefix, to publicKey: PublicKey) -> Bool {
+        guard let slot = slots[publicKey] else { return false }
+        guard allowedIPs.count < limits.allowedIPs || allowedIPs.owner(of: prefix) != nil else { return false }
         _ = allowedIPs.insert(prefix, peer: slot)
+        return true
     }
 
     /// Takes exactly this network from a peer that has it.

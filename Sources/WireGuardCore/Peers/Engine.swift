@@ -33,6 +33,7 @@ public struct Engine: ~Copyable, @unchecked Sendable {
     /// Peers whose staged packets have a session to go through.
     var drainQueue: [Int32] = []
     var stagedBytes = 0
+    var stagedPackets = 0
     var random: any RandomNumberGenerator
     /// The latest time that any event brought; time never goes back inside the engine.
     var latest = Instant(nanoseconds: .min)

@@ -2,9 +2,18 @@
 // Copyright (c) 2026 The Culvert Authors
 
 /// The bounds of an engine's memory and of what it does for strangers.
+///
+/// What goes beyond them is dropped and counted, see ``EngineStatistics``; configuration that goes beyond them is refused
+/// with an ``EngineLimitError``.
 public struct EngineLimits: Hashable, Sendable {
+    /// Peers that can be configured.
+    public var peers = 1 << 20
+    /// Allowed IPs that can be configured, over all peers.
+    public var allowedIPs = 1 << 24
     /// Packets that wait for a peer's session; the oldest gives way.
     public var stagedPacketsPerPeer = 128
+    /// Packets that wait for sessions, over all peers.
+    public var stagedPackets = 1 << 16
     /// Bytes that wait for sessions, over all peers.
     public var stagedBytes = 4 << 20
     /// Handshake messages that wait to be sent.

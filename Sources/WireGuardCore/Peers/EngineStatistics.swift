@@ -37,8 +37,17 @@ public struct EngineStatistics: Hashable, Sendable {
     public var noRoute: UInt64 = 0
     /// Outgoing packets for a peer without endpoint.
     public var noEndpoint: UInt64 = 0
-    /// Outgoing packets that waited for a session and gave way to newer ones, or whose handshake was given up.
-    public var stagedDropped: UInt64 = 0
+    /// Outgoing packets that were dropped while they waited for a session, or instead of that: the sum of the three
+    /// causes that follow.
+    public var stagedDropped: UInt64 { stagedOverPeerLimit &+ stagedOverBudget &+ stagedAbandoned }
+    /// Outgoing packets that gave way to newer ones, since as many of their peer waited as may.
+    public var stagedOverPeerLimit: UInt64 = 0
+    /// Outgoing packets that could not wait for a session, since those of all peers filled what they may.
+    public var stagedOverBudget: UInt64 = 0
+    /// Outgoing packets that waited in vain: the handshake was given up, or the peer or the device went.
+    public var stagedAbandoned: UInt64 = 0
+    /// Outgoing packets and incoming datagrams that came while the device was down.
+    public var whileDown: UInt64 = 0
     /// Handshake messages that could not be queued for sending.
     public var outboxDropped: UInt64 = 0
     /// Keepalives that were received.

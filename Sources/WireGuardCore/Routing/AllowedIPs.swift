@@ -53,6 +53,16 @@ package struct AllowedIPs: ~Copyable, Sendable {
         return peer >= 0 ? peer : nil
     }
 
+    /// The peer that has exactly this prefix.
+    package func owner(of prefix: IPPrefix) -> Int32? {
+        let peer =
+            switch prefix.address.family {
+            case .v4: v4.owner(of: prefix.address.key4, length: prefix.length)
+            case .v6: v6.owner(of: prefix.address.key6, length: prefix.length)
+            }
+        return peer >= 0 ? peer : nil
+    }
+
     /// The peer of an IPv4 address, first byte most significant; -1 when there is none.
     package func lookup(v4 address: UInt32) -> Int32 {
         v4.lookup(address)

@@ -152,6 +152,12 @@ struct AllowedIPsTrie<Key: FixedWidthInteger & UnsignedInteger & Sendable>: ~Cop
         return -1
     }
 
+    /// The peer that has exactly this prefix; -1 when none has.
+    func owner(of bits: Key, length: Int) -> Int32 {
+        let node = exactNode(bits, length)
+        return node < 0 ? -1 : self[node].peer
+    }
+
     // MARK: - Change
 
     /// Gives the prefix to `peer`; returns the other peer that held it, if any.

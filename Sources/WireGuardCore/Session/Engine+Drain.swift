@@ -49,7 +49,7 @@ extension Engine {
             let (first, count) = keypair.reserve(taken)
             for offset in 0..<count {
                 let packet = peer.staged[offset]
-                stagedBytes -= packet.count
+                unstage(packet)
                 hasData = hasData || !packet.isEmpty
                 peer.sentBytes +=
                     UInt64(Message.minimumDataByteCount + Padding.paddedLength(packet.count, mtu: mtu))

@@ -23,7 +23,10 @@ extension Engine {
         for position in 0..<count {
             unsafe plan.lengths[position] = ReceivePlan.skipped
             let view = unsafe datagrams[position]
-            guard isUp, unsafe view.count > 0 else { continue }
+            guard isUp, unsafe view.count > 0 else {
+                if !isUp { statistics.whileDown += 1 }
+                continue
+            }
             guard let kind = unsafe MessageKind.classify(view.base, byteCount: view.count) else {
                 statistics.malformedDatagrams += 1
                 continue

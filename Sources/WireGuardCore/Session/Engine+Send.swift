@@ -15,7 +15,10 @@ extension Engine {
         _ packets: UnsafeBufferPointer<PacketView>, mtu: Int, at now: Instant, wall: WallTime, into plan: SendPlan
     ) {
         plan.reset(mtu: mtu)
-        guard isUp else { return }
+        guard isUp else {
+            statistics.whileDown += UInt64(packets.count)
+            return
+        }
         let now = advance(to: now)
         var runStart = 0
         var runSlot: Int32 = -1

@@ -90,8 +90,11 @@ extension Engine {
         // A keepalive only matters when nothing else would be sent.
         if packet.isEmpty, !peer.staged.isEmpty { return }
         let oldest = peer.staged.count >= limits.stagedPacketsPerPeer ? peer.staged.first : nil
-        guard stagedBytes - (oldest?.count ?? 0) + packet.count <= limits.stagedBytes else {
-            statistics.stagedDropped += 1
+        let (freedBytes, freedPackets) = oldest.map { ($0.count, $0.isEmpty ? 0 : 1) } ?? (0, 0)
+        guard stagedBytes - freedBytes + packet.count <= limits.stagedBytes,
+            packet.isEmpty || stagedPackets - freedPackets < limits.stagedPackets
+        else {
+            statistics.stagedOverBudget += 1
             // Others fill the budget. A keepalive, which takes none of it, waits in the packet's place, so that there is
             // a session for the packets that follow.
             if peer.staged.isEmpty { peer.staged.append([]) }
@@ -99,17 +102,25 @@ extension Engine {
         }
         if let oldest {
             peer.staged.removeFirst()
-            stagedBytes -= oldest.count
-            if !oldest.isEmpty { statistics.stagedDropped += 1 }
+            unstage(oldest)
+            if !oldest.isEmpty { statistics.stagedOverPeerLimit += 1 }
         }
+        if !packet.isEmpty { stagedPackets += 1 }
         stagedBytes += packet.count
         peer.staged.append(packet)
     }
 
+    /// Gives back what a packet that waited took of the budget.
+    mutating func unstage(_ packet: [UInt8]) {
+        guard !packet.isEmpty else { return }
+        stagedBytes -= packet.count
+        stagedPackets -= 1
+    }
+
     mutating func dropStaged(of peer: Peer) {
         for packet in peer.staged {
-            stagedBytes -= packet.count
-            if !packet.isEmpty { statistics.stagedDropped += 1 }
+            unstage(packet)
+            if !packet.isEmpty { statistics.stagedAbandoned += 1 }
         }
         peer.staged = []
     }

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import PacketTunnelTesting
+import Testing
+
+@testable import WireGuardCore
+
+@Suite("Engine: limits of configuration")
+struct EngineLimitsTests {
+    private let now = Instant(nanoseconds: 1)
+    private let wall = WallTime(seconds: 1)
+
+    private func engine(peers: Int, allowedIPs: Int) -> Engine {
+        var limits = EngineLimits()
+        limits.peers = peers
+        limits.allowedIPs = allowedIPs
+        return Engine(random: SeededGenerator(seed: 1), limits: limits)
+    }
+
+    private func change(_ number: Int) throws -> AllowedIPChange {
+        .add(try #require(IPPrefix(IPAddress(v4: UInt32(number)), length: 32)))
+    }
+
+    @Test("What passes the check is applied whole, and what does not would have gone beyond", arguments: 0..<200)
+    func randomUpdates(_ seed: UInt64) throws {
+        var random = SeededGenerator(seed: seed)
+        var engine = engine(peers: 6, allowedIPs: 20)
+        let keys = (0..<9).map { _ in PrivateKey(using: &random).publicKey }
+        for _ in 0..<40 {
+            var update = UAPIDeviceUpdate()
+            update.replacePeers = UInt8.random(in: 0..<12, using: &random) == 0
+            for _ in 0..<Int.random(in: 0..<6, using: &random) {
+                var peer = UAPIPeerUpdate(publicKey: keys.randomElement(using: &random) ?? keys[0])
+                peer.remove = UInt8.random(in: 0..<4, using: &random) == 0
+                peer.updateOnly = UInt8.random(in: 0..<6, using: &random) == 0
+                peer.replaceAllowedIPs = UInt8.random(in: 0..<3, using: &random) == 0
+                for _ in 0..<Int.random(in: 0..<7, using: &random) {
+                    let change = try change(Int.random(in: 0..<40, using: &random))
+                    if case .add(let network) = change, Bool.random(using: &random), Bool.random(using: &random) {
+                        peer.allowedIPs.append(.remove(network))
+                    } else {
+                        peer.allowedIPs.append(change)
+                    }
+                }
+                update.peers.append(peer)
+            }
+            // The same without bounds says what there would be.
+            var free = self.engine(peers: 100, allowedIPs: 1_000)
+            engine.forEachPeer { peer in
+                free.addPeer(peer.publicKey)
+                for network in peer.allowedIPs { free.addAllowedIP(network, to: peer.publicKey) }
+            }
+            free.apply(update, at: now, wall: wall)
+            do throws(EngineLimitError) {
+                try engine.checkLimits(of: update)
+                engine.apply(update, at: now, wall: wall)
+                #expect(engine.peerCount == free.peerCount && engine.allowedIPs.count == free.allowedIPs.count)
+            } catch {
+                // It counts what goes on the way; never less than there is in the end.
+                #expect(engine.peerCount <= 6 && engine.allowedIPs.count <= 20)
+            }
+            #expect(engine.peerCount <= 6 && engine.allowedIPs.count <= 20)
+        }
+    }
+
+    @Test("The bounds hold for single changes as well")
+    func single() {
+        var random = SeededGenerator(seed: 3)
+        var engine = engine(peers: 2, allowedIPs: 2)
+        let keys = (0..<3).map { _ in PrivateKey(using: &random).publicKey }
+        let added = keys.map { engine.addPeer($0) }
+        #expect(added == [true, true, false])
+        let again = engine.addPeer(keys[0])
+        #expect(again)
+        let networks = (1...3).compactMap { IPPrefix(IPAddress(v4: UInt32($0)), length: 32) }
+        let given = networks.map { engine.addAllowedIP($0, to: keys[0]) }
+        #expect(given == [true, true, false])
+        // A network may still move.
+        let moved = engine.addAllowedIP(networks[0], to: keys[1])
+        #expect(moved)
+        #expect(engine.peer(routing: IPAddress(v4: 1)) == keys[1])
+    }
+
+    @Test("An update is refused with the count that is too much and the bound")
+    func message() throws {
+        var random = SeededGenerator(seed: 3)
+        let engine = engine(peers: 1, allowedIPs: 1)
+        var update = UAPIDeviceUpdate()
+        update.peers = (0..<2).map { _ in UAPIPeerUpdate(publicKey: PrivateKey(using: &random).publicKey) }
+        #expect(throws: EngineLimitError.tooManyPeers(count: 2, limit: 1)) { try engine.checkLimits(of: update) }
+        update.peers.removeLast()
+        update.peers[0].allowedIPs = [try change(1), try change(2)]
+        #expect(throws: EngineLimitError.tooManyAllowedIPs(count: 2, limit: 1)) { try engine.checkLimits(of: update) }
+        #expect(
+            "\(EngineLimitError.tooManyAllowedIPs(count: 2, limit: 1))".contains("2 allowed IPs are more than the 1"))
+    }
+}
