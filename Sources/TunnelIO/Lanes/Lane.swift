@@ -15,7 +15,7 @@ public final class Lane: Sendable {
         case stopped(LoopThread?)
     }
 
-    private let core: LaneCore
+    let core: LaneCore
     private let state = Mutex(State.created)
 
     /// A lane that is not running yet.

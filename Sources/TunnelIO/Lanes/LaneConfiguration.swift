@@ -9,20 +9,26 @@ public struct LaneConfiguration: Hashable, Sendable {
     public var packetCount: Int
     /// The bytes that those packets have, at most.
     public var packetBytes: Int
-    /// The most datagrams that are received and opened at a time. The first 64 have 65,600 bytes of address space each,
-    /// of which those pages cost memory that a datagram has ever reached; more fit where the system gives several at once.
-    /// With fewer than 64, Linux sockets do not take joined datagrams.
+    /// The most datagrams that are received and opened at a time. With fewer than 64, Linux sockets do not take joined
+    /// datagrams.
     public var datagramCount: Int
+    /// The bytes of address space that those datagrams have, at most: 65,600 for each message of the system, which may be
+    /// one datagram or several joined. Only pages that datagrams reach cost memory.
+    public var datagramBytes: Int
     /// How many batches of one source are moved before the others get their turn.
     public var batchesPerTurn: Int
+    /// How long a lane that used much memory has to use little of it before the rest goes back to the system.
+    public var pageReturnDelay: Duration = .seconds(1)
 
     /// A configuration; the defaults suit a desktop or a server.
     public init(
-        packetCount: Int = 128, packetBytes: Int = 256 << 10, datagramCount: Int = 512, batchesPerTurn: Int = 8
+        packetCount: Int = 128, packetBytes: Int = 256 << 10, datagramCount: Int = 512,
+        datagramBytes: Int = 64 * LaneConfiguration.datagramSlotBytes, batchesPerTurn: Int = 8
     ) {
         self.packetCount = packetCount
         self.packetBytes = packetBytes
         self.datagramCount = datagramCount
+        self.datagramBytes = datagramBytes
         self.batchesPerTurn = batchesPerTurn
     }
 
@@ -34,25 +40,31 @@ public struct LaneConfiguration: Hashable, Sendable {
 
     /// What a lane works with.
     var workable: LaneConfiguration {
-        LaneConfiguration(
-            packetCount: max(packetCount, 1), packetBytes: max(packetBytes, Self.minimumPacketBytes),
-            datagramCount: max(datagramCount, 1), batchesPerTurn: max(batchesPerTurn, 1))
+        var result = self
+        result.packetCount = max(packetCount, 1)
+        result.packetBytes = max(packetBytes, Self.minimumPacketBytes)
+        result.datagramCount = max(datagramCount, 1)
+        result.datagramBytes = max(datagramBytes, Self.datagramSlotBytes)
+        result.batchesPerTurn = max(batchesPerTurn, 1)
+        return result
     }
 
     /// Bytes that the protocol may put around one packet.
     static let overhead = 64
     /// The room of any one datagram.
-    static let largestDatagram = 65_536 + 64
+    static let largestDatagram = datagramSlotBytes
+    /// The address space of one message of the system.
+    public static let datagramSlotBytes = 65_536 + 64
 
     /// Room for each packet with what is put around it, and for one datagram of any size.
     var outgoingBytes: Int { packetBytes + packetCount * Self.overhead + Self.largestDatagram }
     /// A slot for each datagram that comes on its own.
     var incomingBytes: Int { slotCount * Self.largestDatagram }
-    private var slotCount: Int { min(datagramCount, 64) }
+    private var slotCount: Int { min(datagramCount, 64, datagramBytes / Self.datagramSlotBytes) }
     /// A batch of fewer datagrams than this has emptied the socket.
-    var fewDatagrams: Int { min(datagramCount, 16) }
+    var fewDatagrams: Int { min(slotCount, 16) }
     /// After this many datagrams the other direction gets its turn.
-    var datagramsPerTurn: Int { batchesPerTurn * slotCount }
+    var datagramsPerTurn: Int { batchesPerTurn * min(datagramCount, 64) }
 }
 
 /// What a lane has moved and dropped since it was made.
@@ -84,6 +96,8 @@ public struct LaneStatistics: Hashable, Sendable {
     public var droppedByNetwork = 0
     /// Datagrams for a family that the lane has no socket of.
     public var droppedWithoutSocket = 0
+    /// How often memory went back to the system after a burst.
+    public var pageReturns = 0
     /// The error number of the last datagram that was not sent; zero when all were.
     public var lastSendError: Int32 = 0
 

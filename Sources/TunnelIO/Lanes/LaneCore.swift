@@ -36,6 +36,9 @@ final class LaneCore: @unchecked Sendable {
     private var v4Watch = Watch()
     private var v6Watch = Watch()
 
+    /// What was used of the batches' pages; see `LaneCore+Pages`.
+    var pageUse = PageUse()
+
     private var deadlineTimer: EventLoop.Timer?
     private var retryTimer: EventLoop.Timer?
     private var deadline: Int64?
@@ -86,6 +89,7 @@ final class LaneCore: @unchecked Sendable {
         }
         deadlineTimer = loop.makeTimer { [weak self] in self?.deadlineReached() }
         retryTimer = loop.makeTimer { [weak self] in self?.unpark() }
+        preparePageReturn()
         loop.afterEachRound { [weak self] in self?.endRound() }
         isWatching = true
         // The transport may have something already.
@@ -238,6 +242,7 @@ final class LaneCore: @unchecked Sendable {
             if device.hasBufferedPackets { loop.wake() }
         }
         drain()
+        noticePageUse()
         let next = transport.nextDeadline.map { max($0, notBefore) }
         guard next != deadline, let deadlineTimer else { return }
         deadline = next

@@ -25,6 +25,8 @@ public final class PacketBatch {
     private let descriptors: UnsafeMutablePointer<PacketDescriptor>
     private let endpointStorage: UnsafeMutablePointer<DatagramEndpoint>
     private let mapping: PageMapping
+    /// The furthest that ``tail`` had come by the last ``removeAll()`` since ``forgetReach()``.
+    private var farthestTail = 0
 
     /// A batch of at most `packetCapacity` packets in `byteCapacity` bytes, which is rounded up to whole pages.
     ///
@@ -50,8 +52,29 @@ public final class PacketBatch {
 
     /// Forgets every packet. Bytes stay as they are.
     public func removeAll() {
+        if tail > farthestTail { farthestTail = tail }
         count = 0
         tail = 0
+        mapping.takeBack()
+    }
+
+    // MARK: - Memory
+
+    /// How many bytes of the region, from its start, were used since ``forgetReach()``.
+    package var reach: Int { max(farthestTail, tail) }
+
+    /// Forgets every packet, and lets ``reach`` begin anew.
+    package func forgetReach() {
+        removeAll()
+        farthestTail = 0
+    }
+
+    /// Forgets every packet and gives the memory of the region back to the system, but for the first `workingBytes`.
+    ///
+    /// The batch can be filled again as before; pages then cost memory as they are touched.
+    public func releasePages(beyond workingBytes: Int) {
+        forgetReach()
+        mapping.release(from: workingBytes)
     }
 
     /// Whether no packet has been appended.

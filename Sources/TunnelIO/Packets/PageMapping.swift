@@ -9,11 +9,13 @@
     import Darwin
 #endif
 
-/// Anonymous pages from the system, given back whole when the last owner goes.
+/// Anonymous pages from the system, given back whole when the last owner goes, and in part before that.
 @safe
 final class PageMapping {
     let base: UnsafeMutableRawPointer
     let byteCount: Int
+    /// What was released and has not been taken back, from this offset to the end; nil for nothing.
+    private var releasedFrom: Int?
 
     /// Zeroed pages of at least `byteCount` bytes.
     init(byteCount: Int) throws(TunnelIOError) {
@@ -29,5 +31,31 @@ final class PageMapping {
 
     deinit {
         unsafe _ = munmap(base, byteCount)
+    }
+
+    /// The size of a page.
+    static var pageSize: Int { Int(sysconf(Int32(_SC_PAGESIZE))) }
+
+    /// Gives the memory of the pages from `offset`, rounded up to a page, to the end back to the system. The address
+    /// range stays; what was there is lost. Call ``takeBack()`` before the range is used again.
+    func release(from offset: Int) {
+        let page = Self.pageSize
+        let start = min((max(offset, 0) + page - 1) / page * page, byteCount)
+        guard start < byteCount else { return }
+        unsafe PageAdvice.release(base + start, byteCount - start)
+        releasedFrom = start
+    }
+
+    /// Announces that what was released is used again.
+    @inline(__always)
+    func takeBack() {
+        if releasedFrom != nil { takeBackReleased() }
+    }
+
+    @inline(never)
+    private func takeBackReleased() {
+        guard let start = releasedFrom else { return }
+        unsafe PageAdvice.takeBack(base + start, byteCount - start)
+        releasedFrom = nil
     }
 }

@@ -31,8 +31,30 @@ public protocol DatagramSocket: AnyObject, Sendable {
     /// Marks what is sent from now on for policy routing; zero clears the mark.
     func setMark(_ mark: UInt32) throws(TunnelIOError)
 
+    /// What the socket or the system under it has dropped of what came.
+    var receiveDrops: DatagramReceiveDrops { get }
+
     /// Closes the socket. Safe to repeat.
     func close()
+}
+
+extension DatagramSocket {
+    /// None, for sockets that do not count.
+    public var receiveDrops: DatagramReceiveDrops { DatagramReceiveDrops() }
+}
+
+/// What a socket or the system under it dropped of what came.
+public struct DatagramReceiveDrops: Hashable, Sendable {
+    /// Datagrams larger than there was room for.
+    public var oversize: Int
+    /// Datagrams that found the queue full.
+    public var overflowed: Int
+
+    /// Drops.
+    public init(oversize: Int = 0, overflowed: Int = 0) {
+        self.oversize = oversize
+        self.overflowed = overflowed
+    }
 }
 
 /// What became of the datagrams of one ``DatagramSocket/send(_:in:)``.

@@ -86,6 +86,12 @@
                 takenApart: takenApart.load(ordering: .relaxed))
         }
 
+        /// What the socket or the system under it has dropped of what came.
+        public var receiveDrops: DatagramReceiveDrops {
+            DatagramReceiveDrops(
+                oversize: truncated.load(ordering: .relaxed), overflowed: overflowed.load(ordering: .relaxed))
+        }
+
         /// Marks what is sent from now on for policy routing; zero clears the mark.
         public func setMark(_ mark: UInt32) throws(TunnelIOError) {
             try sending.withLock { (descriptor) throws(TunnelIOError) in

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Synchronization
+
+/// Giving memory back after a burst.
+///
+/// As soon as a lane has used more than its working set, it sets a timer; when the timer finds that no batch went beyond the
+/// working set since, the pages behind it go back to the system. A lane that is idle has no timer.
+extension LaneCore {
+    /// What a lane knows of its use of pages.
+    struct PageUse {
+        var timer: EventLoop.Timer?
+        var isTimerSet = false
+    }
+
+    /// What a batch keeps: a few packets, and a few slots for datagrams. A lane that moves a packet now and then does not
+    /// go beyond it.
+    static let workingPacketBytes = 64 << 10
+    static let workingDatagramBytes = 2 * LaneConfiguration.largestDatagram
+
+    /// Whether anything was used beyond the working set.
+    private var isBeyondWorkingSet: Bool {
+        packets.reach > Self.workingPacketBytes || outgoing.reach > Self.workingPacketBytes
+            || incoming.reach > Self.workingDatagramBytes
+    }
+
+    /// Makes the timer. Call it once, before the loop runs.
+    func preparePageReturn() {
+        pageUse.timer = loop.makeTimer { [weak self] in self?.returnPagesIfIdle() }
+    }
+
+    /// Sets the timer if there is something to give back. Call it after each round.
+    @inline(__always)
+    func noticePageUse() {
+        if !pageUse.isTimerSet, isBeyondWorkingSet { setPageTimer() }
+    }
+
+    private func setPageTimer() {
+        guard let timer = pageUse.timer else { return }
+        pageUse.isTimerSet = true
+        for batch in [packets, outgoing, incoming] { batch.forgetReach() }
+        loop.set(timer, deadline: LaneClock.now() + configuration.pageReturnDelay.laneNanoseconds)
+    }
+
+    private func returnPagesIfIdle() {
+        pageUse.isTimerSet = false
+        guard !isBeyondWorkingSet else { return setPageTimer() }
+        packets.releasePages(beyond: Self.workingPacketBytes)
+        outgoing.releasePages(beyond: Self.workingPacketBytes)
+        incoming.releasePages(beyond: Self.workingDatagramBytes)
+        // What waited for sessions, and what handshakes and configuration left behind.
+        PageAdvice.trimHeap()
+        counts.pageReturns &+= 1
+        let counts = counts
+        statistics.withLock { $0 = counts }
+    }
+}
+
+extension Duration {
+    /// In nanoseconds, at most a day.
+    fileprivate var laneNanoseconds: Int64 {
+        let (seconds, attoseconds) = min(max(self, .zero), .seconds(86_400)).components
+        return seconds * 1_000_000_000 + attoseconds / 1_000_000_000
+    }
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// What a lane takes of memory.
+extension LaneConfiguration {
+    /// The bytes behind each packet and each datagram: its descriptor and its endpoint.
+    private static let descriptorBytes = MemoryLayout<PacketDescriptor>.stride + MemoryLayout<DatagramEndpoint>.stride
+    /// What a device and two sockets keep for themselves: a superframe that is being split, and the headers, names and
+    /// control messages of system calls.
+    package static let systemBytes = 192 << 10
+
+    /// The most bytes of memory that a lane takes, with its device and its sockets: the three regions of packets, what
+    /// describes their content, and ``systemBytes``.
+    public var memoryByteCount: Int { packetRegionBytes + outgoingRegionBytes + incomingRegionBytes + Self.systemBytes }
+
+    /// The region of packets that come from the device.
+    package var packetRegionBytes: Int {
+        let lane = workable
+        return Self.pages(lane.packetBytes) + lane.packetCount * Self.descriptorBytes
+    }
+
+    /// The region of datagrams that go out.
+    package var outgoingRegionBytes: Int {
+        let lane = workable
+        return Self.pages(lane.outgoingBytes) + lane.packetCount * Self.descriptorBytes
+    }
+
+    /// The region of datagrams that come in.
+    package var incomingRegionBytes: Int {
+        let lane = workable
+        return Self.pages(lane.incomingBytes) + lane.datagramCount * Self.descriptorBytes
+    }
+
+    /// In whole pages, of the largest that a system has.
+    private static func pages(_ bytes: Int) -> Int { (bytes + 16_383) & ~16_383 }
+}
