@@ -50,7 +50,8 @@ struct DaemonOptions: Equatable {
                culvert-wg --help | --version
 
         Makes the interface, serves /var/run/wireguard/INTERFACE.sock for wg(8), and goes to the background. It ends
-        on SIGINT or SIGTERM, when the interface is deleted, and when the socket is removed.
+        on SIGINT or SIGTERM, when the interface is deleted, and when the socket is removed. On SIGUSR1 it writes what it
+        moved and dropped so far to its log.
 
           -f, --foreground    stay in the foreground
 

@@ -117,8 +117,9 @@ enum Daemon {
             throw error
         }
         reportReady(options)
-        signals.wait()
+        signals.wait { Output.error("(\(name)) \(device.statistics)") }
         device.close()
+        if level == .verbose { Output.error("(\(name)) \(device.statistics)") }
         if case .failed(let error)? = device.closeReason {
             throw WireGuardDeviceError(error)
         }

@@ -9,26 +9,31 @@
     import Darwin
 #endif
 
-/// The signals that end the daemon, taken by one thread that waits for them.
+/// The signals that end the daemon or ask it for its counters, taken by one thread that waits for them.
 struct Signals {
     private var set: sigset_t
 
-    /// Blocks SIGINT and SIGTERM in this thread and those it makes, and ignores SIGPIPE.
+    /// Blocks SIGINT, SIGTERM and SIGUSR1 in this thread and those it makes, and ignores SIGPIPE.
     static func block() -> Signals {
         var set = sigset_t()
         unsafe sigemptyset(&set)
         unsafe sigaddset(&set, SIGINT)
         unsafe sigaddset(&set, SIGTERM)
+        unsafe sigaddset(&set, SIGUSR1)
         unsafe pthread_sigmask(SIG_BLOCK, &set, nil)
         _ = signal(SIGPIPE, SIG_IGN)
         return Signals(set: set)
     }
 
-    /// Returns when one of them came.
-    func wait() {
+    /// Returns when one came that ends the daemon; calls `report` for each SIGUSR1 until then.
+    func wait(report: () -> Void) {
         var set = self.set
         var number: Int32 = 0
-        while unsafe sigwait(&set, &number) != 0 {}
+        while true {
+            guard unsafe sigwait(&set, &number) == 0 else { continue }
+            guard number == SIGUSR1 else { return }
+            report()
+        }
     }
 
     /// Wakes ``wait()``.

@@ -187,7 +187,7 @@ struct UAPIServerTests {
         for _ in 0..<3 {
             // The listen queue of a Unix socket makes further clients wait, so they come in portions.
             var clients: [Client] = []
-            for _ in 0..<UAPIServer.maximumConnections { clients.append(try Client(path)) }
+            for _ in 0..<ManagementLimits().connections { clients.append(try Client(path)) }
             for client in clients { client.write("get=1\n\n") }
             for client in clients { #expect(client.reply().hasSuffix("errno=0\n\n")) }
         }

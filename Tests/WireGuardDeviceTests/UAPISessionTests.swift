@@ -113,7 +113,7 @@ struct UAPISessionTests {
             largest = max(largest, output.count)
             total += output
         }
-        #expect(largest < UAPISession.outputLimit + 100_000)
+        #expect(largest < ManagementLimits().replyBytes + 100_000)
         #expect(String(decoding: total, as: UTF8.self).split(separator: "\n").count { $0 == "errno=0" } == 500)
     }
 

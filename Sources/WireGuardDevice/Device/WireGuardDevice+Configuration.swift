@@ -10,10 +10,16 @@ extension WireGuardDevice {
     /// Carries out a whole update, or nothing of it.
     ///
     /// What can fail, a new port or mark, comes first. Sessions go on unless the update itself ends them.
-    /// - Throws: `.io` with the bind error when the port cannot be had, `.closed` after ``close()``.
+    /// - Throws: `.io` with the bind error when the port cannot be had, `.beyondBudget` when there would be more peers or
+    ///   allowed IPs than the budget has room for, `.closed` after ``close()``.
     public func apply(_ update: UAPIDeviceUpdate) throws(WireGuardDeviceError) {
         try operations.withLock { (state) throws(WireGuardDeviceError) in
             guard state.closeReason == nil else { throw WireGuardDeviceError(.closed) }
+            do throws(EngineLimitError) {
+                try transport.withEngine { (engine) throws(EngineLimitError) in try engine.checkLimits(of: update) }
+            } catch {
+                throw WireGuardDeviceError(error)
+            }
             let port = update.listenPort ?? state.requestedPort
             let mark = update.fwMark ?? state.mark
             if state.linkIsUp {

@@ -15,18 +15,24 @@ public import WireGuardCore
 public final class WireGuardDevice: Sendable {
     /// What a device is made with.
     public struct Options: Sendable {
-        /// The bounds of memory and of work for strangers.
-        public var limits = EngineLimits()
-        /// The sizes of the lane's batches.
-        public var lane = LaneConfiguration()
+        /// The memory that all is sized from; nil for none, with the defaults of ``limits`` and ``lane``.
+        public let budget: MemoryBudget?
+        /// The bounds of memory and of work for strangers: the budget's, unless they are set.
+        public var limits: EngineLimits
+        /// The sizes of the lane's batches: the budget's, unless they are set.
+        public var lane: LaneConfiguration
         /// Where keys, indices, nonces and jitter come from; cryptographically secure outside of tests.
         public var random: @Sendable () -> any RandomNumberGenerator = { SystemRandomNumberGenerator() }
         /// Receives what the device has to say. Never a secret. It is called on the device's threads and with its locks
         /// held, so it must not call the device.
         public var log: @Sendable (LogLevel, String) -> Void = { _, _ in }
 
-        /// The defaults.
-        public init() {}
+        /// Options sized from a budget, or the defaults, sized for a server with memory to spare.
+        public init(budget: MemoryBudget? = nil) {
+            self.budget = budget
+            limits = budget?.limits ?? EngineLimits()
+            lane = budget?.lane ?? LaneConfiguration()
+        }
     }
 
     /// How much a message of the log matters.
@@ -61,6 +67,8 @@ public final class WireGuardDevice: Sendable {
         var sockets: DatagramSockets?
         var linkIsUp = false
         var servers: [UAPIServer] = []
+        /// What sockets that are closed by now have dropped.
+        var socketDrops = SocketDrops()
     }
 
     let tun: any TunDevice
@@ -70,6 +78,7 @@ public final class WireGuardDevice: Sendable {
     /// Runs link events and the UAPI.
     package let control: EventLoop
     let log: @Sendable (LogLevel, String) -> Void
+    let management: ManagementLimits
     /// Held while a change of configuration is made, so that each is whole.
     let operations = Mutex<State>(State())
     private let closed: ClosedSignal
@@ -83,6 +92,7 @@ public final class WireGuardDevice: Sendable {
         self.tun = tun
         self.network = network
         log = options.log
+        management = options.budget?.management ?? ManagementLimits()
         do throws(TunnelIOError) {
             let mtu = try tun.currentMTU()
             transport = DeviceTransport(
@@ -178,6 +188,7 @@ public final class WireGuardDevice: Sendable {
             guard state.closeReason == nil else { return (false, [], nil) }
             state.closeReason = reason
             defer {
+                state.socketDrops.add(state.sockets)
                 state.servers = []
                 state.sockets = nil
             }
@@ -243,6 +254,7 @@ public final class WireGuardDevice: Sendable {
             transport.withEngine { $0.setUp(false, at: SystemTime.now(), wall: SystemTime.wall()) }
             guard let sockets = state.sockets else { return }
             lane.replaceSockets(nil)
+            state.socketDrops.add(sockets)
             sockets.close()
             state.sockets = nil
         }
@@ -259,11 +271,13 @@ public final class WireGuardDevice: Sendable {
             let old = state.sockets
             if let old, port != 0, old.port == port {
                 lane.replaceSockets(nil)
+                state.socketDrops.add(old)
                 old.close()
                 state.sockets = nil
             }
             let sockets = try network.bind(port: port, mark: mark)
             lane.replaceSockets(sockets)
+            state.socketDrops.add(state.sockets)
             old?.close()
             state.sockets = sockets
             log(.verbose, "UDP port \(sockets.port)")

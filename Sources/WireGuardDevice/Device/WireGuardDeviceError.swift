@@ -2,6 +2,15 @@
 // Copyright (c) 2026 The Culvert Authors
 
 public import TunnelIO
+public import WireGuardCore
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#elseif canImport(Darwin)
+    import Darwin
+#endif
 
 /// Why a device could not be started, configured or reached.
 public struct WireGuardDeviceError: Error, Hashable, Sendable, CustomStringConvertible {
@@ -15,6 +24,8 @@ public struct WireGuardDeviceError: Error, Hashable, Sendable, CustomStringConve
         case managementSocket(path: String, operation: String)
         /// Another process answers on the management socket of this interface.
         case alreadyRunning(path: String)
+        /// The configuration needs more memory than the device's budget has.
+        case beyondBudget(EngineLimitError)
     }
 
     /// The kind of failure.
@@ -34,6 +45,12 @@ public struct WireGuardDeviceError: Error, Hashable, Sendable, CustomStringConve
         errno = error.errno
     }
 
+    /// A configuration beyond the device's bounds.
+    public init(_ error: EngineLimitError) {
+        code = .beyondBudget(error)
+        errno = ENOMEM
+    }
+
     /// What happened and what to do about it.
     public var description: String {
         switch code {
@@ -41,6 +58,7 @@ public struct WireGuardDeviceError: Error, Hashable, Sendable, CustomStringConve
         case .io(let error): error.description
         case .managementSocket(let path, let operation):
             "management socket \(path): \(operation): \(SystemError.text(errno))"
+        case .beyondBudget(let error): error.description
         case .alreadyRunning(let path):
             "management socket \(path): another process answers there; stop it first or choose another interface name"
         }

@@ -83,7 +83,7 @@ final class UAPIConnection: Sendable {
     private func read(_ state: inout State) -> Bool {
         // One chunk per round: others on the loop get their turn.
         var isOpen = true
-        unsafe withUnsafeTemporaryAllocation(byteCount: 65_536, alignment: 16) { chunk in
+        unsafe withUnsafeTemporaryAllocation(byteCount: state.session.chunkBytes, alignment: 16) { chunk in
             let count = unsafe systemRead(descriptor, chunk)
             defer { unsafe WireGuardCore.wipe(UnsafeMutableRawBufferPointer(rebasing: chunk[0..<max(count, 0)])) }
             if count > 0 {

@@ -17,9 +17,6 @@ import TunnelIO
 /// Many operations per connection are answered in order, also when they come in one piece or byte by byte. A connection
 /// that does not read its replies is not read from, so that it cannot make this process grow.
 final class UAPIServer: Sendable {
-    /// Connections beyond this many wait until one of the others ends.
-    static let maximumConnections = 64
-
     private struct State {
         var connections: [Int32: UAPIConnection] = [:]
         var registration: EventLoop.Registration?
@@ -29,6 +26,8 @@ final class UAPIServer: Sendable {
 
     private let listener: UnixListener
     private let loop: EventLoop
+    /// Connections beyond this many wait until one of the others ends.
+    private let maximumConnections: Int
     private let makeSession: @Sendable () -> UAPISession
     private let state = Mutex(State())
     /// The file that is watched; its removal ends the device.
@@ -42,14 +41,17 @@ final class UAPIServer: Sendable {
 
     /// Serves `listener` on `loop`.
     /// - Parameters:
+    ///   - maximumConnections: connections beyond this many wait until one of the others ends.
     ///   - makeSession: makes the parser and executor of one connection.
     ///   - onRemoval: called once when the socket's file is removed.
     init(
-        listener: UnixListener, loop: EventLoop, makeSession: @escaping @Sendable () -> UAPISession,
+        listener: UnixListener, loop: EventLoop, maximumConnections: Int = ManagementLimits().connections,
+        makeSession: @escaping @Sendable () -> UAPISession,
         onRemoval: @escaping @Sendable () -> Void
     ) throws(TunnelIOError) {
         self.listener = listener
         self.loop = loop
+        self.maximumConnections = maximumConnections
         self.makeSession = makeSession
         watch = try listener.path.map { path throws(TunnelIOError) in
             try SocketFileWatch(path: path, identity: listener.identity)
@@ -86,7 +88,7 @@ final class UAPIServer: Sendable {
 
     private func accept() {
         while true {
-            let isFull = state.withLock { $0.connections.count >= UAPIServer.maximumConnections || $0.isClosed }
+            let isFull = state.withLock { $0.connections.count >= maximumConnections || $0.isClosed }
             guard !isFull else {
                 pause()
                 return

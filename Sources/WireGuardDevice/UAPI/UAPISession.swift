@@ -12,17 +12,25 @@ struct UAPISession: Sendable {
     private(set) var hasMore = false
 
     /// Once replies of this many bytes wait, the operations behind them wait too.
-    static let outputLimit = 1 << 20
+    let outputLimit: Int
+    /// The most bytes to be given at a time.
+    let chunkBytes: Int
 
     /// - Parameters:
     ///   - state: the device's state, asked for each `get`.
     ///   - apply: carries an update out; gives the error when it could not.
     ///   - resolveZone: the index of an interface by name.
+    ///   - limits: the bounds of its memory.
     init(
         state: @escaping @Sendable () -> UAPIDeviceState, apply: @escaping @Sendable (UAPIDeviceUpdate) -> UAPIErrno?,
-        resolveZone: @escaping @Sendable (String) -> UInt32? = { _ in nil }
+        resolveZone: @escaping @Sendable (String) -> UInt32? = { _ in nil },
+        limits: ManagementLimits = ManagementLimits()
     ) {
-        parser = UAPIRequestParser(resolveZone: resolveZone)
+        parser = UAPIRequestParser(
+            maximumLineLength: limits.lineBytes, maximumPeers: limits.requestPeers,
+            maximumAllowedIPs: limits.requestAllowedIPs, resolveZone: resolveZone)
+        outputLimit = limits.replyBytes
+        chunkBytes = limits.chunkBytes
         self.state = state
         self.apply = apply
     }
@@ -61,7 +69,7 @@ struct UAPISession: Sendable {
                 guard error.operation != .unknown else { return false }
                 UAPIReply.append(error.errno, answering: error.operation, to: &output)
             }
-            if output.count >= UAPISession.outputLimit {
+            if output.count >= outputLimit {
                 hasMore = true
                 break
             }
@@ -73,6 +81,6 @@ struct UAPISession: Sendable {
 extension UAPIDeviceState {
     /// No fewer bytes than a reply with this state has.
     fileprivate var estimatedReplyByteCount: Int {
-        peers.reduce(256) { $0 + 512 + 64 * $1.allowedIPs.count }
+        ManagementLimits.replyBytes(peers.count, peers.reduce(0) { $0 + $1.allowedIPs.count })
     }
 }

@@ -40,15 +40,10 @@ extension WireGuardDevice {
     public func serveUAPI(on socket: ManagementSocket) throws(WireGuardDeviceError) {
         let server: UAPIServer
         do throws(TunnelIOError) {
-            server = try UAPIServer(listener: socket.listener, loop: control) { [weak self] in
-                let device = self
-                return UAPISession(
-                    state: { [weak device] in device?.uapiState ?? UAPIDeviceState() },
-                    apply: { [weak device] update in device.map { $0.applyForUAPI(update) } ?? .noDevice },
-                    resolveZone: { name in
-                        let index = unsafe if_nametoindex(name)
-                        return index == 0 ? nil : index
-                    })
+            server = try UAPIServer(
+                listener: socket.listener, loop: control, maximumConnections: management.connections
+            ) { [weak self] in
+                self?.makeUAPISession() ?? UAPISession(state: { UAPIDeviceState() }, apply: { _ in .noDevice })
             } onRemoval: { [weak self] in
                 self?.closeLater(.managementSocketRemoved)
             }
@@ -64,6 +59,18 @@ extension WireGuardDevice {
             server.close()
             throw WireGuardDeviceError(.closed)
         }
+    }
+
+    /// The parser and executor of one connection.
+    func makeUAPISession() -> UAPISession {
+        UAPISession(
+            state: { [weak self] in self?.uapiState ?? UAPIDeviceState() },
+            apply: { [weak self] update in self.map { $0.applyForUAPI(update) } ?? .noDevice },
+            resolveZone: { name in
+                let index = unsafe if_nametoindex(name)
+                return index == 0 ? nil : index
+            },
+            limits: management)
     }
 
     private func applyForUAPI(_ update: UAPIDeviceUpdate) -> UAPIErrno? {

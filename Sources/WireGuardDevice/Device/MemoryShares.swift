@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import TunnelIO
+import WireGuardCore
+
+/// What a budget has to have room for, and the least that this takes.
+struct MemoryDemand: Hashable {
+    let peers: Int
+    let allowedIPs: Int
+    var lanes: Int
+
+    static let mostPeers = 1 << 20
+    static let mostAllowedIPs = 1 << 24
+    static let mostLanes = 256
+
+    init(peers: Int, allowedIPs: Int, lanes: Int) {
+        self.peers = min(max(peers, 1), Self.mostPeers)
+        self.allowedIPs = min(max(allowedIPs, 1), Self.mostAllowedIPs)
+        self.lanes = min(max(lanes, 1), Self.mostLanes)
+    }
+
+    /// What does not depend on how generous the rest is.
+    var fixed: MemoryBudget.Breakdown {
+        var result = MemoryBudget.Breakdown()
+        result.peers = peers * MemoryCost.peer
+        result.allowedIPs = allowedIPs * MemoryCost.allowedIP
+        result.management = ManagementLimits(peers: peers, allowedIPs: allowedIPs).byteCount
+        result.reserve = MemoryCost.reserve
+        return result
+    }
+
+    /// The least bytes.
+    var minimumBytes: Int {
+        fixed.total + lanes * MemoryCost.lane(MemoryShares.laneSizes[0]) + MemoryShares.leastStaged
+            + MemoryShares.leastOutbox * MemoryCost.outboxMessage
+            + MemoryShares.leastSources * MemoryCost.rateLimitedSource
+    }
+
+    /// Enough for the largest batches, and queues to match.
+    var comfortableBytes: Int {
+        let lane = MemoryCost.lane(MemoryShares.laneSizes[MemoryShares.laneSizes.count - 1])
+        return fixed.total + lanes * lane * 5 / 2 + (8 << 20)
+    }
+}
+
+/// What one of each thing takes of memory, at most, in bytes. Measured with glibc's allocator, its overhead and the growth
+/// of tables included; a test compares.
+enum MemoryCost {
+    /// A peer with three sessions, a handshake, its indices and its timer.
+    static let peer = 8 << 10
+    /// An entry of the table of allowed IPs.
+    static let allowedIP = 320
+    /// A packet that waits, beyond its bytes.
+    static let stagedPacket = 64
+    static let outboxMessage = 448
+    static let rateLimitedSource = 224
+    /// What one thread uses of its stack.
+    static let stack = 96 << 10
+    /// Loops, timers, the control thread, and the allocator.
+    static let reserve = 512 << 10
+
+    /// A lane with its thread and what it needs for planning.
+    static func lane(_ lane: LaneConfiguration) -> Int { lane.memoryByteCount + scratch(lane) }
+
+    /// Views and runs of packets, and packets that just stopped waiting, which are sealed as one batch.
+    static func scratch(_ lane: LaneConfiguration) -> Int {
+        lane.datagramCount * 120 + lane.packetCount * 880 + lane.outgoingRegionBytes + stack
+    }
+}
+
+/// A budget's bytes, divided.
+struct MemoryShares {
+    private(set) var breakdown: MemoryBudget.Breakdown
+    private(set) var limits = EngineLimits()
+    private(set) var lane: LaneConfiguration
+    let management: ManagementLimits
+
+    static let leastStaged = 64 << 10
+    static let mostStaged = 16 << 20
+    static let leastOutbox = 64
+    static let leastSources = 64
+
+    /// Sizes of lanes, the smallest first.
+    static let laneSizes = [
+        LaneConfiguration(
+            packetCount: 32, packetBytes: 128 << 10, datagramCount: 64,
+            datagramBytes: 2 * LaneConfiguration.datagramSlotBytes),
+        LaneConfiguration(
+            packetCount: 64, packetBytes: 128 << 10, datagramCount: 128,
+            datagramBytes: 4 * LaneConfiguration.datagramSlotBytes),
+        LaneConfiguration(
+            packetCount: 64, packetBytes: 192 << 10, datagramCount: 128,
+            datagramBytes: 8 * LaneConfiguration.datagramSlotBytes),
+        LaneConfiguration(
+            packetCount: 128, packetBytes: 256 << 10, datagramCount: 256,
+            datagramBytes: 16 * LaneConfiguration.datagramSlotBytes),
+        LaneConfiguration(),
+    ]
+
+    /// - Parameter byteCount: no less than `demand` needs.
+    init(dividing byteCount: Int, among demand: MemoryDemand) {
+        management = ManagementLimits(peers: demand.peers, allowedIPs: demand.allowedIPs)
+        breakdown = demand.fixed
+        var left = byteCount - breakdown.total
+
+        // More than half for the lanes: their batches decide how fast the device is.
+        let share = left / 5 * 3 / demand.lanes
+        let chosen = Self.laneSizes.last { MemoryCost.lane($0) <= share } ?? Self.laneSizes[0]
+        lane = chosen
+        breakdown.packets = demand.lanes * chosen.packetRegionBytes
+        breakdown.outgoing = demand.lanes * chosen.outgoingRegionBytes
+        breakdown.incoming = demand.lanes * chosen.incomingRegionBytes
+        breakdown.scratch = demand.lanes * (LaneConfiguration.systemBytes + MemoryCost.scratch(chosen))
+        left -= demand.lanes * MemoryCost.lane(chosen)
+
+        limits.peers = demand.peers
+        limits.allowedIPs = demand.allowedIPs
+        // Where little is left, each queue has its least, which is less than these fractions.
+        limits.outboxMessages = max(Self.leastOutbox, min(1_024, left / 8 / MemoryCost.outboxMessage))
+        limits.rateLimitedSources = max(Self.leastSources, min(16_384, left / 8 / MemoryCost.rateLimitedSource))
+        breakdown.outbox = limits.outboxMessages * MemoryCost.outboxMessage
+        breakdown.rateLimits = limits.rateLimitedSources * MemoryCost.rateLimitedSource
+        left -= breakdown.outbox + breakdown.rateLimits
+
+        breakdown.staged = max(Self.leastStaged, min(Self.mostStaged, left / 8 * 7))
+        // Counted by number and by bytes, since small packets take more than their bytes.
+        limits.stagedPackets = breakdown.staged / (MemoryCost.stagedPacket + 256)
+        limits.stagedBytes = breakdown.staged - limits.stagedPackets * MemoryCost.stagedPacket
+    }
+}

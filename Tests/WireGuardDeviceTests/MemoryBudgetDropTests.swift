@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import PacketTunnelTesting
+import Testing
+import TunnelIO
+import WireGuardCore
+
+@testable import WireGuardDevice
+
+@Suite("Memory budget: drop counters", .timeLimit(.minutes(1)))
+struct MemoryBudgetDropTests {
+    @Test("each thing that is counted has a cause of its own")
+    func causes() {
+        var engine = EngineStatistics()
+        let engineCauses: [WritableKeyPath<EngineStatistics, UInt64>] = [
+            \.noRoute, \.noEndpoint, \.stagedOverPeerLimit, \.stagedOverBudget, \.stagedAbandoned, \.outboxDropped,
+            \.whileDown, \.malformedDatagrams, \.invalidMac1, \.cookieRepliesSent, \.rateLimited,
+            \.rejectedHandshakes, \.initiationFloods, \.unknownSession, \.authenticationFailures, \.replayed,
+            \.malformedPackets, \.disallowedSource,
+        ]
+        // Powers of two, so that no sum of some is another.
+        for (number, cause) in engineCauses.enumerated() { engine[keyPath: cause] = 1 << number }
+        var lane = LaneStatistics()
+        lane.droppedByDevice = 1 << 20
+        lane.droppedByNetwork = 1 << 21
+        lane.droppedWithoutSocket = 1 << 22
+        let sockets = SocketDrops(oversize: 1 << 23, overflowed: 1 << 24)
+        let drops = DropCounters(engine: engine, lane: lane, sockets: sockets)
+        #expect(drops.byCause.count == engineCauses.count + 5)
+        #expect(Set(drops.byCause.map(\.count)).count == drops.byCause.count)
+        #expect(Set(drops.byCause.map(\.cause)).count == drops.byCause.count)
+        #expect(drops.total == (1 << 18) - 1 + 0x1f << 20)
+        #expect(engine.stagedDropped == 1 << 2 | 1 << 3 | 1 << 4)
+        #expect("\(drops)".hasPrefix("no peer 1, no endpoint 2, staged over peer limit 4, "))
+        #expect("\(DropCounters())" == "none")
+        // What is no drop is none of the causes.
+        var others = EngineStatistics()
+        others.initiationsSent = 1
+        others.packetsSent = 2
+        others.keepalivesReceived = 3
+        #expect(DropCounters(engine: others, lane: LaneStatistics(), sockets: SocketDrops()).total == 0)
+    }
+
+    private func packet(to address: UInt32, byteCount: Int = 100) -> [UInt8] {
+        PacketBuilder.udp(
+            from: .v4(0x0a0a_0001), port: 1, to: .v4(address), port: 2,
+            payload: [UInt8](repeating: 0, count: byteCount - 28))
+    }
+
+    /// A device with peers that never answer, and its interface.
+    private func silent(_ options: WireGuardDevice.Options, peers: Int) throws -> (TestHost, [UInt32]) {
+        let host = try TestHost(on: MemoryInternet(), address: 1, inner: 0x0a0a_0001, seed: 1, options: options)
+        var random = SeededGenerator(seed: 5)
+        var update = UAPIDeviceUpdate()
+        let inner = (0..<peers).map { 0x0a0b_0000 + UInt32($0) }
+        for address in inner {
+            var peer = UAPIPeerUpdate(publicKey: PrivateKey(using: &random).publicKey)
+            peer.endpoint = Endpoint(address: IPAddress(v4: 2), port: 9)
+            peer.allowedIPs = [.add(try #require(IPPrefix(IPAddress(v4: address), length: 32)))]
+            update.peers.append(peer)
+        }
+        try host.device.apply(update)
+        try host.start()
+        return (host, inner)
+    }
+
+    private func inject(_ packets: [[UInt8]], into host: TestHost) {
+        let before = host.device.laneStatistics.fromDevice.packets
+        for packet in packets { #expect(host.tun.inject(packet)) }
+        #expect(
+            waitUntil(timeout: patience) { host.device.laneStatistics.fromDevice.packets == before + packets.count })
+    }
+
+    @Test("packets without a session: over the peer's limit, over the budget, and abandoned")
+    func staged() throws {
+        var options = WireGuardDevice.Options(budget: .extension)
+        options.limits.stagedPacketsPerPeer = 4
+        options.limits.stagedBytes = 1_000
+        let (host, inner) = try silent(options, peers: 3)
+        defer { host.device.close() }
+        inject((0..<6).map { _ in packet(to: inner[0]) }, into: host)
+        #expect(host.device.statistics.drops.stagedOverPeerLimit == 2)
+        inject((0..<4).map { _ in packet(to: inner[1]) }, into: host)
+        inject((0..<3).map { _ in packet(to: inner[2]) }, into: host)
+        let drops = host.device.statistics.drops
+        #expect(drops.stagedOverPeerLimit == 2 && drops.stagedOverBudget == 1 && drops.total == 3)
+        try host.tun.setUp(false)
+        #expect(waitUntil(timeout: patience) { host.device.statistics.drops.stagedAbandoned == 10 })
+    }
+
+    @Test("by number, packets without a session are bounded too")
+    func stagedPackets() throws {
+        var options = WireGuardDevice.Options(budget: .extension)
+        options.limits.stagedPackets = 5
+        let (host, inner) = try silent(options, peers: 3)
+        defer { host.device.close() }
+        inject((0..<9).map { packet(to: inner[$0 % 3]) }, into: host)
+        #expect(host.device.statistics.drops.stagedOverBudget == 4)
+        #expect(host.device.statistics.drops.total == 4)
+    }
+
+    @Test("no peer, no endpoint, no socket, and what the network refuses")
+    func outgoing() throws {
+        let (host, inner) = try silent(WireGuardDevice.Options(budget: .extension), peers: 2)
+        defer { host.device.close() }
+        inject([packet(to: 0x0c00_0001)], into: host)
+        #expect(host.device.statistics.drops.noPeer == 1)
+        // An initiation in a family that the host has no socket of.
+        var update = UAPIDeviceUpdate()
+        let key = try #require(host.device.peers.first?.publicKey)
+        var peer = UAPIPeerUpdate(publicKey: key)
+        peer.endpoint = Endpoint(address: IPAddress(v6High: 1, low: 2), port: 9)
+        update.peers = [peer]
+        try host.device.apply(update)
+        inject([packet(to: inner[0])], into: host)
+        #expect(waitUntil(timeout: patience) { host.device.statistics.drops.noSocket == 1 })
+        // Without an address of its own nothing leaves the host.
+        host.network.move(to: [])
+        inject([packet(to: inner[1])], into: host)
+        #expect(waitUntil(timeout: patience) { host.device.statistics.drops.refusedByNetwork == 1 })
+        #expect(host.device.statistics.drops.total == 3)
+    }
+
+    @Test("handshake messages that find the queue full")
+    func outbox() throws {
+        var options = WireGuardDevice.Options(budget: .extension)
+        options.limits.outboxMessages = 0
+        let (host, inner) = try silent(options, peers: 1)
+        defer { host.device.close() }
+        inject([packet(to: inner[0])], into: host)
+        #expect(host.device.statistics.drops.outboxFull >= 1)
+    }
+}

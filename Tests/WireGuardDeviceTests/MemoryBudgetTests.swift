@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import PacketTunnelTesting
+import Testing
+import WireGuardCore
+
+@testable import TunnelIO
+@testable import WireGuardDevice
+
+@Suite("Memory budget")
+struct MemoryBudgetTests {
+    @Test(
+        "the parts never exceed the whole, and a budget that is too small says what would be enough",
+        arguments: [0, 1 << 20, 3 << 20, 4 << 20, 6 << 20, 8 << 20, 16 << 20, 24 << 20, 100 << 20, 1 << 30],
+        [-1, 0, 1, 2, 50, 240, 512, 5_000, 1 << 20, .max])
+    func sweep(_ bytes: Int, _ peers: Int) throws {
+        for lanes in [1, 2, 4, 1_000] {
+            do throws(MemoryBudgetError) {
+                let budget = try MemoryBudget.custom(bytes: bytes, peers: peers, lanes: lanes)
+                check(budget)
+                #expect(budget.byteCount == bytes && budget.lanes <= lanes)
+            } catch .tooSmall(let byteCount, let needed, let count) {
+                #expect(byteCount == bytes && needed > bytes)
+                #expect(
+                    "\(MemoryBudgetError.tooSmall(byteCount: bytes, needed: needed, peers: count))".contains(
+                        "\(needed)"))
+                let enough = try MemoryBudget.custom(bytes: needed, peers: peers, lanes: lanes)
+                check(enough)
+                #expect(enough.lanes == 1)
+                #expect(throws: MemoryBudgetError.self) {
+                    try MemoryBudget.custom(bytes: needed - 1, peers: peers, lanes: lanes)
+                }
+            }
+        }
+    }
+
+    private func check(_ budget: MemoryBudget) {
+        let parts = budget.breakdown
+        #expect(parts.total <= budget.byteCount)
+        // The lanes' share is what lanes made from it take.
+        let lane = budget.lane
+        #expect(lane == lane.workable)
+        let regions = budget.lanes * (lane.packetRegionBytes + lane.outgoingRegionBytes + lane.incomingRegionBytes)
+        #expect(parts.packets + parts.outgoing + parts.incoming == regions)
+        #expect(parts.scratch >= budget.lanes * LaneConfiguration.systemBytes)
+        // Joined datagrams stay possible.
+        #expect(lane.datagramCount >= 64)
+        let limits = budget.limits
+        #expect(limits.stagedBytes >= 1 << 15 && limits.stagedPackets >= 128)
+        #expect(limits.stagedBytes + limits.stagedPackets * MemoryCost.stagedPacket <= parts.staged)
+        #expect(limits.outboxMessages > 0 && limits.rateLimitedSources > 0)
+        #expect(limits.peers == budget.peers && limits.allowedIPs == budget.allowedIPs)
+    }
+
+    @Test("the ready-made budgets are what they say")
+    func readyMade() {
+        #expect(MemoryBudget.extension.byteCount == 8 << 20)
+        #expect(MemoryBudget.extension.peers == 240)
+        #expect(MemoryBudget.client.byteCount == 24 << 20)
+        for budget in [MemoryBudget.extension, .client] { check(budget) }
+        for peers in [1, 1_000, 100_000] {
+            let gateway = MemoryBudget.gateway(peers: peers, lanes: 4)
+            check(gateway)
+            #expect(gateway.peers == peers && gateway.lanes == 4)
+            #expect(gateway.lane == LaneConfiguration())
+            #expect(gateway.byteCount <= (120 << 20) + peers * (20 << 10))
+        }
+        check(.gateway(peers: .max, lanes: .max))
+    }
+
+    @Test("a region takes no more than the budget counts for it")
+    func regions() throws {
+        let lane = MemoryBudget.extension.lane
+        for (bytes, count, share) in [
+            (lane.packetBytes, lane.packetCount, lane.packetRegionBytes),
+            (lane.outgoingBytes, lane.packetCount, lane.outgoingRegionBytes),
+            (lane.incomingBytes, lane.datagramCount, lane.incomingRegionBytes),
+        ] {
+            let batch = try PacketBatch(packetCapacity: count, byteCapacity: bytes)
+            #expect(batch.byteCapacity + count * 56 <= share)
+        }
+    }
+
+    @Test("options take limits and batch sizes from the budget, and both can be set")
+    func options() {
+        var options = WireGuardDevice.Options(budget: .extension)
+        #expect(options.limits == MemoryBudget.extension.limits && options.lane == MemoryBudget.extension.lane)
+        options.limits.peers = 3
+        #expect(options.limits.peers == 3 && options.budget == .extension)
+        #expect(WireGuardDevice.Options().limits == EngineLimits())
+    }
+
+    // MARK: Refusing
+
+    private func device(peers: Int, allowedIPs: Int) throws -> WireGuardDevice {
+        let budget = try MemoryBudget.custom(bytes: 8 << 20, peers: peers, allowedIPs: allowedIPs)
+        return try WireGuardDevice(
+            tun: MemoryTun(), network: MemoryInternet().attach([.v4(1)]),
+            options: WireGuardDevice.Options(budget: budget))
+    }
+
+    private func update(peers count: Int, seed: UInt64, networks: Int = 0) -> UAPIDeviceUpdate {
+        var random = SeededGenerator(seed: seed)
+        var update = UAPIDeviceUpdate()
+        update.peers = (0..<count).map { number in
+            var peer = UAPIPeerUpdate(publicKey: PrivateKey(using: &random).publicKey)
+            peer.allowedIPs = (0..<networks).compactMap { network in
+                IPPrefix(IPAddress(v4: UInt32(number << 16 | network)), length: 32).map { .add($0) }
+            }
+            return peer
+        }
+        return update
+    }
+
+    @Test("one peer too many is refused with what is too much, and nothing of the update takes effect")
+    func tooManyPeers() throws {
+        let device = try device(peers: 5, allowedIPs: 10)
+        defer { device.close() }
+        try device.apply(update(peers: 5, seed: 1))
+        var more = update(peers: 1, seed: 2)
+        more.fwMark = 9
+        let error = #expect(throws: WireGuardDeviceError.self) { try device.apply(more) }
+        #expect(error?.code == .beyondBudget(.tooManyPeers(count: 6, limit: 5)))
+        #expect(error?.description.contains("6 peers are more than the 5") == true)
+        #expect(device.peers.count == 5 && device.uapiState.fwMark == 0)
+        // What takes away as much as it brings has room.
+        more.replacePeers = true
+        try device.apply(more)
+        #expect(device.peers.count == 1)
+        try device.apply(update(peers: 4, seed: 3))
+        #expect(device.peers.count == 5)
+    }
+
+    @Test("one allowed IP too many is refused the same way")
+    func tooManyAllowedIPs() throws {
+        let device = try device(peers: 5, allowedIPs: 10)
+        defer { device.close() }
+        try device.apply(update(peers: 2, seed: 1, networks: 5))
+        let error = #expect(throws: WireGuardDeviceError.self) {
+            try device.apply(update(peers: 3, seed: 1, networks: 5))
+        }
+        #expect(error?.code == .beyondBudget(.tooManyAllowedIPs(count: 11, limit: 10)))
+        #expect(device.peers.count == 2)
+        // The same once more brings nothing new.
+        try device.apply(update(peers: 2, seed: 1, networks: 5))
+        #expect(device.peers.map(\.allowedIPs.count) == [5, 5])
+    }
+
+    @Test("over the management socket both are ENOMEM, also where the request alone is too large")
+    func managementSocket() throws {
+        let device = try device(peers: 2, allowedIPs: 3)
+        defer { device.close() }
+        func answer(_ update: UAPIDeviceUpdate) -> Int32? {
+            var session = device.makeUAPISession()
+            var request: [UInt8] = []
+            update.appendRequest(to: &request)
+            var output: [UInt8] = []
+            _ = unsafe request.withUnsafeBytes { unsafe session.receive($0, replyingInto: &output) }
+            return UAPIReply.errno(in: output)
+        }
+        #expect(answer(update(peers: 2, seed: 1, networks: 1)) == 0)
+        #expect(answer(update(peers: 3, seed: 1, networks: 1)) == UAPIErrno.outOfMemory.number)
+        #expect(answer(update(peers: 2, seed: 1, networks: 2)) == UAPIErrno.outOfMemory.number)
+        #expect(answer(update(peers: 100, seed: 1)) == UAPIErrno.outOfMemory.number)
+        #expect(answer(update(peers: 1, seed: 1, networks: 100)) == UAPIErrno.outOfMemory.number)
+        #expect(device.peers.map(\.allowedIPs.count) == [1, 1])
+        #expect(answer(UAPIDeviceUpdate()) == 0)
+    }
+}
