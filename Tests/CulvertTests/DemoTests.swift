@@ -103,22 +103,4 @@ struct DemoTests {
         PlainView(console: captured.console()).fail("why")
         #expect(captured.output.hasPrefix("FAILED"))
     }
-
-    @Test("a monitor gives up at its deadline and sees what another thread has set")
-    func monitor() throws {
-        let monitor = Monitor(0)
-        #expect(monitor.wait(until: LaneClock.now() + 1_000_000) { $0 == 1 ? $0 : nil } == nil)
-        let loop = try EventLoop()
-        try loop.startThread(name: "monitor-test")
-        #expect(
-            loop.perform {
-                monitor.update { value in
-                    value = 1
-                    return true
-                }
-            })
-        #expect(monitor.wait(until: LaneClock.now() + 5_000_000_000) { $0 == 1 ? $0 : nil } == 1)
-        loop.stop()
-        try loop.join()
-    }
 }

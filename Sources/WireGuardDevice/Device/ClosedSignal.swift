@@ -1,65 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#elseif canImport(Darwin)
-    import Darwin
-#endif
+import TunnelIO
 
 /// Tells those who wait, once, that a device has closed and why.
-@safe
-final class ClosedSignal: @unchecked Sendable {
-    // Unchecked: everything below is guarded by the mutex.
-    private let mutex: UnsafeMutablePointer<pthread_mutex_t>
-    private let condition: UnsafeMutablePointer<pthread_cond_t>
-    private var reason: WireGuardDevice.CloseReason?
-    private var handlers: [@Sendable (WireGuardDevice.CloseReason) -> Void] = []
-
-    init() {
-        unsafe mutex = .allocate(capacity: 1)
-        unsafe condition = .allocate(capacity: 1)
-        unsafe mutex.initialize(to: pthread_mutex_t())
-        unsafe condition.initialize(to: pthread_cond_t())
-        unsafe pthread_mutex_init(mutex, nil)
-        unsafe pthread_cond_init(condition, nil)
+final class ClosedSignal: Sendable {
+    private struct State {
+        var reason: WireGuardDevice.CloseReason?
+        var handlers: [@Sendable (WireGuardDevice.CloseReason) -> Void] = []
     }
 
-    deinit {
-        unsafe pthread_mutex_destroy(mutex)
-        unsafe pthread_cond_destroy(condition)
-        unsafe mutex.deallocate()
-        unsafe condition.deallocate()
-    }
+    private let state = Monitor(State())
 
     func signal(_ reason: WireGuardDevice.CloseReason) {
-        unsafe pthread_mutex_lock(mutex)
-        let isFirst = self.reason == nil
-        if isFirst { self.reason = reason }
-        let handlers = self.handlers
-        self.handlers = []
-        unsafe pthread_cond_broadcast(condition)
-        unsafe pthread_mutex_unlock(mutex)
-        guard isFirst else { return }
+        var handlers: [@Sendable (WireGuardDevice.CloseReason) -> Void] = []
+        state.update { state in
+            guard state.reason == nil else { return false }
+            state.reason = reason
+            swap(&handlers, &state.handlers)
+            return true
+        }
+        // Outside of the lock: a handler may ask, or wait.
         for handler in handlers { handler(reason) }
     }
 
     func wait() -> WireGuardDevice.CloseReason {
-        unsafe pthread_mutex_lock(mutex)
-        defer { unsafe pthread_mutex_unlock(mutex) }
-        while true {
-            if let reason { return reason }
-            unsafe pthread_cond_wait(condition, mutex)
-        }
+        state.wait { $0.reason }
     }
 
     func whenClosed(_ handler: @escaping @Sendable (WireGuardDevice.CloseReason) -> Void) {
-        unsafe pthread_mutex_lock(mutex)
-        let known = reason
-        if known == nil { handlers.append(handler) }
-        unsafe pthread_mutex_unlock(mutex)
+        let known = state.withValue { state in
+            if state.reason == nil { state.handlers.append(handler) }
+            return state.reason
+        }
         if let known { handler(known) }
     }
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import TunnelIO
-
 #if canImport(Glibc)
     import Glibc
 #elseif canImport(Musl)
@@ -12,14 +10,16 @@ import TunnelIO
 #endif
 
 /// A value that several threads change, and that one may wait for until it is as it should be.
+///
+/// The only condition variable of this package: a ``Latch`` and everything else that blocks a thread is made of it.
 @safe
-final class Monitor<Value>: @unchecked Sendable {
+package final class Monitor<Value>: @unchecked Sendable {
     // Unchecked: `value` is touched under the mutex only.
     private let mutex: UnsafeMutablePointer<pthread_mutex_t>
     private let condition: UnsafeMutablePointer<pthread_cond_t>
     private var value: Value
 
-    init(_ value: Value) {
+    package init(_ value: Value) {
         self.value = value
         unsafe mutex = .allocate(capacity: 1)
         unsafe condition = .allocate(capacity: 1)
@@ -37,22 +37,40 @@ final class Monitor<Value>: @unchecked Sendable {
     }
 
     /// Changes or reads the value, and wakes who waits when `body` says so.
-    func update(_ body: (inout Value) -> Bool) {
+    package func update(_ body: (inout Value) -> Bool) {
         unsafe pthread_mutex_lock(mutex)
         let wakes = body(&value)
         unsafe pthread_mutex_unlock(mutex)
         if wakes { unsafe _ = pthread_cond_broadcast(condition) }
     }
 
+    /// Changes or reads the value, and wakes one of those who wait when `body` says so.
+    package func updateForOne(_ body: (inout Value) -> Bool) {
+        unsafe pthread_mutex_lock(mutex)
+        let wakes = body(&value)
+        unsafe pthread_mutex_unlock(mutex)
+        if wakes { unsafe _ = pthread_cond_signal(condition) }
+    }
+
     /// Changes or reads the value; nobody is woken.
-    func withValue<R>(_ body: (inout Value) -> R) -> R {
+    package func withValue<R>(_ body: (inout Value) -> R) -> R {
         unsafe pthread_mutex_lock(mutex)
         defer { unsafe _ = pthread_mutex_unlock(mutex) }
         return body(&value)
     }
 
+    /// Waits until `body` gives something.
+    package func wait<R>(for body: (inout Value) -> R?) -> R {
+        unsafe pthread_mutex_lock(mutex)
+        defer { unsafe _ = pthread_mutex_unlock(mutex) }
+        while true {
+            if let result = body(&value) { return result }
+            unsafe pthread_cond_wait(condition, mutex)
+        }
+    }
+
     /// Waits until `body` gives something, or until `deadline` on ``LaneClock`` has passed.
-    func wait<R>(until deadline: Int64, for body: (inout Value) -> R?) -> R? {
+    package func wait<R>(until deadline: Int64, for body: (inout Value) -> R?) -> R? {
         unsafe pthread_mutex_lock(mutex)
         defer { unsafe _ = pthread_mutex_unlock(mutex) }
         while true {
