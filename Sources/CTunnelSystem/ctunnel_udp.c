@@ -30,6 +30,7 @@ int ctunnel_thread_set_name(const char *name) { return pthread_setname_np(name);
 
 #elif defined(__linux__)
 
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 
@@ -42,6 +43,8 @@ _Static_assert(SO_MARK == 36 && SO_SNDBUFFORCE == 32 && SO_RCVBUFFORCE == 33 && 
 _Static_assert(EPOLLIN == 1 && EPOLLOUT == 4 && EPOLLERR == 8 && EPOLLHUP == 16, "epoll");
 
 int ctunnel_thread_set_name(const char *name) { return pthread_setname_np(pthread_self(), name); }
+
+int ctunnel_affinity(void *set, size_t size) { return sched_getaffinity(0, size, (cpu_set_t *)set); }
 
 int ctunnel_udp_socket(int family) {
     return socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP);

@@ -67,7 +67,8 @@ enum Background {
             "WG_TUN_FD=\(tunNumber)", "WG_UAPI_FD=\(managementNumber)", "WG_PROCESS_FOREGROUND=1",
             "CULVERT_READY_FD=\(readyNumber)",
         ]
-        let kept = (["LOG_LEVEL", "PATH"] + DaemonOptions.offloadSwitches).compactMap { name in
+        let kept = (["LOG_LEVEL", "PATH", DaemonOptions.layoutVariable] + DaemonOptions.offloadSwitches).compactMap {
+            name in
             Daemon.environment(name).map { "\(name)=\($0)" }
         }
         let result = actions.spawn(

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import TunnelIO
+
 /// What the arguments and the environment ask of the daemon.
 struct DaemonOptions: Equatable {
     enum LogLevel: Equatable {
@@ -14,6 +16,8 @@ struct DaemonOptions: Equatable {
     var logLevel = LogLevel.error
     /// Whether `LOG_LEVEL` was set at all: a daemon that is asked to log keeps its output.
     var keepsOutput = false
+    /// How the work is spread over threads.
+    var layout = LaneLayout.automatic
     /// A TUN device that was opened already.
     var tunDescriptor: Int32?
     /// A listening management socket that was opened already.
@@ -43,6 +47,9 @@ struct DaemonOptions: Equatable {
         "CULVERT_TUN_UDP_GRO",
     ]
 
+    /// The variable that says how the work is spread over threads.
+    static let layoutVariable = "CULVERT_LANES"
+
     static let help = """
         culvert-wg: a userspace WireGuard daemon for one interface
 
@@ -61,6 +68,8 @@ struct DaemonOptions: Equatable {
           WG_TUN_FD               use this descriptor as the TUN device
           WG_UAPI_FD              use this descriptor as the listening management socket
           WG_TUN_NAME_FILE        where to write the name the system chose (macOS, for the name "utun")
+          CULVERT_LANES           threads: auto (the default), 1, 2 (one for each direction), 3 to 64 lanes, or lanes
+                                  and workers as in 4+2
           CULVERT_UDP_GSO, CULVERT_UDP_GRO, CULVERT_TUN_TSO, CULVERT_TUN_USO, CULVERT_TUN_TCP_GRO,
           CULVERT_TUN_UDP_GRO     0: do without this offload (Linux)
 
@@ -113,11 +122,24 @@ struct DaemonOptions: Equatable {
             options.warnings.append(
                 "LOG_LEVEL is '\(other)', which is none of verbose, debug, error, silent; using error")
         }
+        options.layout = try layout(environment)
         options.tunDescriptor = try descriptor("WG_TUN_FD", environment)
         options.uapiDescriptor = try descriptor("WG_UAPI_FD", environment)
         options.readyDescriptor = try descriptor("CULVERT_READY_FD", environment)
         options.nameFile = environment("WG_TUN_NAME_FILE").flatMap { $0.isEmpty ? nil : $0 }
         return .run(options)
+    }
+
+    private static func layout(_ environment: (String) -> String?) throws(UsageError) -> LaneLayout {
+        guard let text = environment(layoutVariable), !text.isEmpty else { return .automatic }
+        guard let layout = LaneLayout(text) else {
+            throw UsageError(
+                message: """
+                    \(layoutVariable) is '\(text)'; it must be auto, 1, 2, a number of lanes up to \
+                    \(LaneLayout.mostLanes), or lanes and workers such as 4+2
+                    """)
+        }
+        return layout
     }
 
     private static func descriptor(

@@ -70,7 +70,7 @@ enum Daemon {
     private static func openTun(_ options: DaemonOptions) throws(WireGuardDeviceError) -> any TunDevice {
         do throws(TunnelIOError) {
             if let descriptor = options.tunDescriptor { return try SystemTun(descriptor: descriptor) }
-            return try SystemTun(name: options.interfaceName, mtu: 1420)
+            return try makeTun(options)
         } catch {
             throw WireGuardDeviceError(error)
         }
@@ -98,6 +98,7 @@ enum Daemon {
         // Threads inherit the mask, so that only this one ever sees these signals.
         let signals = Signals.block()
         var deviceOptions = WireGuardDevice.Options()
+        deviceOptions.layout = options.layout
         let level = options.logLevel
         let name = options.interfaceName
         deviceOptions.log = { messageLevel, message in

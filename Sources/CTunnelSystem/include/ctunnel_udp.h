@@ -28,6 +28,9 @@ int ctunnel_thread_set_name(const char *name);
 
 #include <sys/epoll.h>
 
+/// The cores that the calling thread may run on, as bits: `sched_getaffinity`. It takes a multiple of eight bytes.
+int ctunnel_affinity(void *set, size_t size);
+
 // MARK: UDP
 
 /// `struct mmsghdr`, which the C library declares for GNU sources only.

@@ -37,9 +37,23 @@ public final class Lane: Sendable {
             device: device, sockets: sockets, transport: transport, configuration: configuration, onFailure: onFailure)
     }
 
+    /// One of the lanes of a group, without sockets.
+    init(
+        device: any TunDevice, transport: any TunnelTransport, configuration: LaneConfiguration, role: LaneRole,
+        duties: LaneDuties?, workers: BatchWorkers?, onFailure: @escaping @Sendable (TunnelIOError) -> Void
+    ) throws(TunnelIOError) {
+        core = try LaneCore(
+            device: device, sockets: nil, transport: transport, configuration: configuration, role: role,
+            duties: duties, workers: workers, onFailure: onFailure)
+    }
+
     deinit {
         stop()
     }
+
+    var role: LaneRole { core.role }
+    var duties: LaneDuties { core.duties }
+    var loop: EventLoop { core.loop }
 
     /// Starts the thread.
     /// - Throws: `.eventLoop` when the device or a socket cannot be watched, `.closed` after ``stop()``. A lane that
@@ -72,6 +86,11 @@ public final class Lane: Sendable {
         thread?.join()
     }
 
+    /// Makes the lane end, without waiting for it.
+    func requestStop() {
+        core.loop.stop()
+    }
+
     /// Whether the calling thread is the lane's.
     public var isOnLaneThread: Bool { core.loop.isOnLoopThread }
 
@@ -91,8 +110,15 @@ public final class Lane: Sendable {
     ///
     /// Any thread may call it, but not while it holds a lock that the transport takes.
     public func replaceSockets(_ sockets: DatagramSockets?) {
+        replaceSockets(sockets, receives: true, waits: true)
+    }
+
+    /// - Parameters:
+    ///   - receives: whether the lane is to receive from these, or only to send.
+    ///   - waits: whether to return only when it is done.
+    func replaceSockets(_ sockets: DatagramSockets?, receives: Bool, waits: Bool) {
         let core = core
-        onLane(waits: true) { core.replaceSockets(sockets) }
+        onLane(waits: waits) { core.replaceSockets(sockets, receives: receives) }
     }
 
     /// What was moved and dropped so far. Any thread may ask.

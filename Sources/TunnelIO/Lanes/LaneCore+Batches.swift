@@ -7,44 +7,50 @@ extension LaneCore {
     /// Reads, seals and sends batches until the device has no more or its turn is over.
     /// - Returns: the number of packets.
     func moveFromDevice() throws(TunnelIOError) -> Int {
+        if let pipeline = pipelines?.outbound { return try moveFromDevice(through: pipeline) }
         var moved = 0
         for _ in 0..<configuration.batchesPerTurn where !loop.isStopped {
             packets.removeAll()
             let count = try device.receive(into: packets)
             guard count > 0 else { break }
             moved += count
-            counts.fromDevice.packets &+= count
-            counts.fromDevice.bytes &+= Self.bytes(of: packets)
-            counts.fromDevice.batches &+= 1
+            noteFromDevice(packets, count)
             outgoing.removeAll()
             transport.seal(packets, into: outgoing)
-            sendOutgoing()
+            send(outgoing)
             publish()
-            // With room left, there was no more.
-            if !device.hasBufferedPackets, packets.count < packets.packetCapacity,
-                packets.byteCapacity - packets.tail > LaneConfiguration.largestDatagram
-            {
-                break
-            }
+            if !mayHaveMore(packets) { break }
         }
         return moved
+    }
+
+    func noteFromDevice(_ batch: PacketBatch, _ count: Int) {
+        counts.fromDevice.packets &+= count
+        counts.fromDevice.bytes &+= Self.bytes(of: batch)
+        counts.fromDevice.batches &+= 1
+        counts.malformedFromDevice = device.statistics.malformedFrames
+    }
+
+    /// Whether the device may have more than what it put into this batch: with room left, there was no more.
+    func mayHaveMore(_ batch: PacketBatch) -> Bool {
+        device.hasBufferedPackets || batch.count == batch.packetCapacity
+            || batch.byteCapacity - batch.tail <= LaneConfiguration.largestDatagram
     }
 
     /// Receives, opens and delivers batches until the socket has no more or its turn is over.
     /// - Returns: the number of datagrams.
     /// - Throws: what the socket throws; what the device throws ends the lane.
     func moveFromNetwork(_ socket: any DatagramSocket) throws(TunnelIOError) -> Int {
+        if let pipeline = pipelines?.inbound { return try moveFromNetwork(socket, through: pipeline) }
         var moved = 0
         for _ in 0..<configuration.batchesPerTurn where !loop.isStopped {
             incoming.removeAll()
             let count = try socket.receive(into: incoming)
             guard count > 0 else { break }
             moved += count
-            counts.fromNetwork.packets &+= count
-            counts.fromNetwork.bytes &+= Self.bytes(of: incoming)
-            counts.fromNetwork.batches &+= 1
+            noteFromNetwork(incoming, count)
             transport.open(incoming)
-            deliverIncoming()
+            deliver(incoming)
             publish()
             // What comes joined counts as many.
             if count < configuration.fewDatagrams || moved >= configuration.datagramsPerTurn { break }
@@ -52,28 +58,41 @@ extension LaneCore {
         return moved
     }
 
-    /// Sends what is in `outgoing`, each run of one family in one call.
-    func sendOutgoing() {
-        let count = outgoing.count
-        guard count > 0 else { return }
-        var start = 0
-        while start < count {
-            let isIPv6 = outgoing[endpoint: start].isIPv6
-            var end = start + 1
-            while end < count, outgoing[endpoint: end].isIPv6 == isIPv6 { end += 1 }
-            send(start..<end, through: isIPv6 ? v6 : v4)
-            start = end
+    func noteFromNetwork(_ batch: PacketBatch, _ count: Int) {
+        counts.fromNetwork.packets &+= count
+        counts.fromNetwork.bytes &+= Self.bytes(of: batch)
+        counts.fromNetwork.batches &+= 1
+        counts.droppedBySocket = droppedByFormerSockets &+ droppedBySockets
+    }
+
+    /// What the present sockets did not get into a batch.
+    var droppedBySockets: Int {
+        var sum = 0
+        if let drops = v4?.receiveDrops { sum &+= drops.oversize &+ drops.overflowed }
+        if let drops = v6?.receiveDrops { sum &+= drops.oversize &+ drops.overflowed }
+        return sum
+    }
+
+    /// Sends a batch, in one call for each family, so that the two wait for a full queue at most once each.
+    func send(_ batch: PacketBatch) {
+        guard !batch.isEmpty else { return }
+        var hasV4 = false
+        var hasV6 = false
+        for index in 0..<batch.count {
+            if batch[endpoint: index].isIPv6 { hasV6 = true } else { hasV4 = true }
         }
+        if hasV4 { send(batch, isIPv6: false, through: v4) }
+        if hasV6 { send(batch, isIPv6: true, through: v6) }
         publish()
     }
 
-    private func send(_ range: Range<Int>, through socket: (any DatagramSocket)?) {
+    private func send(_ batch: PacketBatch, isIPv6: Bool, through socket: (any DatagramSocket)?) {
         guard let socket else {
-            counts.droppedWithoutSocket &+= datagrams(in: range)
+            counts.droppedWithoutSocket &+= datagrams(in: batch, isIPv6: isIPv6)
             return
         }
         do throws(TunnelIOError) {
-            let result = try socket.send(outgoing, in: range)
+            let result = try socket.send(batch, in: 0..<batch.count)
             counts.toNetwork.packets &+= result.sent
             counts.toNetwork.bytes &+= result.bytes
             counts.toNetwork.batches &+= 1
@@ -82,16 +101,16 @@ extension LaneCore {
                 counts.lastSendError = result.lastError
             }
         } catch {
-            counts.droppedByNetwork &+= datagrams(in: range)
+            counts.droppedByNetwork &+= datagrams(in: batch, isIPv6: isIPv6)
             counts.lastSendError = error.errno
         }
     }
 
-    private func deliverIncoming() {
-        let bytes = Self.bytes(of: incoming)
+    func deliver(_ batch: PacketBatch) {
+        let bytes = Self.bytes(of: batch)
         guard bytes > 0 else { return }
         do throws(TunnelIOError) {
-            let result = try device.send(incoming)
+            let result = try device.send(batch)
             counts.toDevice.packets &+= result.sent
             counts.toDevice.bytes &+= bytes
             counts.toDevice.batches &+= 1
@@ -101,19 +120,21 @@ extension LaneCore {
         }
     }
 
-    private func datagrams(in range: Range<Int>) -> Int {
+    private func datagrams(in batch: PacketBatch, isIPv6: Bool) -> Int {
         var count = 0
-        for index in range where outgoing[index].length > 0 { count += 1 }
+        for index in 0..<batch.count where batch[index].length > 0 && batch[endpoint: index].isIPv6 == isIPv6 {
+            count += 1
+        }
         return count
     }
 
-    private static func bytes(of batch: PacketBatch) -> Int {
+    static func bytes(of batch: PacketBatch) -> Int {
         var sum = 0
         for index in 0..<batch.count { sum &+= Int(batch[index].length) }
         return sum
     }
 
-    private func publish() {
+    func publish() {
         let counts = counts
         statistics.withLock { $0 = counts }
     }

@@ -14,6 +14,8 @@ final class LaneCore: @unchecked Sendable {
     }
 
     let loop: EventLoop
+    let role: LaneRole
+    let duties: LaneDuties
     let statistics = Mutex(LaneStatistics())
 
     let device: any TunDevice
@@ -25,10 +27,15 @@ final class LaneCore: @unchecked Sendable {
     let packets: PacketBatch
     let outgoing: PacketBatch
     let incoming: PacketBatch
+    /// Set where workers help.
+    let pipelines: Pipelines?
     /// The lane thread's own copy, published after each batch.
     var counts = LaneStatistics()
+    /// What sockets that were replaced did not get into a batch.
+    private(set) var droppedByFormerSockets = 0
 
     private var isWatching = false
+    private var isReceiving = true
     private var isDeviceEnabled = true
     private var deviceWatch = Watch()
     private(set) var v4: (any DatagramSocket)?
@@ -54,9 +61,11 @@ final class LaneCore: @unchecked Sendable {
 
     init(
         device: any TunDevice, sockets: DatagramSockets?, transport: any TunnelTransport,
-        configuration: LaneConfiguration, onFailure: @escaping @Sendable (TunnelIOError) -> Void
+        configuration: LaneConfiguration, role: LaneRole = .all, duties: LaneDuties? = nil,
+        workers: BatchWorkers? = nil, onFailure: @escaping @Sendable (TunnelIOError) -> Void
     ) throws(TunnelIOError) {
         self.device = device
+        self.role = role
         self.transport = transport
         let configuration = configuration.workable
         self.configuration = configuration
@@ -64,11 +73,21 @@ final class LaneCore: @unchecked Sendable {
         v4 = sockets?.v4
         v6 = sockets?.v6
         loop = try EventLoop()
-        packets = try PacketBatch(packetCapacity: configuration.packetCount, byteCapacity: configuration.packetBytes)
+        self.duties = duties ?? LaneDuties(loop: loop)
+        pipelines =
+            if let workers { try Self.pipelines(workers, for: role, transport, configuration) } else { nil }
+        // What a lane does not use is one page.
+        let reads = role.contains(.outbound) && pipelines == nil
+        let sends = reads || role.contains(.duties)
+        let receives = role.contains(.inbound) && pipelines == nil
+        packets = try PacketBatch(
+            packetCapacity: reads ? configuration.packetCount : 1, byteCapacity: reads ? configuration.packetBytes : 1)
         outgoing = try PacketBatch(
-            packetCapacity: configuration.packetCount, byteCapacity: configuration.outgoingBytes)
+            packetCapacity: sends ? configuration.packetCount : 1,
+            byteCapacity: sends ? configuration.outgoingBytes : 1)
         incoming = try PacketBatch(
-            packetCapacity: configuration.datagramCount, byteCapacity: configuration.incomingBytes)
+            packetCapacity: receives ? configuration.datagramCount : 1,
+            byteCapacity: receives ? configuration.incomingBytes : 1)
     }
 
     // MARK: - Life
@@ -77,9 +96,11 @@ final class LaneCore: @unchecked Sendable {
     func watch() throws(TunnelIOError) {
         do throws(TunnelIOError) {
             deviceWatch = Watch()
-            let interest: EventLoop.Interest = isDeviceEnabled ? .readable : []
-            deviceWatch.registration = try loop.register(device.readiness, for: interest) { [weak self] readiness in
-                self?.deviceReady(readiness)
+            if role.contains(.outbound) {
+                let interest: EventLoop.Interest = isDeviceEnabled ? .readable : []
+                deviceWatch.registration = try loop.register(device.readiness, for: interest) { [weak self] readiness in
+                    self?.deviceReady(readiness)
+                }
             }
             try watchSockets()
         } catch {
@@ -130,8 +151,11 @@ final class LaneCore: @unchecked Sendable {
         }
     }
 
-    func replaceSockets(_ sockets: DatagramSockets?) {
+    /// - Parameter receives: whether the lane is to receive from these, or only to send.
+    func replaceSockets(_ sockets: DatagramSockets?, receives: Bool = true) {
         unwatchSockets()
+        if isReceiving, role.contains(.inbound) { droppedByFormerSockets &+= droppedBySockets }
+        isReceiving = receives
         v4 = sockets?.v4
         v6 = sockets?.v6
         guard isWatching, !loop.isStopped else { return }
@@ -143,6 +167,7 @@ final class LaneCore: @unchecked Sendable {
     }
 
     private func watchSockets() throws(TunnelIOError) {
+        guard isReceiving, role.contains(.inbound) else { return }
         if let v4 {
             v4Watch.registration = try loop.register(v4.readiness) { [weak self] readiness in
                 guard let self else { return }
@@ -236,28 +261,36 @@ final class LaneCore: @unchecked Sendable {
     }
 
     private func endRound() {
-        if isDeviceEnabled, device.hasBufferedPackets {
+        if isDeviceEnabled, role.contains(.outbound), device.hasBufferedPackets {
             // No descriptor tells of these.
             deviceReady(.readable)
             if device.hasBufferedPackets { loop.wake() }
         }
+        defer { noticePageUse() }
+        guard role.contains(.duties) else { return duties.notice(transport) }
         drain()
-        noticePageUse()
+        duties.willArm()
         let next = transport.nextDeadline.map { max($0, notBefore) }
+        duties.didArm(next)
         guard next != deadline, let deadlineTimer else { return }
         deadline = next
         loop.set(deadlineTimer, deadline: next)
     }
 
     private func drain() {
+        guard role.contains(.duties) else { return }
         var hasMore = true
+        var hasSent = false
         var turns = 0
         while hasMore, turns < Self.drainLimit, !loop.isStopped {
             outgoing.removeAll()
             hasMore = transport.drain(into: outgoing)
-            sendOutgoing()
+            hasSent = hasSent || !outgoing.isEmpty
+            send(outgoing)
             turns += 1
         }
+        // Also when the lane was stopped in between: others may be waiting for it.
+        if hasSent { transport.drainEnded() }
         if hasMore { loop.wake() }
     }
 }

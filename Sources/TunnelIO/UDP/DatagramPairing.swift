@@ -14,6 +14,41 @@ enum DatagramPairing {
     /// How often a free port is asked for when the one found for IPv4 is taken for IPv6.
     static let attempts = 100
 
+    /// Whether a socket has its port to itself.
+    enum Sharing {
+        /// Nobody else has the port.
+        case alone
+        /// Nobody else has the port yet, but others may join.
+        case first
+        /// Joins others that have the port.
+        case joining
+    }
+
+    /// Binds a port several times over, each as ``bind(port:open:)`` does.
+    /// - Parameter open: binds a socket of one family; true is IPv6.
+    static func bind(
+        port: UInt16, count: Int,
+        open: (_ isIPv6: Bool, _ port: UInt16, _ sharing: Sharing) throws(TunnelIOError) -> any DatagramSocket
+    ) throws(TunnelIOError) -> [DatagramSockets] {
+        let first = try bind(port: port) { (isIPv6, port) throws(TunnelIOError) in
+            try open(isIPv6, port, count > 1 ? .first : .alone)
+        }
+        var bound = [first]
+        do throws(TunnelIOError) {
+            while bound.count < count {
+                var next = DatagramSockets(v4: nil, v6: nil, port: first.port)
+                if first.v4 != nil { next.v4 = try open(false, first.port, .joining) }
+                bound.append(next)
+                // It is in the list already, so that it is closed when this fails.
+                if first.v6 != nil { bound[bound.count - 1].v6 = try open(true, first.port, .joining) }
+            }
+        } catch {
+            for sockets in bound { sockets.close() }
+            throw error
+        }
+        return bound
+    }
+
     /// Binds IPv4 first, then IPv6 to the same port, where the host has them.
     /// - Parameter open: binds a socket of one family; true is IPv6.
     static func bind(

@@ -99,6 +99,9 @@ public final class DrainPlan {
     /// The number of datagrams.
     public var count: Int { messages.count + packets.count }
 
+    /// Whether there are packets that waited, besides finished messages.
+    public var hasPackets: Bool { !packets.isEmpty }
+
     func reset(mtu: Int) {
         clear()
         self.mtu = mtu

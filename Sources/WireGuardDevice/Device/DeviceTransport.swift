@@ -12,15 +12,19 @@ import WireGuardCore
 final class DeviceTransport: TunnelTransport {
     private let engine: Mutex<Engine>
     private let mtu: Atomic<Int>
-    private let scratchPool: Mutex<[BatchScratch]>
+    private let stepsPool: Mutex<[DeviceSteps]>
     private let batchCapacity: Int
+    /// Whether packets that waited for a session are on their way, planned and not sent yet. Set under the engine's lock.
+    private let isDraining = Atomic<Bool>(false)
+    /// Where other lanes wait until they are sent: later packets of the same flow must not pass them.
+    private let drainGate = Monitor(())
 
     /// - Parameter batchCapacity: the most packets that a lane's batch has.
     init(engine: consuming Engine, mtu: Int, batchCapacity: Int) {
         self.engine = Mutex(engine)
         self.mtu = Atomic(mtu)
         self.batchCapacity = batchCapacity
-        scratchPool = Mutex([BatchScratch(capacity: batchCapacity)])
+        stepsPool = Mutex([DeviceSteps(capacity: batchCapacity)])
     }
 
     /// Exclusive access to the engine, for configuration and inspection.
@@ -36,37 +40,104 @@ final class DeviceTransport: TunnelTransport {
     // MARK: TunnelTransport
 
     func seal(_ packets: PacketBatch, into datagrams: PacketBatch) {
-        let scratch = takeScratch()
-        defer { giveBack(scratch) }
-        let views = unsafe scratch.views(of: packets)
-        let now = SystemTime.now()
-        let wall = SystemTime.wall()
-        let mtu = mtu.load(ordering: .relaxed)
-        engine.withLock { engine in
-            unsafe engine.planSend(views, mtu: mtu, at: now, wall: wall, into: scratch.send)
-        }
-        guard !scratch.send.isEmpty else { return }
-        let start = datagrams.tail
-        let free = unsafe datagrams.freeBytes
-        guard let out = free.baseAddress else { return }
-        unsafe scratch.send.seal(views, into: out, capacity: free.count) { offset, byteCount, endpoint in
-            datagrams.append(offset: start + offset, length: byteCount, endpoint: DatagramEndpoint(endpoint))
-        }
+        let steps = takeSteps()
+        defer { giveBack(steps) }
+        planSeal(packets, steps)
+        steps.seal(packets, into: datagrams)
     }
 
     func open(_ datagrams: PacketBatch) {
-        let scratch = takeScratch()
-        defer { giveBack(scratch) }
-        let views = unsafe scratch.views(of: datagrams)
+        let steps = takeSteps()
+        defer { giveBack(steps) }
+        planOpen(datagrams, steps)
+        steps.open(datagrams)
+        commitOpen(datagrams, steps)
+    }
+
+    func makeSteps() -> (any TransportSteps)? {
+        SeparateSteps(transport: self, steps: DeviceSteps(capacity: batchCapacity))
+    }
+
+    func drain(into datagrams: PacketBatch) -> Bool {
+        let steps = takeSteps()
+        defer { giveBack(steps) }
+        let plan = steps.drain
+        let start = datagrams.tail
+        let free = unsafe datagrams.freeBytes
+        let room = datagrams.packetCapacity - datagrams.count
+        guard let out = free.baseAddress, room > 0, free.count > 0 else { return false }
+        let mtu = mtu.load(ordering: .relaxed)
+        let more = engine.withLock { engine in
+            guard engine.hasPending else { return false }
+            // Sixty-four kilobytes are kept free, since one packet may go beyond the limit when it is alone.
+            engine.drain(
+                into: plan, maximumMessages: room, maximumBytes: max(free.count - 65_600, 1), mtu: mtu,
+                at: SystemTime.now(), wall: SystemTime.wall())
+            if plan.hasPackets { isDraining.store(true, ordering: .relaxed) }
+            return engine.hasPending
+        }
+        unsafe plan.write(into: out, capacity: free.count) { offset, byteCount, endpoint in
+            datagrams.append(offset: start + offset, length: byteCount, endpoint: DatagramEndpoint(endpoint))
+        }
+        plan.clear()
+        return more
+    }
+
+    func drainEnded() {
+        // Only the lane that calls this sets it.
+        guard isDraining.load(ordering: .relaxed) else { return }
+        drainGate.update { _ in
+            isDraining.store(false, ordering: .sequentiallyConsistent)
+            return true
+        }
+    }
+
+    var hasPending: Bool {
+        engine.withLock { $0.hasPending }
+    }
+
+    func deadlineReached() {
+        engine.withLock { $0.deadlineReached(at: SystemTime.now(), wall: SystemTime.wall()) }
+    }
+
+    var nextDeadline: Int64? {
+        engine.withLock { $0.nextDeadline?.nanoseconds }
+    }
+
+    // MARK: Steps
+
+    fileprivate func planSeal(_ packets: PacketBatch, _ steps: DeviceSteps) {
+        let views = unsafe steps.views(of: packets)
         let now = SystemTime.now()
         let wall = SystemTime.wall()
-        let plan = scratch.receive
+        let mtu = mtu.load(ordering: .relaxed)
+        while true {
+            let isPlanned = engine.withLock { engine in
+                guard !isDraining.load(ordering: .relaxed) else { return false }
+                unsafe engine.planSend(views, mtu: mtu, at: now, wall: wall, into: steps.send)
+                return true
+            }
+            if isPlanned { return }
+            drainGate.wait { _ in isDraining.load(ordering: .sequentiallyConsistent) ? nil : () }
+        }
+    }
+
+    fileprivate func planOpen(_ datagrams: PacketBatch, _ steps: DeviceSteps) {
+        let views = unsafe steps.views(of: datagrams)
+        let now = SystemTime.now()
+        let wall = SystemTime.wall()
         engine.withLock { engine in
             unsafe engine.planOpen(
-                views, endpoints: { Endpoint(datagrams[endpoint: $0]) }, at: now, wall: wall, into: plan)
+                views, endpoints: { Endpoint(datagrams[endpoint: $0]) }, at: now, wall: wall, into: steps.receive)
         }
+    }
+
+    fileprivate func commitOpen(_ datagrams: PacketBatch, _ steps: DeviceSteps) {
+        let plan = steps.receive
         if !plan.isEmpty {
-            unsafe plan.open(views)
+            let views = unsafe steps.views
+            let now = SystemTime.now()
+            let wall = SystemTime.wall()
             engine.withLock { engine in
                 unsafe engine.commit(
                     plan, views, endpoints: { Endpoint(datagrams[endpoint: $0]) }, at: now, wall: wall)
@@ -81,76 +152,32 @@ final class DeviceTransport: TunnelTransport {
         }
     }
 
-    func drain(into datagrams: PacketBatch) -> Bool {
-        let scratch = takeScratch()
-        defer { giveBack(scratch) }
-        let plan = scratch.drain
-        let start = datagrams.tail
-        let free = unsafe datagrams.freeBytes
-        let room = datagrams.packetCapacity - datagrams.count
-        guard let out = free.baseAddress, room > 0, free.count > 0 else { return false }
-        let mtu = mtu.load(ordering: .relaxed)
-        let more = engine.withLock { engine in
-            guard engine.hasPending else { return false }
-            // Sixty-four kilobytes are kept free, since one packet may go beyond the limit when it is alone.
-            engine.drain(
-                into: plan, maximumMessages: room, maximumBytes: max(free.count - 65_600, 1), mtu: mtu,
-                at: SystemTime.now(), wall: SystemTime.wall())
-            return engine.hasPending
-        }
-        unsafe plan.write(into: out, capacity: free.count) { offset, byteCount, endpoint in
-            datagrams.append(offset: start + offset, length: byteCount, endpoint: DatagramEndpoint(endpoint))
-        }
-        plan.clear()
-        return more
+    private func takeSteps() -> DeviceSteps {
+        stepsPool.withLock { $0.popLast() } ?? DeviceSteps(capacity: batchCapacity)
     }
 
-    func deadlineReached() {
-        engine.withLock { $0.deadlineReached(at: SystemTime.now(), wall: SystemTime.wall()) }
-    }
-
-    var nextDeadline: Int64? {
-        engine.withLock { $0.nextDeadline?.nanoseconds }
-    }
-
-    // MARK: Scratch
-
-    private func takeScratch() -> BatchScratch {
-        scratchPool.withLock { $0.popLast() } ?? BatchScratch(capacity: batchCapacity)
-    }
-
-    private func giveBack(_ scratch: BatchScratch) {
-        scratchPool.withLock { $0.append(scratch) }
+    private func giveBack(_ steps: DeviceSteps) {
+        stepsPool.withLock { $0.append(steps) }
     }
 }
 
-/// What one lane needs for one batch at a time. Made once per lane and used again and again.
-@safe
-private final class BatchScratch: @unchecked Sendable {
-    // Unchecked: whoever took it from the pool is its only user.
-    let send = SendPlan()
-    let receive: ReceivePlan
-    let drain = DrainPlan()
-    private let storage: UnsafeMutablePointer<PacketView>
-    private let capacity: Int
+/// The steps of batches that workers help with.
+private final class SeparateSteps: TransportSteps {
+    private let transport: DeviceTransport
+    private let steps: DeviceSteps
 
-    init(capacity: Int) {
-        self.capacity = capacity
-        receive = ReceivePlan(capacity: capacity)
-        unsafe storage = .allocate(capacity: capacity)
+    init(transport: DeviceTransport, steps: DeviceSteps) {
+        self.transport = transport
+        self.steps = steps
     }
 
-    deinit { unsafe storage.deallocate() }
+    func planSeal(_ packets: PacketBatch) { transport.planSeal(packets, steps) }
 
-    /// Views of the batch's packets, valid until the next call.
-    @unsafe
-    func views(of batch: PacketBatch) -> UnsafeBufferPointer<PacketView> {
-        let count = min(batch.count, capacity)
-        for index in 0..<count {
-            let descriptor = batch[index]
-            unsafe (storage + index).initialize(
-                to: PacketView(base: batch.base + Int(descriptor.offset), count: Int(descriptor.length)))
-        }
-        return unsafe UnsafeBufferPointer(start: storage, count: count)
-    }
+    func seal(_ packets: PacketBatch, into datagrams: PacketBatch) { steps.seal(packets, into: datagrams) }
+
+    func planOpen(_ datagrams: PacketBatch) { transport.planOpen(datagrams, steps) }
+
+    func open(_ datagrams: PacketBatch) { steps.open(datagrams) }
+
+    func commitOpen(_ datagrams: PacketBatch) { transport.commitOpen(datagrams, steps) }
 }

@@ -134,7 +134,7 @@ extension WireGuardDevice {
     public var statistics: DeviceStatistics {
         let sockets = operations.withLock { state in
             var drops = state.socketDrops
-            drops.add(state.sockets)
+            for sockets in state.sockets { drops.add(sockets) }
             return drops
         }
         let engine = engineStatistics

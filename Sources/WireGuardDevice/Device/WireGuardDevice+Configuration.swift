@@ -31,11 +31,11 @@ extension WireGuardDevice {
             if state.linkIsUp {
                 // A port that could not be had on the way up may be another one now.
                 transport.withEngine { $0.setUp(true, at: SystemTime.now(), wall: SystemTime.wall()) }
-                lane.setDeviceEnabled(true)
+                lanes.setDeviceEnabled(true)
             }
         }
         // There may be something to send, or an earlier deadline.
-        lane.wake()
+        lanes.wake()
     }
 
     /// Sees to it that the sockets fit port and mark.
@@ -44,7 +44,7 @@ extension WireGuardDevice {
     private func adoptSockets(
         _ port: UInt16, _ mark: UInt32, isNamed: Bool, _ state: inout State
     ) throws(WireGuardDeviceError) {
-        guard let sockets = state.sockets else {
+        guard let bound = state.sockets.first?.port else {
             do throws(WireGuardDeviceError) {
                 try bind(port: port, mark: mark, &state)
             } catch {
@@ -54,20 +54,20 @@ extension WireGuardDevice {
             return
         }
         // A port that the system chose may be named later: it is ours already.
-        if port != state.requestedPort, port != sockets.port {
+        if port != state.requestedPort, port != bound {
             try bind(port: port, mark: mark, &state)
         } else if mark != state.mark {
-            try setMark(mark, on: sockets, previous: state.mark)
+            try setMark(mark, on: state.sockets.flatMap(\.all), previous: state.mark)
         }
     }
 
     private func setMark(
-        _ mark: UInt32, on sockets: DatagramSockets, previous: UInt32
+        _ mark: UInt32, on sockets: [any DatagramSocket], previous: UInt32
     ) throws(WireGuardDeviceError) {
         do throws(TunnelIOError) {
-            for socket in sockets.all { try socket.setMark(mark) }
+            for socket in sockets { try socket.setMark(mark) }
         } catch {
-            for socket in sockets.all {
+            for socket in sockets {
                 do throws(TunnelIOError) { try socket.setMark(previous) } catch {
                     log(.error, "cannot restore the mark: \(error)")
                 }
@@ -79,7 +79,7 @@ extension WireGuardDevice {
 
     /// The state as the UAPI reports it, keys included.
     public var uapiState: UAPIDeviceState {
-        let (port, mark) = operations.withLock { ($0.sockets?.port ?? $0.requestedPort, $0.mark) }
+        let (port, mark) = operations.withLock { ($0.sockets.first?.port ?? $0.requestedPort, $0.mark) }
         var state = transport.withEngine { $0.uapiState }
         state.listenPort = port
         state.fwMark = mark
@@ -97,7 +97,7 @@ extension WireGuardDevice {
     public var publicKey: PublicKey? { transport.withEngine { $0.publicKey } }
 
     /// The UDP port that is bound; nil while none is.
-    public var listenPort: UInt16? { operations.withLock { $0.sockets?.port } }
+    public var listenPort: UInt16? { operations.withLock { $0.sockets.first?.port } }
 
     /// What there is to know of a peer; nil when there is no such peer.
     public func peer(_ key: PublicKey) -> PeerSnapshot? {
@@ -116,6 +116,9 @@ extension WireGuardDevice {
     /// What the protocol engine counted.
     public var engineStatistics: EngineStatistics { transport.withEngine { $0.statistics } }
 
-    /// What the lane counted: batches, packets, bytes, and drops by cause.
-    public var laneStatistics: LaneStatistics { lane.statistics }
+    /// What all lanes together counted: batches, packets and bytes each way, and drops by cause.
+    public var laneStatistics: LaneStatistics { lanes.statistics }
+
+    /// How the work is spread over threads; never ``LaneLayout/automatic``, but what that came to.
+    public var layout: LaneLayout { lanes.layout }
 }

@@ -11,7 +11,8 @@ public import WireGuardCore
 /// interface goes down all sessions end, and when the interface is deleted the device closes. It is configured while it
 /// runs, through ``apply(_:)`` or the UAPI socket (``serveUAPI(on:)``).
 ///
-/// It has two threads: a lane, which moves packets both ways, and a control thread for everything else.
+/// It has lanes, threads that move packets, and a control thread for everything else. ``Options/layout`` says how many
+/// lanes; packets of a flow stay in order whatever it says.
 public final class WireGuardDevice: Sendable {
     /// What a device is made with.
     public struct Options: Sendable {
@@ -19,7 +20,10 @@ public final class WireGuardDevice: Sendable {
         public let budget: MemoryBudget?
         /// The bounds of memory and of work for strangers: the budget's, unless they are set.
         public var limits: EngineLimits
-        /// The sizes of the lane's batches: the budget's, unless they are set.
+        /// How the work is spread over threads. More than one lane takes a device with several queues, and no more are made
+        /// than the budget has room for.
+        public var layout = LaneLayout.automatic
+        /// The sizes of each lane's batches: the budget's, unless they are set.
         public var lane: LaneConfiguration
         /// Where keys, indices, nonces and jitter come from; cryptographically secure outside of tests.
         public var random: @Sendable () -> any RandomNumberGenerator = { SystemRandomNumberGenerator() }
@@ -64,7 +68,8 @@ public final class WireGuardDevice: Sendable {
         /// The port that was asked for; zero leaves the choice to the system.
         var requestedPort: UInt16 = 0
         var mark: UInt32 = 0
-        var sockets: DatagramSockets?
+        /// A pair for each lane that receives; none while there are none.
+        var sockets: [DatagramSockets] = []
         var linkIsUp = false
         var servers: [UAPIServer] = []
         /// What sockets that are closed by now have dropped.
@@ -74,7 +79,7 @@ public final class WireGuardDevice: Sendable {
     let tun: any TunDevice
     let network: any DatagramNetwork
     let transport: DeviceTransport
-    let lane: Lane
+    let lanes: LaneGroup
     /// Runs link events and the UAPI.
     package let control: EventLoop
     let log: @Sendable (LogLevel, String) -> Void
@@ -99,8 +104,10 @@ public final class WireGuardDevice: Sendable {
                 engine: Engine(random: options.random(), limits: options.limits), mtu: mtu,
                 batchCapacity: options.lane.largestBatch)
             let relay = laneFailure
-            lane = try Lane(
-                device: tun, sockets: nil, transport: transport, configuration: options.lane
+            let layout = options.budget.map { options.layout.limited(to: $0.lanes) } ?? options.layout
+            if layout != options.layout { options.log(.error, "the budget has room for \(layout) only") }
+            lanes = try LaneGroup(
+                device: tun, transport: transport, layout: layout, configuration: options.lane
             ) { error in
                 relay.handler.withLock { $0 }?(error)
             }
@@ -113,7 +120,7 @@ public final class WireGuardDevice: Sendable {
 
     // MARK: Life
 
-    /// Starts both threads and takes up the interface's present state.
+    /// Starts the threads and takes up the interface's present state.
     public func start() throws(WireGuardDeviceError) {
         let mayStart = operations.withLock { state in
             guard !state.isStarted, state.closeReason == nil else { return false }
@@ -127,7 +134,7 @@ public final class WireGuardDevice: Sendable {
                     self?.closeLater(error.code.isRemoval ? .interfaceRemoved : .failed(error))
                 }
             }
-            try lane.start(name: "culvert-lane")
+            try lanes.start(name: "culvert-lane")
             if let descriptor = tun.linkReadiness {
                 _ = try control.register(descriptor, for: .readable) { [weak self] _ in
                     self?.takeLinkEvents()
@@ -157,7 +164,7 @@ public final class WireGuardDevice: Sendable {
     /// does not wait.
     public func close() {
         close(.requested)
-        guard !control.isOnLoopThread, !lane.isOnLaneThread else { return }
+        guard !control.isOnLoopThread, !lanes.isOnLaneThread else { return }
         _ = closed.wait()
     }
 
@@ -184,26 +191,26 @@ public final class WireGuardDevice: Sendable {
     }
 
     private func close(_ reason: CloseReason) {
-        let (isFirst, servers, sockets) = operations.withLock { state -> (Bool, [UAPIServer], DatagramSockets?) in
-            guard state.closeReason == nil else { return (false, [], nil) }
+        let (isFirst, servers, sockets) = operations.withLock { state -> (Bool, [UAPIServer], [DatagramSockets]) in
+            guard state.closeReason == nil else { return (false, [], []) }
             state.closeReason = reason
             defer {
-                state.socketDrops.add(state.sockets)
+                for sockets in state.sockets { state.socketDrops.add(sockets) }
                 state.servers = []
-                state.sockets = nil
+                state.sockets = []
             }
             return (true, state.servers, state.sockets)
         }
         guard isFirst else { return }
         log(.verbose, "closing: \(reason)")
-        lane.stop()
+        lanes.stop()
         // The loop first: what it serves is closed once nothing runs there any more.
         control.stop()
         if !control.isOnLoopThread {
             do throws(TunnelIOError) { try control.join() } catch { log(.error, "control thread: \(error)") }
         }
         for server in servers { server.close() }
-        sockets?.close()
+        for sockets in sockets { sockets.close() }
         tun.close()
         transport.withEngine { engine in
             engine.setUp(false, at: SystemTime.now(), wall: SystemTime.wall())
@@ -240,47 +247,51 @@ public final class WireGuardDevice: Sendable {
         try operations.withLock { (state) throws(WireGuardDeviceError) in
             guard state.closeReason == nil else { return }
             state.linkIsUp = true
-            if state.sockets == nil { try bind(port: state.requestedPort, mark: state.mark, &state) }
+            if state.sockets.isEmpty { try bind(port: state.requestedPort, mark: state.mark, &state) }
             transport.withEngine { $0.setUp(true, at: SystemTime.now(), wall: SystemTime.wall()) }
-            lane.setDeviceEnabled(true)
-            lane.wake()
+            lanes.setDeviceEnabled(true)
+            lanes.wake()
         }
     }
 
     private func bringDown() {
         operations.withLock { state in
             state.linkIsUp = false
-            lane.setDeviceEnabled(false)
+            lanes.setDeviceEnabled(false)
             transport.withEngine { $0.setUp(false, at: SystemTime.now(), wall: SystemTime.wall()) }
-            guard let sockets = state.sockets else { return }
-            lane.replaceSockets(nil)
-            state.socketDrops.add(sockets)
-            sockets.close()
-            state.sockets = nil
+            guard !state.sockets.isEmpty else { return }
+            lanes.replaceSockets([])
+            closeSockets(&state)
         }
     }
 
     // MARK: Sockets
 
-    /// Binds new sockets and hands them to the lane.
+    /// Closes the present sockets, and remembers what they dropped.
+    private func closeSockets(_ state: inout State) {
+        for sockets in state.sockets {
+            state.socketDrops.add(sockets)
+            sockets.close()
+        }
+        state.sockets = []
+    }
+
+    /// Binds new sockets and hands them to the lanes.
     ///
     /// On failure everything stays as it was, but for one case: where the new sockets are to take the port of the old ones,
     /// those have to go first, and the device has none until the next attempt.
     func bind(port: UInt16, mark: UInt32, _ state: inout State) throws(WireGuardDeviceError) {
         do throws(TunnelIOError) {
             let old = state.sockets
-            if let old, port != 0, old.port == port {
-                lane.replaceSockets(nil)
-                state.socketDrops.add(old)
-                old.close()
-                state.sockets = nil
+            if let first = old.first, port != 0, first.port == port {
+                lanes.replaceSockets([])
+                closeSockets(&state)
             }
-            let sockets = try network.bind(port: port, mark: mark)
-            lane.replaceSockets(sockets)
-            state.socketDrops.add(state.sockets)
-            old?.close()
+            let sockets = try network.bind(port: port, mark: mark, count: lanes.socketCount)
+            lanes.replaceSockets(sockets)
+            closeSockets(&state)
             state.sockets = sockets
-            log(.verbose, "UDP port \(sockets.port)")
+            log(.verbose, "UDP port \(sockets.first?.port ?? 0)")
         } catch {
             throw WireGuardDeviceError(error)
         }

@@ -119,6 +119,9 @@ final class FramingTransport: TunnelTransport {
         var deadlineCalls: [Int64] = []
         var onDeadline: (@Sendable (FramingTransport) -> Void)?
         var seals = 0
+        var drainsEnded = 0
+        /// Called for each batch that is sealed.
+        var onSeal: (@Sendable () -> Void)?
     }
 
     static let header = [UInt8](repeating: 0xaa, count: 16)
@@ -133,10 +136,11 @@ final class FramingTransport: TunnelTransport {
     static func framed(_ packet: [UInt8]) -> [UInt8] { header + packet + trailer }
 
     func seal(_ packets: PacketBatch, into datagrams: PacketBatch) {
-        let (remote, other) = state.withLock { state in
+        let (remote, other, handler) = state.withLock { state in
             state.seals += 1
-            return (state.remote, state.otherRemote)
+            return (state.remote, state.otherRemote, state.onSeal)
         }
+        handler?()
         for index in 0..<packets.count {
             let endpoint = index % 2 == 1 ? other ?? remote : remote
             datagrams.append(copying: Self.framed(packets.copy(of: index)), endpoint: endpoint)
@@ -174,4 +178,39 @@ final class FramingTransport: TunnelTransport {
     }
 
     var nextDeadline: Int64? { state.withLock { $0.deadline } }
+
+    var hasPending: Bool { state.withLock { !$0.pending.isEmpty } }
+
+    func drainEnded() { state.withLock { $0.drainsEnded += 1 } }
+
+    func makeSteps() -> (any TransportSteps)? { Steps(self) }
+
+    /// Says what was planned, so that a step that comes out of turn shows.
+    private final class Steps: TransportSteps {
+        let transport: FramingTransport
+        private let planned = Atomic<Int>(-1)
+
+        init(_ transport: FramingTransport) {
+            self.transport = transport
+        }
+
+        func planSeal(_ packets: PacketBatch) { planned.store(packets.count, ordering: .sequentiallyConsistent) }
+
+        func seal(_ packets: PacketBatch, into datagrams: PacketBatch) {
+            guard planned.exchange(-1, ordering: .sequentiallyConsistent) == packets.count else { return }
+            transport.seal(packets, into: datagrams)
+        }
+
+        func planOpen(_ datagrams: PacketBatch) { planned.store(datagrams.count, ordering: .sequentiallyConsistent) }
+
+        func open(_ datagrams: PacketBatch) {
+            guard planned.load(ordering: .sequentiallyConsistent) == datagrams.count else { return }
+            transport.open(datagrams)
+        }
+
+        func commitOpen(_ datagrams: PacketBatch) {
+            guard planned.exchange(-1, ordering: .sequentiallyConsistent) != datagrams.count else { return }
+            for index in 0..<datagrams.count { datagrams[index].length = 0 }
+        }
+    }
 }

@@ -119,6 +119,53 @@ struct LaneTests {
         site.lane.stop()
     }
 
+    @Test("a batch is sent in one call for each family, however they alternate")
+    func sendCalls() throws {
+        let site = try Site()
+        site.transport.state.withLock { $0.otherRemote = Site.remote6.endpoint(port: 8) }
+        site.device.put((0..<100).map { pattern(100, seed: $0) })
+        try site.lane.start()
+        #expect(try receive(50, from: #require(site.peer.v4)).count == 50)
+        #expect(try receive(50, from: #require(site.peer.v6)).count == 50)
+        site.lane.stop()
+        // Each call may wait for a full queue, once.
+        #expect(site.lane.statistics.toNetwork.batches == 2 * site.lane.statistics.fromDevice.batches)
+    }
+
+    @Test("packets that a device keeps back are asked for though its descriptor is silent")
+    func bufferedPackets() throws {
+        let internet = MemoryInternet(queueLimit: 100_000)
+        let peer = try internet.attach([Site.remote]).bind(port: 8, mark: 0)
+        let sockets = try internet.attach([Site.local]).bind(port: 7, mark: 0)
+        let device = try HoardingTun(packets: (0..<1000).map { pattern(100, seed: $0) })
+        let transport = FramingTransport(remote: Site.remote.endpoint(port: 8))
+        let lane = try Lane(
+            device: device, sockets: sockets, transport: transport,
+            configuration: LaneConfiguration(packetCount: 4, batchesPerTurn: 2), onFailure: { _ in })
+        try lane.start()
+        let received = try receive(1000, from: #require(peer.v4))
+        #expect(received.map(\.bytes) == (0..<1000).map { FramingTransport.framed(pattern(100, seed: $0)) })
+        lane.stop()
+        #expect(!device.hasBufferedPackets)
+        #expect(lane.statistics.malformedFromDevice == 3)
+    }
+
+    @Test("what sockets dropped is counted, also when they were replaced")
+    func socketDrops() throws {
+        let site = try Site()
+        let first = DroppingSocket(try #require(site.sockets.v4), dropped: 5)
+        site.lane.replaceSockets(DatagramSockets(v4: first, v6: site.sockets.v6, port: 7))
+        try site.lane.start()
+        try site.sendToLane([FramingTransport.framed([1])])
+        #expect(site.device.written(1) == [[1]])
+        let second = DroppingSocket(try #require(site.sockets.v4), dropped: 2)
+        site.lane.replaceSockets(DatagramSockets(v4: second, v6: nil, port: 7))
+        try site.sendToLane([FramingTransport.framed([2])])
+        #expect(site.device.written(2) == [[1], [2]])
+        site.lane.stop()
+        #expect(site.lane.statistics.droppedBySocket == 7)
+    }
+
     @Test("without IPv6, what is for it is dropped and counted, and the rest goes on")
     func missingFamily() throws {
         let site = try Site()
@@ -409,6 +456,69 @@ struct LaneTests {
         nearLane.stop()
         farLane.stop()
     }
+}
+
+/// A device that reads all at once and gives it bit by bit, and whose descriptor tells of the first read only.
+private final class HoardingTun: TunDevice {
+    private let packets: Mutex<ArraySlice<[UInt8]>>
+    private let signal: WakeSignal
+
+    init(packets: [[UInt8]]) throws {
+        self.packets = Mutex(packets[...])
+        signal = try WakeSignal()
+        signal.raise()
+    }
+
+    func currentName() -> String { "hoarding0" }
+    func currentMTU() -> Int { 1420 }
+    func currentLinkState() -> LinkState { LinkState(isUp: true, mtu: 1420) }
+    var readiness: Int32 { signal.descriptor }
+    var linkReadiness: Int32? { nil }
+    func drainLinkEvents() -> [LinkEvent] { [] }
+    func close() {}
+    var hasBufferedPackets: Bool { packets.withLock { !$0.isEmpty && $0.startIndex > 0 } }
+
+    var statistics: TunStatistics {
+        var statistics = TunStatistics()
+        statistics.malformedFrames = 3
+        return statistics
+    }
+
+    func receive(into batch: PacketBatch) -> Int {
+        signal.clear()
+        return packets.withLock { packets in
+            let before = batch.count
+            while let packet = packets.first, batch.count < batch.packetCapacity {
+                batch.alignTail(to: 64)
+                batch.append(copying: packet)
+                packets.removeFirst()
+            }
+            return batch.count - before
+        }
+    }
+
+    func send(_ batch: PacketBatch) -> TunSendResult { TunSendResult(sent: 0, dropped: 0) }
+}
+
+/// A socket that says that it dropped so many datagrams.
+private final class DroppingSocket: DatagramSocket {
+    private let socket: any DatagramSocket
+    let receiveDrops: DatagramReceiveDrops
+
+    init(_ socket: any DatagramSocket, dropped: Int) {
+        self.socket = socket
+        receiveDrops = DatagramReceiveDrops(oversize: 1, overflowed: dropped - 1)
+    }
+
+    var isIPv6: Bool { socket.isIPv6 }
+    var port: UInt16 { socket.port }
+    var readiness: Int32 { socket.readiness }
+    func receive(into batch: PacketBatch) throws(TunnelIOError) -> Int { try socket.receive(into: batch) }
+    func send(_ batch: PacketBatch, in range: Range<Int>) throws(TunnelIOError) -> DatagramSendResult {
+        try socket.send(batch, in: range)
+    }
+    func setMark(_ mark: UInt32) throws(TunnelIOError) { try socket.setMark(mark) }
+    func close() { socket.close() }
 }
 
 /// A device that polls hung up and never gives anything.

@@ -52,14 +52,24 @@
         ///   - mark: the mark for policy routing, or zero for none.
         ///   - offload: what is left to the system where it can do it.
         /// - Throws: `.bind` with the error number of the step that failed.
-        public init(
+        public convenience init(
             isIPv6: Bool, port: UInt16, mark: UInt32 = 0, offload: OffloadOptions = .environment
+        ) throws(TunnelIOError) {
+            try self.init(isIPv6: isIPv6, port: port, mark: mark, offload: offload, sharing: .alone)
+        }
+
+        /// Binds a socket of one family to a port that it may share.
+        init(
+            isIPv6: Bool, port: UInt16, mark: UInt32, offload: OffloadOptions, sharing: DatagramPairing.Sharing
         ) throws(TunnelIOError) {
             let descriptor = ctunnel_udp_socket(isIPv6 ? AF_INET6 : AF_INET)
             guard descriptor >= 0 else { throw TunnelIOError(.bind(port: port, operation: "socket"), errno: errno) }
             do throws(TunnelIOError) {
                 try Self.configure(descriptor, isIPv6: isIPv6, port: port, mark: mark)
+                if sharing == .joining { try Self.sharePort(descriptor, port) }
                 self.port = try Self.bindToWildcard(descriptor, isIPv6: isIPv6, port: port)
+                // Only now, so that the port is not one that somebody else shares.
+                if sharing == .first { try Self.sharePort(descriptor, port) }
             } catch {
                 closeDescriptor(descriptor)
                 throw error
@@ -135,6 +145,10 @@
             _ = setOption(descriptor, SOL_SOCKET, CTUNNEL_SO_RCVBUFFORCE, bufferSize)
             _ = setOption(descriptor, SOL_SOCKET, CTUNNEL_SO_SNDBUFFORCE, bufferSize)
             _ = setOption(descriptor, SOL_SOCKET, CTUNNEL_SO_RXQ_OVFL, 1)
+        }
+
+        private static func sharePort(_ descriptor: Int32, _ port: UInt16) throws(TunnelIOError) {
+            try require(descriptor, SOL_SOCKET, SO_REUSEPORT, 1, port, "SO_REUSEPORT")
         }
 
         private static func bindToWildcard(_ descriptor: Int32, isIPv6: Bool, port: UInt16) throws(TunnelIOError)

@@ -22,7 +22,8 @@ public final class MemoryDatagramNetwork: DatagramNetwork {
 
     private struct State {
         var addresses: [MemoryAddress] = []
-        var sockets: [Key: MemoryUDPSocket] = [:]
+        /// Those that share a port are in the order in which they were bound.
+        var sockets: [Key: [MemoryUDPSocket]] = [:]
         /// The next port that is given for zero; counted up, so that runs are alike.
         var nextPort: UInt16 = 49_152
     }
@@ -50,11 +51,20 @@ public final class MemoryDatagramNetwork: DatagramNetwork {
     /// Binds one port for both families; see ``DatagramNetwork``.
     public func bind(port: UInt16, mark: UInt32) throws(TunnelIOError) -> DatagramSockets {
         try DatagramPairing.bind(port: port) { (isIPv6, port) throws(TunnelIOError) in
-            try self.open(isIPv6: isIPv6, port: port, mark: mark)
+            try self.open(isIPv6: isIPv6, port: port, mark: mark, sharing: .alone)
         }
     }
 
-    private func open(isIPv6: Bool, port: UInt16, mark: UInt32) throws(TunnelIOError) -> MemoryUDPSocket {
+    /// Binds one port for both families several times; see ``DatagramNetwork``.
+    public func bind(port: UInt16, mark: UInt32, count: Int) throws(TunnelIOError) -> [DatagramSockets] {
+        try DatagramPairing.bind(port: port, count: count) { (isIPv6, port, sharing) throws(TunnelIOError) in
+            try self.open(isIPv6: isIPv6, port: port, mark: mark, sharing: sharing)
+        }
+    }
+
+    private func open(
+        isIPv6: Bool, port: UInt16, mark: UInt32, sharing: DatagramPairing.Sharing
+    ) throws(TunnelIOError) -> MemoryUDPSocket {
         let signal = try WakeSignal()
         return try state.withLock { (state) throws(TunnelIOError) in
             guard state.addresses.contains(where: { $0.isIPv6 == isIPv6 }) else {
@@ -66,23 +76,31 @@ public final class MemoryDatagramNetwork: DatagramNetwork {
                 state.nextPort = chosen == .max ? 49_152 : chosen + 1
             }
             let key = Key(isIPv6: isIPv6, port: chosen)
-            guard state.sockets[key] == nil else {
+            guard sharing == .joining || state.sockets[key] == nil else {
                 throw TunnelIOError(.bind(port: port, operation: "bind"), errno: EADDRINUSE)
             }
             let socket = MemoryUDPSocket(host: self, isIPv6: isIPv6, port: chosen, mark: mark, signal: signal)
-            state.sockets[key] = socket
+            state.sockets[key, default: []].append(socket)
             return socket
         }
     }
 
-    func socket(isIPv6: Bool, port: UInt16) -> MemoryUDPSocket? {
-        state.withLock { $0.sockets[Key(isIPv6: isIPv6, port: port)] }
+    /// The socket that receives a datagram: where several share the port, always the same for one source.
+    func socket(for datagram: MemoryDatagram) -> MemoryUDPSocket? {
+        let key = Key(isIPv6: datagram.destination.isIPv6, port: datagram.destinationPort)
+        return state.withLock { state in
+            guard let sockets = state.sockets[key], let first = sockets.first else { return nil }
+            guard sockets.count > 1 else { return first }
+            let source = datagram.source.high ^ datagram.source.low ^ UInt64(datagram.sourcePort) << 32
+            return sockets[Int((source &* 0x9e37_79b9_7f4a_7c15) >> 33) % sockets.count]
+        }
     }
 
     func forget(_ socket: MemoryUDPSocket) {
         let key = Key(isIPv6: socket.isIPv6, port: socket.port)
         state.withLock { state in
-            if state.sockets[key] === socket { state.sockets[key] = nil }
+            state.sockets[key]?.removeAll { $0 === socket }
+            if state.sockets[key]?.isEmpty == true { state.sockets[key] = nil }
         }
     }
 

@@ -110,7 +110,7 @@ public final class MemoryInternet: Sendable {
         let filter = state.withLock { $0.filter }
         if let filter, !filter(&datagram) { return state.withLock { $0.statistics.filtered += 1 } }
         let host = state.withLock { $0.hosts[datagram.destination] }
-        let socket = host?.socket(isIPv6: datagram.destination.isIPv6, port: datagram.destinationPort)
+        let socket = host?.socket(for: datagram)
         let isTaken = socket?.enqueue(datagram)
         state.withLock { state in
             switch isTaken {

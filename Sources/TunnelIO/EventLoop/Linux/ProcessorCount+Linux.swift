@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import CTunnelSystem
+
+    #if canImport(Glibc)
+        import Glibc
+    #elseif canImport(Musl)
+        import Musl
+    #endif
+
+    /// The cores at hand.
+    enum ProcessorCount {
+        /// How many cores threads of this process may run on.
+        static func forLanes() -> Int {
+            // Room for 1024 cores. A set of a container or of taskset counts, not what the machine has.
+            var set = [UInt64](repeating: 0, count: 16)
+            let isKnown = unsafe set.withUnsafeMutableBytes { bytes in
+                unsafe ctunnel_affinity(bytes.baseAddress, bytes.count) == 0
+            }
+            guard isKnown else { return max(sysconf(Int32(_SC_NPROCESSORS_ONLN)), 1) }
+            return max(set.reduce(0) { $0 + $1.nonzeroBitCount }, 1)
+        }
+    }
+#endif

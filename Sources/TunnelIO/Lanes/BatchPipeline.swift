@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// The batches of one lane and direction that are under way, oldest first: planned in the order in which they came, worked
+/// on in any, and given back in the order in which they came.
+///
+/// It belongs to the lane's thread. All memory is taken at `init`.
+final class BatchPipeline {
+    private let slots: [BatchSlot]
+    private let workers: BatchWorkers
+    private var first = 0
+    private(set) var count = 0
+
+    /// The most batches under way.
+    static let depth = 4
+
+    init(workers: BatchWorkers, makeSlot: () throws(TunnelIOError) -> BatchSlot) throws(TunnelIOError) {
+        self.workers = workers
+        var slots: [BatchSlot] = []
+        for _ in 0..<Self.depth { slots.append(try makeSlot()) }
+        self.slots = slots
+    }
+
+    var isEmpty: Bool { count == 0 }
+    var isFull: Bool { count == Self.depth }
+
+    /// The slot for the next batch; there must be one.
+    var next: BatchSlot { slots[(first + count) % Self.depth] }
+
+    /// Takes the batch in ``next``, which was planned, under way.
+    /// - Parameter isLast: whether no other batch follows at once; then there is nothing that the lane could do meanwhile, and
+    ///   it is left to the lane.
+    func submit(isLast: Bool) {
+        let slot = next
+        count += 1
+        slot.offer()
+        if !isLast { workers.offer(slot) }
+    }
+
+    /// The oldest batch under way, once it is done; nil when there is none, or, unless `waits`, when it is not done.
+    func oldest(waits: Bool) -> BatchSlot? {
+        guard count > 0 else { return nil }
+        let slot = slots[first]
+        if waits { slot.finish() }
+        return slot.isDone ? slot : nil
+    }
+
+    /// Makes room by giving the oldest batch up.
+    func removeOldest() {
+        slots[first].reset()
+        first = (first + 1) % Self.depth
+        count -= 1
+    }
+
+    // MARK: - Memory
+
+    /// Whether a batch was used beyond so many bytes since ``forgetReach()``.
+    func isBeyond(_ bytes: Int) -> Bool {
+        slots.contains { $0.source.reach > bytes || ($0.sealed?.reach ?? 0) > bytes }
+    }
+
+    func forgetReach() {
+        for slot in slots {
+            slot.source.forgetReach()
+            slot.sealed?.forgetReach()
+        }
+    }
+
+    /// Gives memory back to the system. Nothing may be under way.
+    func releasePages(beyond bytes: Int) {
+        for slot in slots {
+            slot.source.releasePages(beyond: bytes)
+            slot.sealed?.releasePages(beyond: bytes)
+        }
+    }
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Synchronization
+
+/// One batch that is sealed or opened by whoever comes first: a worker, or the lane that it belongs to.
+///
+/// The stage says who may touch the rest: the lane while it is idle or done, whoever made it run while it runs.
+final class BatchSlot: @unchecked Sendable {
+    private enum Stage {
+        static let idle: UInt8 = 0
+        static let waiting: UInt8 = 1
+        static let running: UInt8 = 2
+        static let done: UInt8 = 3
+    }
+
+    /// What was read or received.
+    let source: PacketBatch
+    /// What the packets of `source` become; nil where datagrams are opened in place.
+    let sealed: PacketBatch?
+    let steps: any TransportSteps
+    private let stage = Atomic<UInt8>(Stage.idle)
+    /// Who waits for the batch.
+    private let finished = Monitor(())
+
+    /// - Parameter sealed: nil for a slot of datagrams.
+    init(source: PacketBatch, sealed: PacketBatch?, steps: any TransportSteps) {
+        self.source = source
+        self.sealed = sealed
+        self.steps = steps
+    }
+
+    /// Lets the batch, which was planned, be worked on.
+    func offer() {
+        stage.store(Stage.waiting, ordering: .sequentiallyConsistent)
+    }
+
+    /// Does the work, unless somebody else does it or has done it.
+    func runIfWaiting() {
+        guard
+            stage.compareExchange(
+                expected: Stage.waiting, desired: Stage.running, ordering: .sequentiallyConsistent
+            ).exchanged
+        else { return }
+        if let sealed {
+            steps.seal(source, into: sealed)
+        } else {
+            steps.open(source)
+        }
+        finished.update { _ in
+            stage.store(Stage.done, ordering: .sequentiallyConsistent)
+            return true
+        }
+    }
+
+    var isDone: Bool { stage.load(ordering: .acquiring) == Stage.done }
+
+    /// Does the work here or waits for who does it.
+    func finish() {
+        runIfWaiting()
+        if !isDone { finished.wait { _ in isDone ? () : nil } }
+    }
+
+    /// Makes the slot ready for the next batch.
+    func reset() {
+        source.removeAll()
+        sealed?.removeAll()
+        stage.store(Stage.idle, ordering: .relaxed)
+    }
+}

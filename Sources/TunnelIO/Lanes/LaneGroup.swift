@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Synchronization
+
+/// The lanes of one tunnel, used as one.
+///
+/// It stops as a whole: when one lane fails, all end, and the failure is reported once.
+public final class LaneGroup: Sendable {
+    /// The layout, with ``LaneLayout/automatic`` replaced by what it came to.
+    public let layout: LaneLayout
+    /// How many pairs of sockets ``replaceSockets(_:)`` can make use of.
+    public let socketCount: Int
+
+    private let lanes: [Lane]
+    /// The queues of the device that were made for lanes; the device itself is its owner's.
+    private let queues: [any TunDevice]
+    private let failure: LaneFailure
+    private let workers: BatchWorkers?
+
+    /// Lanes that are not running yet, without sockets.
+    ///
+    /// - Parameters:
+    ///   - device: where packets come from and go to.
+    ///   - transport: what seals and opens. It is called on the lanes' threads, and on those of workers.
+    ///   - layout: how the work is spread over threads.
+    ///   - configuration: batch sizes of each lane.
+    ///   - onFailure: called at most once, on a lane's thread, when the device is gone or the system fails; all lanes
+    ///     then stop by themselves.
+    /// - Throws: `.outOfMemory` or `.eventLoop`; what ``TunDevice/makeQueue()`` throws where a layout needs several.
+    public init(
+        device: any TunDevice, transport: any TunnelTransport, layout: LaneLayout = .automatic,
+        configuration: LaneConfiguration = LaneConfiguration(),
+        onFailure: @escaping @Sendable (TunnelIOError) -> Void
+    ) throws(TunnelIOError) {
+        let layout = layout.resolved(cores: ProcessorCount.forLanes())
+        self.layout = layout
+        socketCount = layout.socketCount
+        let failure = LaneFailure(onFailure)
+        self.failure = failure
+        var devices = [device]
+        var roles: [LaneRole] = [.all]
+        var workers: BatchWorkers?
+        switch layout {
+        case .automatic, .single: break
+        case .perDirection:
+            devices = [device, device]
+            roles = [[.outbound, .duties], .inbound]
+        case .many(let count, let workerCount):
+            roles += Array(repeating: [.outbound, .inbound], count: count - 1)
+            if workerCount > 0 {
+                // Each batch may be there twice: once as it is, and once as one that its lane took back.
+                workers = BatchWorkers(count: workerCount, capacity: 4 * BatchPipeline.depth * count)
+            }
+        }
+        var queues: [any TunDevice] = []
+        var lanes: [Lane] = []
+        do throws(TunnelIOError) {
+            while devices.count < roles.count {
+                let queue = try device.makeQueue()
+                queues.append(queue)
+                devices.append(queue)
+            }
+            for (device, role) in zip(devices, roles) {
+                lanes.append(
+                    try Lane(
+                        device: device, transport: transport, configuration: configuration, role: role,
+                        duties: lanes.first?.duties, workers: workers, onFailure: { failure.report($0) }))
+            }
+        } catch {
+            for queue in queues { queue.close() }
+            throw error
+        }
+        self.queues = queues
+        self.lanes = lanes
+        self.workers = workers
+        failure.set(lanes)
+    }
+
+    deinit {
+        stop()
+    }
+
+    /// Starts the threads. Their names are `name` with what each does.
+    /// - Throws: `.eventLoop` when a device or socket cannot be watched, `.closed` after ``stop()``; nothing runs then.
+    public func start(name: String = "lane") throws(TunnelIOError) {
+        do throws(TunnelIOError) {
+            try workers?.start(name: name)
+            for (index, lane) in lanes.enumerated() {
+                try lane.start(name: lanes.count == 1 ? name : "\(name)-\(index)")
+            }
+        } catch {
+            stop()
+            throw error
+        }
+    }
+
+    /// Stops all lanes, closes the queues that were made for them, and waits until their threads are gone. On the thread
+    /// of one of them it does not wait. Safe to repeat.
+    public func stop() {
+        for lane in lanes { lane.requestStop() }
+        if !isOnLaneThread {
+            for lane in lanes { lane.stop() }
+            workers?.stop()
+        }
+        for queue in queues { queue.close() }
+    }
+
+    /// Whether the calling thread is that of one of the lanes.
+    public var isOnLaneThread: Bool { lanes.contains { $0.isOnLaneThread } }
+
+    /// Makes the lanes ask their transport for datagrams to send and for its next deadline. Any thread may call it.
+    public func wake() {
+        lanes.first?.wake()
+    }
+
+    /// Whether the device is read from and waited for. A device that is down need not be. On at first.
+    public func setDeviceEnabled(_ isEnabled: Bool) {
+        for lane in lanes { lane.setDeviceEnabled(isEnabled) }
+    }
+
+    /// Uses these sockets instead, a pair for each lane; none for none yet. When it returns, the lanes do not use the old ones
+    /// any more, and they can be closed.
+    ///
+    /// Where there are fewer than ``socketCount``, the lanes without any of their own send through the first ones.
+    /// Any thread may call it, but not while it holds a lock that the transport takes. On the thread of one of
+    /// the lanes the others are not waited for.
+    public func replaceSockets(_ sockets: [DatagramSockets]) {
+        let waits = !isOnLaneThread
+        let receivers = lanes.filter { $0.role.contains(.inbound) }
+        for lane in lanes {
+            let place = receivers.firstIndex { $0 === lane } ?? 0
+            let isOwn = place < sockets.count
+            lane.replaceSockets(isOwn ? sockets[place] : sockets.first, receives: isOwn, waits: waits)
+        }
+    }
+
+    /// What all lanes together have moved and dropped so far. Any thread may ask.
+    public var statistics: LaneStatistics {
+        var sum = LaneStatistics()
+        for lane in lanes { sum.add(lane.statistics) }
+        return sum
+    }
+
+    /// What each lane has moved and dropped so far.
+    public var laneStatistics: [LaneStatistics] { lanes.map(\.statistics) }
+}
+
+/// Ends all lanes when one fails, and reports the first failure.
+private final class LaneFailure: Sendable {
+    private struct State {
+        var loops: [EventLoop] = []
+        var hasFailed = false
+    }
+
+    private let state = Mutex(State())
+    private let onFailure: @Sendable (TunnelIOError) -> Void
+
+    init(_ onFailure: @escaping @Sendable (TunnelIOError) -> Void) {
+        self.onFailure = onFailure
+    }
+
+    func set(_ lanes: [Lane]) {
+        state.withLock { $0.loops = lanes.map(\.loop) }
+    }
+
+    func report(_ error: TunnelIOError) {
+        let loops = state.withLock { state -> [EventLoop]? in
+            guard !state.hasFailed else { return nil }
+            state.hasFailed = true
+            return state.loops
+        }
+        guard let loops else { return }
+        for loop in loops { loop.stop() }
+        onFailure(error)
+    }
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// How the work of a tunnel is spread over threads. Packets of one flow stay in order in each layout.
+public enum LaneLayout: Hashable, Sendable {
+    /// What suits the machine: one thread where it has one or two cores, and otherwise one for each direction. On Apple
+    /// platforms always one thread.
+    ///
+    /// One thread was measured to be the fastest on two cores, which have to do for the programs behind the tunnel too: there
+    /// are fewer changes between threads, and each finds more to do when it runs. More lanes are not chosen by
+    /// themselves, since they help only where there are several peers.
+    case automatic
+    /// One thread for both directions.
+    case single
+    /// One thread from the device to the network, which also does all that goes by time, and one the other way.
+    case perDirection
+    /// Several lanes, and threads beside them that encrypt and decrypt.
+    ///
+    /// Each lane is a thread with a queue of the device and sockets of its own. The system spreads flows over the queues and
+    /// peers over the sockets: the datagrams of one peer all come in on one lane.
+    ///
+    /// - lanes: 1 to mostLanes. More than one take a device with several queues.
+    /// - workers: 0 to mostWorkers threads that lanes hand whole batches to. What they make of them is sent in the order
+    ///   in which the batches came.
+    case many(lanes: Int, workers: Int)
+
+    /// The most lanes.
+    public static let mostLanes = 64
+    /// The most workers.
+    public static let mostWorkers = 64
+
+    /// A layout by its name: `auto`, `1` (one thread), `2` (one for each direction), a number of lanes from 3, or
+    /// lanes and workers as in `4+2`; nil for anything else.
+    public init?(_ text: String) {
+        switch text {
+        case "auto": self = .automatic
+        case "1": self = .single
+        case "2": self = .perDirection
+        default:
+            let parts = text.split(separator: "+", omittingEmptySubsequences: false)
+            guard parts.count <= 2, let lanes = Self.number(parts.first), (1...Self.mostLanes).contains(lanes) else {
+                return nil
+            }
+            guard parts.count == 2 else {
+                self = .many(lanes: lanes, workers: 0)
+                return
+            }
+            guard let workers = Self.number(parts.last), workers <= Self.mostWorkers else { return nil }
+            self = .many(lanes: lanes, workers: workers)
+        }
+    }
+
+    private static func number(_ text: Substring?) -> Int? {
+        guard let text, (1...2).contains(text.utf8.count), text.utf8.allSatisfy({ (48...57).contains($0) }) else {
+            return nil
+        }
+        return Int(text)
+    }
+
+    /// Whether the device has to have more than one queue.
+    public var needsQueues: Bool {
+        if case .many(let lanes, _) = self { return lanes > 1 }
+        return false
+    }
+
+    /// The layout with ``automatic`` replaced by what it stands for where there are this many cores, and with counts
+    /// brought within their bounds.
+    func resolved(cores: Int) -> LaneLayout {
+        switch self {
+        case .automatic: return cores <= 2 ? .single : .perDirection
+        case .single, .perDirection: return self
+        case .many(let lanes, let workers):
+            return .many(
+                lanes: min(max(lanes, 1), Self.mostLanes), workers: min(max(workers, 0), Self.mostWorkers))
+        }
+    }
+
+    /// The layout with no more lanes than there is memory for. A lane with workers takes as much as four without.
+    package func limited(to count: Int) -> LaneLayout {
+        guard case .many(let lanes, let workers) = self else { return self }
+        let withWorkers = count / BatchPipeline.depth
+        if workers > 0, withWorkers > 0 { return .many(lanes: min(lanes, withWorkers), workers: workers) }
+        return .many(lanes: min(lanes, max(count, 1)), workers: 0)
+    }
+
+    /// How many pairs of sockets lanes in this layout receive from.
+    var socketCount: Int {
+        if case .many(let lanes, _) = self { return lanes }
+        return 1
+    }
+}

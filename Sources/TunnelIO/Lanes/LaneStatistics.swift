@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// What a lane has moved and dropped since it was made.
+public struct LaneStatistics: Hashable, Sendable {
+    /// What went one way.
+    public struct Flow: Hashable, Sendable {
+        /// Packets or datagrams.
+        public var packets = 0
+        /// Their bytes.
+        public var bytes = 0
+        /// The batches that they came in.
+        public var batches = 0
+
+        /// Nothing yet.
+        public init() {}
+    }
+
+    /// Packets read from the device.
+    public var fromDevice = Flow()
+    /// Packets that the device took; the bytes are those of the packets it was given.
+    public var toDevice = Flow()
+    /// Datagrams received.
+    public var fromNetwork = Flow()
+    /// Datagrams sent.
+    public var toNetwork = Flow()
+    /// Packets that the device refused.
+    public var droppedByDevice = 0
+    /// Datagrams that the system did not send.
+    public var droppedByNetwork = 0
+    /// Datagrams for a family that the lane has no socket of.
+    public var droppedWithoutSocket = 0
+    /// Datagrams that did not get from the sockets into a batch: the socket's queue was full, or they were too long.
+    public var droppedBySocket = 0
+    /// Frames from the device that contradicted themselves, and were skipped.
+    public var malformedFromDevice = 0
+    /// How often memory went back to the system after a burst.
+    public var pageReturns = 0
+    /// The error number of the last datagram that was not sent; zero when all were.
+    public var lastSendError: Int32 = 0
+
+    /// Nothing yet.
+    public init() {}
+
+    /// Adds what another lane has moved and dropped.
+    mutating func add(_ other: LaneStatistics) {
+        fromDevice.add(other.fromDevice)
+        toDevice.add(other.toDevice)
+        fromNetwork.add(other.fromNetwork)
+        toNetwork.add(other.toNetwork)
+        droppedByDevice &+= other.droppedByDevice
+        droppedByNetwork &+= other.droppedByNetwork
+        droppedWithoutSocket &+= other.droppedWithoutSocket
+        droppedBySocket &+= other.droppedBySocket
+        malformedFromDevice &+= other.malformedFromDevice
+        pageReturns &+= other.pageReturns
+        if other.lastSendError != 0 { lastSendError = other.lastSendError }
+    }
+}
+
+extension LaneStatistics.Flow {
+    fileprivate mutating func add(_ other: LaneStatistics.Flow) {
+        packets &+= other.packets
+        bytes &+= other.bytes
+        batches &+= other.batches
+    }
+}

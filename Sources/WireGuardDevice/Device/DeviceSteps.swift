@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import TunnelIO
+import WireGuardCore
+
+/// What is known of one batch between its steps. Made once and used for batch after batch.
+@safe
+final class DeviceSteps: @unchecked Sendable {
+    // Unchecked: whoever has the batch is its only user.
+    let send = SendPlan()
+    let receive: ReceivePlan
+    let drain = DrainPlan()
+    private let storage: UnsafeMutablePointer<PacketView>
+    private let capacity: Int
+    private var count = 0
+
+    init(capacity: Int) {
+        self.capacity = capacity
+        receive = ReceivePlan(capacity: capacity)
+        unsafe storage = .allocate(capacity: capacity)
+    }
+
+    deinit { unsafe storage.deallocate() }
+
+    /// Views of the batch's packets.
+    @unsafe
+    func views(of batch: PacketBatch) -> UnsafeBufferPointer<PacketView> {
+        count = min(batch.count, capacity)
+        for index in 0..<count {
+            let descriptor = batch[index]
+            unsafe (storage + index).initialize(
+                to: PacketView(base: batch.base + Int(descriptor.offset), count: Int(descriptor.length)))
+        }
+        return unsafe views
+    }
+
+    /// Those views, valid until the next batch.
+    @unsafe
+    var views: UnsafeBufferPointer<PacketView> { unsafe UnsafeBufferPointer(start: storage, count: count) }
+
+    /// Seals what was planned.
+    func seal(_ packets: PacketBatch, into datagrams: PacketBatch) {
+        guard !send.isEmpty else { return }
+        let start = datagrams.tail
+        let free = unsafe datagrams.freeBytes
+        guard let out = free.baseAddress else { return }
+        unsafe send.seal(views, into: out, capacity: free.count) { offset, byteCount, endpoint in
+            datagrams.append(offset: start + offset, length: byteCount, endpoint: DatagramEndpoint(endpoint))
+        }
+    }
+
+    /// Opens what was planned.
+    func open(_ datagrams: PacketBatch) {
+        if !receive.isEmpty { unsafe receive.open(views) }
+    }
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import TunnelIO
+
+    extension Daemon {
+        /// Makes the interface, with several queues where lanes need them.
+        static func makeTun(_ options: DaemonOptions) throws(TunnelIOError) -> SystemTun {
+            try SystemTun(name: options.interfaceName, mtu: 1420, isMultiQueue: options.layout.needsQueues)
+        }
+    }
+#endif
