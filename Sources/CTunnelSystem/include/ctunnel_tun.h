@@ -76,6 +76,10 @@ static inline int ctunnel_tun_ioctl_value(int descriptor, unsigned long request,
 #define CTUNNEL_NETLINK_ADD_MEMBERSHIP 1
 #define CTUNNEL_NETLINK_LISTEN_ALL_NSID 8
 #define CTUNNEL_RTNLGRP_LINK 1
+#define CTUNNEL_RTNLGRP_IPV4_IFADDR 5
+#define CTUNNEL_RTNLGRP_IPV4_ROUTE 7
+#define CTUNNEL_RTNLGRP_IPV6_IFADDR 9
+#define CTUNNEL_RTNLGRP_IPV6_ROUTE 11
 #define CTUNNEL_RTNLGRP_NSID 28
 
 /// Socket types with their flags: an enumeration in one C library and macros in another.

@@ -17,6 +17,8 @@ public struct TunnelIOError: Error, Hashable, Sendable, CustomStringConvertible 
         case outOfMemory(byteCount: Int)
         /// The interface name is empty, too long or has a character that the system does not allow.
         case invalidInterfaceName(String)
+        /// A device cannot be made like this; each text says what is wrong with one of its options.
+        case invalidOptions([String])
         /// The TUN device could not be opened, configured, read or written; `operation` says which.
         case device(name: String, operation: String)
         /// The TUN device is gone: it was deleted, or its descriptor was closed.
@@ -29,6 +31,12 @@ public struct TunnelIOError: Error, Hashable, Sendable, CustomStringConvertible 
         case socket(operation: String)
         /// The socket or device was closed by this process.
         case closed
+        /// What waited for packets was told to stop waiting.
+        case interrupted
+        /// The task that waited for packets was cancelled.
+        case cancelled
+        /// No utun device of this process could be found for certain; `reason` says why.
+        case deviceNotFound(reason: String)
         /// The event loop could not do this.
         case eventLoop(operation: String)
         /// This platform has no such feature.
@@ -53,12 +61,16 @@ public struct TunnelIOError: Error, Hashable, Sendable, CustomStringConvertible 
             case .outOfMemory(let byteCount): "the system refused \(byteCount) bytes of memory"
             case .invalidInterfaceName(let name):
                 "'\(name)' is not an interface name: 1 to 15 characters, without '/', ':', '%' or spaces"
+            case .invalidOptions(let problems): "the tunnel device cannot be made: \(problems.joined(separator: "; "))"
             case .device(let name, let operation): "tunnel device '\(name)': \(operation)"
             case .deviceRemoved(let name): "tunnel device '\(name)' was removed"
             case .invalidDescriptor(let descriptor, let expected): "descriptor \(descriptor) is not \(expected)"
             case .bind(let port, let operation): "UDP port \(port): \(operation)"
             case .socket(let operation): "UDP socket: \(operation)"
             case .closed: "already closed"
+            case .interrupted: "interrupted while waiting for packets"
+            case .cancelled: "cancelled while waiting for packets"
+            case .deviceNotFound(let reason): "no tunnel device found: \(reason)"
             case .eventLoop(let operation): "event loop: \(operation)"
             case .unsupported(let feature): "\(feature) is not available on this platform"
             }

@@ -62,6 +62,35 @@ struct TunFramingTests {
         #expect(frame == bytes)
     }
 
+    @Test("Cut short anywhere, no frame traps or gives more than there is", arguments: [false, true], [false, true])
+    func truncated(_ hasVirtioHeader: Bool, _ hasInformation: Bool) {
+        let framing = TunFraming(hasVirtioHeader: hasVirtioHeader, hasPacketInformation: hasInformation)
+        let whole =
+            [UInt8](repeating: 0, count: hasInformation ? 4 : 0)
+            + (hasVirtioHeader ? virtioHeader(flags: 1, start: 20, offset: 6) : []) + packet
+        #expect(framing.length == whole.count - packet.count)
+        for length in 0...whole.count {
+            var frame = Array(whole[..<length])
+            let result = finish(framing, &frame)
+            let rest = length - framing.length
+            // A checksum that lies beyond what is left is refused.
+            #expect(result == (rest > 0 && (!hasVirtioHeader || rest >= 28) ? rest : nil))
+        }
+    }
+
+    @Test("Packet information is the protocol in network order, and nothing for what is no IP packet")
+    func information() {
+        func bytes(_ packet: [UInt8]) -> [UInt8]? {
+            unsafe packet.withUnsafeBytes { unsafe TunFraming.packetInformation(of: $0) }.map { information in
+                unsafe withUnsafeBytes(of: information) { unsafe Array($0) }
+            }
+        }
+        #expect(bytes([0x45]) == [0, 0, 8, 0])
+        #expect(bytes([0x60]) == [0, 0, 0x86, 0xdd])
+        #expect(bytes([0x50]) == nil)
+        #expect(bytes([]) == nil)
+    }
+
     private func finish(_ framing: TunFraming, _ frame: inout [UInt8]) -> Int? {
         unsafe frame.withUnsafeMutableBytes { unsafe framing.finish($0) }
     }

@@ -52,19 +52,4 @@
             }
         }
     }
-
-    /// What the system accepts as the name of an interface.
-    enum InterfaceName {
-        /// - Throws: `.invalidInterfaceName` when the name is empty, longer than 15 bytes, `.` or `..`, or has a slash, a
-        ///   colon, a percent sign (which the system would take for a template), a space or a control character.
-        static func validate(_ name: String) throws(TunnelIOError) {
-            let bytes = name.utf8
-            let isFine = bytes.allSatisfy { $0 > 0x20 && $0 != 0x7f && !forbidden.contains($0) }
-            guard (1...15).contains(bytes.count), isFine, name != ".", name != ".." else {
-                throw TunnelIOError(.invalidInterfaceName(name))
-            }
-        }
-
-        private static let forbidden = [UInt8(ascii: "/"), UInt8(ascii: ":"), UInt8(ascii: "%")]
-    }
 #endif

@@ -18,18 +18,18 @@
     /// deleting that namespace still deletes the device. Without CAP_NET_BROADCAST the kernel does not allow this: then a
     /// move is reported as `.down` and nothing after it, until the device is back or its descriptor reports its end.
     ///
-    /// Not thread-safe; the device holds it in a lock.
+    /// Not thread-safe; the device holds it in a lock. Sendable because nothing else has its memory, and it has no copies.
     @safe
-    struct LinkWatch: ~Copyable {
+    struct LinkWatch: ~Copyable, @unchecked Sendable {
         /// Readable when there may be events.
         let events: NetlinkSocket
         /// For requests: their answers would get between the events.
-        private let requests: NetlinkSocket
+        let requests: NetlinkSocket
         /// For ioctls on interfaces in the namespace of these sockets.
         private let control: OwnedDescriptor
         /// The namespace of these sockets; nil where the system does not tell.
         private let home: NetworkNamespace.Identity?
-        private let buffer: UnsafeMutableRawBufferPointer
+        let buffer: UnsafeMutableRawBufferPointer
         private var place = Place.unknown
         private var isUp = false
         private var mtu = 0
@@ -51,8 +51,8 @@
 
         /// A watch in the network namespace of the calling thread. ``start(_:)`` comes before anything else.
         init() throws(TunnelIOError) {
-            let events = try NetlinkSocket(followsLinks: true)
-            let requests = try NetlinkSocket(followsLinks: false)
+            let events = try NetlinkSocket(groups: [CTUNNEL_RTNLGRP_LINK, CTUNNEL_RTNLGRP_NSID])
+            let requests = try NetlinkSocket(groups: [])
             let socket = try SystemCall.check(.socket(operation: "open a control socket")) {
                 NetworkNamespace.controlSocket()
             }
@@ -180,13 +180,13 @@
 
         // MARK: - The interface now
 
-        private struct Answer {
+        struct Answer {
             var state: State
             var index: Int32
             var isHome: Bool
         }
 
-        private func query(_ tun: Int32) throws(TunnelIOError) -> Answer {
+        func query(_ tun: Int32) throws(TunnelIOError) -> Answer {
             try onInterface(tun, "read the state") { (socket, request, isHome) throws(TunnelIOError) in
                 func ask(_ operation: UInt) throws(TunnelIOError) {
                     guard request.perform(operation, on: socket) >= 0 else {
@@ -238,7 +238,7 @@
         ///
         /// The name may change or the device may move between being asked where it is and the ioctl; so the work is
         /// repeated until both were the same before and after. Both reading and setting may be repeated.
-        private func onInterface<Result>(
+        func onInterface<Result>(
             _ tun: Int32, _ operation: String,
             _ body: (Int32, inout InterfaceRequest, _ isHome: Bool) throws(TunnelIOError) -> Result
         ) throws(TunnelIOError) -> Result {

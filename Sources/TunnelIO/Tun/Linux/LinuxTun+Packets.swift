@@ -47,20 +47,27 @@
             return (batch.tail + gap + Self.alignment - 1) & ~(Self.alignment - 1)
         }
 
-        /// Without headers every read gives one packet, right into the batch.
+        /// Without virtio headers every read gives one packet, right into the batch. Packet information goes to the bytes
+        /// that are kept free in front.
         private func receivePackets(into batch: PacketBatch) throws(TunnelIOError) -> Int {
             let before = batch.count
+            let front = framing.length
             while batch.count < batch.packetCapacity {
                 let start = nextStart(batch)
                 guard start + Self.longestPacket + Self.margin <= batch.byteCapacity else { break }
-                let room = unsafe UnsafeMutableRawBufferPointer(start: batch.base + start, count: Self.longestPacket)
+                let room = unsafe UnsafeMutableRawBufferPointer(
+                    start: batch.base + (start - front), count: front + Self.longestPacket)
                 let count = SystemCall.retry { unsafe read(descriptor.number, room.baseAddress, room.count) }
                 guard count > 0 else {
                     // What was read is given first; the error comes again.
                     if count < 0, batch.count == before, let failure = readFailure(errno) { throw failure }
                     break
                 }
-                batch.append(offset: start, length: count)
+                guard count > front else {
+                    malformedFrames.wrappingAdd(1, ordering: .relaxed)
+                    continue
+                }
+                batch.append(offset: start, length: count - front)
             }
             return batch.count - before
         }
@@ -169,11 +176,21 @@
             return unsafe putFramed(packet)
         }
 
-        /// Every number of the header is zero: checksums are complete, and there is nothing to segment.
+        /// Every number of the virtio header is zero: checksums are complete, and there is nothing to segment.
         private func putFramed(_ packet: UnsafeMutableRawBufferPointer) -> Bool {
             var header: (UInt64, UInt64) = (0, 0)
+            var information: UInt32 = 0
+            if framing.hasPacketInformation {
+                // The kernel would take it whatever it is.
+                guard let known = unsafe TunFraming.packetInformation(of: UnsafeRawBufferPointer(packet)) else {
+                    errno = EINVAL
+                    return false
+                }
+                information = known
+            }
             return unsafe withUnsafeMutableBytes(of: &header) { header in
-                unsafe withUnsafeTemporaryAllocation(of: iovec.self, capacity: 2) { vectors in
+                unsafe header.storeBytes(of: information, as: UInt32.self)
+                return unsafe withUnsafeTemporaryAllocation(of: iovec.self, capacity: 2) { vectors in
                     unsafe vectors[0] = iovec(iov_base: header.baseAddress, iov_len: framing.length)
                     unsafe vectors[1] = iovec(iov_base: packet.baseAddress, iov_len: packet.count)
                     return SystemCall.retry { unsafe writev(descriptor.number, vectors.baseAddress, 2) } >= 0

@@ -25,12 +25,12 @@
         let reader: TunReader
         /// What superframes are made with.
         let writer: TunWriter
-        private let link: Mutex<LinkWatch>
+        let link: Mutex<LinkWatch>
         /// What errors call the device once it can no longer be asked.
-        private let lastName: Mutex<String>
+        let lastName: Mutex<String>
         /// Whether the interface may have more than one queue.
         let isMultiQueue: Bool
-        private let abilities: Abilities
+        let abilities: Abilities
         /// Frames from the kernel that were no single packet, and were skipped.
         let malformedFrames = Atomic<Int>(0)
         /// Superframes that the kernel did not take.
@@ -55,25 +55,33 @@
         public convenience init(
             name: String, mtu: Int, offload: OffloadOptions = .environment, isMultiQueue: Bool = false
         ) throws(TunnelIOError) {
-            let framing = TunFraming(hasVirtioHeader: offload.wantsVirtioHeader)
-            let descriptor = try Self.open(
-                name: name, framing: framing, kind: CTUNNEL_IFF_TUN, isMultiQueue: isMultiQueue)
-            try Self.configure(descriptor.number, name: name, framing: framing)
-            let abilities = Self.turnOffloadsOn(descriptor.number, framing: framing, offload: offload)
-            try self.init(
-                descriptor, name: name, framing: framing, mtu: mtu, abilities: abilities, isMultiQueue: isMultiQueue)
+            try InterfaceName.validate(name)
+            let attached = try Self.attach(
+                name: name, framing: TunFraming(hasVirtioHeader: offload.wantsVirtioHeader), isMultiQueue: isMultiQueue)
+            try self.init(attached, mtu: mtu, offload: offload)
+        }
+
+        /// Takes over what was attached, which nobody else has a say in.
+        convenience init(
+            _ attached: consuming Attached, mtu: Int?, offload: OffloadOptions
+        ) throws(TunnelIOError) {
+            let number = attached.descriptor.number
+            try Self.configure(number, name: attached.name, framing: attached.framing)
+            let abilities = Self.turnOffloadsOn(number, framing: attached.framing, offload: offload)
+            try self.init(attached, watch: try LinkWatch(), mtu: mtu, abilities: abilities)
         }
 
         /// Takes over the descriptor of a TUN device that someone else attached, and owns it from here on, even when
         /// this throws.
         ///
-        /// The descriptor is made non-blocking and close-on-exec. It may have been attached with or without `IFF_VNET_HDR`;
-        /// offloads are set anew, and used only with that flag. It must have been attached with `IFF_NO_PI`: the kernel does not tell,
-        /// since `TUNGETIFF` uses that very bit to say that the descriptor has no filter.
+        /// The descriptor is made non-blocking and close-on-exec. It may have been attached with or without `IFF_VNET_HDR`
+        /// and with or without `IFF_NO_PI`; offloads are set anew, and used only with the first of these. Whether there is packet
+        /// information (no `IFF_NO_PI`) a kernel older than Linux 4.20 does not tell; there, none is assumed.
+        /// - Parameter hasPacketInformation: nil asks the kernel, which tells what the interface was last attached with.
         /// - Throws: `.invalidDescriptor` when it is not that of a TUN device: not open, of another kind, not attached to
         ///   an interface, or a TAP device, whose frames are Ethernet.
         public convenience init(
-            descriptor number: Int32, offload: OffloadOptions = .environment
+            descriptor number: Int32, offload: OffloadOptions = .environment, hasPacketInformation: Bool? = nil
         ) throws(TunnelIOError) {
             guard number >= 0, fcntl(number, F_GETFD) >= 0 else {
                 throw TunnelIOError(.invalidDescriptor(number, expected: "an open descriptor"), errno: EBADF)
@@ -91,237 +99,69 @@
                         number,
                         expected: "a TUN device: '\(request.name)' is a TAP device, which carries Ethernet frames"))
             }
-            let framing = TunFraming(hasVirtioHeader: request.flags & UInt16(CTUNNEL_IFF_VNET_HDR) != 0)
             let status = fcntl(number, F_GETFL)
             guard status >= 0, fcntl(number, F_SETFL, status | O_NONBLOCK) >= 0,
                 fcntl(number, F_SETFD, FD_CLOEXEC) >= 0
             else {
                 throw TunnelIOError(.device(name: request.name, operation: "set descriptor flags"), errno: errno)
             }
+            let watch = try LinkWatch()
+            let hasInformation = hasPacketInformation ?? (try? watch.attributes(number))?.hasPacketInformation
+            let framing = TunFraming(
+                hasVirtioHeader: request.flags & UInt16(CTUNNEL_IFF_VNET_HDR) != 0,
+                hasPacketInformation: hasInformation ?? false)
             try Self.configure(number, name: request.name, framing: framing)
             let abilities = Self.turnOffloadsOn(number, framing: framing, offload: offload)
-            try self.init(
-                descriptor, name: request.name, framing: framing, mtu: nil, abilities: abilities,
+            let attached = Attached(
+                descriptor: descriptor, name: request.name, framing: framing,
                 isMultiQueue: request.flags & UInt16(CTUNNEL_IFF_MULTI_QUEUE) != 0)
+            try self.init(attached, watch: watch, mtu: nil, abilities: abilities)
         }
 
-        private init(
-            _ descriptor: consuming OwnedDescriptor, name: String, framing: TunFraming, mtu: Int?,
-            abilities: Abilities, isMultiQueue: Bool
+        /// Works on the device of a descriptor that stays the caller's, who closes it when it pleases.
+        ///
+        /// What is used is a duplicate, which ``close()`` closes; so a number that the caller closes and that becomes another
+        /// file's is never touched, and the interface stays until both are closed. The descriptor becomes
+        /// non-blocking, as that belongs to both.
+        /// - Throws: as ``init(descriptor:offload:hasPacketInformation:)``.
+        public convenience init(
+            borrowing descriptor: Int32, offload: OffloadOptions = .environment, hasPacketInformation: Bool? = nil
         ) throws(TunnelIOError) {
-            let number = descriptor.number
-            var watch = try LinkWatch()
+            try self.init(
+                descriptor: try DescriptorCopy.make(of: descriptor), offload: offload,
+                hasPacketInformation: hasPacketInformation)
+        }
+
+        init(
+            _ attached: consuming Attached, watch: consuming LinkWatch, mtu: Int?, abilities: Abilities
+        ) throws(TunnelIOError) {
+            let number = attached.descriptor.number
             if let mtu { try watch.setMTU(mtu, number) }
             watch.start(number)
             linkReadiness = watch.events.descriptor.number
             link = Mutex(watch)
-            lastName = Mutex(name)
-            self.framing = framing
+            lastName = Mutex(attached.name)
+            framing = attached.framing
             self.abilities = abilities
-            self.isMultiQueue = isMultiQueue
-            reader = try TunReader(isUsed: framing.hasVirtioHeader)
-            writer = TunWriter(joinsTCP: abilities.joinsTCP, joinsUDP: abilities.joinsUDP)
-            self.descriptor = SharedDescriptor(descriptor)
+            isMultiQueue = attached.isMultiQueue
+            reader = try TunReader(isUsed: attached.framing.hasVirtioHeader)
+            writer = TunWriter(
+                joinsTCP: abilities.joinsTCP, joinsUDP: abilities.joinsUDP, framing: attached.framing)
+            descriptor = SharedDescriptor(attached.descriptor)
         }
 
-        // MARK: - Setting up
-
-        /// An open descriptor, attached to the interface of this name.
-        package static func open(
-            name: String, framing: TunFraming, kind: Int32, isMultiQueue: Bool = false
-        ) throws(TunnelIOError) -> OwnedDescriptor {
-            try InterfaceName.validate(name)
-            let number = SystemCall.retry { openControlDevice() }
-            guard number >= 0 else {
-                let reason = errno
-                let operation =
-                    switch reason {
-                    case ENOENT, ENODEV, ENXIO: "open /dev/net/tun; load the kernel's tun module"
-                    case EACCES, EPERM: "open /dev/net/tun; run as root"
-                    default: "open /dev/net/tun"
-                    }
-                throw TunnelIOError(.device(name: name, operation: operation), errno: reason)
-            }
-            let descriptor = OwnedDescriptor(number)
-            var request = InterfaceRequest(name: name)
-            request.flags = UInt16(
-                kind | CTUNNEL_IFF_NO_PI | (framing.hasVirtioHeader ? CTUNNEL_IFF_VNET_HDR : 0)
-                    | (isMultiQueue ? CTUNNEL_IFF_MULTI_QUEUE : 0))
-            guard request.perform(CTUNNEL_TUNSETIFF, on: number) >= 0 else {
-                throw attachFailure(name: name, errno: errno)
-            }
-            return descriptor
-        }
-
-        private static func attachFailure(name: String, errno reason: Int32) -> TunnelIOError {
-            switch reason {
-            case EBUSY:
-                return TunnelIOError(
-                    .device(name: name, operation: "attach; another process has it open"), errno: EBUSY)
-            case EPERM:
-                return TunnelIOError(.device(name: name, operation: "create; CAP_NET_ADMIN is needed"), errno: EPERM)
-            case EINVAL where unsafe if_nametoindex(name) != 0, EEXIST:
-                // The kernel says EINVAL where a device of that name is of another kind.
-                return TunnelIOError(
-                    .device(name: name, operation: "create; the name belongs to an interface of another kind"),
-                    errno: EEXIST)
-            default:
-                return TunnelIOError(.device(name: name, operation: "create"), errno: reason)
-            }
-        }
-
-        /// Turns off what may be left on from whoever had the interface before: offloads and header length belong to the
-        /// interface and outlive an attachment.
-        private static func configure(_ number: Int32, name: String, framing: TunFraming) throws(TunnelIOError) {
-            try SystemCall.check(.device(name: name, operation: "turn offloads off")) {
-                ctunnel_tun_ioctl_value(number, CTUNNEL_TUNSETOFFLOAD, 0)
-            }
-            guard framing.hasVirtioHeader else { return }
-            var length = Int32(TunFraming.virtioLength)
-            try SystemCall.check(.device(name: name, operation: "set the virtio header's length")) {
-                unsafe ctunnel_tun_ioctl_pointer(number, CTUNNEL_TUNSETVNETHDRSZ, &length)
-            }
-            var isLittleEndian: Int32 = 0
-            try SystemCall.check(.device(name: name, operation: "set the virtio header's byte order")) {
-                unsafe ctunnel_tun_ioctl_pointer(number, CTUNNEL_TUNSETVNETLE, &isLittleEndian)
-            }
-        }
-
-        /// Which packets may be written joined.
-        private struct Abilities {
-            var joinsTCP = false
-            var joinsUDP = false
-        }
-
-        /// Turns on what is wanted and what the kernel takes.
-        /// - Returns: which packets may be written joined.
-        private static func turnOffloadsOn(
-            _ number: Int32, framing: TunFraming, offload: OffloadOptions
-        ) -> Abilities {
-            guard framing.hasVirtioHeader else { return Abilities() }
-            func accepts(_ mask: UInt) -> Bool {
-                SystemCall.retry { ctunnel_tun_ioctl_value(number, CTUNNEL_TUNSETOFFLOAD, mask) } >= 0
-            }
-            let tcp = CTUNNEL_TUN_F_CSUM | CTUNNEL_TUN_F_TSO4 | CTUNNEL_TUN_F_TSO6
-            let udp = CTUNNEL_TUN_F_USO4 | CTUNNEL_TUN_F_USO6
-            // A kernel that makes such frames also takes them.
-            let knowsTCP = accepts(tcp)
-            let knowsUDP = knowsTCP && accepts(tcp | udp)
-            var mask: UInt = 0
-            if knowsTCP, offload.tunTCPSegmentation { mask |= tcp }
-            if knowsUDP, offload.tunUDPSegmentation { mask |= CTUNNEL_TUN_F_CSUM | udp }
-            if !accepts(mask) { _ = accepts(0) }
-            return Abilities(
-                joinsTCP: knowsTCP && offload.tunTCPCoalescing, joinsUDP: knowsUDP && offload.tunUDPCoalescing)
-        }
-
-        // MARK: - More queues
-
-        /// Another queue of this interface, a device of its own that may be used on another thread.
+        /// Gives the descriptor back: the caller owns it from here on, and this device is closed.
         ///
-        /// The kernel spreads packets over the queues so that those of one flow come from one queue: from the one that
-        /// the flow's packets were last sent to, or else by a hash. Offloads are those of the interface. The interface goes when
-        /// its last queue is closed, unless it is persistent.
-        ///
-        /// Where the interface was moved to another namespace, the queue is opened there, which takes CAP_SYS_ADMIN.
-        /// - Throws: `.unsupported` when the interface was not made for more than one queue; `.deviceRemoved`; `.closed`;
-        ///   `.device` with `errno` `E2BIG` when it has 256 queues, the most there can be, and `EPERM` without CAP_NET_ADMIN
-        ///   where the process is not the interface's owner.
-        public func cloneQueue() throws(TunnelIOError) -> LinuxTun {
-            guard isMultiQueue else {
-                throw TunnelIOError(.unsupported("another queue of a device that was made with one"))
-            }
-            return try withOpenDescriptor { number throws(TunnelIOError) in
-                // It may be renamed or moved in between; what was attached to, or even made, in its stead goes again.
-                for _ in 0..<8 {
-                    let name = try LinkWatch.name(of: number)
-                    let place = (try? NetworkNamespace(ofDevice: number))?.identity
-                    let opened = try openBeside(number, name: name)
-                    let reached = (try? NetworkNamespace(ofDevice: opened.number))?.identity
-                    guard place == reached, try LinkWatch.name(of: number) == name,
-                        try LinkWatch.name(of: opened.number) == name
-                    else { continue }
-                    return try LinuxTun(
-                        opened, name: name, framing: framing, mtu: nil, abilities: abilities, isMultiQueue: true)
-                }
-                throw failure("add a queue; it does not keep its name", errno: EAGAIN)
-            }
-        }
-
-        /// Another queue of this interface, as ``cloneQueue()``.
-        public func makeQueue() throws(TunnelIOError) -> any TunDevice { try cloneQueue() }
-
-        /// A descriptor attached to the interface of this name where that of `number` is.
-        private func openBeside(_ number: Int32, name: String) throws(TunnelIOError) -> OwnedDescriptor {
-            guard let namespace = try? NetworkNamespace(ofDevice: number),
-                namespace.identity != NetworkNamespace.current
-            else {
-                return try Self.open(name: name, framing: framing, kind: CTUNNEL_IFF_TUN, isMultiQueue: true)
-            }
-            let framing = framing
-            let opened = try namespace.run { () -> Result<Int32, TunnelIOError> in
-                Result { () throws(TunnelIOError) in
-                    try Self.open(name: name, framing: framing, kind: CTUNNEL_IFF_TUN, isMultiQueue: true).take()
-                }
-            }
-            return OwnedDescriptor(try opened.get())
-        }
-
-        // MARK: - The interface
-
-        /// What the device has counted since it was opened.
-        public var statistics: TunStatistics {
-            var statistics = TunStatistics()
-            statistics.malformedFrames = malformedFrames.load(ordering: .relaxed)
-            statistics.refusedSuperframes = refusedSuperframes.load(ordering: .relaxed)
-            return statistics
-        }
-
-        /// The interface's present name, which may have been changed by others.
-        /// - Throws: `.deviceRemoved`, `.closed`.
-        public func currentName() throws(TunnelIOError) -> String {
-            let name = try withOpenDescriptor { number throws(TunnelIOError) in try LinkWatch.name(of: number) }
-            lastName.withLock { $0 = name }
-            return name
-        }
-
-        /// The most bytes that one IP packet may have on this interface.
-        /// - Throws: as ``currentLinkState()``.
-        public func currentMTU() throws(TunnelIOError) -> Int {
-            try currentLinkState().mtu
-        }
-
-        /// Whether the interface is up, and the most bytes that one IP packet may have on it.
-        /// - Throws: `.deviceRemoved`; `.closed`; `.device` with `errno` `EPERM` or `ENODEV` when it was moved to a network
-        ///   namespace that this process may not enter or not even see.
-        public func currentLinkState() throws(TunnelIOError) -> LinkState {
-            let state = try withOpenDescriptor { number throws(TunnelIOError) in
-                try link.withLock { link throws(TunnelIOError) in try link.state(number) }
-            }
-            return LinkState(isUp: state.isUp, mtu: state.mtu)
-        }
-
-        /// Sets the most bytes that one IP packet may have: 68 to 65,535, and 1280 at least for IPv6.
-        /// - Throws: as ``currentLinkState()``; `.device` with `errno` `EINVAL` for an MTU out of range.
-        public func setMTU(_ mtu: Int) throws(TunnelIOError) {
-            try withOpenDescriptor { number throws(TunnelIOError) in
-                try link.withLock { link throws(TunnelIOError) in try link.setMTU(mtu, number) }
-            }
-        }
-
-        /// Brings the interface up or takes it down.
-        /// - Throws: as ``currentLinkState()``.
-        public func setUp(_ isUp: Bool) throws(TunnelIOError) {
-            try withOpenDescriptor { number throws(TunnelIOError) in
-                try link.withLock { link throws(TunnelIOError) in try link.setUp(isUp, number) }
-            }
-        }
-
-        /// The changes of the interface since the last call, oldest first. Does not block.
-        public func drainLinkEvents() -> [LinkEvent] {
-            guard descriptor.acquire() else { return [] }
+        /// It is a duplicate, so its number is another one. A call that another thread is in the middle of may still take or
+        /// give packets. Packets of a joined one that were not given yet are lost.
+        /// - Returns: a non-blocking descriptor that is attached to the interface; its frames are laid out as the device's were.
+        /// - Throws: `.closed`; `.invalidDescriptor` with `errno` `EMFILE` when the process has no more descriptors.
+        public func release() throws(TunnelIOError) -> Int32 {
+            guard descriptor.acquire() else { throw TunnelIOError(.closed) }
             defer { descriptor.release() }
-            return link.withLock { $0.drain(descriptor.number) }
+            let copy = try DescriptorCopy.make(of: descriptor.number)
+            descriptor.close()
+            return copy
         }
 
         /// Closes the descriptor, and with it goes the interface unless it is persistent. Safe to repeat.
@@ -337,7 +177,7 @@
             TunnelIOError(.device(name: lastName.withLock { $0 }, operation: operation), errno: errno)
         }
 
-        private func withOpenDescriptor<Result>(
+        func withOpenDescriptor<Result>(
             _ body: (Int32) throws(TunnelIOError) -> Result
         ) throws(TunnelIOError) -> Result {
             guard descriptor.acquire() else { throw TunnelIOError(.closed) }
@@ -352,10 +192,5 @@
                 }
             }
         }
-    }
-
-    /// A fresh descriptor of the TUN driver, where the class's own `open` does not hide the system's.
-    private func openControlDevice() -> Int32 {
-        unsafe open("/dev/net/tun", O_RDWR | O_CLOEXEC | O_NONBLOCK)
     }
 #endif

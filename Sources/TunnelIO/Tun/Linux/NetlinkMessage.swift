@@ -27,8 +27,6 @@ package enum NetlinkMessage: Hashable, Sendable {
         static let mtuAttribute: UInt16 = 4
         static let namespaceIDAttribute: UInt16 = 1
         static let namespaceDescriptorAttribute: UInt16 = 3
-        static let isRequest: UInt16 = 1
-        static let wantsAcknowledgement: UInt16 = 4
     }
 
     private static let headerLength = 16
@@ -39,16 +37,34 @@ package enum NetlinkMessage: Hashable, Sendable {
     /// The messages of one datagram that are of a kind known here, in order.
     package static func parse(_ datagram: UnsafeRawBufferPointer) -> [NetlinkMessage] {
         var messages: [NetlinkMessage] = []
+        unsafe forEach(datagram) { type, _, body in
+            if let message = unsafe message(type: type, body: body) { messages.append(message) }
+        }
+        return messages
+    }
+
+    /// The messages of one datagram as they are, in order.
+    package static func replies(_ datagram: UnsafeRawBufferPointer) -> [NetlinkReply] {
+        var replies: [NetlinkReply] = []
+        unsafe forEach(datagram) { type, flags, body in
+            unsafe replies.append(NetlinkReply(type: type, flags: flags, body: Array(body)))
+        }
+        return replies
+    }
+
+    private static func forEach(
+        _ datagram: UnsafeRawBufferPointer, _ body: (_ type: UInt16, _ flags: UInt16, UnsafeRawBufferPointer) -> Void
+    ) {
         var rest = unsafe datagram
         while rest.count >= headerLength {
             let length = unsafe Int(rest.loadUnaligned(as: UInt32.self))
             guard length >= headerLength, length <= rest.count else { break }
-            let type = unsafe rest.loadUnaligned(fromByteOffset: 4, as: UInt16.self)
-            let body = unsafe UnsafeRawBufferPointer(rebasing: rest[headerLength..<length])
-            if let message = unsafe message(type: type, body: body) { messages.append(message) }
+            unsafe body(
+                rest.loadUnaligned(fromByteOffset: 4, as: UInt16.self),
+                rest.loadUnaligned(fromByteOffset: 6, as: UInt16.self),
+                UnsafeRawBufferPointer(rebasing: rest[headerLength..<length]))
             unsafe rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(aligned(length)))
         }
-        return messages
     }
 
     private static func message(type: UInt16, body: UnsafeRawBufferPointer) -> NetlinkMessage? {
@@ -93,25 +109,16 @@ package enum NetlinkMessage: Hashable, Sendable {
     ///
     /// When `assigns` is set it asks for a new id to be given, and wants an acknowledgement; else it asks for the present id.
     package static func namespaceRequest(descriptor: Int32, assigns: Bool) -> [UInt8] {
-        var request: [UInt8] = []
-        func append(_ value: some FixedWidthInteger) {
-            unsafe withUnsafeBytes(of: value) { unsafe request.append(contentsOf: $0) }
-        }
-        append(UInt32(headerLength + namespaceLength + 8 + (assigns ? 8 : 0)))
-        append(assigns ? Kind.newNamespaceID : Kind.getNamespaceID)
-        append(assigns ? Kind.isRequest | Kind.wantsAcknowledgement : Kind.isRequest)
-        append(UInt64(0))  // sequence, port
-        append(UInt32(0))  // struct rtgenmsg
-        append(UInt16(8))
-        append(Kind.namespaceDescriptorAttribute)
-        append(descriptor)
-        if assigns {
-            append(UInt16(8))
-            append(Kind.namespaceIDAttribute)
-            append(Int32(-1))
-        }
-        return request
+        var request = NetlinkRequest(
+            type: assigns ? Kind.newNamespaceID : Kind.getNamespaceID,
+            flags: assigns ? NetlinkRequest.Flag.acknowledge : 0)
+        request.append(UInt32(0))  // struct rtgenmsg
+        func bytes(_ number: Int32) -> [UInt8] { unsafe withUnsafeBytes(of: number) { unsafe Array($0) } }
+        request.append(attribute: Kind.namespaceDescriptorAttribute, bytes(descriptor))
+        if assigns { request.append(attribute: Kind.namespaceIDAttribute, bytes(-1)) }
+        return request.bytes
     }
 
-    private static func aligned(_ length: Int) -> Int { (length + 3) & ~3 }
+    /// The next multiple of four, where whatever follows begins.
+    static func aligned(_ length: Int) -> Int { (length + 3) & ~3 }
 }

@@ -16,11 +16,26 @@
 
         private static let failure = TunnelIOError.Code.socket(operation: "open a netlink socket")
 
-        /// A socket that hears of interfaces when `followsLinks` is set, and else is for requests.
-        init(followsLinks: Bool) throws(TunnelIOError) {
-            let number = try SystemCall.check(Self.failure) {
+        /// A socket that hears what is sent to these groups. Without any, it is for requests.
+        init(groups: [Int32]) throws(TunnelIOError) {
+            try self.init(Self.open(), groups: groups)
+        }
+
+        /// A socket for requests in another namespace than the calling thread's.
+        init(in namespace: consuming NetworkNamespace) throws(TunnelIOError) {
+            let made = try namespace.run { (number: NetlinkSocket.open(), reason: errno) }
+            guard made.number >= 0 else { throw TunnelIOError(Self.failure, errno: made.reason) }
+            try self.init(made.number, groups: [])
+        }
+
+        private static func open() -> Int32 {
+            SystemCall.retry {
                 socket(CTUNNEL_AF_NETLINK, Int32(ctunnel_tun_raw_nonblocking_socket), CTUNNEL_NETLINK_ROUTE)
             }
+        }
+
+        private init(_ number: Int32, groups: [Int32]) throws(TunnelIOError) {
+            guard number >= 0 else { throw TunnelIOError(Self.failure, errno: errno) }
             let owned = OwnedDescriptor(number)
             var address = ctunnel_sockaddr_nl(family: UInt16(CTUNNEL_AF_NETLINK), padding: 0, port: 0, groups: 0)
             try SystemCall.check(Self.failure) {
@@ -29,9 +44,7 @@
                         number, bytes.baseAddress?.assumingMemoryBound(to: sockaddr.self), socklen_t(bytes.count))
                 }
             }
-            for group in followsLinks ? [CTUNNEL_RTNLGRP_LINK, CTUNNEL_RTNLGRP_NSID] : [] {
-                try Self.setOption(CTUNNEL_NETLINK_ADD_MEMBERSHIP, to: group, of: number)
-            }
+            for group in groups { try Self.setOption(CTUNNEL_NETLINK_ADD_MEMBERSHIP, to: group, of: number) }
             descriptor = owned
         }
 
@@ -64,19 +77,52 @@
 
         /// The next datagram, into `buffer`, which holds at least 32 KiB. Does not block.
         func receive(into buffer: UnsafeMutableRawBufferPointer) -> Received {
+            var namespace: Int32 = -1
+            let count = unsafe receiveDatagram(into: buffer, &namespace)
+            guard count >= 0 else { return errno == ENOBUFS ? .overrun : .nothing }
+            let datagram = unsafe UnsafeRawBufferPointer(rebasing: buffer[..<count])
+            return unsafe .messages(NetlinkMessage.parse(datagram), namespace: namespace)
+        }
+
+        /// - Returns: the number of bytes; negative when there are none, with the reason in `errno`.
+        private func receiveDatagram(into buffer: UnsafeMutableRawBufferPointer, _ namespace: inout Int32) -> Int {
             while true {
                 var sender: UInt32 = 0
-                var namespace: Int32 = -1
                 let number = descriptor.number
                 let count = SystemCall.retry {
                     unsafe ctunnel_tun_netlink_receive(number, buffer.baseAddress, buffer.count, &sender, &namespace)
                 }
-                guard count >= 0 else { return errno == ENOBUFS ? .overrun : .nothing }
                 // Other processes may write to this socket too.
-                guard sender == 0 else { continue }
-                let datagram = unsafe UnsafeRawBufferPointer(rebasing: buffer[..<min(count, buffer.count)])
-                return unsafe .messages(NetlinkMessage.parse(datagram), namespace: namespace)
+                guard count < 0 || sender == 0 else { continue }
+                return min(count, buffer.count)
             }
+        }
+
+        /// Sends a request and collects the answer, which the kernel has begun before `send` returns.
+        /// - Throws: `.socket` with the error number that the kernel answers.
+        func ask(_ request: [UInt8], buffer: UnsafeMutableRawBufferPointer) throws(TunnelIOError) -> [NetlinkReply] {
+            let code = TunnelIOError.Code.socket(operation: "ask the kernel about an interface")
+            let number = descriptor.number
+            try SystemCall.check(code) {
+                unsafe request.withUnsafeBytes { unsafe send(number, $0.baseAddress, $0.count, 0) }
+            }
+            var replies: [NetlinkReply] = []
+            var failure: Int32 = 0
+            while true {
+                var namespace: Int32 = -1
+                let count = unsafe receiveDatagram(into: buffer, &namespace)
+                if count < 0 {
+                    if errno == ENOBUFS { failure = ENOBUFS }
+                    break
+                }
+                let datagram = unsafe UnsafeRawBufferPointer(rebasing: buffer[..<count])
+                for case .acknowledgement(let errno) in unsafe NetlinkMessage.parse(datagram) where errno != 0 {
+                    failure = errno
+                }
+                unsafe replies += NetlinkMessage.replies(datagram)
+            }
+            guard failure == 0 else { throw TunnelIOError(code, errno: failure) }
+            return replies
         }
 
         /// The id that `namespace` has in the socket's own; one is assigned where there is none.

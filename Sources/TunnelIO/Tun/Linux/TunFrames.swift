@@ -22,9 +22,11 @@
         private var splitter: SegmentSplitter?
         /// The bytes of a frame that is one packet; zero for none.
         private var whole = 0
+        /// Where the packet begins in the frame.
+        private var start = 0
 
-        /// A header and the largest packet.
-        private static let capacity = VirtioHeader.length + 65_535
+        /// Headers and the largest packet.
+        private static let capacity = 4 + VirtioHeader.length + 65_535
 
         /// - Parameter isUsed: whether there are frames at all; without, no memory is taken.
         init(isUsed: Bool) throws(TunnelIOError) {
@@ -41,12 +43,15 @@
         /// - Returns: false when it is malformed.
         func take(_ count: Int, _ framing: TunFraming) -> Bool {
             let bytes = unsafe UnsafeMutableRawBufferPointer(rebasing: frame[..<min(count, frame.count)])
-            guard let header = unsafe VirtioHeader(UnsafeRawBufferPointer(bytes)) else { return false }
+            guard bytes.count >= framing.length,
+                let header = unsafe VirtioHeader(UnsafeRawBufferPointer(rebasing: bytes[framing.virtioOffset...]))
+            else { return false }
+            start = framing.length
             if header.segmentation == VirtioHeader.Segmentation.none {
                 whole = unsafe framing.finish(bytes) ?? 0
                 return whole > 0
             }
-            let packet = unsafe UnsafeRawBufferPointer(rebasing: bytes[VirtioHeader.length...])
+            let packet = unsafe UnsafeRawBufferPointer(rebasing: bytes[start...])
             splitter = unsafe SegmentSplitter(header, packet)
             return splitter != nil
         }
@@ -60,7 +65,7 @@
         @inline(__always)
         func writeNext(to out: UnsafeMutableRawPointer) {
             guard let base = unsafe mapping?.base else { return }
-            let packet = unsafe base + VirtioHeader.length
+            let packet = unsafe base + start
             if splitter != nil {
                 unsafe splitter?.write(from: packet, to: out)
                 if splitter?.isFinished == true { splitter = nil }
@@ -79,13 +84,15 @@
         private var plan = CoalescingPlan()
         private var joinsTCP: Bool
         private var joinsUDP: Bool
-        /// The header for the kernel, 10 bytes, and that of the superframe.
+        private let framing: TunFraming
+        /// The headers for the kernel, 14 bytes at most, and that of the superframe.
         private let headers: UnsafeMutableRawPointer
         private let vectors: UnsafeMutablePointer<iovec>
 
         private static let superframe = 16
 
-        init(joinsTCP: Bool, joinsUDP: Bool) {
+        init(joinsTCP: Bool, joinsUDP: Bool, framing: TunFraming) {
+            self.framing = framing
             self.joinsTCP = joinsTCP
             self.joinsUDP = joinsUDP
             let length = Self.superframe + SuperframeHeader.longest
@@ -127,8 +134,13 @@
         func put(_ frame: CoalescingPlan.Frame, of batch: PacketBatch, to descriptor: Int32) -> Bool {
             let head = unsafe UnsafeRawPointer(batch.base + Int(batch[frame.head].offset))
             let header = unsafe SuperframeHeader.write(frame, head: head, to: headers + Self.superframe)
-            unsafe header.store(to: UnsafeMutableRawBufferPointer(start: headers, count: VirtioHeader.length))
-            unsafe vectors[0] = iovec(iov_base: headers, iov_len: VirtioHeader.length)
+            unsafe header.store(
+                to: UnsafeMutableRawBufferPointer(start: headers + framing.virtioOffset, count: VirtioHeader.length))
+            if framing.hasPacketInformation {
+                let information = unsafe TunFraming.packetInformation(of: UnsafeRawBufferPointer(start: head, count: 1))
+                unsafe headers.storeBytes(of: information ?? 0, as: UInt32.self)
+            }
+            unsafe vectors[0] = iovec(iov_base: headers, iov_len: framing.length)
             unsafe vectors[1] = iovec(iov_base: headers + Self.superframe, iov_len: frame.headers)
             var count = 2
             var next: Int? = frame.head

@@ -17,38 +17,21 @@
         /// Polls readable when something changed.
         package let readiness: Int32
 
-        private struct NetlinkAddress {
-            var family: UInt16 = 16
-            var padding: UInt16 = 0
-            var port: UInt32 = 0
-            // RTMGRP_IPV4_IFADDR, RTMGRP_IPV4_ROUTE, RTMGRP_IPV6_IFADDR, RTMGRP_IPV6_ROUTE
-            var groups: UInt32 = 0x10 | 0x40 | 0x100 | 0x400
-        }
+        private let socket: NetlinkSocket
 
         /// A monitor of the calling thread's network namespace.
         package static func make() throws(TunnelIOError) -> RouteMonitor? {
-            let descriptor = socket(
-                16, Int32(SOCK_RAW.rawValue) | Int32(SOCK_CLOEXEC.rawValue) | Int32(SOCK_NONBLOCK.rawValue), 0)
-            guard descriptor >= 0 else {
-                throw TunnelIOError(.eventLoop(operation: "opening a route netlink socket"), errno: errno)
-            }
-            var address = NetlinkAddress()
-            let bound = unsafe withUnsafePointer(to: &address) { pointer in
-                unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                    unsafe bind(descriptor, $0, socklen_t(MemoryLayout<NetlinkAddress>.size))
-                }
-            }
-            guard bound == 0 else {
-                let error = errno
-                close(descriptor)
-                throw TunnelIOError(.eventLoop(operation: "binding a route netlink socket"), errno: error)
-            }
-            return RouteMonitor(descriptor)
+            RouteMonitor(
+                try NetlinkSocket(groups: [
+                    CTUNNEL_RTNLGRP_IPV4_IFADDR, CTUNNEL_RTNLGRP_IPV4_ROUTE, CTUNNEL_RTNLGRP_IPV6_IFADDR,
+                    CTUNNEL_RTNLGRP_IPV6_ROUTE,
+                ]))
         }
 
-        private init(_ descriptor: Int32) { readiness = descriptor }
-
-        deinit { close(readiness) }
+        private init(_ socket: consuming NetlinkSocket) {
+            readiness = socket.descriptor.number
+            self.socket = socket
+        }
 
         /// Takes the changes that wait.
         /// - Returns: whether there were any; a lost one counts.

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
+/// Another number for the same open file.
+enum DescriptorCopy {
+    /// A duplicate, closed on exec.
+    /// - Throws: `.invalidDescriptor` with `errno` `EBADF` when it is not open, `EMFILE` when there are no more numbers.
+    static func make(of descriptor: Int32) throws(TunnelIOError) -> Int32 {
+        try SystemCall.check(.invalidDescriptor(descriptor, expected: "one that can be duplicated")) {
+            fcntl(descriptor, F_DUPFD_CLOEXEC, 0)
+        }
+    }
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import CTunnelSystem
+    import Synchronization
+
+    #if canImport(Glibc)
+        import Glibc
+    #elseif canImport(Musl)
+        import Musl
+    #endif
+
+    extension LinuxTun {
+        /// What the device has counted since it was opened.
+        public var statistics: TunStatistics {
+            var statistics = TunStatistics()
+            statistics.malformedFrames = malformedFrames.load(ordering: .relaxed)
+            statistics.refusedSuperframes = refusedSuperframes.load(ordering: .relaxed)
+            return statistics
+        }
+
+        /// The interface's present name, which may have been changed by others.
+        /// - Throws: `.deviceRemoved`, `.closed`.
+        public func currentName() throws(TunnelIOError) -> String {
+            let name = try withOpenDescriptor { number throws(TunnelIOError) in try LinkWatch.name(of: number) }
+            lastName.withLock { $0 = name }
+            return name
+        }
+
+        /// The most bytes that one IP packet may have on this interface.
+        /// - Throws: as ``currentLinkState()``.
+        public func currentMTU() throws(TunnelIOError) -> Int {
+            try currentLinkState().mtu
+        }
+
+        /// Whether the interface is up, and the most bytes that one IP packet may have on it.
+        /// - Throws: `.deviceRemoved`; `.closed`; `.device` with `errno` `EPERM` or `ENODEV` when it was moved to a network
+        ///   namespace that this process may not enter or not even see.
+        public func currentLinkState() throws(TunnelIOError) -> LinkState {
+            let state = try withOpenDescriptor { number throws(TunnelIOError) in
+                try link.withLock { link throws(TunnelIOError) in try link.state(number) }
+            }
+            return LinkState(isUp: state.isUp, mtu: state.mtu)
+        }
+
+        /// Sets the most bytes that one IP packet may have: 68 to 65,535, and 1280 at least for IPv6.
+        /// - Throws: as ``currentLinkState()``; `.device` with `errno` `EINVAL` for an MTU out of range.
+        public func setMTU(_ mtu: Int) throws(TunnelIOError) {
+            try withOpenDescriptor { number throws(TunnelIOError) in
+                try link.withLock { link throws(TunnelIOError) in try link.setMTU(mtu, number) }
+            }
+        }
+
+        /// Brings the interface up or takes it down.
+        /// - Throws: as ``currentLinkState()``.
+        public func setUp(_ isUp: Bool) throws(TunnelIOError) {
+            try withOpenDescriptor { number throws(TunnelIOError) in
+                try link.withLock { link throws(TunnelIOError) in try link.setUp(isUp, number) }
+            }
+        }
+
+        /// Whether the interface is up and has this process, or another one, on its other side (`IFF_RUNNING`).
+        /// - Throws: as ``currentLinkState()``.
+        public func isRunning() throws(TunnelIOError) -> Bool {
+            try withLink { link, number throws(TunnelIOError) in try link.isRunning(number) }
+        }
+
+        /// The interface's number in its network namespace.
+        /// - Throws: as ``currentLinkState()``.
+        public func interfaceIndex() throws(TunnelIOError) -> Int32 {
+            try withLink { link, number throws(TunnelIOError) in try link.index(number) }
+        }
+
+        /// How many packets the system queues for the device before it drops some.
+        /// - Throws: as ``currentLinkState()``.
+        public func txQueueLength() throws(TunnelIOError) -> Int {
+            try withLink { link, number throws(TunnelIOError) in try link.txQueueLength(number) }
+        }
+
+        /// Sets how many packets the system queues for the device.
+        /// - Throws: as ``currentLinkState()``; `.device` with `errno` `EINVAL` for a number out of range.
+        public func setTxQueueLength(_ length: Int) throws(TunnelIOError) {
+            try withLink { link, number throws(TunnelIOError) in try link.setTxQueueLength(length, number) }
+        }
+
+        /// Gives the interface another name.
+        /// - Throws: `.invalidInterfaceName`; as ``currentLinkState()``; `.device` with `errno` `EEXIST` when the name is taken, and
+        ///   `EBUSY` before Linux 6.2 while the interface is up.
+        public func rename(to name: String) throws(TunnelIOError) {
+            try InterfaceName.validate(name)
+            try withLink { link, number throws(TunnelIOError) in try link.rename(to: name, number) }
+            lastName.withLock { $0 = name }
+        }
+
+        /// The interface's addresses, those that the system gave it included, in the system's order.
+        /// - Throws: as ``currentLinkState()``.
+        public func addresses() throws(TunnelIOError) -> [TunAddress] {
+            try withLink { link, number throws(TunnelIOError) in try link.addresses(number) }
+        }
+
+        /// Gives the interface an address, which brings a route to its network while the interface is up.
+        /// - Throws: `.invalidOptions` for what is no address; as ``currentLinkState()``; `.device` with `errno` `EEXIST` when the
+        ///   interface has it, and `EINVAL` for IPv6 with an MTU of less than 1280.
+        public func add(_ address: TunAddress) throws(TunnelIOError) {
+            try change(address, isAdded: true)
+        }
+
+        /// Takes an address away from the interface, with its routes.
+        /// - Throws: as ``add(_:)``; `.device` with `errno` `EADDRNOTAVAIL` when the interface does not have it.
+        public func remove(_ address: TunAddress) throws(TunnelIOError) {
+            try change(address, isAdded: false)
+        }
+
+        private func change(_ address: TunAddress, isAdded: Bool) throws(TunnelIOError) {
+            if let problem = address.problem { throw TunnelIOError(.invalidOptions([problem])) }
+            try withLink { link, number throws(TunnelIOError) in
+                try link.change(address, isAdded: isAdded, number)
+            }
+        }
+
+        /// Decides whether the interface stays when the last device on it is closed.
+        /// - Throws: `.device`, `.closed`.
+        public func setPersistent(_ isPersistent: Bool) throws(TunnelIOError) {
+            try withOpenDescriptor { number throws(TunnelIOError) in
+                guard
+                    SystemCall.retry({
+                        ctunnel_tun_ioctl_value(number, CTUNNEL_TUNSETPERSIST, isPersistent ? 1 : 0)
+                    }) >= 0
+                else { throw errno == EBADFD ? removed : failure("set persistence", errno: errno) }
+            }
+        }
+
+        /// How the interface was made, and who may attach to it.
+        /// - Throws: as ``currentLinkState()``; `.unsupported` before Linux 4.20.
+        public func attributes() throws(TunnelIOError) -> TunAttributes {
+            try withLink { link, number throws(TunnelIOError) in try link.attributes(number) }
+        }
+
+        private func withLink<Result>(
+            _ body: (inout LinkWatch, Int32) throws(TunnelIOError) -> Result
+        ) throws(TunnelIOError) -> Result {
+            try withOpenDescriptor { number throws(TunnelIOError) in
+                try link.withLock { link throws(TunnelIOError) in try body(&link, number) }
+            }
+        }
+
+        /// The changes of the interface since the last call, oldest first. Does not block.
+        public func drainLinkEvents() -> [LinkEvent] {
+            guard descriptor.acquire() else { return [] }
+            defer { descriptor.release() }
+            return link.withLock { $0.drain(descriptor.number) }
+        }
+    }
+#endif

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import CTunnelSystem
+
+    extension TunBuilder {
+        private static let automaticName = "tun%d"
+        /// The kernel's own default for TUN devices.
+        private static let usualQueueLength = 500
+
+        /// Makes the interface, or attaches to a persistent one, in the network namespace of the calling thread.
+        ///
+        /// When this throws, an interface that it made is gone; one that was there before may be changed in part.
+        /// - Throws: `.invalidOptions` with everything that is wrong; else as ``LinuxTun/init(name:mtu:offload:isMultiQueue:)``
+        ///   and ``LinuxTun/add(_:)``.
+        public func build() throws(TunnelIOError) -> LinuxTun {
+            try validate()
+            let attached = try LinuxTun.attach(
+                name: name ?? Self.automaticName,
+                framing: TunFraming(
+                    hasVirtioHeader: offload.wantsVirtioHeader, hasPacketInformation: hasPacketInformation),
+                isMultiQueue: isMultiQueue)
+            let number = attached.descriptor.number
+            let name = attached.name
+            func set(_ request: UInt, to value: UInt32, _ operation: String) throws(TunnelIOError) {
+                // By value, not by pointer (linux/drivers/net/tun.c).
+                try SystemCall.check(.device(name: name, operation: operation)) {
+                    ctunnel_tun_ioctl_value(number, request, UInt(value))
+                }
+            }
+            if let owner { try set(CTUNNEL_TUNSETOWNER, to: owner, "give the interface to user \(owner)") }
+            if let group { try set(CTUNNEL_TUNSETGROUP, to: group, "give the interface to group \(group)") }
+            let tun = try LinuxTun(attached, mtu: mtu, offload: offload)
+            try tun.setTxQueueLength(txQueueLength ?? Self.usualQueueLength)
+            // Before the addresses: going down takes those of IPv6 away.
+            if !isUp { try tun.setUp(false) }
+            try applyAddresses(to: tun)
+            if isUp { try tun.setUp(true) }
+            // Last, so that what fails before leaves nothing behind.
+            try tun.setPersistent(isPersistent)
+            return tun
+        }
+
+        private func applyAddresses(to tun: LinuxTun) throws(TunnelIOError) {
+            let present = try tun.addresses()
+            // Link-local addresses are the system's own affair.
+            for address in present where !address.host.isLinkLocal && !addresses.contains(address) {
+                try tun.remove(address)
+            }
+            for address in addresses where !present.contains(address) { try tun.add(address) }
+        }
+    }
+#endif
