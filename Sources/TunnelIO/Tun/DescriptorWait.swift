@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
+/// Blocking until a descriptor has something to read.
+enum DescriptorWait {
+    /// Waits for either of two descriptors to be readable, hung up or in error.
+    /// - Parameter deadline: on ``LaneClock``; nil for none. The wait may end up to a millisecond later.
+    /// - Returns: false when the deadline has passed.
+    static func wait(_ one: Int32, _ two: Int32, until deadline: Int64?) throws(TunnelIOError) -> Bool {
+        var items = (
+            pollfd(fd: one, events: Int16(POLLIN), revents: 0), pollfd(fd: two, events: Int16(POLLIN), revents: 0)
+        )
+        while true {
+            var milliseconds: Int32 = -1
+            if let deadline {
+                let left = max(0, deadline.subtractingReportingOverflow(LaneClock.now()).partialValue)
+                milliseconds = Int32(clamping: left / 1_000_000 + (left % 1_000_000 > 0 ? 1 : 0))
+            }
+            let count = unsafe withUnsafeMutableBytes(of: &items) { bytes in
+                unsafe poll(bytes.baseAddress?.assumingMemoryBound(to: pollfd.self), 2, milliseconds)
+            }
+            if count > 0 { return true }
+            if count < 0, errno != EINTR { throw TunnelIOError(.eventLoop(operation: "poll"), errno: errno) }
+            if let deadline, LaneClock.now() >= deadline { return false }
+        }
+    }
+}

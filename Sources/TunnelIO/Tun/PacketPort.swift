@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Synchronization
+
+/// Packets of a TUN device one at a time or in batches, waiting for them or not.
+///
+/// A ``Lane`` is the fast way to move packets; this is the convenient one, for tools, tests, and protocols of one's own.
+/// Every method may be called from any thread, also several at once: each packet goes to one caller. While a port is in
+/// use, nobody else receives from its device.
+///
+/// Who waits is woken by packets, by ``interrupt()``, ``close()``, the removal of the device, and the end of its patience.
+/// Close the port rather than the device: a device that is closed by other means wakes nobody.
+public final class PacketPort: Sendable {
+    /// The device.
+    public let device: any TunDevice
+
+    /// Of one packet: what waits beyond it stays with the device, so that it goes to whoever asks next.
+    private let inbox: Mutex<Inbox>
+    private let outbox: Mutex<Outbox>
+    private let phase = Mutex(Phase())
+    /// Polls readable while nobody is to wait: for a moment when a packet may be had that no descriptor tells of, and for as
+    /// long as the port is interrupted or closed.
+    private let wake: WakeSignal
+    let waiters: PacketWaiters
+
+    private struct Phase {
+        var isClosed = false
+        var isInterrupted = false
+        /// Threads that wait.
+        var blocked = 0
+        /// Whether `wake` is raised for a packet.
+        var isHinted = false
+
+        var mayWait: Bool { !isClosed && !isInterrupted }
+    }
+
+    private struct Inbox: ~Copyable, @unchecked Sendable {
+        let batch: PacketBatch
+    }
+
+    private struct Outbox: ~Copyable, @unchecked Sendable {
+        let batch: PacketBatch
+    }
+
+    /// A port on `device`, which it closes when it is closed or goes.
+    ///
+    /// - Parameter loop: what asynchronous calls wait with; it is the caller's to run and to stop, and not to stop before the
+    ///   port is closed. Nil: the port starts a thread of its own with the first such call.
+    /// - Throws: `.outOfMemory`, or `.eventLoop` when the system has no more descriptors.
+    public init(_ device: any TunDevice, loop: EventLoop? = nil) throws(TunnelIOError) {
+        let inbox = try PacketBatch(packetCapacity: 1, byteCapacity: 1 << 17)
+        let outbox = try PacketBatch(packetCapacity: 1, byteCapacity: 1 << 16)
+        wake = try WakeSignal()
+        self.device = device
+        self.inbox = Mutex(Inbox(batch: inbox))
+        self.outbox = Mutex(Outbox(batch: outbox))
+        waiters = PacketWaiters(descriptor: device.readiness, loop: loop)
+    }
+
+    deinit {
+        close()
+    }
+
+    // MARK: - Receiving
+
+    /// The next packet, if there is one now.
+    /// - Throws: `.interrupted`, `.closed`, `.deviceRemoved`.
+    public func receiveNow() throws(TunnelIOError) -> [UInt8]? {
+        try unsafe takeOne { unsafe Array($0) }
+    }
+
+    /// Waits for the next packet.
+    /// - Parameter timeout: how long to wait at most; nil for as long as it takes.
+    /// - Returns: nil when the time is over.
+    /// - Throws: `.interrupted`, `.closed`, `.deviceRemoved`, each at once, also in the middle of waiting.
+    public func receive(timeout: Duration? = nil) throws(TunnelIOError) -> [UInt8]? {
+        try waiting(timeout) { () throws(TunnelIOError) in try receiveNow() }
+    }
+
+    /// Waits for the next packet and writes it to `buffer`.
+    /// - Returns: the packet's length, which is more than the buffer's when the packet was cut; nil when the time is over.
+    /// - Throws: as ``receive(timeout:)``.
+    public func receive(
+        into buffer: UnsafeMutableRawBufferPointer, timeout: Duration? = nil
+    ) throws(TunnelIOError) -> Int? {
+        try unsafe receive(into: [buffer], timeout: timeout)
+    }
+
+    /// Waits for the next packet and writes it to `buffers`, each filled before the next one.
+    /// - Returns: the packet's length, which is more than that of all buffers when the packet was cut; nil when the time is over.
+    /// - Throws: as ``receive(timeout:)``.
+    public func receive(
+        into buffers: [UnsafeMutableRawBufferPointer], timeout: Duration? = nil
+    ) throws(TunnelIOError) -> Int? {
+        try waiting(timeout) { () throws(TunnelIOError) in
+            try unsafe takeOne { packet in
+                var rest = unsafe packet[...]
+                for index in unsafe buffers.indices {
+                    let buffer = unsafe buffers[index]
+                    let part = unsafe rest.prefix(buffer.count)
+                    unsafe buffer.copyMemory(from: UnsafeRawBufferPointer(rebasing: part))
+                    unsafe rest = rest.dropFirst(part.count)
+                }
+                return packet.count
+            }
+        }
+    }
+
+    /// Waits for packets and appends as many as there are then and as the batch has room for.
+    /// - Parameter timeout: how long to wait at most for the first; nil for as long as it takes, zero not to wait.
+    /// - Returns: how many; zero when the time is over or the batch is full.
+    /// - Throws: as ``receive(timeout:)``.
+    public func receive(into batch: PacketBatch, timeout: Duration? = nil) throws(TunnelIOError) -> Int {
+        guard batch.count < batch.packetCapacity else { return 0 }
+        return try waiting(timeout) { () throws(TunnelIOError) in try take(into: batch) } ?? 0
+    }
+
+    /// - Returns: nil when there is none.
+    private func take(into batch: PacketBatch) throws(TunnelIOError) -> Int? {
+        try check()
+        let count = try inbox.withLock { _ throws(TunnelIOError) in try device.receive(into: batch) }
+        passOn()
+        return count > 0 ? count : nil
+    }
+
+    @unsafe
+    private func takeOne<Result>(
+        _ body: (UnsafeRawBufferPointer) -> Result
+    ) throws(TunnelIOError) -> Result? {
+        try check()
+        let result = try inbox.withLock { inbox throws(TunnelIOError) -> Result? in
+            inbox.batch.removeAll()
+            guard try device.receive(into: inbox.batch) > 0 else { return nil }
+            return unsafe body(UnsafeRawBufferPointer(inbox.batch.bytes(of: 0)))
+        }
+        passOn()
+        return result
+    }
+
+    /// Wakes others who wait when the device keeps packets back that no descriptor tells of.
+    private func passOn() {
+        guard device.hasBufferedPackets else { return }
+        phase.withLock { phase in
+            guard phase.mayWait, phase.blocked > 0, !phase.isHinted else { return }
+            phase.isHinted = true
+            wake.raise()
+        }
+        waiters.wakeAll()
+    }
+
+    func check() throws(TunnelIOError) {
+        let (isClosed, isInterrupted) = phase.withLock { ($0.isClosed, $0.isInterrupted) }
+        if isClosed { throw TunnelIOError(.closed) }
+        if isInterrupted { throw TunnelIOError(.interrupted) }
+    }
+
+    /// Calls `attempt` until it gives something, and waits in between.
+    private func waiting<Result>(
+        _ timeout: Duration?, _ attempt: () throws(TunnelIOError) -> Result?
+    ) throws(TunnelIOError) -> Result? {
+        let deadline = timeout.map { LaneClock.deadline(after: $0) }
+        while true {
+            if let result = try attempt() { return result }
+            if timeout == .zero { return nil }
+            phase.withLock { $0.blocked += 1 }
+            defer { endWait() }
+            // Another thread may have left some before it could know that this one waits.
+            if device.hasBufferedPackets { continue }
+            guard try DescriptorWait.wait(device.readiness, wake.descriptor, until: deadline) else {
+                return try attempt()
+            }
+        }
+    }
+
+    /// Threads that wait, or are about to.
+    var blockedThreads: Int { phase.withLock { $0.blocked } }
+
+    private func endWait() {
+        phase.withLock { phase in
+            phase.blocked -= 1
+            guard phase.isHinted else { return }
+            phase.isHinted = false
+            if phase.mayWait { wake.clear() }
+        }
+    }
+
+    // MARK: - Sending
+
+    /// Hands a packet to the system. It never waits: a TUN device takes a packet at once or not at all.
+    /// - Returns: false when the system refused it: the interface is down, its queue is full, or it is no IP packet.
+    /// - Throws: `.closed`, `.deviceRemoved`.
+    @discardableResult
+    public func send(_ packet: [UInt8]) throws(TunnelIOError) -> Bool {
+        try unsafe sendPieces(packet.count) { out in unsafe out.copyBytes(from: packet) }
+    }
+
+    /// Hands a packet to the system that lies in several pieces, as ``send(_:)-([UInt8])`` does.
+    @discardableResult
+    public func send(
+        gathering pieces: [UnsafeRawBufferPointer]
+    ) throws(TunnelIOError) -> Bool {
+        var count = 0
+        for index in unsafe pieces.indices { count += unsafe pieces[index].count }
+        return try unsafe sendPieces(count) { out in
+            var rest = unsafe out[...]
+            for index in unsafe pieces.indices {
+                let piece = unsafe pieces[index]
+                unsafe UnsafeMutableRawBufferPointer(rebasing: rest).copyMemory(from: piece)
+                unsafe rest = rest.dropFirst(piece.count)
+            }
+        }
+    }
+
+    /// Hands every packet of nonzero length to the system.
+    /// - Returns: how many the system took, and how many it refused.
+    /// - Throws: `.closed`, `.deviceRemoved`.
+    public func send(_ batch: PacketBatch) throws(TunnelIOError) -> TunSendResult {
+        try checkOpen()
+        return try outbox.withLock { _ throws(TunnelIOError) in try device.send(batch) }
+    }
+
+    private func sendPieces(
+        _ count: Int, _ fill: (UnsafeMutableRawBufferPointer) -> Void
+    ) throws(TunnelIOError) -> Bool {
+        try checkOpen()
+        return try outbox.withLock { outbox throws(TunnelIOError) in
+            outbox.batch.removeAll()
+            // Nothing longer is an IP packet.
+            guard count > 0, count <= 65_535, outbox.batch.append(offset: 0, length: count) != nil else { return false }
+            unsafe fill(outbox.batch.bytes(of: 0))
+            return try device.send(outbox.batch).sent == 1
+        }
+    }
+
+    private func checkOpen() throws(TunnelIOError) {
+        if phase.withLock({ $0.isClosed }) { throw TunnelIOError(.closed) }
+    }
+
+    // MARK: - Stopping
+
+    /// Makes everybody who waits, and who receives from here on, throw `.interrupted`, until ``resetInterrupt()``.
+    ///
+    /// No packet is lost by it. Sending goes on.
+    public func interrupt() {
+        phase.withLock { phase in
+            guard phase.mayWait else { return }
+            phase.isInterrupted = true
+            wake.raise()
+        }
+        waiters.wakeAll()
+    }
+
+    /// Lets receiving go on. Who is just being woken may still throw.
+    public func resetInterrupt() {
+        phase.withLock { phase in
+            guard phase.isInterrupted else { return }
+            phase.isInterrupted = false
+            if !phase.isClosed, !phase.isHinted { wake.clear() }
+        }
+    }
+
+    /// Whether receiving is interrupted.
+    public var isInterrupted: Bool { phase.withLock { $0.isInterrupted } }
+
+    /// Closes the port and its device; everybody who waits throws `.closed` at once. Safe to repeat.
+    public func close() {
+        let isFirst = phase.withLock { phase in
+            guard !phase.isClosed else { return false }
+            phase.isClosed = true
+            wake.raise()
+            return true
+        }
+        guard isFirst else { return }
+        // Before the number can become another file's.
+        waiters.close()
+        device.close()
+    }
+}
+
+extension LaneClock {
+    /// The time that is `duration` from now, as far as there is one.
+    static func deadline(after duration: Duration) -> Int64 {
+        let (seconds, attoseconds) = duration.components
+        let (whole, isTooLong) = seconds.multipliedReportingOverflow(by: nanosecondsPerSecond)
+        guard !isTooLong else { return seconds < 0 ? .min : .max }
+        let (sum, isOver) = now().addingReportingOverflow(whole)
+        guard !isOver else { return seconds < 0 ? .min : .max }
+        let (deadline, isLate) = sum.addingReportingOverflow(attoseconds / 1_000_000_000)
+        return isLate ? .max : deadline
+    }
+}
