@@ -60,6 +60,7 @@ struct UtunTests {
         #expect(try tun.currentMTU() == 1380)
         #expect(system.state.withLock { $0.pendingPackets } == 256)
         #expect(system.state.withLock { $0.isNonBlocking })
+        #expect(system.state.withLock { $0.bufferBytes } == 2 << 20)
         try tun.setUp(true)
         #expect(try tun.currentLinkState() == LinkState(isUp: true, mtu: 1380))
         tun.close()
@@ -89,6 +90,23 @@ struct UtunTests {
         let tun = try Utun(descriptor: system.connect(unit: 3), system: system)
         #expect(try tun.currentName() == "utun2")
         #expect(try tun.currentMTU() == 1234)
+    }
+
+    @Test("A borrowed descriptor stays open, and one that is handed back is the caller's")
+    func borrowedAndReleased() throws {
+        let (reader, writer) = try makeDescriptorPair()
+        let borrower = try Utun(borrowing: writer, system: FakeUtunSystem())
+        borrower.close()
+        #expect(!isAtEnd(reader))
+        let owner = try Utun(descriptor: writer, system: FakeUtunSystem())
+        let released = try owner.release()
+        #expect(throws: TunnelIOError(.closed)) { try owner.currentName() }
+        #expect(throws: TunnelIOError(.closed)) { try owner.release() }
+        #expect(!isAtEnd(reader))
+        close(released)
+        #expect(isAtEnd(reader))
+        close(reader)
+        #expect(throws: TunnelIOError.self) { _ = try Utun(borrowing: -1, system: FakeUtunSystem()) }
     }
 
     @Test("Headers are taken off what is read, and frames of other families are passed over")
@@ -180,6 +198,7 @@ private final class FakeUtunSystem: UtunSystem {
         var isUp = false
         var isNonBlocking = false
         var pendingPackets: UInt32 = 1
+        var bufferBytes: Int32 = 0
         var frames: [[UInt8]] = []
         var isAtEnd = false
         var written: [[UInt8]] = []
@@ -196,6 +215,10 @@ private final class FakeUtunSystem: UtunSystem {
     func interfaceIndex(of name: String) -> UInt32 { 5 }
     func setNonBlocking(_ descriptor: Int32) -> Int32 {
         state.withLock { $0.isNonBlocking = true }
+        return 0
+    }
+    func setBufferSizes(_ byteCount: Int32, of descriptor: Int32) -> Int32 {
+        state.withLock { $0.bufferBytes = byteCount }
         return 0
     }
     func receiveBufferSize(of descriptor: Int32) -> Int32 { 512 << 10 }

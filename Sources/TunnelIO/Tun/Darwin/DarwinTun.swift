@@ -29,6 +29,42 @@
             device = try Utun(descriptor: descriptor, system: DarwinUtunSystem())
         }
 
+        /// Works on the device of a descriptor that stays the caller's, as the one that the system opened for a tunnel
+        /// extension. What is used is a duplicate, which ``close()`` closes.
+        /// - Throws: `.invalidDescriptor` when it is not that of a utun device.
+        public init(borrowing descriptor: Int32) throws(TunnelIOError) {
+            device = try Utun(borrowing: descriptor, system: DarwinUtunSystem())
+        }
+
+        /// Which of this process's utun interfaces is meant.
+        public enum Interface: Hashable, Sendable {
+            /// The one of this name, as `utun4`.
+            case name(String)
+            /// The one with this index.
+            case index(UInt32)
+            /// The only one.
+            case only
+        }
+
+        /// Works on the utun device that the system opened for this tunnel extension, after its network settings were applied.
+        ///
+        /// It is looked for among this process's descriptors: a socket that is connected to the kernel control of utun
+        /// devices, and whose interface is the one that is meant. What is used is a duplicate.
+        /// - Throws: `.deviceNotFound` when there is none for certain, or, with `.only`, more than one.
+        public convenience init(ownedBySystem interface: Interface) throws(TunnelIOError) {
+            let wanted: UtunSearch.Wanted =
+                switch interface {
+                case .name(let name): .name(name)
+                case .index(let index): .index(index)
+                case .only: .only
+                }
+            try self.init(borrowing: UtunSearch.find(wanted, system: DarwinUtunSystem()))
+        }
+
+        /// Gives a duplicate of the descriptor to the caller, and closes this device.
+        /// - Throws: `.closed`, `.invalidDescriptor`.
+        public func release() throws(TunnelIOError) -> Int32 { try device.release() }
+
         /// The interface's name.
         /// - Throws: `.deviceRemoved`, `.closed`.
         public func currentName() throws(TunnelIOError) -> String { try device.currentName() }

@@ -56,6 +56,13 @@
             return fcntl(descriptor, F_SETFD, FD_CLOEXEC)
         }
 
+        func setBufferSizes(_ byteCount: Int32, of descriptor: Int32) -> Int32 {
+            var size = byteCount
+            let length = socklen_t(MemoryLayout<Int32>.size)
+            guard unsafe setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &size, length) >= 0 else { return -1 }
+            return unsafe setsockopt(descriptor, SOL_SOCKET, SO_SNDBUF, &size, length)
+        }
+
         func receiveBufferSize(of descriptor: Int32) -> Int32 {
             var size: Int32 = 0
             var length = socklen_t(MemoryLayout<Int32>.size)
@@ -143,5 +150,28 @@
                 }
             }
         }
+    }
+
+    extension DarwinUtunSystem: UtunSearchSystem {
+        func controlID(of descriptor: Int32) -> UInt32? {
+            var address = ctunnel_sockaddr_ctl()
+            var length = socklen_t(MemoryLayout<ctunnel_sockaddr_ctl>.size)
+            let result = unsafe withUnsafeMutableBytes(of: &address) { bytes in
+                unsafe getpeername(descriptor, bytes.baseAddress?.assumingMemoryBound(to: sockaddr.self), &length)
+            }
+            guard result == 0, address.family == UInt8(AF_SYSTEM),
+                address.system_address == UInt16(CTUNNEL_AF_SYS_CONTROL)
+            else { return nil }
+            return address.id
+        }
+
+        func utunControlID(through descriptor: Int32) -> UInt32? {
+            var info = ctunnel_ctl_info()
+            unsafe withUnsafeMutableBytes(of: &info.name) { unsafe $0.copyBytes(from: Self.controlName.utf8) }
+            guard unsafe ctunnel_tun_ioctl_pointer(descriptor, CTUNNEL_CTLIOCGINFO, &info) >= 0 else { return nil }
+            return info.id
+        }
+
+        func descriptorLimit() -> Int32 { getdtablesize() }
     }
 #endif

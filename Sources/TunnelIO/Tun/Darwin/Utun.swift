@@ -23,6 +23,8 @@ package protocol UtunSystem: Sendable {
     func interfaceIndex(of name: String) -> UInt32
     /// Makes a descriptor non-blocking and close-on-exec.
     func setNonBlocking(_ descriptor: Int32) -> Int32
+    /// Sets the sizes of the socket's receive and send buffers (`SO_RCVBUF`, `SO_SNDBUF`).
+    func setBufferSizes(_ byteCount: Int32, of descriptor: Int32) -> Int32
     /// The socket's receive buffer in bytes.
     func receiveBufferSize(of descriptor: Int32) -> Int32
     /// Sets `UTUN_OPT_MAX_PENDING_PACKETS`.
@@ -68,24 +70,39 @@ package final class Utun<System: UtunSystem>: TunDevice {
     private static var margin: Int { 32 }
 
     /// Makes an interface: `utun` for any number, `utunN` for that one.
-    package convenience init(name: String, mtu: Int, system: System) throws(TunnelIOError) {
+    package convenience init(
+        name: String, mtu: Int, bufferBytes: Int = UtunFraming.bufferBytes, system: System
+    ) throws(TunnelIOError) {
         guard let unit = UtunFraming.unit(of: name) else { throw TunnelIOError(.invalidInterfaceName(name)) }
         let number = try SystemCall.check(.device(name: name, operation: "create")) { system.connect(unit: unit) }
-        try self.init(OwnedDescriptor(number), mtu: mtu, system: system)
+        try self.init(OwnedDescriptor(number), mtu: mtu, bufferBytes: bufferBytes, system: system)
     }
 
     /// Takes over the descriptor of a utun socket, even when this throws.
-    package convenience init(descriptor: Int32, system: System) throws(TunnelIOError) {
-        try self.init(OwnedDescriptor(descriptor), mtu: nil, system: system)
+    package convenience init(
+        descriptor: Int32, bufferBytes: Int = UtunFraming.bufferBytes, system: System
+    ) throws(TunnelIOError) {
+        try self.init(OwnedDescriptor(descriptor), mtu: nil, bufferBytes: bufferBytes, system: system)
     }
 
-    private init(_ descriptor: consuming OwnedDescriptor, mtu: Int?, system: System) throws(TunnelIOError) {
+    /// Works on a duplicate of a descriptor that stays the caller's.
+    package convenience init(
+        borrowing descriptor: Int32, bufferBytes: Int = UtunFraming.bufferBytes, system: System
+    ) throws(TunnelIOError) {
+        try self.init(
+            OwnedDescriptor(DescriptorCopy.make(of: descriptor)), mtu: nil, bufferBytes: bufferBytes, system: system)
+    }
+
+    private init(
+        _ descriptor: consuming OwnedDescriptor, mtu: Int?, bufferBytes: Int, system: System
+    ) throws(TunnelIOError) {
         let number = descriptor.number
         guard let name = system.interfaceName(of: number) else {
             throw TunnelIOError(.invalidDescriptor(number, expected: "that of a utun device"), errno: errno)
         }
         try SystemCall.check(.device(name: name, operation: "set descriptor flags")) { system.setNonBlocking(number) }
-        // A matter of speed only: older systems may refuse.
+        // A matter of speed only: older systems may refuse, and what they grant may be less.
+        _ = system.setBufferSizes(Int32(clamping: max(bufferBytes, 1)), of: number)
         let buffer = system.receiveBufferSize(of: number)
         if buffer > 0 {
             _ = system.setMaxPendingPackets(UtunFraming.pendingPackets(receiveBuffer: Int(buffer)), of: number)
@@ -215,5 +232,14 @@ package final class Utun<System: UtunSystem>: TunDevice {
 
     package func close() {
         descriptor.close()
+    }
+
+    /// Gives a duplicate of the descriptor to the caller, and closes the device.
+    package func release() throws(TunnelIOError) -> Int32 {
+        guard descriptor.acquire() else { throw TunnelIOError(.closed) }
+        defer { descriptor.release() }
+        let copy = try DescriptorCopy.make(of: descriptor.number)
+        descriptor.close()
+        return copy
     }
 }

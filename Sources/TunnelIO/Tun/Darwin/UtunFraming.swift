@@ -41,6 +41,9 @@ package enum UtunFraming {
         return number + 1
     }
 
+    /// What a utun socket's buffers are set to: four times the system's default, within what an extension may use.
+    package static let bufferBytes = 2 << 20
+
     /// How many packets the kernel may queue on the socket before it stops the interface (`UTUN_OPT_MAX_PENDING_PACKETS`).
     ///
     /// By default it is one, which costs a round trip through flow control for every packet. It is sized to the

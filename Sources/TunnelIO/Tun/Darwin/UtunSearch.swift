@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// The system calls by which a utun socket among a process's descriptors is told from all others.
+package protocol UtunSearchSystem: Sendable {
+    /// The kernel control that a descriptor is connected to (`getpeername`); nil for anything that is not connected to one.
+    func controlID(of descriptor: Int32) -> UInt32?
+    /// The id of the control named `com.apple.net.utun_control`, asked through this descriptor (`CTLIOCGINFO`); nil when
+    /// the system refuses.
+    func utunControlID(through descriptor: Int32) -> UInt32?
+    /// The name of the interface behind a socket; nil when it is no utun socket.
+    func interfaceName(of descriptor: Int32) -> String?
+    /// The index of an interface; zero when there is none of this name.
+    func interfaceIndex(of name: String) -> UInt32
+    /// How many descriptors the process may have.
+    func descriptorLimit() -> Int32
+}
+
+/// Finds the utun socket that the system opened for a tunnel extension, which does not hand it out.
+///
+/// A process may have several: its own tunnel's, and those of relays or of a tunnel that is going away. So which one is
+/// meant is said by the interface's name or index, and the lowest number is never taken for want of better.
+package enum UtunSearch {
+    /// What tells the interface apart.
+    package enum Wanted: Hashable, Sendable {
+        /// The interface's name, as `utun4`.
+        case name(String)
+        /// The interface's index.
+        case index(UInt32)
+        /// Whichever there is, provided that there is only one.
+        case only
+    }
+
+    /// The most descriptors that are looked at.
+    private static let mostDescriptors: Int32 = 65_536
+
+    /// The descriptor of the interface that is wanted. It stays with whoever opened it.
+    /// - Throws: `.deviceNotFound` when there is none, or more than one that it could be.
+    package static func find(_ wanted: Wanted, system: some UtunSearchSystem) throws(TunnelIOError) -> Int32 {
+        var found: [(descriptor: Int32, name: String)] = []
+        var others: [String] = []
+        for descriptor in 0..<max(0, min(system.descriptorLimit(), mostDescriptors)) {
+            guard let id = system.controlID(of: descriptor),
+                // Other kernel controls have sockets of the same kind.
+                let utun = system.utunControlID(through: descriptor), utun == id,
+                let name = system.interfaceName(of: descriptor)
+            else { continue }
+            let isWanted =
+                switch wanted {
+                case .name(let wantedName): name == wantedName
+                case .index(let index): index != 0 && system.interfaceIndex(of: name) == index
+                case .only: true
+                }
+            if isWanted { found.append((descriptor, name)) } else { others.append(name) }
+        }
+        // Descriptors of one interface are duplicates of each other, and each is as good.
+        guard let first = found.first else {
+            throw TunnelIOError(.deviceNotFound(reason: absence(wanted, others)))
+        }
+        guard found.allSatisfy({ $0.name == first.name }) else {
+            let names = Set(found.map(\.name)).sorted().joined(separator: ", ")
+            throw TunnelIOError(
+                .deviceNotFound(reason: "this process has several, \(names); say which by its name or index"))
+        }
+        return first.descriptor
+    }
+
+    private static func absence(_ wanted: Wanted, _ others: [String]) -> String {
+        let which =
+            switch wanted {
+            case .name(let name): "'\(name)' is not among the utun interfaces of this process"
+            case .index(let index): "no utun interface of this process has the index \(index)"
+            case .only: "this process has no utun socket; look after the network settings were applied"
+            }
+        return others.isEmpty ? which : "\(which), which has \(Set(others).sorted().joined(separator: ", "))"
+    }
+}
