@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import Foundation
+    import PacketTunnelTesting
+    import Synchronization
+    import Testing
+
+    extension DaemonTests {
+        /// More offered than a tunnel can carry. `CULVERT_FLOOD_SECONDS` says for how long: 5 without it, 100 at most, so that
+        /// no session comes of an age to be renewed.
+        @Suite("Floods", .timeLimit(.minutes(4)))
+        struct FloodTests {
+            static let seconds =
+                ProcessInfo.processInfo.environment["CULVERT_FLOOD_SECONDS"]
+                .flatMap(Int.init).map { min(max($0, 2), 100) } ?? 5
+
+            @Test("Ten times of what the link carries, one way: memory stays flat and the session alive")
+            func narrowLink() throws {
+                let pair = try TunnelPair(.culvert, .culvert)
+                for end in [pair.left, pair.right] {
+                    try end.shell("tc qdisc add dev veth root tbf rate 20mbit burst 64kb latency 20ms")
+                }
+                let result = try flood(pair, from: [pair.left])
+                #expect(result.offered >= 10 * result.carried, "\(result)")
+            }
+
+            @Test("As much as the senders can, both ways, over a link without limit: the same")
+            func bothWays() throws {
+                let pair = try TunnelPair(.culvert, .culvert)
+                let result = try flood(pair, from: [pair.left, pair.right])
+                #expect(result.offered > result.carried, "\(result)")
+            }
+
+            /// Bytes that were offered to a tunnel, and those that came out of it.
+            private struct Result: CustomStringConvertible {
+                var offered = 0
+                var carried = 0
+                var description: String { "\(offered) bytes offered, \(carried) carried" }
+            }
+
+            /// Floods from some ends at once, watching the memory of both daemons.
+            private func flood(_ pair: TunnelPair, from ends: [PairEnd]) throws -> Result {
+                try pair.ping(from: pair.left)
+                // The first packet from the other side makes the session whole for both.
+                try pair.ping(from: pair.right)
+                let daemons = [pair.left, pair.right]
+                let handshakes = try [pair.right.peer(pair.left), pair.left.peer(pair.right)].map(\.latestHandshake)
+                let before = try ends.map { try received(pair.other($0)) }
+                let senders = try ends.map {
+                    try DatagramSender(from: $0.namespace, $0.inner4, to: pair.other($0).inner4)
+                }
+                defer { for sender in senders { sender.stop() } }
+
+                // Once everything was in use that is ever used, nothing more may come.
+                var settled: [Int] = []
+                var most = [0, 0]
+                let start = ContinuousClock.now
+                let end = start + .seconds(Self.seconds)
+                let isAlive = waitUntil(timeout: .seconds(2 * Self.seconds), pollEvery: .milliseconds(50)) {
+                    let now = daemons.map { anonymousKiB($0) }
+                    if settled.isEmpty, ContinuousClock.now >= start + .seconds(1) { settled = now }
+                    most = zip(most, now).map { max($0, $1) }
+                    return ContinuousClock.now >= end || now.contains(0)
+                }
+                #expect(isAlive && most.allSatisfy { $0 > 0 }, "both daemons run")
+                for sender in senders { sender.stop() }
+                for (settled, most) in zip(settled, most) {
+                    #expect(most <= settled + 1_024, "\(most) KiB after \(settled) KiB in the first second")
+                }
+                var result = Result(offered: senders.reduce(0) { $0 + $1.sentBytes })
+                for (end, before) in zip(ends, before) { result.carried += try received(pair.other(end)) - before }
+
+                // What was on its way is gone when a ping comes through.
+                try PrivilegedTests.eventually("a ping comes back after the flood") {
+                    try pair.isReached(from: pair.left)
+                }
+                try pair.ping(from: pair.right)
+                let after = try [pair.right.peer(pair.left), pair.left.peer(pair.right)].map(\.latestHandshake)
+                #expect(after == handshakes, "no session was lost")
+
+                // What was dropped can be asked for.
+                for daemon in daemons.map(\.daemon) {
+                    daemon.process.signal(SIGUSR1)
+                    try daemon.process.waitForOutput(containing: "dropped: ")
+                }
+                return result
+            }
+
+            private func anonymousKiB(_ end: PairEnd) -> Int {
+                // The command replaced itself by the daemon, so the process is the daemon's.
+                let text = DaemonRemains.status("RssAnon", of: end.daemon.process.processID) ?? ""
+                return text.split(separator: " ").first.flatMap { Int($0) } ?? 0
+            }
+
+            /// The bytes that an end's interface has received.
+            private func received(_ end: PairEnd) throws -> Int {
+                let path = "/sys/class/net/\(end.name)/statistics/rx_bytes"
+                // Of the end's own namespace, which has its own view of /sys.
+                let text = try end.shell("cat \(path)").trimmingCharacters(in: .whitespacesAndNewlines)
+                guard let count = Int(text) else { throw CommandFailure(description: "no counter: \(text)") }
+                return count
+            }
+        }
+    }
+
+    /// A thread that sends datagrams of 1300 bytes as fast as the system takes them.
+    private final class DatagramSender: Sendable {
+        private let isStopped = Atomic(false)
+        private let sent = Atomic<Int>(0)
+        private let ended = Event()
+
+        var sentBytes: Int { sent.load(ordering: .relaxed) }
+
+        init(from namespace: Namespace, _ source: String, to destination: String) throws {
+            let socket = try TestSocket.datagrams(in: namespace, at: source)
+            let target = try SocketAddress(destination, 9_999)
+            // The thread has the socket to itself.
+            nonisolated(unsafe) let handedOver = socket
+            Thread.detachNewThread { [self] in
+                let socket = unsafe handedOver
+                let payload = [UInt8](repeating: 0x5a, count: 1_300)
+                while !isStopped.load(ordering: .relaxed) {
+                    var taken = 0
+                    for _ in 0..<64 where socket.send(payload, to: target) { taken += 1 }
+                    sent.wrappingAdd(taken * payload.count, ordering: .relaxed)
+                }
+                ended.signal()
+            }
+        }
+
+        /// Ends the flood. Safe to repeat.
+        func stop() {
+            isStopped.store(true, ordering: .relaxed)
+            _ = ended.wait(timeout: Privileged.patience)
+        }
+    }
+#endif
