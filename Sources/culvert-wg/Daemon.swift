@@ -118,6 +118,7 @@ enum Daemon {
             throw error
         }
         reportReady(options)
+        ProgramPages.release()
         signals.wait { Output.error("(\(name)) \(device.statistics)") }
         device.close()
         if level == .verbose { Output.error("(\(name)) \(device.statistics)") }

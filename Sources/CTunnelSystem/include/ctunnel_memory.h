@@ -17,4 +17,10 @@ static inline void ctunnel_trim_heap(void) {
 #endif
 }
 
+#if defined(__linux__)
+// Lets go of the pages of code, and of what is only read, of the program and its libraries. They stay in the system's page
+// cache, and come back one by one as they are used again.
+void ctunnel_release_code(void);
+#endif
+
 #endif
