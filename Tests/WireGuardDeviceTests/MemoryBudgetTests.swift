@@ -63,7 +63,10 @@ struct MemoryBudgetTests {
             let gateway = MemoryBudget.gateway(peers: peers, lanes: 4)
             check(gateway)
             #expect(gateway.peers == peers && gateway.lanes == 4)
-            #expect(gateway.lane == LaneConfiguration())
+            var lane = gateway.lane
+            #expect(lane.socketQueueBytes == 4 << 20)
+            lane.socketQueueBytes = nil
+            #expect(lane == LaneConfiguration())
             #expect(gateway.byteCount <= (120 << 20) + peers * (20 << 10))
         }
         check(.gateway(peers: .max, lanes: .max))

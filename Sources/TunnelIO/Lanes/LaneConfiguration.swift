@@ -15,15 +15,19 @@ public struct LaneConfiguration: Hashable, Sendable {
     /// The bytes of address space that those datagrams have, at most: 65,600 for each message of the system, which may be
     /// one datagram or several joined. Only pages that datagrams reach cost memory.
     public var datagramBytes: Int
-    /// How many batches of one source are moved before the others get their turn.
+    /// How many batches of one source are moved before the others get their turn. A packet waits at least so long: with two,
+    /// each way has its turn after less than a millisecond.
     public var batchesPerTurn: Int
+    /// The bytes that either queue of a socket in the system may have, by the system's own count; nil leaves it to the socket.
+    /// What is queued there under overload is what a packet waits for: at 1 Gb/s, 1 MiB is 8 milliseconds.
+    public var socketQueueBytes: Int?
     /// How long a lane that used much memory has to use little of it before the rest goes back to the system.
     public var pageReturnDelay: Duration = .seconds(1)
 
     /// A configuration; the defaults suit a desktop or a server.
     public init(
         packetCount: Int = 128, packetBytes: Int = 256 << 10, datagramCount: Int = 512,
-        datagramBytes: Int = 64 * LaneConfiguration.datagramSlotBytes, batchesPerTurn: Int = 8
+        datagramBytes: Int = 64 * LaneConfiguration.datagramSlotBytes, batchesPerTurn: Int = 2
     ) {
         self.packetCount = packetCount
         self.packetBytes = packetBytes

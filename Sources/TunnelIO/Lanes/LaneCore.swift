@@ -72,6 +72,7 @@ final class LaneCore: @unchecked Sendable {
         self.onFailure = onFailure
         v4 = sockets?.v4
         v6 = sockets?.v6
+        configuration.limitQueues(of: sockets)
         loop = try EventLoop()
         self.duties = duties ?? LaneDuties(loop: loop)
         pipelines =
@@ -158,6 +159,7 @@ final class LaneCore: @unchecked Sendable {
         isReceiving = receives
         v4 = sockets?.v4
         v6 = sockets?.v6
+        configuration.limitQueues(of: sockets)
         guard isWatching, !loop.isStopped else { return }
         do throws(TunnelIOError) {
             try watchSockets()

@@ -34,3 +34,12 @@ extension LaneConfiguration {
     /// In whole pages, of the largest that a system has.
     private static func pages(_ bytes: Int) -> Int { (bytes + 16_383) & ~16_383 }
 }
+
+extension LaneConfiguration {
+    /// Sets the size of the sockets' queues in the system. Sockets that are not the system's stay as they are.
+    func limitQueues(of sockets: DatagramSockets?) {
+        guard let socketQueueBytes, let sockets else { return }
+        let bytes = Int32(clamping: max(socketQueueBytes, Self.datagramSlotBytes))
+        for socket in sockets.all { SocketQueue.setSize(of: socket.readiness, bytes) }
+    }
+}

@@ -108,6 +108,8 @@ struct MemoryShares {
         let share = left / 5 * 3 / demand.lanes
         let chosen = Self.laneSizes.last { MemoryCost.lane($0) <= share } ?? Self.laneSizes[0]
         lane = chosen
+        // Not of this memory, but of the same size: what waits there is as long a delay as what waits here.
+        lane.socketQueueBytes = max(1 << 20, min(4 << 20, byteCount / 8))
         breakdown.packets = demand.lanes * chosen.packetRegionBytes
         breakdown.outgoing = demand.lanes * chosen.outgoingRegionBytes
         breakdown.incoming = demand.lanes * chosen.incomingRegionBytes

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import CTunnelSystem
+
+    #if canImport(Glibc)
+        import Glibc
+    #elseif canImport(Musl)
+        import Musl
+    #endif
+
+    /// The queues of a socket in the system.
+    enum SocketQueue {
+        /// Sets the size of both. The kernel counts its own overhead, for which it adds as much again.
+        static func setSize(of descriptor: Int32, _ bytes: Int32) {
+            // The second pair goes beyond the system's limit, where that is permitted.
+            for option in [SO_RCVBUF, SO_SNDBUF, CTUNNEL_SO_RCVBUFFORCE, CTUNNEL_SO_SNDBUFFORCE] {
+                _ = LinuxUDPSocket.setOption(descriptor, SOL_SOCKET, option, bytes)
+            }
+        }
+    }
+#endif
