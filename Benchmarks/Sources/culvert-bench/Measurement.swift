@@ -25,6 +25,7 @@ enum Unit: String, Codable {
     case gigabitsPerSecond = "Gbit/s"
     case percent = "%"
     case mebibytes = "MiB"
+    case kibibytes = "KiB"
     case secondsPerGigabyte = "s/GB"
     case microseconds = "us"
     case megabitsPerSecond = "Mbit/s"

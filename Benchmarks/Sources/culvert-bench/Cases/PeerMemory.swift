@@ -12,23 +12,17 @@ enum PeerMemory {
 
     static func suites(isQuick: Bool) -> [Suite] {
         let count = isQuick ? 10_000 : 100_000
-        var suite = Suite(
-            name: "Memory of idle peers, \(count) peers with one allowed IP each",
-            prepare: { _ in
-                guard residentBytes() != nil else { return [] }
-                return [
-                    Case(name: "per peer", unit: .bytes) { _ in child(count) ?? .nan }
-                ]
-            },
-            maximumRuns: 3)
-        suite.derive = { rows in
-            rows.prefix(1).map { row in
-                Row(
-                    row.suite, "wireguard-go, for comparison", .bytes, samples: [25_000],
-                    note: "quoted: about 25 KB per peer; not measured here")
-            }
-        }
-        return [suite]
+        return [
+            Suite(
+                name: "Memory of idle peers, \(count) peers with one allowed IP each",
+                prepare: { _ in
+                    guard residentBytes() != nil else { return [] }
+                    return [
+                        Case(name: "per peer", unit: .bytes) { _ in child(count) ?? .nan }
+                    ]
+                },
+                maximumRuns: 3)
+        ]
     }
 
     private static func child(_ count: Int) -> Double? {

@@ -6,7 +6,7 @@ enum Figure: String, CaseIterable {
     case tcpOne, tcpFour, tcpBothWays, udp, udpLost, smallPackets, smallPacketsLost
     case idleMedian, idleLate, loadedMedian, loadedLate
     case costSender, costReceiver, costDaemons, costMachine
-    case memoryIdle, memoryPeak
+    case memoryIdle, memoryPeak, memoryPerPeer
     case startUp
     case handshakes, handshakeCost
     case spreadLeast, spreadMedian, spreadGreatest, spreadTotal, spreadIndex
@@ -30,6 +30,7 @@ enum Figure: String, CaseIterable {
         case .costMachine: "CPU time, whole machine, TCP one stream"
         case .memoryIdle: "Resident memory, idle, larger daemon"
         case .memoryPeak: "Peak memory, after all, larger daemon"
+        case .memoryPerPeer: "Resident memory that 1,000 idle peers add, each"
         case .startUp: "Start-up: from exec to the first answered ping"
         case .handshakes: "Handshakes with 1,000 peers, one daemon"
         case .handshakeCost: "Handshakes with 1,000 peers, daemon's CPU time of each"
@@ -49,6 +50,7 @@ enum Figure: String, CaseIterable {
         case .idleMedian, .idleLate, .loadedMedian, .loadedLate, .startUp: .milliseconds
         case .costSender, .costReceiver, .costDaemons, .costMachine: .secondsPerGigabyte
         case .memoryIdle, .memoryPeak: .mebibytes
+        case .memoryPerPeer: .kibibytes
         case .handshakes: .perSecond
         case .handshakeCost: .microseconds
         case .spreadLeast, .spreadMedian, .spreadGreatest: .megabitsPerSecond

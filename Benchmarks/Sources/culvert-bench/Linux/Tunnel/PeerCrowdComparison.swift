@@ -14,6 +14,7 @@ enum PeerCrowdComparison {
         _ contenders: [Contender], _ plan: TunnelPlan, _ cleaner: Cleaner, _ table: inout SampleTable
     ) throws {
         let ends = try start(contenders, peers: handshakePeers, tags: ["h", "i", "j", "k"], cleaner)
+        for end in ends { table.add(.memoryPerPeer, end.contender.name, end.memoryPerPeer) }
         try inTurns(ends, rounds: plan.rounds, "handshakes") { end in
             let before = ProcessFigures.processorTime(of: end.daemon)
             let seconds = min(plan.seconds, 3)
@@ -89,6 +90,8 @@ enum PeerCrowdComparison {
 private final class CrowdedDaemon {
     let contender: Contender
     private(set) var daemon = Process()
+    /// What configuring its peers added to its resident memory, in KiB for each.
+    private(set) var memoryPerPeer = Double.nan
     private let pair: NamespacePair
     private let setting: WireGuardSetting
     private let publicKey: String
@@ -117,7 +120,9 @@ private final class CrowdedDaemon {
         try pair.ip(0, "route", "add", network, "via", NamespacePair.outside[1])
         daemon = try WireGuardDaemon.start(contender.program, side: 0, of: pair)
         try WireGuardDaemon.wait(for: daemon, contender.name, side: 0, of: pair)
+        let before = ProcessFigures.memory(of: daemon, "VmRSS")
         try setting.apply(to: 0, of: pair)
+        memoryPerPeer = (ProcessFigures.memory(of: daemon, "VmRSS") - before) * 1024 / Double(peers)
         try pair.bringUp(0)
     }
 
