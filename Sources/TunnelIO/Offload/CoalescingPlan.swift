@@ -48,6 +48,9 @@ package struct CoalescingPlan {
     private var joined: ContiguousArray<Bool> = []
     /// The newest frame of each hash.
     private var newest = ContiguousArray<Int32>(repeating: -1, count: 64)
+    /// Frames before these are closed: of IPv4, and of IPv6.
+    private var openFrom4 = 0
+    private var openFrom6 = 0
     /// How many frames of one hash are looked at.
     private static let reach = 8
 
@@ -71,6 +74,8 @@ package struct CoalescingPlan {
     /// Makes the plan for a batch, which is not changed.
     package mutating func make(for batch: PacketBatch, joinsTCP: Bool, joinsUDP: Bool) {
         frames.removeAll(keepingCapacity: true)
+        openFrom4 = 0
+        openFrom6 = 0
         while following.count < batch.count {
             following.append(-1)
             headed.append(-1)
@@ -92,8 +97,16 @@ package struct CoalescingPlan {
     private mutating func consider(
         _ index: Int, _ packet: UnsafeRawPointer, _ count: Int, of batch: PacketBatch, joinsTCP: Bool, joinsUDP: Bool
     ) {
-        guard let shape = unsafe PacketShape(packet, count), shape.isTCP ? joinsTCP : joinsUDP else { return }
+        guard let shape = unsafe PacketShape(packet, count) else {
+            // Whatever flow it is of, what comes behind it must not overtake it.
+            if unsafe PacketShape.hidesPorts(packet) {
+                if unsafe packet.byte(0) >> 4 == 4 { openFrom4 = frames.count } else { openFrom6 = frames.count }
+            }
+            return
+        }
+        guard shape.isTCP ? joinsTCP : joinsUDP else { return }
         let found = unsafe newestFrame(shape, packet, of: batch)
+        if let found, found < (shape.isIPv6 ? openFrom6 : openFrom4) { frames[found].isOpen = false }
         guard shape.isCandidate else {
             // What comes behind it must not overtake it.
             if let found { frames[found].isOpen = false }

@@ -12,12 +12,14 @@
 /// Which work a tunnel hands to the system in large pieces. Only Linux has any of this; where a kernel lacks one, it is
 /// found out and done without.
 ///
-/// A switch is off when the environment variable of its name is `0`; see ``environment``.
+/// A switch is off when the environment variable of its name is `0`, and on when it is `1`; see ``environment``. Without,
+/// all are on but those that the running kernel is known to do wrong.
 public struct OffloadOptions: Hashable, Sendable {
-    /// Equal datagrams to one endpoint are sent as one and cut by the system (`CULVERT_UDP_GSO`).
-    public var udpSegmentation = true
-    /// Datagrams are received joined, and cut here (`CULVERT_UDP_GRO`).
-    public var udpCoalescing = true
+    /// Equal datagrams to one endpoint are sent as one and cut by the system (`CULVERT_UDP_GSO`). Off by itself on Linux
+    /// 7.0 to 7.1.4, which lose datagrams by it.
+    public var udpSegmentation: Bool
+    /// Datagrams are received joined, and cut here (`CULVERT_UDP_GRO`). Off by itself before Linux 5.12.
+    public var udpCoalescing: Bool
     /// TCP packets are read from the device joined, and cut here (`CULVERT_TUN_TSO`).
     public var tunTCPSegmentation = true
     /// UDP packets are read from the device joined, and cut here (`CULVERT_TUN_USO`).
@@ -27,8 +29,10 @@ public struct OffloadOptions: Hashable, Sendable {
     /// UDP packets of one flow are joined before they are written to the device (`CULVERT_TUN_UDP_GRO`).
     public var tunUDPCoalescing = true
 
-    /// Everything on.
-    public init() {}
+    /// Everything on but what the running kernel is known to do wrong.
+    public init() {
+        self.init(kernel: .running) { _ in nil }
+    }
 
     /// Everything off.
     public static let none: OffloadOptions = {
@@ -42,22 +46,29 @@ public struct OffloadOptions: Hashable, Sendable {
         return options
     }()
 
-    /// Everything on but what this process's environment turns off.
+    /// As this process's environment says.
     public static let environment: OffloadOptions = {
-        OffloadOptions { name in
+        OffloadOptions(kernel: .running) { name in
             guard let value = unsafe getenv(name) else { return nil }
             return unsafe String(cString: value)
         }
     }()
 
-    /// Everything on but what `variable`, given a name, has `0` for.
-    package init(variable: (String) -> String?) {
-        udpSegmentation = variable("CULVERT_UDP_GSO") != "0"
-        udpCoalescing = variable("CULVERT_UDP_GRO") != "0"
-        tunTCPSegmentation = variable("CULVERT_TUN_TSO") != "0"
-        tunUDPSegmentation = variable("CULVERT_TUN_USO") != "0"
-        tunTCPCoalescing = variable("CULVERT_TUN_TCP_GRO") != "0"
-        tunUDPCoalescing = variable("CULVERT_TUN_UDP_GRO") != "0"
+    /// What `variable`, given a name, has `0` for is off, and what it has `1` for is on; for the rest it is as `kernel` allows.
+    package init(kernel: KernelRelease?, variable: (String) -> String?) {
+        func isOn(_ name: String, otherwise: Bool = true) -> Bool {
+            switch variable(name) {
+            case "0": false
+            case "1": true
+            default: otherwise
+            }
+        }
+        udpSegmentation = isOn("CULVERT_UDP_GSO", otherwise: kernel?.cutsDatagramsRightly ?? true)
+        udpCoalescing = isOn("CULVERT_UDP_GRO", otherwise: kernel?.joinsDatagramsRightly ?? true)
+        tunTCPSegmentation = isOn("CULVERT_TUN_TSO")
+        tunUDPSegmentation = isOn("CULVERT_TUN_USO")
+        tunTCPCoalescing = isOn("CULVERT_TUN_TCP_GRO")
+        tunUDPCoalescing = isOn("CULVERT_TUN_UDP_GRO")
     }
 
     /// Whether a TUN device has anything to do with headers that describe joined packets.

@@ -79,6 +79,22 @@ struct PacketShape {
         self.hash = Int(hash >> 26)
     }
 
+    /// Whether this, which is no shape, may be TCP or UDP all the same: a fragment, or behind extension headers.
+    static func hidesPorts(_ packet: UnsafeRawPointer) -> Bool {
+        switch unsafe packet.byte(0) >> 4 {
+        case 4:
+            let number = unsafe packet.byte(9)
+            return unsafe (number == tcp || number == udp) && packet.big16(6) & 0x1fff != 0
+        case 6:
+            switch unsafe packet.byte(6) {
+            // Hop-by-hop options, routing, fragment, authentication, destination options, mobility.
+            case 0, 43, 44, 51, 60, 135: return true
+            default: return false
+            }
+        default: return false
+        }
+    }
+
     /// Whether the two have the same addresses and ports; their families and protocols are the same.
     @inline(__always)
     func isSameFlow(_ a: UnsafeRawPointer, _ b: UnsafeRawPointer) -> Bool {

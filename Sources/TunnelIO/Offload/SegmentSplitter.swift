@@ -16,6 +16,14 @@ package struct SegmentSplitter: Sendable {
         static let congestionReduced: UInt8 = 0x80
     }
 
+    private enum Extension {
+        static let hopByHop: UInt8 = 0
+        static let routing: UInt8 = 43
+        static let authentication: UInt8 = 51
+        static let destination: UInt8 = 60
+        static let mobility: UInt8 = 135
+    }
+
     private let isIPv6: Bool
     private let isTCP: Bool
     /// Where the transport header begins.
@@ -24,13 +32,15 @@ package struct SegmentSplitter: Sendable {
     private let headers: Int
     private let payload: Int
     private let segmentSize: Int
+    /// Whether the transport header follows an IP header without options or extensions.
+    private let isDirect: Bool
     /// The packets.
     package let count: Int
     /// The next packet to be written.
     private var index = 0
 
     /// Checks what the kernel says about `packet` against the packet itself.
-    /// - Returns: nil for what is no TCP or UDP superframe, or one whose header contradicts itself.
+    /// - Returns: nil for what is no TCP or UDP superframe, is not as long as its own header says, or contradicts itself.
     package init?(_ header: VirtioHeader, _ packet: UnsafeRawBufferPointer) {
         guard let base = packet.baseAddress, packet.count >= 20 else { return nil }
         guard header.flags & VirtioHeader.needsChecksum != 0, header.segmentSize > 0 else { return nil }
@@ -45,17 +55,9 @@ package struct SegmentSplitter: Sendable {
         transport = Int(header.checksumStart)
         let smallest = isTCP ? 20 : 8
         guard transport + smallest <= packet.count,
-            Int(header.checksumOffset) == (isTCP ? Transport.tcpChecksum : Transport.udpChecksum)
+            Int(header.checksumOffset) == (isTCP ? Transport.tcpChecksum : Transport.udpChecksum),
+            unsafe Self.transportBegins(at: transport, in: packet, isIPv6, isTCP ? Transport.tcp : Transport.udp)
         else { return nil }
-        if isIPv6 {
-            // Extension headers may stand in between; where they end, the kernel has said.
-            guard transport >= 40 else { return nil }
-        } else {
-            let length = unsafe Int(base.byte(0) & 0x0f) * 4
-            guard length >= 20, length == transport,
-                unsafe base.byte(9) == (isTCP ? Transport.tcp : Transport.udp)
-            else { return nil }
-        }
         // The length that the kernel gives is a guess where it forwards.
         let own = unsafe isTCP ? Int(base.byte(transport + 12) >> 4) * 4 : 8
         guard own >= smallest, transport + own <= packet.count else { return nil }
@@ -63,8 +65,34 @@ package struct SegmentSplitter: Sendable {
         payload = packet.count - headers
         segmentSize = Int(header.segmentSize)
         count = max(1, (payload + segmentSize - 1) / segmentSize)
-        // Each packet is as long as its own length field can say.
-        guard headers + min(segmentSize, payload) <= 65_535 else { return nil }
+        isDirect = transport == (isIPv6 ? 40 : 20)
+    }
+
+    /// Whether the IP header is whole, as long as the packet and no fragment's, and leads to this transport header.
+    private static func transportBegins(
+        at transport: Int, in packet: UnsafeRawBufferPointer, _ isIPv6: Bool, _ number: UInt8
+    ) -> Bool {
+        guard let base = packet.baseAddress else { return false }
+        guard isIPv6 else {
+            let length = unsafe Int(base.byte(0) & 0x0f) * 4
+            return unsafe length >= 20 && length == transport && base.byte(9) == number
+                && Int(base.big16(2)) == packet.count && base.big16(6) & 0x3fff == 0
+        }
+        guard transport >= 40, unsafe Int(base.big16(4)) == packet.count - 40 else { return false }
+        var next = unsafe base.byte(6)
+        var at = 40
+        while at < transport {
+            switch next {
+            case Extension.hopByHop, Extension.routing, Extension.destination, Extension.mobility:
+                next = unsafe base.byte(at)
+                at += unsafe (Int(base.byte(at + 1)) + 1) * 8
+            case Extension.authentication:
+                next = unsafe base.byte(at)
+                at += unsafe (Int(base.byte(at + 1)) + 2) * 4
+            default: return false
+            }
+        }
+        return at == transport && next == number
     }
 
     /// Whether every packet was written.
@@ -75,6 +103,8 @@ package struct SegmentSplitter: Sendable {
     package var nextLength: Int { headers &+ min(segmentSize, payload &- index &* segmentSize) }
 
     /// Writes the next packet, complete, to `out`, which has room for ``nextLength`` bytes.
+    ///
+    /// The payload is summed as it is copied.
     /// - Parameter packet: the superframe that this was made for.
     @unsafe
     @inline(__always)
@@ -82,7 +112,8 @@ package struct SegmentSplitter: Sendable {
         let start = index &* segmentSize
         let total = nextLength
         unsafe out.copyMemory(from: packet, byteCount: headers)
-        unsafe (out + headers).copyMemory(from: packet + (headers &+ start), byteCount: total &- headers)
+        let payloadSum = unsafe InternetChecksum.copy(
+            from: packet + (headers &+ start), to: out + headers, count: total &- headers)
         if isIPv6 {
             unsafe out.setBig16(UInt16(truncatingIfNeeded: total &- 40), at: 4)
         } else {
@@ -106,11 +137,27 @@ package struct SegmentSplitter: Sendable {
             field = transport &+ Transport.udpChecksum
         }
         unsafe out.setBig16(0, at: field)
-        var sum = unsafe TransportChecksum.pseudoHeader(
-            out, isIPv6: isIPv6, number: isTCP ? Transport.tcp : Transport.udp, length: total &- transport)
-        unsafe sum.add(UnsafeRawBufferPointer(start: out + transport, count: total &- transport))
-        // Zero would say "none" in UDP, and is the same number to TCP.
-        unsafe out.setBig16(sum.value == 0 ? 0xffff : sum.value, at: field)
+        var sum = unsafe pseudoHeader(of: packet, field: field, length: total &- transport)
+        unsafe sum.add(UnsafeRawBufferPointer(start: out + transport, count: headers &- transport))
+        sum.add(payloadSum)
+        // Zero would say "none" in UDP.
+        unsafe out.setBig16(sum.value == 0 && !isTCP ? 0xffff : sum.value, at: field)
         index &+= 1
+    }
+
+    /// The pseudo-header's sum for a packet with `length` bytes behind the IP header.
+    @inline(__always)
+    private func pseudoHeader(of packet: UnsafeRawPointer, field: Int, length: Int) -> InternetChecksum {
+        guard isDirect else {
+            // An option or extension header may hold the final destination, which the kernel has put into its sum; the
+            // length is all that changes.
+            var sum = InternetChecksum()
+            sum.add(unsafe packet.big16(field))
+            sum.add(~UInt16(truncatingIfNeeded: headers &- transport &+ payload))
+            sum.add(UInt16(truncatingIfNeeded: length))
+            return sum
+        }
+        return unsafe TransportChecksum.pseudoHeader(
+            packet, isIPv6: isIPv6, number: isTCP ? Transport.tcp : Transport.udp, length: length)
     }
 }

@@ -116,3 +116,49 @@ func split(_ header: VirtioHeader, _ frame: [UInt8]) -> [[UInt8]]? {
         return packets
     }
 }
+
+/// The packets that a superframe stands for; nil when it is refused.
+func split(_ frame: (header: VirtioHeader, bytes: [UInt8])) -> [[UInt8]]? { split(frame.header, frame.bytes) }
+
+/// A superframe as the kernel hands it over: lengths of the whole, and the pseudo-header's sum in the checksum field.
+func superframe(
+    _ flow: FlowBuilder, payload: [UInt8], size: UInt16, flags: UInt8 = 0x10
+) -> (header: VirtioHeader, bytes: [UInt8]) {
+    var flow = flow
+    var packet = flow.packet(payload, flags: flags)
+    var header = VirtioHeader()
+    header.flags = VirtioHeader.needsChecksum
+    header.segmentation =
+        flow.isTCP
+        ? (flow.isIPv6 ? VirtioHeader.Segmentation.tcp6 : VirtioHeader.Segmentation.tcp4)
+        : VirtioHeader.Segmentation.udp
+    header.segmentSize = size
+    header.headerLength = 3  // A lie, to be ignored.
+    header.checksumStart = UInt16(flow.transport)
+    header.checksumOffset = flow.isTCP ? 16 : 6
+    let field = flow.transport + Int(header.checksumOffset)
+    packet.replaceSubrange(
+        field..<field + 2, with: pseudoHeaderSum(packet, transport: flow.transport, isTCP: flow.isTCP))
+    return (header, packet)
+}
+
+/// The sum of the pseudo-header, not complemented, as bytes.
+/// - Parameter target: the final destination, where it is not the one in the IP header.
+func pseudoHeaderSum(_ packet: [UInt8], transport: Int, isTCP: Bool, target: [UInt8]? = nil) -> [UInt8] {
+    let isIPv6 = packet[0] >> 4 == 6
+    let source = isIPv6 ? packet[8..<24] : packet[12..<16]
+    let length = UInt32(packet.count - transport)
+    let parts =
+        Array(source) + (target ?? Array(isIPv6 ? packet[24..<40] : packet[16..<20]))
+        + [UInt8(length >> 24 & 255), UInt8(length >> 16 & 255), UInt8(length >> 8 & 255), UInt8(length & 255)]
+        + [0, isTCP ? 6 : 17]
+    let sum = unsafe parts.withUnsafeBytes { unsafe InternetChecksum.sum($0) }
+    return [UInt8(sum >> 8), UInt8(sum & 255)]
+}
+
+/// Whether the transport checksum is right, by a pseudo-header with this final destination.
+func isChecksumRight(_ packet: [UInt8], transport: Int, isTCP: Bool, target: [UInt8]? = nil) -> Bool {
+    let bytes =
+        pseudoHeaderSum(packet, transport: transport, isTCP: isTCP, target: target) + Array(packet[transport...])
+    return unsafe bytes.withUnsafeBytes { unsafe InternetChecksum.of($0) } == 0
+}

@@ -7,26 +7,6 @@ import Testing
 
 @Suite("Cutting superframes")
 struct SegmentSplitterTests {
-    /// A superframe as the kernel hands it over: a pseudo-header's sum in the checksum field.
-    private func superframe(
-        _ flow: FlowBuilder, payload: [UInt8], size: UInt16, flags: UInt8 = 0x10
-    ) -> (VirtioHeader, [UInt8]) {
-        var flow = flow
-        var packet = flow.packet(payload, flags: flags)
-        var header = VirtioHeader()
-        header.flags = VirtioHeader.needsChecksum
-        header.segmentation =
-            flow.isTCP
-            ? (flow.isIPv6 ? VirtioHeader.Segmentation.tcp6 : VirtioHeader.Segmentation.tcp4)
-            : VirtioHeader.Segmentation.udp
-        header.segmentSize = size
-        header.headerLength = 3  // A lie, to be ignored.
-        header.checksumStart = UInt16(flow.transport)
-        header.checksumOffset = flow.isTCP ? 16 : 6
-        packet[flow.transport + Int(header.checksumOffset)] = 0x12
-        return (header, packet)
-    }
-
     @Test(
         "Each packet is what the sender would have made by itself",
         arguments: [
@@ -71,6 +51,9 @@ struct SegmentSplitterTests {
         frame.insert(contentsOf: [6, 0, 1, 4, 0, 0, 0, 0], at: 40)
         frame[6] = 0
         header.checksumStart = 48
+        frame[5] += 8
+        // What the kernel has in the field: the sum of the pseudo-header, whose length is without the extension.
+        frame.replaceSubrange(64..<66, with: pseudoHeaderSum(frame, transport: 48, isTCP: true))
         let packets = try #require(split(header, frame))
         #expect(packets.map { Int($0[4]) << 8 | Int($0[5]) } == packets.map { $0.count - 40 })
         let plain = flow.packet(Array(pattern(25, seed: 1)[..<10]))
@@ -117,6 +100,122 @@ struct SegmentSplitterTests {
         for (header, frame) in refused { #expect(split(header, frame) == nil) }
     }
 
+    @Test("As long as it says, or refused: one byte more or less in the packet or in its header", arguments: [-1, 1])
+    func wrongLength(difference: Int) {
+        for (isIPv6, isTCP) in [(false, true), (true, true), (false, false), (true, false)] {
+            let (header, frame) = superframe(
+                FlowBuilder(isIPv6: isIPv6, isTCP: isTCP), payload: pattern(300, seed: 1), size: 100)
+            #expect(split(header, frame)?.count == 3)
+            #expect(split(header, difference > 0 ? frame + [0] : Array(frame.dropLast())) == nil)
+            var lying = frame
+            lying[isIPv6 ? 5 : 3] &+= UInt8(truncatingIfNeeded: difference)
+            #expect(split(header, lying) == nil)
+        }
+    }
+
+    @Test("No fragment is cut", arguments: [UInt16(0x2000), 0x0001, 0x1fff, 0x3fff])
+    func fragments(field: UInt16) {
+        for isTCP in [true, false] {
+            var flow = FlowBuilder(isTCP: isTCP)
+            flow.fragment = field
+            let (header, frame) = superframe(flow, payload: pattern(300, seed: 1), size: 100)
+            #expect(split(header, frame) == nil)
+        }
+    }
+
+    @Test("An IPv6 header that leads elsewhere than the kernel says is refused")
+    func wrongChain() {
+        let (header, frame) = superframe(FlowBuilder(isIPv6: true), payload: pattern(300, seed: 1), size: 100)
+        for next: UInt8 in [0, 17, 43, 44, 50, 58, 59, 60] {
+            var other = frame
+            other[6] = next
+            #expect(split(header, other) == nil, "next header \(next)")
+        }
+        // Extensions: the next header after 40, the length in units of 8 bytes less one, and where TCP begins.
+        for (first, extensions, isTaken) in [
+            (UInt8(60), [UInt8(6), 0, 0, 0, 0, 0, 0, 0], true), (0, [6, 1] + [UInt8](repeating: 0, count: 14), true),
+            (0, [60, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0], true),
+            (51, [6, 1] + [UInt8](repeating: 0, count: 10), true), (0, [17, 0, 0, 0, 0, 0, 0, 0], false),
+            (0, [6, 1, 0, 0, 0, 0, 0, 0], false), (0, [6, 255, 0, 0, 0, 0, 0, 0], false),
+            (44, [6, 0, 0, 0, 0, 0, 0, 0], false), (60, [60, 0, 0, 0, 0, 0, 0, 0], false),
+        ] as [(UInt8, [UInt8], Bool)] {
+            var header = header
+            var other = frame
+            other.insert(contentsOf: extensions, at: 40)
+            let length = other.count - 40
+            other.replaceSubrange(4..<7, with: [UInt8(length >> 8), UInt8(length & 255), first])
+            header.checksumStart = UInt16(40 + extensions.count)
+            #expect((split(header, other) != nil) == isTaken, "\(first) \(extensions)")
+        }
+    }
+
+    @Test("Behind a routing header the checksum is for the final destination, which only the kernel's sum knows")
+    func routingHeader() throws {
+        var (header, frame) = superframe(FlowBuilder(isIPv6: true), payload: pattern(250, seed: 1), size: 100)
+        let last: [UInt8] = [0x20, 1, 0x0d, 0xb8] + pattern(12, seed: 9)
+        frame.insert(contentsOf: [6, 2, 0, 1, 0, 0, 0, 0] + last, at: 40)
+        frame[6] = 43
+        let length = frame.count - 40
+        frame.replaceSubrange(4..<6, with: [UInt8(length >> 8), UInt8(length & 255)])
+        header.checksumStart = 64
+        frame.replaceSubrange(80..<82, with: pseudoHeaderSum(frame, transport: 64, isTCP: true, target: last))
+        let packets = try #require(split(header, frame))
+        #expect(packets.count == 3)
+        for packet in packets { #expect(isChecksumRight(packet, transport: 64, isTCP: true, target: last)) }
+    }
+
+    @Test("So it is behind a source route of IPv4", arguments: [true, false])
+    func sourceRoute(isTCP: Bool) throws {
+        var (header, frame) = superframe(FlowBuilder(isTCP: isTCP), payload: pattern(250, seed: 1), size: 100)
+        let last: [UInt8] = [198, 51, 100, 7]
+        frame.insert(contentsOf: [131, 7, 4] + last + [1], at: 20)
+        frame[0] = 0x47
+        frame.replaceSubrange(2..<4, with: [UInt8(frame.count >> 8), UInt8(frame.count & 255)])
+        header.checksumStart = 28
+        let field = isTCP ? 44 : 34
+        frame.replaceSubrange(
+            field..<field + 2, with: pseudoHeaderSum(frame, transport: 28, isTCP: isTCP, target: last))
+        for packet in try #require(split(header, frame)) {
+            #expect(isChecksumRight(packet, transport: 28, isTCP: isTCP, target: last))
+            #expect(unsafe packet[..<28].withUnsafeBytes { unsafe InternetChecksum.of($0) } == 0)
+            #expect(packet[20..<28] == frame[20..<28])
+        }
+    }
+
+    @Test("A TCP checksum that comes to zero stays zero")
+    func zeroTCPChecksum() throws {
+        var flow = FlowBuilder()
+        let open = flow.packet([0, 0])
+        let word = Array(open[36..<38])
+        let packets = try #require(split(superframe(FlowBuilder(), payload: word, size: 2)))
+        #expect(packets.map { Array($0[36..<38]) } == [[0, 0]])
+        #expect(isChecksumRight(packets[0], transport: 20, isTCP: true))
+    }
+
+    @Test("Options of TCP, the urgent pointer and the window are every packet's")
+    func copied() throws {
+        var (header, frame) = superframe(FlowBuilder(), payload: pattern(30, seed: 1), size: 10, flags: 0x39)
+        frame.replaceSubrange(38..<40, with: [1, 2])
+        header.headerLength = 0xffff
+        let packets = try #require(split(header, frame))
+        for packet in packets {
+            #expect(packet[40..<52] == frame[40..<52])
+            #expect(packet[34..<36] == frame[34..<36] && packet[38..<40] == [1, 2])
+            #expect(isChecksumRight(packet, transport: 20, isTCP: true))
+        }
+        // Finish and push are the last one's.
+        #expect(packets.map { $0[33] } == [0x30, 0x30, 0x39])
+    }
+
+    @Test("A superframe without payload is one packet")
+    func noPayload() throws {
+        for (isIPv6, isTCP) in [(false, true), (true, true), (false, false), (true, false)] {
+            var flow = FlowBuilder(isIPv6: isIPv6, isTCP: isTCP)
+            let packets = try #require(split(superframe(flow, payload: [], size: 100)))
+            #expect(packets == [flow.packet([])])
+        }
+    }
+
     @Test("No frame traps", arguments: 0..<20)
     func fuzz(seed: UInt64) {
         var random = SplitMix(seed)
@@ -129,7 +228,9 @@ struct SegmentSplitterTests {
             for _ in 0..<Int.random(in: 0...3, using: &random) {
                 frame[Int.random(in: 0..<80, using: &random)] = UInt8.random(in: 0...255, using: &random)
             }
-            frame.removeLast(Int.random(in: 0...frame.count / 2, using: &random))
+            if Bool.random(using: &random) {
+                frame.removeLast(Int.random(in: 0...frame.count / 2, using: &random))
+            }
             if Bool.random(using: &random) { header.checksumStart = UInt16.random(in: 0...300, using: &random) }
             if Bool.random(using: &random) { header.segmentSize = UInt16.random(in: 0...300, using: &random) }
             if let packets = split(header, frame) {
@@ -138,26 +239,5 @@ struct SegmentSplitterTests {
             }
         }
         #expect(accepted > 0)
-    }
-}
-
-@Suite("Offload switches")
-struct OffloadOptionsTests {
-    @Test("Each switch turns off its own")
-    func switches() {
-        #expect(OffloadOptions { _ in nil } == OffloadOptions())
-        #expect(OffloadOptions { _ in "1" } == OffloadOptions())
-        #expect(OffloadOptions { _ in "0" } == .none)
-        let names: [(String, KeyPath<OffloadOptions, Bool>)] = [
-            ("CULVERT_UDP_GSO", \.udpSegmentation), ("CULVERT_UDP_GRO", \.udpCoalescing),
-            ("CULVERT_TUN_TSO", \.tunTCPSegmentation), ("CULVERT_TUN_USO", \.tunUDPSegmentation),
-            ("CULVERT_TUN_TCP_GRO", \.tunTCPCoalescing), ("CULVERT_TUN_UDP_GRO", \.tunUDPCoalescing),
-        ]
-        for (name, path) in names {
-            let options = OffloadOptions { $0 == name ? "0" : nil }
-            for (other, otherPath) in names { #expect(options[keyPath: otherPath] == (other != name)) }
-            #expect(!options[keyPath: path])
-        }
-        #expect(!OffloadOptions.none.wantsVirtioHeader)
     }
 }

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// The release of a Linux kernel, for what it is known to do wrong and no probe finds out.
+package struct KernelRelease: Comparable, Sendable {
+    package var major: Int
+    package var minor: Int
+    package var patch: Int
+
+    package init(_ major: Int, _ minor: Int = 0, _ patch: Int = 0) {
+        self.major = major
+        self.minor = minor
+        self.patch = patch
+    }
+
+    /// The numbers at the start of what `uname -r` says, such as `6.8.0-45-generic`; those that are not there are zero.
+    /// - Returns: nil for what does not begin with a number.
+    package init?(_ text: some StringProtocol) {
+        var numbers: [Int] = []
+        for part in text.split(separator: ".", maxSplits: 3, omittingEmptySubsequences: false).prefix(3) {
+            let digits = part.prefix { ("0"..."9").contains($0) }
+            guard let number = Int(digits) else { break }
+            numbers.append(number)
+            // What follows the digits is the distributor's.
+            if digits.endIndex != part.endIndex { break }
+        }
+        guard !numbers.isEmpty else { return nil }
+        numbers += [0, 0]
+        self.init(numbers[0], numbers[1], numbers[2])
+    }
+
+    package static func < (a: KernelRelease, b: KernelRelease) -> Bool {
+        (a.major, a.minor, a.patch) < (b.major, b.minor, b.patch)
+    }
+
+    /// Whether datagrams sent as one (`UDP_SEGMENT`) arrive as they should: from 7.0 to 7.1.4 they do not when the last
+    /// one is as long as the others.
+    package var cutsDatagramsRightly: Bool { self < KernelRelease(7) || self > KernelRelease(7, 1, 4) }
+
+    /// Whether receiving joined datagrams (`UDP_GRO`) is to be relied on: before 5.12 it cannot even be asked for.
+    package var joinsDatagramsRightly: Bool { self >= KernelRelease(5, 12) }
+}

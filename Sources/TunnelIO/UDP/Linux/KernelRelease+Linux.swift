@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    #if canImport(Glibc)
+        import Glibc
+    #elseif canImport(Musl)
+        import Musl
+    #endif
+
+    extension KernelRelease {
+        /// That of the running kernel; nil where it does not tell.
+        package static let running: KernelRelease? = {
+            var names = utsname()
+            guard unsafe uname(&names) == 0 else { return nil }
+            return unsafe withUnsafeBytes(of: &names.release) { bytes in
+                unsafe KernelRelease(String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self))
+            }
+        }()
+    }
+#endif
