@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Synchronization
+
+/// A value that changes and that any number of tasks follow: each gets the value there is and every one after it.
+///
+/// What a follower has not read yet is kept for it, 1024 values at most; then the oldest go.
+package final class Broadcast<Value: Sendable>: Sendable {
+    private struct State {
+        var current: Value
+        var isFinished = false
+        var followers: [UInt64: AsyncStream<Value>.Continuation] = [:]
+        var next: UInt64 = 0
+    }
+
+    private let state: Mutex<State>
+
+    /// A broadcast of `value`.
+    package init(_ value: Value) {
+        state = Mutex(State(current: value))
+    }
+
+    deinit { finish() }
+
+    /// The value.
+    package var current: Value { state.withLock { $0.current } }
+
+    /// Changes the value.
+    package func send(_ value: Value) {
+        state.withLock { state in
+            guard !state.isFinished else { return }
+            state.current = value
+            // Under the lock, so that all get the same order. It only queues.
+            for follower in state.followers.values { follower.yield(value) }
+        }
+    }
+
+    /// Ends all sequences; those made later have the last value only.
+    package func finish() {
+        let followers = state.withLock { state in
+            state.isFinished = true
+            defer { state.followers = [:] }
+            return state.followers
+        }
+        for follower in followers.values { follower.finish() }
+    }
+
+    /// The value now and every one after it, until ``finish()`` or the reading task is cancelled.
+    package func follow() -> AsyncStream<Value> {
+        let (stream, continuation) = AsyncStream.makeStream(of: Value.self, bufferingPolicy: .bufferingNewest(1024))
+        let token = state.withLock { state -> UInt64? in
+            continuation.yield(state.current)
+            guard !state.isFinished else { return nil }
+            defer { state.next += 1 }
+            state.followers[state.next] = continuation
+            return state.next
+        }
+        guard let token else {
+            continuation.finish()
+            return stream
+        }
+        continuation.onTermination = { [weak self] _ in
+            guard let self else { return }
+            _ = self.state.withLock { $0.followers.removeValue(forKey: token) }
+        }
+        return stream
+    }
+
+    /// How many follow.
+    package var followerCount: Int { state.withLock { $0.followers.count } }
+}

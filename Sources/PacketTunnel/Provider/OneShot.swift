@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Synchronization
+
+/// A value that arrives once and that one task waits for. The first to arrive counts.
+final class OneShot<Value: Sendable>: Sendable {
+    private enum State {
+        case empty
+        case waiting(CheckedContinuation<Value, Never>)
+        case full(Value)
+        case taken
+    }
+
+    private let state = Mutex(State.empty)
+
+    /// Delivers the value; returns whether it was the first.
+    @discardableResult
+    func finish(_ value: Value) -> Bool {
+        let (isFirst, waiter) = state.withLock { state -> (Bool, CheckedContinuation<Value, Never>?) in
+            switch state {
+            case .empty:
+                state = .full(value)
+                return (true, nil)
+            case .waiting(let waiter):
+                state = .taken
+                return (true, waiter)
+            case .full, .taken: return (false, nil)
+            }
+        }
+        waiter?.resume(returning: value)
+        return isFirst
+    }
+
+    /// Waits for the value. One task may do so, once.
+    var value: Value {
+        get async {
+            await withCheckedContinuation { continuation in
+                let value = state.withLock { state -> Value? in
+                    guard case .full(let value) = state else {
+                        state = .waiting(continuation)
+                        return nil
+                    }
+                    state = .taken
+                    return value
+                }
+                if let value { continuation.resume(returning: value) }
+            }
+        }
+    }
+}
+
+/// How an operation with a deadline went.
+enum Outcome<Value: Sendable>: Sendable {
+    case finished(Value)
+    case timedOut
+    case cancelled
+}
+
+/// Runs `operation` in a task of its own and waits until it returns, `limit` has passed or the caller's task is cancelled.
+///
+/// Whichever comes first counts. In the other cases the operation's task is cancelled, and left to itself if it does not
+/// care. `started` gets the task.
+func withDeadline<Value: Sendable>(
+    _ limit: Duration, clock: any Clock<Duration>, started: (Task<Void, Never>) -> Void = { _ in },
+    _ operation: @escaping @Sendable () async -> Value
+) async -> Outcome<Value> {
+    let result = OneShot<Outcome<Value>>()
+    let work = Task { _ = result.finish(.finished(await operation())) }
+    started(work)
+    let timer = Task {
+        do {
+            try await clock.sleep(for: limit)
+            result.finish(.timedOut)
+        } catch {
+            // The operation was faster.
+        }
+    }
+    let outcome = await withTaskCancellationHandler {
+        await result.value
+    } onCancel: {
+        result.finish(.cancelled)
+    }
+    timer.cancel()
+    work.cancel()
+    return outcome
+}

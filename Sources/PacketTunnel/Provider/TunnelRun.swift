@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Synchronization
+
+/// What belongs to one start of a tunnel: its provider, its tasks, and who waits for it.
+final class TunnelRun<Provider: PacketTunnelProvider>: Sendable {
+    /// What the host tells the provider about, in order.
+    enum Event: Sendable {
+        case sleep(OneShot<Void>)
+        case wake
+        case path(NetworkPath)
+    }
+
+    typealias Answer = Result<[UInt8]?, TunnelError>
+
+    struct State {
+        var provider: Provider?
+        var startTask: Task<Void, Never>?
+        var isStartCancelled = false
+        var hasEnded = false
+        /// The platform's work on settings, one after the other.
+        var isApplying = false
+        var applyQueue: [OneShot<Void>] = []
+        var applyWork: Task<Void, Never>?
+        var messages: [UInt64: OneShot<Answer>] = [:]
+        var nextMessage: UInt64 = 0
+        var events: [Event] = []
+        var deliversEvents = false
+        var isDelivering = false
+    }
+
+    let number: TunnelLifecycle.Run
+    let request: TunnelStartRequest
+    let configuration: @Sendable () throws(TunnelError) -> Provider.Configuration
+    let flow = PacketFlow()
+    let started = OneShot<TunnelError?>()
+    let state = Mutex(State())
+
+    /// Events that wait while the provider is busy; beyond this the oldest go.
+    private static var eventCapacity: Int { 64 }
+
+    init(
+        number: TunnelLifecycle.Run, request: TunnelStartRequest,
+        configuration: @escaping @Sendable () throws(TunnelError) -> Provider.Configuration
+    ) {
+        self.number = number
+        self.request = request
+        self.configuration = configuration
+    }
+
+    // MARK: - Settings
+
+    /// Waits until no other settings are being applied.
+    func enterApply() async {
+        let turn = state.withLock { state -> OneShot<Void>? in
+            guard state.isApplying else {
+                state.isApplying = true
+                return nil
+            }
+            let turn = OneShot<Void>()
+            state.applyQueue.append(turn)
+            return turn
+        }
+        await turn?.value
+    }
+
+    func leaveApply() {
+        let next = state.withLock { state -> OneShot<Void>? in
+            guard !state.applyQueue.isEmpty else {
+                state.isApplying = false
+                return nil
+            }
+            return state.applyQueue.removeFirst()
+        }
+        next?.finish(())
+    }
+
+    // MARK: - Messages
+
+    /// The provider, while it may have messages, and where its answer goes.
+    func beginMessage() -> (Provider, UInt64, OneShot<Answer>)? {
+        state.withLock { state in
+            guard !state.hasEnded, let provider = state.provider else { return nil }
+            let answer = OneShot<Answer>()
+            defer { state.nextMessage += 1 }
+            state.messages[state.nextMessage] = answer
+            return (provider, state.nextMessage, answer)
+        }
+    }
+
+    func endMessage(_ number: UInt64) {
+        _ = state.withLock { $0.messages.removeValue(forKey: number) }
+    }
+
+    /// Ends messages and events: the provider is about to stop.
+    func end() {
+        let (messages, events) = state.withLock { state in
+            state.hasEnded = true
+            defer { (state.messages, state.events) = ([:], []) }
+            return (state.messages, state.events)
+        }
+        for answer in messages.values {
+            answer.finish(.failure(TunnelError(.notRunning, "the tunnel ended before it answered")))
+        }
+        events.forEach(Self.discard)
+    }
+
+    // MARK: - Events
+
+    func post(_ event: Event) {
+        let discarded = state.withLock { state -> Event? in
+            guard !state.hasEnded else { return event }
+            // Of paths in a row only the last one matters.
+            if case .path = event, case .path? = state.events.last { state.events.removeLast() }
+            state.events.append(event)
+            return state.events.count > Self.eventCapacity ? state.events.removeFirst() : nil
+        }
+        if let discarded { Self.discard(discarded) }
+        deliver()
+    }
+
+    func allowEvents() {
+        state.withLock { $0.deliversEvents = true }
+        deliver()
+    }
+
+    private static func discard(_ event: Event) {
+        if case .sleep(let done) = event { done.finish(()) }
+    }
+
+    private func deliver() {
+        let provider = state.withLock { state -> Provider? in
+            guard state.deliversEvents, !state.isDelivering, !state.events.isEmpty else { return nil }
+            state.isDelivering = true
+            return state.provider
+        }
+        guard let provider else { return }
+        Task {
+            while let event = nextEvent() {
+                switch event {
+                case .sleep(let done):
+                    await provider.sleep()
+                    done.finish(())
+                case .wake: await provider.wake()
+                case .path(let path): await provider.pathChanged(path)
+                }
+            }
+        }
+    }
+
+    private func nextEvent() -> Event? {
+        state.withLock { state in
+            guard !state.events.isEmpty else {
+                state.isDelivering = false
+                return nil
+            }
+            return state.events.removeFirst()
+        }
+    }
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Synchronization
+import TunnelIO
+
+// What takes long: the platform's and the provider's work.
+extension TunnelRunner {
+    /// Prepares the platform, makes the provider and starts it.
+    func begin(_ run: Run, _ policy: LeakPolicy) {
+        let task = Task {
+            let error = await self.start(run, policy)
+            let isAwaited = self.handle(.startReturned(run.number, error)) { $0.awaitsReturn(of: run.number) }
+            if !isAwaited, error == nil, let provider = run.state.withLock({ $0.provider }) {
+                await provider.stop(.connectionFailed)
+            }
+        }
+        let isCancelled = run.state.withLock { state in
+            state.startTask = task
+            return state.isStartCancelled
+        }
+        if isCancelled { task.cancel() }
+    }
+
+    private func start(_ run: Run, _ policy: LeakPolicy) async -> TunnelError? {
+        do throws(TunnelError) {
+            let configuration = try run.configuration()
+            await finishLingering()
+            try Self.checkCancelled()
+            try await platform.prepare(policy)
+            try Self.checkCancelled()
+            let provider = makeProvider()
+            run.state.withLock { $0.provider = provider }
+            let context = ProviderContext(
+                packetFlow: run.flow, logger: logger, clock: clock, path: state.withLock { $0.path },
+                leakPolicy: policy, host: RunContext(runner: self, run: run))
+            do throws(TunnelError) {
+                try await provider.start(configuration, context: context)
+            } catch {
+                // It has cleaned up; nothing more is asked of it.
+                run.state.withLock { $0.provider = nil }
+                throw error
+            }
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    private static func checkCancelled() throws(TunnelError) {
+        if Task.isCancelled { throw TunnelError(.stopped, "the start was given up") }
+    }
+
+    /// Closes the flow and undoes the platform's work.
+    func tearDown(_ number: TunnelLifecycle.Run, _ run: Run?, leavingBlocked: Bool) {
+        run?.flow.close()
+        let applying = run?.state.withLock { $0.applyWork } ?? nil
+        applying?.cancel()
+        let (clock, platform, patience) = (clock, platform, deadlines.tearDown / 2)
+        let before = state.withLock { $0.lingering }
+        let task = Task {
+            for task in before { await task.value }
+            if let applying {
+                _ = await withDeadline(patience, clock: clock) { await applying.value }
+            }
+            await platform.tearDown(leavingBlocked: leavingBlocked)
+        }
+        state.withLock { $0.lingering += [task] + (applying.map { [$0] } ?? []) }
+        Task {
+            await task.value
+            self.handle(.tornDown(number))
+        }
+    }
+
+    /// Waits for work on the platform that was left to itself.
+    private func finishLingering() async {
+        let tasks = state.withLock { $0.lingering }
+        for task in tasks { await task.value }
+        state.withLock { $0.lingering.removeAll(where: tasks.contains) }
+    }
+
+    /// Brings a provider's settings into force.
+    func apply(_ settings: TunnelSettings, _ run: Run) async throws(TunnelError) {
+        var settings = settings
+        // Stricter is possible at any time, laxer is not before the tunnel ends.
+        settings.leakPolicy = max(settings.leakPolicy, state.withLock { $0.lifecycle.leakPolicy })
+        let problems = settings.validate()
+        guard problems.isEmpty else { throw .invalidSettings(problems) }
+        await run.enterApply()
+        defer { run.leaveApply() }
+        guard state.withLock({ $0.lifecycle.isRunning(run.number) }) else { throw Self.notRunning }
+        let (platform, wanted) = (platform, settings)
+        let before = run.state.withLock { $0.applyWork }
+        let outcome = await withDeadline(
+            deadlines.settings, clock: clock, started: { task in run.state.withLock { $0.applyWork = task } }
+        ) { () async -> Result<any TunDevice, TunnelError> in
+            // One that timed out may still be at work.
+            await before?.value
+            if Task.isCancelled { return .failure(Self.notRunning) }
+            do throws(TunnelError) {
+                return .success(try await platform.apply(wanted))
+            } catch {
+                return .failure(error)
+            }
+        }
+        switch outcome {
+        case .finished(.success(let device)):
+            run.state.withLock { $0.applyWork = nil }
+            run.flow.attach(device)
+            handle(.settingsInForce(run.number, settings.leakPolicy))
+        case .finished(.failure(let error)):
+            run.state.withLock { $0.applyWork = nil }
+            throw error
+        case .timedOut:
+            throw TunnelError(
+                .settingsTimedOut, "the system did not take the tunnel's settings in time", fix: "try again")
+        case .cancelled: throw TunnelError(.closed, "the task was cancelled")
+        }
+    }
+
+    static var notRunning: TunnelError { TunnelError(.notRunning, "the tunnel has ended") }
+}
+
+/// What a provider's context reaches.
+private struct RunContext<Provider: PacketTunnelProvider>: ProviderHost {
+    let runner: TunnelRunner<Provider>
+    let run: TunnelRun<Provider>
+
+    func apply(_ settings: TunnelSettings) async throws(TunnelError) {
+        try await runner.apply(settings, run)
+    }
+
+    func setReasserting(_ isReasserting: Bool) {
+        runner.handle(.reasserting(run.number, isReasserting))
+    }
+
+    func cancel(_ error: TunnelError) {
+        runner.handle(.cancel(run.number, error))
+    }
+
+    func secret(_ name: String) async throws(TunnelError) -> SecretBytes {
+        guard let secrets = runner.secrets, let profile = run.request.profileID else {
+            throw TunnelError(.secretUnavailable, "the tunnel has no secret '\(name)'", fix: "start it from a profile")
+        }
+        return try await secrets.read(name, of: profile)
+    }
+}
+
+extension TunnelLifecycle.Effect {
+    /// The run that it is about.
+    var run: TunnelLifecycle.Run? {
+        switch self {
+        case .begin(let run, _), .deliverEvents(let run), .cancelStart(let run), .endMessages(let run),
+            .stopProvider(let run, _), .abandon(let run), .tearDown(let run, _), .arm(let run, _),
+            .disarm(let run, _), .endStart(let run, _), .forget(let run):
+            run
+        case .publish, .endStops: nil
+        }
+    }
+}

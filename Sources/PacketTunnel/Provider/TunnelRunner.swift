@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+public import Logging
+import Synchronization
+
+#if canImport(FoundationEssentials)
+    import FoundationEssentials
+#else
+    import Foundation
+#endif
+
+/// Runs providers on a platform: what all hosts have in common.
+///
+/// It carries out what ``TunnelLifecycle`` decides, with a task for each thing that can take long and a deadline for each of
+/// those. Any task may use it.
+public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
+    typealias Run = TunnelRun<Provider>
+
+    struct Timer: Hashable {
+        var run: TunnelLifecycle.Run
+        var deadline: TunnelLifecycle.Deadline
+    }
+
+    struct State {
+        var lifecycle = TunnelLifecycle()
+        var effects: [TunnelLifecycle.Effect] = []
+        var isCarryingOut = false
+        var runs: [TunnelLifecycle.Run: Run] = [:]
+        var timers: [Timer: Task<Void, Never>] = [:]
+        var stopWaiters: [OneShot<Void>] = []
+        /// Work on the platform that did not end in time: nothing new begins before it.
+        var lingering: [Task<Void, Never>] = []
+        var path: NetworkPath
+    }
+
+    let platform: any TunnelPlatform
+    let deadlines: TunnelDeadlines
+    let clock: any Clock<Duration>
+    let logger: Logger
+    let secrets: (any SecretStore)?
+    let makeProvider: @Sendable () -> Provider
+    let state: Mutex<State>
+    private let updates = Broadcast(TunnelStatusUpdate(.disconnected))
+
+    /// A runner for a tunnel that is down.
+    ///
+    /// - Parameters:
+    ///   - platform: brings settings into force.
+    ///   - path: the way to the network now.
+    ///   - secrets: where the secrets of profiles are.
+    ///   - deadlines: how long things may take.
+    ///   - clock: what deadlines are measured on. It should count while the machine sleeps.
+    ///   - logger: where the runner and its providers write.
+    ///   - makeProvider: makes a provider, once for each start.
+    public init(
+        platform: any TunnelPlatform, path: NetworkPath = NetworkPath(), secrets: (any SecretStore)? = nil,
+        deadlines: TunnelDeadlines = TunnelDeadlines(), clock: any Clock<Duration> = ContinuousClock(),
+        logger: Logger = Logger(label: "tunnel"), makeProvider: @escaping @Sendable () -> Provider = { Provider() }
+    ) {
+        self.platform = platform
+        self.secrets = secrets
+        self.deadlines = deadlines
+        self.clock = clock
+        self.logger = logger
+        self.makeProvider = makeProvider
+        state = Mutex(State(path: path))
+    }
+
+    // MARK: - The host
+
+    /// Starts the tunnel; returns once it is up. Cancelling the task stops the tunnel.
+    public func start(_ request: TunnelStartRequest) async throws(TunnelError) {
+        try await start(request) { () throws(TunnelError) in
+            do {
+                return try JSONDecoder().decode(Provider.Configuration.self, from: Data(request.configuration))
+            } catch {
+                throw TunnelError(
+                    .configurationInvalid, "the configuration does not decode: \(describe(error))",
+                    fix: "correct the profile")
+            }
+        }
+    }
+
+    /// Starts the tunnel with a configuration of this process.
+    public func start(
+        _ configuration: Provider.Configuration, leakPolicy: LeakPolicy = .routeBased, profileID: String? = nil
+    ) async throws(TunnelError) {
+        let request = TunnelStartRequest(configuration: [], leakPolicy: leakPolicy, profileID: profileID)
+        try await start(request) { () throws(TunnelError) in configuration }
+    }
+
+    private func start(
+        _ request: TunnelStartRequest,
+        configuration: @escaping @Sendable () throws(TunnelError) -> Provider.Configuration
+    ) async throws(TunnelError) {
+        let run = state.withLock { state in
+            let run = Run(number: state.lifecycle.makeRun(), request: request, configuration: configuration)
+            state.runs[run.number] = run
+            return run
+        }
+        handle(.start(run.number, request.leakPolicy))
+        let error = await withTaskCancellationHandler {
+            await run.started.value
+        } onCancel: {
+            self.cancelStart(run.number)
+        }
+        if let error { throw error }
+    }
+
+    /// Stops the tunnel; returns once it is down.
+    public func stop(_ reason: StopReason) async {
+        let done = OneShot<Void>()
+        state.withLock { $0.stopWaiters.append(done) }
+        handle(.stop(reason))
+        await done.value
+    }
+
+    /// The status now.
+    public var status: TunnelStatusUpdate { updates.current }
+
+    /// The status now and every change from now on.
+    public func statusUpdates() -> AsyncStream<TunnelStatusUpdate> { updates.follow() }
+
+    /// Which row of the leak policy's table holds, and for which policy; nil while there is no tunnel.
+    public var leakState: (policy: LeakPolicy, phase: LeakPolicy.Phase)? {
+        state.withLock { state in
+            let phase = state.lifecycle.leakPhase
+            return phase == .off ? nil : (state.lifecycle.leakPolicy, phase)
+        }
+    }
+
+    /// Sends a message to the provider; returns its answer, nil when it has none.
+    public func sendMessage(_ message: [UInt8]) async throws(TunnelError) -> [UInt8]? {
+        guard let run = runningRun, let (provider, number, answer) = run.beginMessage() else {
+            throw TunnelError(.notRunning, "the tunnel is not up", fix: "start it first")
+        }
+        defer { run.endMessage(number) }
+        let work = Task { _ = answer.finish(.success(await provider.handleAppMessage(message))) }
+        let result = await withTaskCancellationHandler {
+            await answer.value
+        } onCancel: {
+            answer.finish(.failure(TunnelError(.closed, "the task was cancelled")))
+        }
+        work.cancel()
+        return try result.get()
+    }
+
+    /// Tells the provider that the device is about to sleep; returns when it is ready, or the deadline has passed.
+    public func sleep() async {
+        guard let run = upRun else { return }
+        let done = OneShot<Void>()
+        run.post(.sleep(done))
+        _ = await withDeadline(deadlines.sleep, clock: clock) { await done.value }
+    }
+
+    /// Tells the provider that the device woke up.
+    public func wake() { upRun?.post(.wake) }
+
+    /// Tells the provider that the way to the network changed.
+    public func pathChanged(_ path: NetworkPath) {
+        state.withLock { $0.path = path }
+        runningRun?.post(.path(path))
+    }
+
+    /// The run at work, starting or up.
+    var runningRun: Run? {
+        state.withLock { state in state.runs.values.first { state.lifecycle.isRunning($0.number) } }
+    }
+
+    private var upRun: Run? {
+        state.withLock { state in
+            guard state.lifecycle.status != .connecting else { return nil }
+            return state.runs.values.first { state.lifecycle.isRunning($0.number) }
+        }
+    }
+
+    /// The task that waits for this start was cancelled.
+    private func cancelStart(_ number: TunnelLifecycle.Run) {
+        let isWaiting = state.withLock { $0.lifecycle.isStarting(number) }
+        if isWaiting { handle(.stop(.userInitiated)) }
+    }
+
+    // MARK: - Events and effects
+
+    /// Takes an event and carries out what follows. Effects are carried out in order, by one thread at a time, and
+    /// without the lock: a cancelled task may call right back.
+    /// - Returns: what `check` says of the moment right before.
+    @discardableResult
+    func handle(
+        _ event: TunnelLifecycle.Event, check: (TunnelLifecycle) -> Bool = { _ in true }
+    ) -> Bool {
+        let (result, carriesOut) = state.withLock { state in
+            let result = check(state.lifecycle)
+            state.effects += state.lifecycle.handle(event)
+            guard !state.isCarryingOut, !state.effects.isEmpty else { return (result, false) }
+            state.isCarryingOut = true
+            return (result, true)
+        }
+        if carriesOut {
+            while let (effect, run) = nextEffect() { carryOut(effect, run) }
+        }
+        return result
+    }
+
+    private func nextEffect() -> (TunnelLifecycle.Effect, Run?)? {
+        state.withLock { state in
+            guard !state.effects.isEmpty else {
+                state.isCarryingOut = false
+                return nil
+            }
+            let effect = state.effects.removeFirst()
+            return (effect, effect.run.flatMap { state.runs[$0] })
+        }
+    }
+
+    private func carryOut(_ effect: TunnelLifecycle.Effect, _ run: Run?) {
+        switch effect {
+        case .begin(_, let policy): if let run { begin(run, policy) }
+        case .deliverEvents: run?.allowEvents()
+        case .cancelStart:
+            let task = run?.state.withLock { state in
+                state.isStartCancelled = true
+                return state.startTask
+            }
+            task?.cancel()
+        case .endMessages: run?.end()
+        case .stopProvider(let number, let reason):
+            let provider = run?.state.withLock { $0.provider }
+            Task {
+                await provider?.stop(reason)
+                self.handle(.stopReturned(number))
+            }
+        case .abandon: logger.warning("the provider did not stop in time and is left to itself")
+        case .tearDown(let number, let leavingBlocked): tearDown(number, run, leavingBlocked: leavingBlocked)
+        case .arm(let number, let deadline): arm(number, deadline)
+        case .disarm(let number, let deadline):
+            let timer = state.withLock { $0.timers.removeValue(forKey: Timer(run: number, deadline: deadline)) }
+            timer?.cancel()
+        case .publish(let update):
+            log(update)
+            updates.send(update)
+        case .endStart(_, let error): run?.started.finish(error)
+        case .endStops:
+            let waiters = state.withLock { state in
+                defer { state.stopWaiters = [] }
+                return state.stopWaiters
+            }
+            for waiter in waiters { waiter.finish(()) }
+        case .forget(let number): forget(number)
+        }
+    }
+
+    private func log(_ update: TunnelStatusUpdate) {
+        let error = update.error.map { ": \($0)" } ?? ""
+        logger.log(level: update.error == nil ? .info : .error, "tunnel \(update.status.rawValue)\(error)")
+    }
+
+    private func arm(_ number: TunnelLifecycle.Run, _ deadline: TunnelLifecycle.Deadline) {
+        let limit =
+            switch deadline {
+            case .start: deadlines.start
+            case .stop: deadlines.stop
+            case .tearDown: deadlines.tearDown
+            }
+        let clock = clock
+        let timer = Task {
+            guard (try? await clock.sleep(for: limit)) != nil else { return }
+            self.handle(.deadline(number, deadline))
+        }
+        state.withLock { $0.timers[Timer(run: number, deadline: deadline)] = timer }
+    }
+
+    private func forget(_ number: TunnelLifecycle.Run) {
+        let (run, timers) = state.withLock { state in
+            let timers = state.timers.filter { $0.key.run == number }
+            for timer in timers.keys { state.timers[timer] = nil }
+            return (state.runs.removeValue(forKey: number), timers.values)
+        }
+        for timer in timers { timer.cancel() }
+        run?.end()
+        run?.flow.close()
+    }
+}
+
+/// What is wrong with JSON, with the place.
+private func describe(_ error: any Error) -> String {
+    guard let error = error as? DecodingError else { return String(describing: error) }
+    let context: DecodingError.Context =
+        switch error {
+        case .typeMismatch(_, let context), .valueNotFound(_, let context), .keyNotFound(_, let context),
+            .dataCorrupted(let context):
+            context
+        @unknown default: DecodingError.Context(codingPath: [], debugDescription: "not valid")
+        }
+    let path = context.codingPath.map(\.stringValue).joined(separator: ".")
+    return path.isEmpty ? context.debugDescription : "\(path): \(context.debugDescription)"
+}

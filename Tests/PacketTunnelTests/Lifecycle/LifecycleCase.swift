@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import PacketTunnelTesting
+import Testing
+
+@testable import PacketTunnel
+
+/// One cell of the table of life-cycle cases: a situation, an event, and what must come of it.
+struct LifecycleCase: Sendable, CustomTestStringConvertible {
+    /// What the tunnel is doing when the event comes.
+    enum Situation: String, CaseIterable, Sendable {
+        case disconnected
+        /// The platform does not get ready.
+        case preparing
+        /// The platform does not bring the settings into force.
+        case applying
+        /// The provider's start does not return.
+        case connecting
+        case connected
+        /// Connected under a policy that blocks.
+        case strict
+        case reasserting
+        /// Stopped while the provider's start ignores that.
+        case givenUp
+        /// The provider's stop does not return.
+        case stopping
+        /// The platform does not undo what it did.
+        case tearingDown
+        /// The provider failed under a policy that blocks.
+        case blocked
+    }
+
+    enum Event: String, CaseIterable, Sendable {
+        /// Somebody else starts it as well.
+        case start
+        case stop
+        /// The provider gives up.
+        case fail
+        case reassert
+        case assert
+        /// All time passes that a start may take.
+        case wait
+        /// Whatever hangs goes on.
+        case release
+        case message
+        case sleepAndWake
+        /// The task that waits for the start is cancelled.
+        case cancel
+    }
+
+    /// How a second start, or a message, ends.
+    enum Answer: Sendable, Equatable {
+        case none
+        case success
+        case failure(TunnelError.Code)
+        /// Only once the tunnel has stopped.
+        case later
+    }
+
+    var situation: Situation
+    var event: Event
+    /// The statuses that follow, before the test cleans up.
+    var statuses: [TunnelStatus]
+    /// How the event itself ends for who brought it about.
+    var answer = Answer.none
+
+    var testDescription: String { "\(situation.rawValue) + \(event.rawValue)" }
+
+    private init(_ situation: Situation, _ event: Event, _ statuses: [TunnelStatus], _ answer: Answer = .none) {
+        (self.situation, self.event, self.statuses, self.answer) = (situation, event, statuses, answer)
+    }
+
+    private static let ends: [TunnelStatus] = [.disconnecting, .disconnected]
+
+    /// The table.
+    static let all: [LifecycleCase] = Situation.allCases.flatMap { situation in
+        Event.allCases.map { event in make(situation, event) }
+    }
+
+    private static func make(_ situation: Situation, _ event: Event) -> LifecycleCase {
+        switch event {
+        case .start: start(situation)
+        case .stop, .cancel: stop(situation, event)
+        case .fail: fail(situation)
+        case .reassert:
+            LifecycleCase(situation, event, [.connected, .strict].contains(situation) ? [.reasserting] : [])
+        case .assert: LifecycleCase(situation, event, situation == .reasserting ? [.connected] : [])
+        case .wait: wait(situation)
+        case .release: release(situation)
+        case .message: message(situation)
+        case .sleepAndWake: LifecycleCase(situation, event, [])
+        }
+    }
+
+    private static func start(_ situation: Situation) -> LifecycleCase {
+        switch situation {
+        case .disconnected, .blocked: LifecycleCase(situation, .start, [.connecting, .connected], .success)
+        case .givenUp, .stopping, .tearingDown: LifecycleCase(situation, .start, [], .later)
+        default: LifecycleCase(situation, .start, [], .failure(.alreadyRunning))
+        }
+    }
+
+    private static func stop(_ situation: Situation, _ event: Event) -> LifecycleCase {
+        let isStarting = [.preparing, .applying, .connecting].contains(situation)
+        // A start that has ended has no task to cancel.
+        if event == .cancel, !isStarting { return LifecycleCase(situation, event, []) }
+        switch situation {
+        case .disconnected, .givenUp, .stopping, .tearingDown: return LifecycleCase(situation, event, [])
+        default: return LifecycleCase(situation, event, ends)
+        }
+    }
+
+    private static func fail(_ situation: Situation) -> LifecycleCase {
+        switch situation {
+        case .applying, .connecting, .connected, .reasserting: LifecycleCase(situation, .fail, ends)
+        case .strict: LifecycleCase(situation, .fail, [.disconnecting, .blocked])
+        // There is no provider, or nobody listens to it any more.
+        default: LifecycleCase(situation, .fail, [])
+        }
+    }
+
+    private static func wait(_ situation: Situation) -> LifecycleCase {
+        switch situation {
+        case .preparing, .applying, .connecting: LifecycleCase(situation, .wait, ends)
+        case .givenUp, .stopping, .tearingDown: LifecycleCase(situation, .wait, [.disconnected])
+        default: LifecycleCase(situation, .wait, [])
+        }
+    }
+
+    private static func release(_ situation: Situation) -> LifecycleCase {
+        switch situation {
+        case .preparing, .applying, .connecting: LifecycleCase(situation, .release, [.connected])
+        case .givenUp, .stopping, .tearingDown: LifecycleCase(situation, .release, [.disconnected])
+        default: LifecycleCase(situation, .release, [])
+        }
+    }
+
+    private static func message(_ situation: Situation) -> LifecycleCase {
+        switch situation {
+        case .applying, .connecting, .connected, .strict, .reasserting:
+            LifecycleCase(situation, .message, [], .success)
+        default: LifecycleCase(situation, .message, [], .failure(.notRunning))
+        }
+    }
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import PacketTunnelTesting
+import Testing
+import TunnelIO
+
+@testable import PacketTunnel
+
+@Suite("Packet flow", .timeLimit(.minutes(1)))
+struct PacketFlowTests {
+    static func packet(_ number: Int) -> [UInt8] {
+        PacketBuilder.udp(
+            from: .v4(10, 0, 0, 2), port: 1, to: .v4(10, 0, 0, 1), port: 2, payload: [UInt8(truncatingIfNeeded: number)]
+        )
+    }
+
+    static func batch(_ packets: [[UInt8]] = []) throws -> PacketBatch {
+        let batch = try PacketBatch(packetCapacity: 64, byteCapacity: 1 << 16)
+        for packet in packets { batch.append(copying: packet) }
+        return batch
+    }
+
+    @Test("reads what is there, whole batches at a time")
+    func read() async throws {
+        let device = try MemoryFlowDevice()
+        let flow = PacketFlow(device: device)
+        for number in 0..<3 { #expect(device.inject(Self.packet(number))) }
+        let batch = try Self.batch([[1, 2, 3]])
+        #expect(try await flow.read(into: batch) == 3)
+        #expect((0..<3).map(batch.copy(of:)) == (0..<3).map(Self.packet))
+        #expect(try flow.currentMTU() == 1420)
+    }
+
+    @Test("reading waits for an interface, and then for packets")
+    func readWaits() async throws {
+        let flow = PacketFlow()
+        let started = Event()
+        let reading = Task {
+            let batch = try Self.batch()
+            started.signal()
+            let count = try await flow.read(into: batch)
+            return (0..<count).map(batch.copy(of:))
+        }
+        #expect(await started.wait(timeout: .seconds(10)))
+        let device = try MemoryFlowDevice()
+        flow.attach(device)
+        await Task.yield()
+        device.inject(Self.packet(5))
+        #expect(try await reading.value == [Self.packet(5)])
+    }
+
+    @Test("writing takes what there is room for, and says how many")
+    func pushBack() async throws {
+        let device = try MemoryFlowDevice(packetCapacity: 2)
+        let flow = PacketFlow(device: device)
+        let batch = try Self.batch((0..<3).map(Self.packet))
+        #expect(try flow.write(batch) == 2)
+        #expect((0..<3).map { batch[$0].length > 0 } == [false, false, true])
+        #expect(try flow.write(batch) == 0)
+        #expect(device.takeSent() == [Self.packet(0), Self.packet(1)])
+        #expect(try flow.write(batch) == 1)
+        #expect(device.takeSent() == [Self.packet(2)])
+        #expect(flow.droppedCount == 0)
+    }
+
+    @Test("what can never be taken is dropped and counted, and is not in the way")
+    func drops() throws {
+        let device = try MemoryFlowDevice(mtu: 100)
+        let flow = PacketFlow(device: device)
+        let batch = try Self.batch([[0x20, 1], Self.packet(1), [0x45] + [UInt8](repeating: 0, count: 100)])
+        #expect(try flow.write(batch) == 3)
+        #expect(flow.droppedCount == 2)
+        #expect(device.takeSent() == [Self.packet(1)])
+    }
+
+    @Test("writing all waits for room")
+    func writeAll() async throws {
+        let device = try MemoryFlowDevice(packetCapacity: 4)
+        let flow = PacketFlow(device: device)
+        let writing = Task {
+            try await flow.writeAll(Self.batch((0..<60).map(Self.packet)))
+        }
+        var taken: [[UInt8]] = []
+        while taken.count < 60 {
+            taken += device.takeSent()
+            await Task.yield()
+        }
+        try await writing.value
+        #expect(taken == (0..<60).map(Self.packet))
+    }
+
+    @Test("two flows push back on each other, and lose nothing", arguments: [1, 3, 64])
+    func link(_ capacity: Int) async throws {
+        let (one, two) = (
+            try MemoryFlowDevice(packetCapacity: capacity), try MemoryFlowDevice(packetCapacity: capacity)
+        )
+        MemoryFlowDevice.connect(one, two)
+        let (from, to) = (PacketFlow(device: one), PacketFlow(device: two))
+        let writing = Task {
+            for round in 0..<10 {
+                try await from.writeAll(Self.batch((0..<50).map { Self.packet(round * 50 + $0) }))
+            }
+        }
+        let batch = try Self.batch()
+        var read: [[UInt8]] = []
+        while read.count < 500 {
+            let count = try await to.read(into: batch)
+            read += (0..<count).map(batch.copy(of:))
+        }
+        try await writing.value
+        #expect(read == (0..<500).map(Self.packet))
+    }
+
+    @Test("ends for who waits")
+    func close() async throws {
+        let device = try MemoryFlowDevice(packetCapacity: 1)
+        let flow = PacketFlow(device: device)
+        let reading = Task { () async -> TunnelError.Code? in
+            do {
+                _ = try await flow.read(into: Self.batch())
+                return nil
+            } catch {
+                return (error as? TunnelError)?.code
+            }
+        }
+        let writing = Task { () async -> TunnelError.Code? in
+            do {
+                try await flow.writeAll(Self.batch((0..<2).map(Self.packet)))
+                return nil
+            } catch {
+                return (error as? TunnelError)?.code
+            }
+        }
+        await Task.yield()
+        flow.close()
+        flow.close()
+        #expect(await reading.value == .closed)
+        #expect(await writing.value == .closed)
+        #expect(throws: TunnelError.self) { try flow.write(Self.batch()) }
+        #expect(throws: TunnelIOError.self) { try device.currentMTU() }
+        #expect(flow.isClosed)
+    }
+
+    @Test("reading ends with its task")
+    func cancel() async throws {
+        let flow = PacketFlow(device: try MemoryFlowDevice())
+        let reading = Task { try await flow.read(into: Self.batch()) }
+        reading.cancel()
+        await #expect(throws: TunnelError.self) { try await reading.value }
+    }
+
+    @Test("a data plane has the interface to itself until it closes it")
+    func lease() async throws {
+        let flow = PacketFlow()
+        #expect(throws: TunnelError(.settingsMissing, "the tunnel has no interface yet", fix: "apply settings first")) {
+            _ = try flow.takeDevice()
+        }
+        let memory = try MemoryFlowDevice()
+        flow.attach(memory)
+        let device = try flow.takeDevice()
+        #expect(throws: TunnelError.self) { _ = try flow.takeDevice() }
+        #expect(throws: TunnelError.self) { try flow.write(Self.batch()) }
+        memory.inject(Self.packet(1))
+        let batch = try Self.batch()
+        #expect(try device.receive(into: batch) == 1)
+        #expect(try device.send(batch).sent == 1)
+        device.close()
+        #expect(throws: TunnelIOError.self) { _ = try device.receive(into: batch) }
+        #expect(try memory.currentLinkState().isUp)
+        let next = try flow.takeDevice()
+        flow.close()
+        #expect(throws: TunnelIOError.self) { _ = try next.receive(into: batch) }
+    }
+
+    @Test("an interface without push-back takes everything")
+    func plainDevice() throws {
+        let tun = try MemoryTun(queueCapacity: 1)
+        let flow = PacketFlow(device: tun)
+        let batch = try Self.batch((0..<3).map(Self.packet))
+        #expect(try flow.write(batch) == 3)
+        #expect(flow.droppedCount == 2)
+        #expect(try flow.write(batch) == 0)
+    }
+}
