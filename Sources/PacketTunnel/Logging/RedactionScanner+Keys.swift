@@ -4,9 +4,9 @@
 extension RedactionScanner {
     /// The digits of 32 bytes in base64, without padding.
     private static let keyDigits = 43
-    /// Of 42 places between digits of random base64, about 27 are between two kinds of digit, and 15 is four standard
-    /// deviations below; paths and words have fewer.
-    private static let fewestChanges = 15
+    /// Of 42 places between digits of random base64, about 25 are between capitals, small letters and numbers, and 12 is
+    /// four standard deviations below; paths and words have fewer.
+    private static let fewestChanges = 12
     /// Text that has exactly as many digits as a key is rare enough to be taken for one more readily.
     private static let fewestChangesOfExactLength = 8
 
@@ -47,13 +47,18 @@ extension RedactionScanner {
         let fewest = kinds.count == Self.keyDigits ? Self.fewestChangesOfExactLength : Self.fewestChanges
         var changes = 0
         for position in 1..<kinds.count {
-            if kinds[position] != kinds[position - 1] { changes += 1 }
+            if isChange(kinds[position - 1], kinds[position]) { changes += 1 }
             // Only those within the last 43 digits count.
             let left = position - Self.keyDigits + 1
-            if left >= 1, kinds[left] != kinds[left - 1] { changes -= 1 }
+            if left >= 1, isChange(kinds[left - 1], kinds[left]) { changes -= 1 }
             if changes >= fewest { return true }
         }
         return false
+    }
+
+    /// Signs do not count: they stand between the words of paths and names.
+    private func isChange(_ first: Digit, _ second: Digit) -> Bool {
+        first != second && first != .sign && first != .urlSafe && second != .sign && second != .urlSafe
     }
 
     /// Whether 64 hexadecimal digits stand in a row.

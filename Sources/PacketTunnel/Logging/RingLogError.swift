@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
+/// Why a log file cannot be used.
+public enum RingLogError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// There is something else than a file.
+    case notAFile(path: String)
+    /// The file is no log: it begins with something else.
+    case foreign(path: String)
+    /// The file is a log whose header or size is damaged.
+    case corrupt(path: String, reason: String)
+    /// The file is a log of a later version.
+    case unsupportedVersion(path: String, version: UInt32)
+    /// The system refused a step.
+    case system(path: String, operation: String, errno: Int32)
+
+    /// What is wrong, and with which file.
+    public var description: String {
+        switch self {
+        case .notAFile(let path): "\(path) is not a file"
+        case .foreign(let path): "\(path) is not a log"
+        case .corrupt(let path, let reason): "the log \(path) is damaged: \(reason)"
+        case .unsupportedVersion(let path, let version): "the log \(path) is of version \(version), which is unknown"
+        case .system(let path, let operation, let errno):
+            "\(path): \(operation): \(unsafe String(cString: strerror(errno))) (errno \(errno))"
+        }
+    }
+
+    /// Whether replacing the file by an empty log would help.
+    public var isMendedByRecreating: Bool {
+        switch self {
+        case .foreign, .corrupt, .unsupportedVersion: true
+        case .notAFile, .system: false
+        }
+    }
+}

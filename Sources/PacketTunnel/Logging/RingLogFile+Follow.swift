@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+extension RingLogFile {
+    /// The records of the log as they are written, by whichever process.
+    ///
+    /// It looks at the log at an interval, which costs one read of memory when there is nothing new. A reader that is so
+    /// slow that the log comes round misses records, and goes on with the oldest that is left. It ends when its task is
+    /// cancelled.
+    /// - Parameters:
+    ///   - includesPast: whether it begins with the records that are there, or with the next.
+    ///   - interval: how often it looks.
+    ///   - clock: measures the interval.
+    public func follow(
+        includingPast includesPast: Bool = false, every interval: Duration = .milliseconds(200),
+        clock: any Clock<Duration> = ContinuousClock()
+    ) -> RingLogRecords {
+        RingLogRecords(
+            file: self, position: includesPast ? mapping.cleared : mapping.lastSequence, interval: interval,
+            clock: clock)
+    }
+}
+
+/// The records of a log as they are written.
+public struct RingLogRecords: AsyncSequence, Sendable {
+    let file: RingLogFile
+    let position: UInt64
+    let interval: Duration
+    let clock: any Clock<Duration>
+
+    /// Takes records one at a time.
+    public struct AsyncIterator: AsyncIteratorProtocol {
+        private var cursor: RingLogCursor
+        private var ready: ArraySlice<LogRecord> = []
+        private let interval: Duration
+        private let clock: any Clock<Duration>
+
+        fileprivate init(_ records: RingLogRecords) {
+            cursor = RingLogCursor(file: records.file, position: records.position)
+            interval = records.interval
+            clock = records.clock
+        }
+
+        /// The next record; nil when the task is cancelled.
+        public mutating func next() async -> LogRecord? {
+            while !Task.isCancelled {
+                if let record = ready.popFirst() { return record }
+                ready = cursor.read()[...]
+                guard ready.isEmpty else { continue }
+                do { try await clock.sleep(for: interval, tolerance: nil) } catch { return nil }
+            }
+            return nil
+        }
+    }
+
+    /// Begins to follow.
+    public func makeAsyncIterator() -> AsyncIterator {
+        AsyncIterator(self)
+    }
+}
+
+/// Where a reader of the log is.
+struct RingLogCursor {
+    /// How often a number that was handed out is waited for. Its writer is about to write, or has died.
+    private static let patience = 5
+
+    private let file: RingLogFile
+    /// The last sequence number that was dealt with.
+    private var position: UInt64
+    private var assembly = RingLogAssembly()
+    private var misses = 0
+
+    init(file: RingLogFile, position: UInt64) {
+        self.file = file
+        self.position = position
+    }
+
+    /// What is new, as far as it is whole; at most the content of the log.
+    mutating func read() -> [LogRecord] {
+        let last = file.mapping.lastSequence
+        let count = UInt64(file.geometry.slotCount)
+        // The header may have been repaired, or the log cleared.
+        if position > last { position = last }
+        position = Swift.max(position, file.mapping.cleared > last ? 0 : file.mapping.cleared)
+        if last - position > count { position = last - count }
+        var records: [LogRecord] = []
+        while position < last {
+            let sequence = position + 1
+            let slot = file.slot(of: sequence)
+            if let slot, slot.sequence == sequence {
+                if let record = assembly.add(slot) { records.append(record) }
+            } else if (slot?.sequence ?? 0) <= sequence {
+                // Not there yet, or torn.
+                misses += 1
+                guard misses > Self.patience else { return records }
+            }
+            misses = 0
+            position = sequence
+        }
+        return records
+    }
+}
