@@ -59,6 +59,7 @@ extension LaneCore {
         for _ in 0..<configuration.batchesPerTurn where !loop.isStopped {
             if pipeline.isFull { sendOldest(pipeline, waits: true) }
             let slot = pipeline.next
+            slot.reset()
             let count = try device.receive(into: slot.source)
             guard count > 0 else { break }
             moved += count
@@ -92,6 +93,7 @@ extension LaneCore {
         for _ in 0..<configuration.batchesPerTurn where !loop.isStopped {
             if pipeline.isFull { deliverOldest(pipeline, waits: true) }
             let slot = pipeline.next
+            slot.reset()
             let count = try socket.receive(into: slot.source)
             guard count > 0 else { break }
             moved += count
