@@ -66,7 +66,7 @@
             }
             thread.join()
             // Starting ip(8) takes its time.
-            #expect(start.duration(to: .now) < (stop == .delete ? .seconds(5) : .milliseconds(500)))
+            #expect(start.duration(to: .now) < (stop == .delete ? .seconds(5) : .seconds(1)))
             #expect(box.value == stop.code)
             if stop == .close { #expect(try !TunTest.exists("cv0", in: namespace)) }
             if stop == .interrupt {
