@@ -121,81 +121,21 @@
         public func send(_ batch: PacketBatch) throws(TunnelIOError) -> TunSendResult {
             guard descriptor.acquire() else { throw TunnelIOError(.closed) }
             defer { descriptor.release() }
-            var result = TunSendResult(sent: 0, dropped: 0)
-            let joins = framing.hasVirtioHeader && writer.joins && batch.count > 1
-            if joins { writer.makePlan(for: batch) }
-            for index in 0..<batch.count where batch[index].length > 0 {
-                guard joins else {
-                    try putOne(index, of: batch, &result)
-                    continue
-                }
-                if writer.isJoined(index) { continue }
-                guard let frame = writer.frame(at: index) else {
-                    try putOne(index, of: batch, &result)
-                    continue
-                }
-                if unsafe writer.put(frame, of: batch, to: descriptor.number) {
-                    result.sent += frame.count
-                } else if errno == EBADFD {
-                    throw removed
-                } else if errno == EINVAL {
-                    // A kernel that does not take such frames after all.
-                    refusedSuperframes.wrappingAdd(1, ordering: .relaxed)
-                    writer.stopJoining(isTCP: frame.isTCP)
-                    var next: Int? = index
-                    while let packet = next {
-                        try putOne(packet, of: batch, &result)
-                        next = writer.next(after: packet)
-                    }
-                } else {
-                    result.dropped += frame.count
-                }
+            var calls = KernelTunWriteCalls(descriptor: descriptor.number)
+            guard let result = writer.send(batch, with: &calls) else {
+                throw removed
             }
+            if writer.refused > 0 { refusedSuperframes.wrappingAdd(writer.refused, ordering: .relaxed) }
             return result
         }
+    }
+
+    private struct KernelTunWriteCalls: TunWriteCalls {
+        let descriptor: Int32
 
         @inline(__always)
-        private func putOne(_ index: Int, of batch: PacketBatch, _ result: inout TunSendResult) throws(TunnelIOError) {
-            if unsafe put(batch.bytes(of: index)) {
-                result.sent += 1
-            } else if errno == EBADFD {
-                throw removed
-            } else {
-                // EIO while it is down, EINVAL for what is no IP packet, ENOBUFS, ENOMEM or EAGAIN when the system
-                // is short of memory: nothing that sending it again would mend.
-                result.dropped += 1
-            }
-        }
-
-        /// - Returns: false when it failed, with the reason in `errno`.
-        @inline(__always)
-        private func put(_ packet: UnsafeMutableRawBufferPointer) -> Bool {
-            if framing.length == 0 {
-                return SystemCall.retry { unsafe write(descriptor.number, packet.baseAddress, packet.count) } >= 0
-            }
-            return unsafe putFramed(packet)
-        }
-
-        /// Every number of the virtio header is zero: checksums are complete, and there is nothing to segment.
-        private func putFramed(_ packet: UnsafeMutableRawBufferPointer) -> Bool {
-            var header: (UInt64, UInt64) = (0, 0)
-            var information: UInt32 = 0
-            if framing.hasPacketInformation {
-                // The kernel would take it whatever it is.
-                guard let known = unsafe TunFraming.packetInformation(of: UnsafeRawBufferPointer(packet)) else {
-                    errno = EINVAL
-                    return false
-                }
-                information = known
-            }
-            return unsafe withUnsafeMutableBytes(of: &header) { header in
-                unsafe header.storeBytes(of: information, as: UInt32.self)
-                return unsafe withUnsafeTemporaryAllocation(of: iovec.self, capacity: 2) { vectors in
-                    unsafe vectors[0] = iovec(iov_base: header.baseAddress, iov_len: framing.length)
-                    unsafe vectors[1] = iovec(iov_base: packet.baseAddress, iov_len: packet.count)
-                    return SystemCall.retry { unsafe writev(descriptor.number, vectors.baseAddress, 2) } >= 0
-                }
-            }
+        mutating func write(_ vectors: UnsafePointer<iovec>, count: Int) -> Int32 {
+            SystemCall.retry { unsafe writev(descriptor, vectors, Int32(count)) } >= 0 ? 0 : errno
         }
     }
 #endif

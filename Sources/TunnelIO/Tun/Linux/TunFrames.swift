@@ -76,7 +76,15 @@
         }
     }
 
-    /// What packets are joined with before they are written.
+    /// What `TunWriter` asks of the system; tests put errors in its place.
+    protocol TunWriteCalls {
+        /// Writes one frame.
+        /// - Returns: zero or an error number.
+        @unsafe
+        mutating func write(_ vectors: UnsafePointer<iovec>, count: Int) -> Int32
+    }
+
+    /// Writes packets, joined where they can be.
     ///
     /// Used by one thread at a time, as `TunDevice` asks for.
     @safe
@@ -84,22 +92,27 @@
         private var plan = CoalescingPlan()
         private var joinsTCP: Bool
         private var joinsUDP: Bool
+        /// How many superframes the system refused to take as such, of the last batch.
+        private(set) var refused = 0
         private let framing: TunFraming
-        /// The headers for the kernel, 14 bytes at most, and that of the superframe.
+        /// The headers for the kernel, 14 bytes at most, that of the superframe, and headers for the kernel of which that
+        /// about segments is all zero: checksums are complete, and there is nothing to segment.
         private let headers: UnsafeMutableRawPointer
         private let vectors: UnsafeMutablePointer<iovec>
 
         private static let superframe = 16
+        private static let plain = superframe + (SuperframeHeader.longest + 15) / 16 * 16
+        private static let mostVectors = CoalescingPlan.mostSegments + 2
 
         init(joinsTCP: Bool, joinsUDP: Bool, framing: TunFraming) {
             self.framing = framing
             self.joinsTCP = joinsTCP
             self.joinsUDP = joinsUDP
-            let length = Self.superframe + SuperframeHeader.longest
+            let length = Self.plain + Self.superframe
             unsafe headers = .allocate(byteCount: length, alignment: 16)
             unsafe headers.initializeMemory(as: UInt8.self, repeating: 0, count: length)
-            unsafe vectors = .allocate(capacity: CoalescingPlan.mostSegments + 2)
-            unsafe vectors.initialize(repeating: iovec(), count: CoalescingPlan.mostSegments + 2)
+            unsafe vectors = .allocate(capacity: Self.mostVectors)
+            unsafe vectors.initialize(repeating: iovec(), count: Self.mostVectors)
         }
 
         deinit {
@@ -110,28 +123,65 @@
         /// Whether anything is joined.
         var joins: Bool { joinsTCP || joinsUDP }
 
-        /// Joins no more packets of one kind.
-        func stopJoining(isTCP: Bool) {
-            if isTCP { joinsTCP = false } else { joinsUDP = false }
+        /// Writes every packet of nonzero length.
+        /// - Returns: how many the system took, and how many it refused; nil when the device is gone.
+        func send<Calls: TunWriteCalls>(_ batch: PacketBatch, with calls: inout Calls) -> TunSendResult? {
+            var result = TunSendResult(sent: 0, dropped: 0)
+            refused = 0
+            let isPlanned = framing.hasVirtioHeader && joins && batch.count > 1
+            if isPlanned { plan.make(for: batch, joinsTCP: joinsTCP, joinsUDP: joinsUDP) }
+            for index in 0..<batch.count where batch[index].length > 0 {
+                guard isPlanned else {
+                    guard put(index, of: batch, &result, &calls) else { return nil }
+                    continue
+                }
+                if plan.isJoined(index) { continue }
+                guard let frame = plan.frame(at: index) else {
+                    guard put(index, of: batch, &result, &calls) else { return nil }
+                    continue
+                }
+                guard put(frame, of: batch, &result, &calls) else { return nil }
+            }
+            return result
         }
 
-        func makePlan(for batch: PacketBatch) {
-            plan.make(for: batch, joinsTCP: joinsTCP, joinsUDP: joinsUDP)
+        /// Writes a superframe, or its packets one by one where the system refuses it.
+        /// - Returns: false when the device is gone.
+        @inline(__always)
+        private func put<Calls: TunWriteCalls>(
+            _ frame: CoalescingPlan.Frame, of batch: PacketBatch, _ result: inout TunSendResult, _ calls: inout Calls
+        ) -> Bool {
+            if frame.isTCP ? joinsTCP : joinsUDP {
+                let count = lay(frame, of: batch)
+                switch unsafe calls.write(vectors, count: count) {
+                case 0:
+                    result.sent += frame.count
+                    return true
+                case EBADFD:
+                    return false
+                case EINVAL:
+                    // A kernel that does not take such frames after all.
+                    refused += 1
+                    if frame.isTCP { joinsTCP = false } else { joinsUDP = false }
+                case ENOMEM, ENOBUFS:
+                    // So much memory in one piece may be what is missing.
+                    break
+                default:
+                    result.dropped += frame.count
+                    return true
+                }
+            }
+            var next: Int? = frame.head
+            while let packet = next {
+                guard put(packet, of: batch, &result, &calls) else { return false }
+                next = plan.next(after: packet)
+            }
+            return true
         }
 
-        @inline(__always)
-        func isJoined(_ index: Int) -> Bool { plan.isJoined(index) }
-
-        @inline(__always)
-        func frame(at index: Int) -> CoalescingPlan.Frame? { plan.frame(at: index) }
-
-        @inline(__always)
-        func next(after index: Int) -> Int? { plan.next(after: index) }
-
-        /// Writes one superframe, its payload from where it lies.
-        /// - Returns: false when it failed, with the reason in `errno`.
-        @unsafe
-        func put(_ frame: CoalescingPlan.Frame, of batch: PacketBatch, to descriptor: Int32) -> Bool {
+        /// Points the vectors at a superframe, its payload where it lies.
+        /// - Returns: how many vectors it takes.
+        private func lay(_ frame: CoalescingPlan.Frame, of batch: PacketBatch) -> Int {
             let head = unsafe UnsafeRawPointer(batch.base + Int(batch[frame.head].offset))
             let header = unsafe SuperframeHeader.write(frame, head: head, to: headers + Self.superframe)
             unsafe header.store(
@@ -144,7 +194,7 @@
             unsafe vectors[1] = iovec(iov_base: headers + Self.superframe, iov_len: frame.headers)
             var count = 2
             var next: Int? = frame.head
-            while let index = next, count < CoalescingPlan.mostSegments + 2 {
+            while let index = next, count < Self.mostVectors {
                 let packet = batch[index]
                 unsafe vectors[count] = iovec(
                     iov_base: batch.base + (Int(packet.offset) + frame.headers),
@@ -152,7 +202,38 @@
                 count += 1
                 next = plan.next(after: index)
             }
-            return SystemCall.retry { unsafe writev(descriptor, vectors, Int32(count)) } >= 0
+            return count
+        }
+
+        /// Writes one packet as it is.
+        /// - Returns: false when the device is gone.
+        @inline(__always)
+        private func put<Calls: TunWriteCalls>(
+            _ index: Int, of batch: PacketBatch, _ result: inout TunSendResult, _ calls: inout Calls
+        ) -> Bool {
+            let packet = unsafe batch.bytes(of: index)
+            if framing.hasPacketInformation {
+                guard let information = unsafe TunFraming.packetInformation(of: UnsafeRawBufferPointer(packet)) else {
+                    // The kernel would take it whatever it is.
+                    result.dropped += 1
+                    return true
+                }
+                unsafe (headers + Self.plain).storeBytes(of: information, as: UInt32.self)
+            }
+            let isBare = framing.length == 0
+            unsafe vectors[0] = iovec(iov_base: headers + Self.plain, iov_len: framing.length)
+            unsafe vectors[1] = iovec(iov_base: packet.baseAddress, iov_len: packet.count)
+            switch unsafe calls.write(isBare ? vectors + 1 : vectors, count: isBare ? 1 : 2) {
+            case 0:
+                result.sent += 1
+            case EBADFD:
+                return false
+            default:
+                // EIO while it is down, EINVAL for what is no IP packet, ENOBUFS, ENOMEM or EAGAIN when the system
+                // is short of memory: nothing that sending it again would mend.
+                result.dropped += 1
+            }
+            return true
         }
     }
 #endif
