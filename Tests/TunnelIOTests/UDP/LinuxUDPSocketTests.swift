@@ -142,6 +142,25 @@
             #expect(receiver.statistics.truncated == 0)
         }
 
+        @Test("a batch too small for joined datagrams gets them one by one", arguments: [(8, 1 << 20), (128, 16_384)])
+        func smallBatch(packets: Int, bytes: Int) throws {
+            let sender = try LinuxUDPSocket(isIPv6: false, port: 0)
+            let receiver = try LinuxUDPSocket(isIPv6: false, port: 0)
+            let small = try PacketBatch(packetCapacity: packets, byteCapacity: bytes)
+            // From here on the system knows.
+            #expect(try receiver.receive(into: small) == 0)
+            let sent = (0..<40).map { pattern(1000, seed: $0) }
+            #expect(try sender.send(batch(of: sent, to: .loopback(port: receiver.port)), in: 0..<40).sent == 40)
+            var received: [[UInt8]] = []
+            while received.count < 40, isReadable(receiver.readiness, milliseconds: 2000) {
+                small.removeAll()
+                #expect(try receiver.receive(into: small) > 0)
+                received += (0..<small.count).map { small.copy(of: $0) }
+            }
+            #expect(received == sent)
+            #expect(receiver.statistics.truncated == 0)
+        }
+
         @Test("a reply leaves from the address that was asked")
         func stickySource() throws {
             let server = try LinuxUDPSocket(isIPv6: false, port: 0)

@@ -9,7 +9,7 @@
     @testable import TunnelIO
 
     /// A system that takes, refuses and errs by script.
-    private struct ScriptedCalls: UDPSendCalls {
+    struct ScriptedCalls: UDPSendCalls {
         enum Step {
             case take(Int)
             case fail(Int32)
@@ -45,6 +45,15 @@
         mutating func waitForRoom() -> Bool {
             rooms.isEmpty ? false : rooms.removeFirst()
         }
+
+        /// Seconds.
+        var time: Int64 = 1000
+        var isTimeAsked = false
+
+        mutating func now() -> Int64 {
+            isTimeAsked = true
+            return time * LaneClock.nanosecondsPerSecond
+        }
     }
 
     @Suite("Sending a batch in chunks")
@@ -61,7 +70,8 @@
                 batch.append(copying: [UInt8(truncatingIfNeeded: index), 0], endpoint: endpoint)
             }
             var calls = ScriptedCalls(steps: steps, rooms: rooms)
-            var sender = UDPSender(messages: UDPMessageArray())
+            var sender = UDPSender(
+                messages: UDPMessageArray(), spare: UDPMessageArray(), joins: false, refusals: UDPRefusals())
             sender.send(batch, in: 0..<count, isIPv6: false, with: &calls)
             return (sender, calls)
         }
@@ -148,7 +158,8 @@
         func range() throws {
             let batch = try batch(of: [[1], [2]], to: .loopback(port: 9))
             var calls = ScriptedCalls(steps: [])
-            var sender = UDPSender(messages: UDPMessageArray())
+            var sender = UDPSender(
+                messages: UDPMessageArray(), spare: UDPMessageArray(), joins: false, refusals: UDPRefusals())
             sender.send(batch, in: 1..<9, isIPv6: false, with: &calls)
             #expect(sender.result == DatagramSendResult(sent: 1, bytes: 1))
             #expect(calls.taken == [2])
@@ -169,7 +180,8 @@
                     copying: [UInt8](repeating: UInt8(truncatingIfNeeded: index), count: size), endpoint: endpoint)
             }
             var calls = ScriptedCalls(steps: steps)
-            var sender = UDPSender(messages: UDPMessageArray(), spare: UDPMessageArray(), joins: true)
+            var sender = UDPSender(
+                messages: UDPMessageArray(), spare: UDPMessageArray(), joins: true, refusals: UDPRefusals())
             sender.send(batch, in: 0..<sizes.count, isIPv6: isIPv6, with: &calls)
             return (sender, calls)
         }
@@ -197,17 +209,34 @@
         func refused(code: Int32) throws {
             let (sender, calls) = try send([10, 10, 5, 20, 20], [.fail(code)])
             #expect(sender.result == DatagramSendResult(sent: 5, bytes: 65))
-            #expect(sender.takenApart == 1)
-            #expect(sender.joins == (code == EMSGSIZE))
-            #expect(calls.taken == [0, 1, 2, 3])
-            #expect(calls.lengths == [10, 10, 5, 40])
+            // The second message goes where the first one was refused.
+            #expect(sender.takenApart == 2)
+            #expect(calls.taken == [0, 1, 2, 3, 4])
+            #expect(calls.lengths == [10, 10, 5, 20, 20])
+            #expect(calls.controls == [0, 0, 0, 0, 0])
+        }
+
+        @Test("refused after others were taken, and one by one taken in parts", arguments: [EIO, EINVAL, EMSGSIZE])
+        func refusedInBetween(code: Int32) throws {
+            let (sender, calls) = try send(
+                [30, 30, 40, 40, 40, 50], [.take(1), .fail(code), .take(2), .fail(EINTR), .take(1)])
+            #expect(sender.result == DatagramSendResult(sent: 6, bytes: 230))
+            #expect(calls.taken == [0, 2, 3, 4, 5])
+            #expect(calls.lengths == [60, 40, 40, 40, 50])
+        }
+
+        @Test("one of the datagrams that cannot be sent at all is dropped, and no other")
+        func refusedAndDropped() throws {
+            let (sender, calls) = try send([10, 10, 10], [.fail(EMSGSIZE), .take(1), .fail(EPERM)])
+            #expect(sender.result == DatagramSendResult(sent: 2, dropped: 1, bytes: 20, lastError: EPERM))
+            #expect(calls.taken == [0, 2])
         }
 
         @Test("a source that vanished is left out, and is not taken for a system that cannot cut")
         func staleSource() throws {
             let (sender, calls) = try send([10, 10], [.fail(EINVAL), .fail(EINVAL)], source: 5)
             #expect(sender.result == DatagramSendResult(sent: 2, bytes: 20))
-            #expect(sender.joins && sender.staleSources == 2)
+            #expect(sender.refusals.isEmpty && sender.staleSources == 2)
             #expect(calls.controls == [0, 0])
             let (other, kept) = try send([10, 10], [.fail(ENETUNREACH)], source: 5)
             #expect(other.result.sent == 2)

@@ -28,7 +28,9 @@
             try receiving.withLock { (descriptor) throws(TunnelIOError) in
                 guard descriptor >= 0 else { throw TunnelIOError(.closed) }
                 var appended = 0
-                if batch.packetCapacity < UDPMessageArray.mostSegments, isCutting.load(ordering: .relaxed) {
+                if isCutting.load(ordering: .relaxed),
+                    batch.packetCapacity < UDPMessageArray.mostSegments || batch.byteCapacity < Self.slotStride
+                {
                     // One message could hold more than the batch.
                     _ = Self.setOption(descriptor, Int32(IPPROTO_UDP), CTUNNEL_UDP_GRO, 0)
                     isCutting.store(false, ordering: .relaxed)
@@ -39,7 +41,8 @@
                     let count = unsafe ctunnel_recvmmsg(descriptor, incoming.headers, UInt32(slots.count))
                     if count < 0 {
                         if errno == EINTR { continue }
-                        guard Self.isPassing(errno) else {
+                        // What was received is given first; the error comes again.
+                        guard Self.isPassing(errno) || appended > 0 else {
                             throw TunnelIOError(.socket(operation: "recvmmsg"), errno: errno)
                         }
                         return appended
@@ -97,7 +100,9 @@
             let offset = start &+ index &* Self.slotStride
             let length = Int(unsafe header.msg_len)
             guard size > 0, size < length else {
-                return batch.append(offset: offset, length: length, endpoint: endpoint) != nil ? 1 : 0
+                if batch.append(offset: offset, length: length, endpoint: endpoint) != nil { return 1 }
+                truncated.wrappingAdd(1, ordering: .relaxed)
+                return 0
             }
             var taken = 0
             var at = 0

@@ -17,12 +17,10 @@
             try sending.withLock { (descriptor) throws(TunnelIOError) in
                 guard descriptor >= 0 else { throw TunnelIOError(.closed) }
                 var calls = KernelSendCalls(descriptor: descriptor)
-                let joined = isJoining.load(ordering: .relaxed)
-                var sender = UDPSender(messages: outgoing, spare: spare, joins: joined)
+                var sender = UDPSender(messages: outgoing, spare: spare, joins: isJoining, refusals: refusals)
                 sender.send(batch, in: range, isIPv6: isIPv6, with: &calls)
                 if sender.staleSources > 0 { staleSources.wrappingAdd(sender.staleSources, ordering: .relaxed) }
                 if sender.takenApart > 0 { takenApart.wrappingAdd(sender.takenApart, ordering: .relaxed) }
-                if joined, !sender.joins { isJoining.store(false, ordering: .relaxed) }
                 return sender.result
             }
         }
@@ -37,6 +35,9 @@
         /// Waits shortly for room in the send queue.
         /// - Returns: whether there is any.
         mutating func waitForRoom() -> Bool
+
+        /// The time of `LaneClock`.
+        mutating func now() -> Int64
     }
 
     private struct KernelSendCalls: UDPSendCalls {
@@ -57,5 +58,7 @@
             waitMilliseconds = 0
             return ready > 0
         }
+
+        mutating func now() -> Int64 { LaneClock.now() }
     }
 #endif

@@ -30,7 +30,9 @@
         let outgoing = UDPMessageArray()
         let spare = UDPMessageArray()
         /// Whether datagrams are sent joined, for the system to cut.
-        let isJoining: Atomic<Bool>
+        let isJoining: Bool
+        /// Where the system does not cut them; used under `sending`.
+        let refusals = UDPRefusals()
         /// Whether datagrams are received joined.
         let isCutting: Atomic<Bool>
 
@@ -74,7 +76,7 @@
                 closeDescriptor(descriptor)
                 throw error
             }
-            isJoining = Atomic(offload.udpSegmentation && Self.hasOption(descriptor, CTUNNEL_UDP_SEGMENT))
+            isJoining = offload.udpSegmentation && Self.hasOption(descriptor, CTUNNEL_UDP_SEGMENT)
             isCutting = Atomic(
                 offload.udpCoalescing
                     && Self.setOption(descriptor, Int32(IPPROTO_UDP), CTUNNEL_UDP_GRO, 1) == 0)

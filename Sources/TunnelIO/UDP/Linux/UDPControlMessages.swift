@@ -35,23 +35,24 @@
             var offset = 0
             var segment = 0
             while length &- offset >= headerLength {
-                let header = unsafe (control + offset).load(as: cmsghdr.self)
+                let header = unsafe (control + offset).loadUnaligned(as: cmsghdr.self)
                 let size = Int(truncatingIfNeeded: header.cmsg_len)
                 guard size >= headerLength, size <= length &- offset else { return segment }
                 let payload = unsafe control + (offset &+ headerLength)
                 switch (header.cmsg_level, header.cmsg_type, size &- headerLength) {
                 case (Int32(IPPROTO_IP), CTUNNEL_IP_PKTINFO, MemoryLayout<ctunnel_in_pktinfo>.size...):
-                    let info = unsafe payload.load(as: ctunnel_in_pktinfo.self)
+                    let info = unsafe payload.loadUnaligned(as: ctunnel_in_pktinfo.self)
                     endpoint.sourceInterface = info.ipi_ifindex
                     endpoint.sourceLow = UInt64(UInt32(bigEndian: info.ipi_spec_dst))
                 case (Int32(IPPROTO_IPV6), CTUNNEL_IPV6_PKTINFO, MemoryLayout<ctunnel_in6_pktinfo>.size...):
-                    endpoint.sourceHigh = UInt64(bigEndian: unsafe payload.load(as: UInt64.self))
-                    endpoint.sourceLow = UInt64(bigEndian: unsafe payload.load(fromByteOffset: 8, as: UInt64.self))
-                    endpoint.sourceInterface = unsafe payload.load(fromByteOffset: 16, as: UInt32.self)
+                    endpoint.sourceHigh = UInt64(bigEndian: unsafe payload.loadUnaligned(as: UInt64.self))
+                    endpoint.sourceLow = UInt64(
+                        bigEndian: unsafe payload.loadUnaligned(fromByteOffset: 8, as: UInt64.self))
+                    endpoint.sourceInterface = unsafe payload.loadUnaligned(fromByteOffset: 16, as: UInt32.self)
                 case (SOL_SOCKET, CTUNNEL_SO_RXQ_OVFL, 4...):
-                    overflow = unsafe payload.load(as: UInt32.self)
+                    overflow = unsafe payload.loadUnaligned(as: UInt32.self)
                 case (Int32(IPPROTO_UDP), CTUNNEL_UDP_GRO, 4...):
-                    segment = Int(truncatingIfNeeded: unsafe payload.load(as: Int32.self)) & 0xffff
+                    segment = Int(truncatingIfNeeded: unsafe payload.loadUnaligned(as: Int32.self)) & 0xffff
                 default:
                     break
                 }

@@ -19,13 +19,19 @@
         let messages: UDPMessageArray
         /// What a message that was refused is taken apart into.
         let spare: UDPMessageArray
-        /// Whether messages may be joined; false from the moment that the system turns out not to cut them.
-        var joins: Bool
+        /// Whether messages may be joined at all.
+        let joins: Bool
+        /// Where they may not, since the system turned out not to cut them there.
+        let refusals: UDPRefusals
         var result = DatagramSendResult()
         /// How often a source had to be left out.
         var staleSources = 0
         /// How many messages had to be taken apart.
         var takenApart = 0
+        /// The time, once it was needed.
+        private var time: Int64?
+        /// Whether this send was refused anything yet.
+        private var hasLearned = false
 
         /// The message that the next datagram may be added to.
         private struct Open {
@@ -36,14 +42,12 @@
             var endpoint = DatagramEndpoint.none
         }
 
-        init(messages: UDPMessageArray, spare: UDPMessageArray, joins: Bool) {
+        /// Joins messages.
+        init(messages: UDPMessageArray, spare: UDPMessageArray, joins: Bool, refusals: UDPRefusals) {
             self.messages = messages
             self.spare = spare
             self.joins = joins
-        }
-
-        init(messages: UDPMessageArray) {
-            self.init(messages: messages, spare: messages, joins: false)
+            self.refusals = refusals
         }
 
         /// Sends those datagrams in `range` that are of this family and not empty.
@@ -61,7 +65,8 @@
                 let endpoint = batch[endpoint: index]
                 guard length > 0, endpoint.isIPv6 == isIPv6 else { continue }
                 if joins, count > 0, offset == open.end, length <= open.size, open.total + length <= longest,
-                    open.count < UDPMessageArray.mostSegments, endpoint == open.endpoint
+                    open.count < UDPMessageArray.mostSegments, endpoint == open.endpoint,
+                    open.count > 1 || mayJoin(endpoint, size: open.size, &calls)
                 {
                     if open.count == 1 { unsafe messages.segmentSizes[count - 1] = open.size }
                     unsafe messages.vectors[count - 1].iov_len += length
@@ -80,6 +85,22 @@
                 open = Open(size: length, end: offset + length, total: length, count: 1, endpoint: endpoint)
             }
             if count > 0 { flush(count, with: &calls) }
+        }
+
+        /// Whether datagrams of this length may be joined on their way to this endpoint.
+        @inline(__always)
+        private mutating func mayJoin<Calls: UDPSendCalls>(
+            _ endpoint: DatagramEndpoint, size: Int, _ calls: inout Calls
+        ) -> Bool {
+            if refusals.isEmpty { return true }
+            return !refusals.covers(endpoint, size: size, at: now(&calls))
+        }
+
+        private mutating func now<Calls: UDPSendCalls>(_ calls: inout Calls) -> Int64 {
+            if let time { return time }
+            let now = calls.now()
+            time = now
+            return now
         }
 
         @inline(__always)
@@ -149,12 +170,22 @@
         ) {
             var next = 0
             while next < count {
-                let taken = unsafe calls.send(messages.headers + next, count: count - next)
+                let ready = hasLearned ? firstToTakeApart(from: next, in: count, messages, &calls) : count
+                if ready == next {
+                    takeApart(next, after: 0, with: &calls)
+                    next += 1
+                    continue
+                }
+                let taken = unsafe calls.send(messages.headers + next, count: ready - next)
                 if taken > 0 {
-                    let end = min(next + taken, count)
+                    let end = min(next + taken, ready)
                     for index in next..<end {
                         result.bytes &+= Int(unsafe messages.vectors[index].iov_len)
                         result.sent += Self.datagrams(index, of: messages)
+                        let size = unsafe messages.segmentSizes[index]
+                        if size > 0, refusals.wantsSuccesses {
+                            unsafe refusals.noteTaken(UDPSocketAddress.read(messages.name(index)), size: size)
+                        }
                     }
                     next = end
                     continue
@@ -180,7 +211,20 @@
             }
         }
 
+        /// The first joined message from `next` on that goes where one was refused; `count` for none.
+        @inline(never)
+        private mutating func firstToTakeApart<Calls: UDPSendCalls>(
+            from next: Int, in count: Int, _ messages: UDPMessageArray, _ calls: inout Calls
+        ) -> Int {
+            for index in next..<count where unsafe messages.segmentSizes[index] > 0 {
+                let endpoint = unsafe UDPSocketAddress.read(messages.name(index))
+                if unsafe !mayJoin(endpoint, size: messages.segmentSizes[index], &calls) { return index }
+            }
+            return count
+        }
+
         /// Sends the datagrams of message `index`, which the system refused, one by one.
+        /// - Parameter code: what it said; zero where it was not asked.
         @inline(never)
         private mutating func takeApart<Calls: UDPSendCalls>(_ index: Int, after code: Int32, with calls: inout Calls) {
             takenApart += 1
@@ -204,9 +248,10 @@
             }
             let stale = staleSources
             put(spare, count, with: &calls)
-            // A link or a device that cannot do it will not learn it; a datagram too long for one path says nothing of
-            // others, and a source that vanished nothing of either.
-            if code == EIO || code == EINVAL && staleSources == stale { joins = false }
+            // A source that vanished says nothing of what can be cut.
+            guard code != 0, staleSources == stale else { return }
+            hasLearned = true
+            unsafe refusals.note(code, UDPSocketAddress.read(messages.name(index)), size: size, at: now(&calls))
         }
 
         /// Whether the error can come from a local address or an interface that is no more.

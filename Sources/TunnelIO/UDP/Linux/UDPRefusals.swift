@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    #if canImport(Glibc)
+        import Glibc
+    #elseif canImport(Musl)
+        import Musl
+    #endif
+
+    /// Where the system refused to cut a message: not every batch is to pay for finding out again.
+    ///
+    /// A path with a smaller MTU than the datagrams need (`EMSGSIZE`; `EINVAL` before Linux 6.14) says nothing of other paths
+    /// nor of shorter datagrams; a device that computes no checksums (`EIO`) says something of all that leave by it. Neither
+    /// lasts: routes change, so it is tried again after a while, which doubles as long as it fails.
+    ///
+    /// Used by one thread at a time; the socket's lock sees to that.
+    final class UDPRefusals: @unchecked Sendable {
+        private struct Entry {
+            var endpoint = DatagramEndpoint.none
+            /// Datagrams of this length and longer are not joined; zero in an entry that was never used.
+            var size = 0
+            var until = Int64.min
+            var period: Int64 = 0
+        }
+
+        /// How long a refusal is believed at first, and at most.
+        static let shortest = 10 * LaneClock.nanosecondsPerSecond
+        static let longest = 320 * LaneClock.nanosecondsPerSecond
+        /// Two paths that share a place take turns in forgetting each other.
+        private static let capacity = 256
+
+        private var entries: ContiguousArray<Entry> = []
+        /// The socket as a whole.
+        private var everywhere = Entry()
+        /// Whether nothing was ever refused; the clock need not be asked then.
+        private(set) var isEmpty = true
+        /// Whether the system ever took a joined message.
+        private var hasWorked = false
+
+        /// Whether ``noteTaken(_:size:)`` would change anything.
+        @inline(__always)
+        var wantsSuccesses: Bool { !hasWorked || !isEmpty }
+
+        /// Whether datagrams of this length to this endpoint are not to be joined.
+        func covers(_ endpoint: DatagramEndpoint, size: Int, at now: Int64) -> Bool {
+            guard !isEmpty else { return false }
+            if everywhere.size > 0, now < everywhere.until { return true }
+            guard !entries.isEmpty else { return false }
+            let entry = entries[Self.place(endpoint)]
+            return entry.size > 0 && size >= entry.size && now < entry.until
+                && Self.isSamePath(entry.endpoint, endpoint)
+        }
+
+        /// Notes that a message of datagrams of this length was refused.
+        func note(_ code: Int32, _ endpoint: DatagramEndpoint, size: Int, at now: Int64) {
+            isEmpty = false
+            if code == EIO || code == EINVAL && !hasWorked {
+                Self.extend(&everywhere, now)
+                everywhere.size = 1
+                return
+            }
+            if entries.isEmpty { entries = ContiguousArray(repeating: Entry(), count: Self.capacity) }
+            let place = Self.place(endpoint)
+            if entries[place].size == 0 || !Self.isSamePath(entries[place].endpoint, endpoint) {
+                entries[place] = Entry(endpoint: endpoint, size: size)
+            }
+            entries[place].size = min(entries[place].size, size)
+            Self.extend(&entries[place], now)
+        }
+
+        /// Notes that a message of datagrams of this length was taken.
+        func noteTaken(_ endpoint: DatagramEndpoint, size: Int) {
+            hasWorked = true
+            guard !isEmpty else { return }
+            everywhere = Entry()
+            guard !entries.isEmpty else {
+                isEmpty = true
+                return
+            }
+            let place = Self.place(endpoint)
+            if entries[place].size > 0, size >= entries[place].size, Self.isSamePath(entries[place].endpoint, endpoint)
+            {
+                entries[place] = Entry()
+                if entries.allSatisfy({ $0.size == 0 }) { isEmpty = true }
+            }
+        }
+
+        private static func extend(_ entry: inout Entry, _ now: Int64) {
+            // What worked for that long in between has nothing to do with the last time.
+            let isNew = entry.period == 0 || now &- entry.until > entry.period
+            entry.period = isNew ? shortest : min(2 * entry.period, longest)
+            entry.until = now &+ entry.period
+        }
+
+        /// The port is none of the path's.
+        private static func isSamePath(_ a: DatagramEndpoint, _ b: DatagramEndpoint) -> Bool {
+            a.low == b.low && a.high == b.high && a.isIPv6 == b.isIPv6 && a.scopeID == b.scopeID
+        }
+
+        private static func place(_ endpoint: DatagramEndpoint) -> Int {
+            let mixed = (endpoint.low ^ endpoint.high &* 0x9e37_79b9_7f4a_7c15) &* 0x9e37_79b9_7f4a_7c15
+            return Int(truncatingIfNeeded: mixed >> 56)
+        }
+    }
+#endif
