@@ -25,11 +25,11 @@
 
             @Test(
                 "With any one switch off, and with all, everything still arrives",
-                arguments: switches.map { [$0] } + [switches], [DaemonProgram.culvert, .wireguardGo])
-            func switchedOff(_ off: [String], _ other: DaemonProgram) throws {
+                arguments: switches.map { [$0] } + [switches], InteropMatrixTests.Ends.all)
+            func switchedOff(_ off: [String], _ ends: InteropMatrixTests.Ends) throws {
                 var options = PairOptions()
                 options.environment = off.map { "\($0)=0" }
-                let pair = try TunnelPair(.culvert, other, options)
+                let pair = try TunnelPair(ends.initiator, ends.responder, options)
                 try InteropTraffic.exchange(pair, .v4, byteCount: 2 << 20)
                 try InteropTraffic.exchange(pair, .v6, byteCount: 1 << 20)
                 try InteropTraffic.echo(pair, .v4, lengths: [0, 1, 1392, 8000])
