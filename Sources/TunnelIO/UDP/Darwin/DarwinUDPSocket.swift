@@ -39,7 +39,9 @@
             guard descriptor >= 0 else { throw TunnelIOError(.bind(port: port, operation: "socket"), errno: errno) }
             do throws(TunnelIOError) {
                 try Self.configure(descriptor, isIPv6: isIPv6, port: port)
-                self.port = try Self.bindToWildcard(descriptor, isIPv6: isIPv6, port: port)
+                self.port = try unsafe SocketSetup.bindToWildcard(descriptor, isIPv6: isIPv6, port: port) {
+                    unsafe UDPMessage.write($0, to: $1)
+                }
             } catch {
                 closeDescriptor(descriptor)
                 throw error
@@ -81,48 +83,15 @@
                 ? [(IPPROTO_IPV6, IPV6_V6ONLY), (IPPROTO_IPV6, UDPMessage.ipv6ReceivePacketInfo)]
                 : [(IPPROTO_IP, IP_RECVPKTINFO)]
             for (level, option) in required {
-                let code = setOption(descriptor, level, option, 1)
+                let code = SocketSetup.setOption(descriptor, level, option, 1)
                 guard code == 0 else {
                     throw TunnelIOError(.bind(port: port, operation: "setting option \(option)"), errno: code)
                 }
             }
             // Not worth failing for.
-            _ = setOption(descriptor, SOL_SOCKET, SO_RCVBUF, bufferSize)
-            _ = setOption(descriptor, SOL_SOCKET, SO_SNDBUF, bufferSize)
-            _ = setOption(descriptor, SOL_SOCKET, SO_NOSIGPIPE, 1)
-        }
-
-        private static func bindToWildcard(
-            _ descriptor: Int32, isIPv6: Bool, port: UInt16
-        ) throws(TunnelIOError) -> UInt16 {
-            var name = sockaddr_in6()
-            let any = DatagramEndpoint(isIPv6: isIPv6, high: 0, low: 0, port: port)
-            let length = unsafe withUnsafeMutableBytes(of: &name) { bytes -> Int in
-                guard let base = bytes.baseAddress else { return 0 }
-                return unsafe UDPMessage.write(any, to: base)
-            }
-            let bound = unsafe withUnsafeMutablePointer(to: &name) { pointer in
-                unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
-                    unsafe bind(descriptor, address, socklen_t(length))
-                }
-            }
-            guard bound == 0 else { throw TunnelIOError(.bind(port: port, operation: "bind"), errno: errno) }
-            var size = socklen_t(MemoryLayout<sockaddr_in6>.size)
-            let named = unsafe withUnsafeMutablePointer(to: &name) { pointer in
-                unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
-                    unsafe getsockname(descriptor, address, &size)
-                }
-            }
-            guard named == 0 else { throw TunnelIOError(.bind(port: port, operation: "getsockname"), errno: errno) }
-            // The port lies at the same place in both kinds of address.
-            return UInt16(bigEndian: name.sin6_port)
-        }
-
-        /// - Returns: zero or an error number.
-        private static func setOption(_ descriptor: Int32, _ level: Int32, _ option: Int32, _ value: Int32) -> Int32 {
-            var value = value
-            let size = socklen_t(MemoryLayout<Int32>.size)
-            return unsafe setsockopt(descriptor, level, option, &value, size) == 0 ? 0 : errno
+            _ = SocketSetup.setOption(descriptor, SOL_SOCKET, SO_RCVBUF, bufferSize)
+            _ = SocketSetup.setOption(descriptor, SOL_SOCKET, SO_SNDBUF, bufferSize)
+            _ = SocketSetup.setOption(descriptor, SOL_SOCKET, SO_NOSIGPIPE, 1)
         }
     }
 

@@ -32,7 +32,7 @@
                     batch.packetCapacity < UDPMessageArray.mostSegments || batch.byteCapacity < Self.slotStride
                 {
                     // One message could hold more than the batch.
-                    _ = Self.setOption(descriptor, Int32(IPPROTO_UDP), CTUNNEL_UDP_GRO, 0)
+                    _ = SocketSetup.setOption(descriptor, Int32(IPPROTO_UDP), CTUNNEL_UDP_GRO, 0)
                     isCutting.store(false, ordering: .relaxed)
                 }
                 while true {

@@ -69,7 +69,9 @@
             do throws(TunnelIOError) {
                 try Self.configure(descriptor, isIPv6: isIPv6, port: port, mark: mark)
                 if sharing == .joining { try Self.sharePort(descriptor, port) }
-                self.port = try Self.bindToWildcard(descriptor, isIPv6: isIPv6, port: port)
+                self.port = try unsafe SocketSetup.bindToWildcard(descriptor, isIPv6: isIPv6, port: port) {
+                    unsafe UDPSocketAddress.write($0, to: $1)
+                }
                 // Only now, so that the port is not one that somebody else shares.
                 if sharing == .first { try Self.sharePort(descriptor, port) }
             } catch {
@@ -79,7 +81,7 @@
             isJoining = offload.udpSegmentation && Self.hasOption(descriptor, CTUNNEL_UDP_SEGMENT)
             isCutting = Atomic(
                 offload.udpCoalescing
-                    && Self.setOption(descriptor, Int32(IPPROTO_UDP), CTUNNEL_UDP_GRO, 1) == 0)
+                    && SocketSetup.setOption(descriptor, Int32(IPPROTO_UDP), CTUNNEL_UDP_GRO, 1) == 0)
             self.isIPv6 = isIPv6
             readiness = descriptor
             receiving = Mutex(descriptor)
@@ -108,7 +110,7 @@
         public func setMark(_ mark: UInt32) throws(TunnelIOError) {
             try sending.withLock { (descriptor) throws(TunnelIOError) in
                 guard descriptor >= 0 else { throw TunnelIOError(.closed) }
-                let code = Self.setOption(
+                let code = SocketSetup.setOption(
                     descriptor, SOL_SOCKET, CTUNNEL_SO_MARK, Int32(bitPattern: mark))
                 guard code == 0 else { throw TunnelIOError(.socket(operation: "setting the mark"), errno: code) }
             }
@@ -142,47 +144,21 @@
                 try require(descriptor, SOL_SOCKET, CTUNNEL_SO_MARK, Int32(bitPattern: mark), port, "SO_MARK")
             }
             // Not worth failing for: without privileges the queues are smaller, and old kernels do not count.
-            _ = setOption(descriptor, SOL_SOCKET, SO_RCVBUF, bufferSize)
-            _ = setOption(descriptor, SOL_SOCKET, SO_SNDBUF, bufferSize)
-            _ = setOption(descriptor, SOL_SOCKET, CTUNNEL_SO_RCVBUFFORCE, bufferSize)
-            _ = setOption(descriptor, SOL_SOCKET, CTUNNEL_SO_SNDBUFFORCE, bufferSize)
-            _ = setOption(descriptor, SOL_SOCKET, CTUNNEL_SO_RXQ_OVFL, 1)
+            _ = SocketSetup.setOption(descriptor, SOL_SOCKET, SO_RCVBUF, bufferSize)
+            _ = SocketSetup.setOption(descriptor, SOL_SOCKET, SO_SNDBUF, bufferSize)
+            _ = SocketSetup.setOption(descriptor, SOL_SOCKET, CTUNNEL_SO_RCVBUFFORCE, bufferSize)
+            _ = SocketSetup.setOption(descriptor, SOL_SOCKET, CTUNNEL_SO_SNDBUFFORCE, bufferSize)
+            _ = SocketSetup.setOption(descriptor, SOL_SOCKET, CTUNNEL_SO_RXQ_OVFL, 1)
         }
 
         private static func sharePort(_ descriptor: Int32, _ port: UInt16) throws(TunnelIOError) {
             try require(descriptor, SOL_SOCKET, SO_REUSEPORT, 1, port, "SO_REUSEPORT")
         }
 
-        private static func bindToWildcard(_ descriptor: Int32, isIPv6: Bool, port: UInt16) throws(TunnelIOError)
-            -> UInt16
-        {
-            var name = sockaddr_in6()
-            let any = DatagramEndpoint(isIPv6: isIPv6, high: 0, low: 0, port: port)
-            let length = unsafe withUnsafeMutableBytes(of: &name) { bytes -> Int in
-                guard let base = bytes.baseAddress else { return 0 }
-                return unsafe UDPSocketAddress.write(any, to: base)
-            }
-            let bound = unsafe withUnsafeMutablePointer(to: &name) { pointer in
-                unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
-                    unsafe bind(descriptor, address, socklen_t(length))
-                }
-            }
-            guard bound == 0 else { throw TunnelIOError(.bind(port: port, operation: "bind"), errno: errno) }
-            var size = socklen_t(MemoryLayout<sockaddr_in6>.size)
-            let named = unsafe withUnsafeMutablePointer(to: &name) { pointer in
-                unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
-                    unsafe getsockname(descriptor, address, &size)
-                }
-            }
-            guard named == 0 else { throw TunnelIOError(.bind(port: port, operation: "getsockname"), errno: errno) }
-            // The port lies at the same place in both kinds of address.
-            return UInt16(bigEndian: name.sin6_port)
-        }
-
         private static func require(
             _ descriptor: Int32, _ level: Int32, _ option: Int32, _ value: Int32, _ port: UInt16, _ name: String
         ) throws(TunnelIOError) {
-            let code = setOption(descriptor, level, option, value)
+            let code = SocketSetup.setOption(descriptor, level, option, value)
             guard code == 0 else { throw TunnelIOError(.bind(port: port, operation: "setting \(name)"), errno: code) }
         }
 
@@ -191,13 +167,6 @@
             var value: Int32 = 0
             var size = socklen_t(MemoryLayout<Int32>.size)
             return unsafe getsockopt(descriptor, Int32(IPPROTO_UDP), option, &value, &size) == 0
-        }
-
-        /// - Returns: zero or an error number.
-        static func setOption(_ descriptor: Int32, _ level: Int32, _ option: Int32, _ value: Int32) -> Int32 {
-            var value = value
-            let size = socklen_t(MemoryLayout<Int32>.size)
-            return unsafe setsockopt(descriptor, level, option, &value, size) == 0 ? 0 : errno
         }
     }
 

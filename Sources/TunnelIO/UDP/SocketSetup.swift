@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
+/// What is done once for each UDP socket, the same on all systems.
+enum SocketSetup {
+    /// Binds a socket to the wildcard address of its family.
+    /// - Parameter write: lays an endpoint out as the system's socket address and returns its length.
+    /// - Returns: the port, which the system has chosen where it was zero.
+    static func bindToWildcard(
+        _ descriptor: Int32, isIPv6: Bool, port: UInt16,
+        write: (DatagramEndpoint, UnsafeMutableRawPointer) -> Int
+    ) throws(TunnelIOError) -> UInt16 {
+        var name = sockaddr_in6()
+        let any = DatagramEndpoint(isIPv6: isIPv6, high: 0, low: 0, port: port)
+        let length = unsafe withUnsafeMutableBytes(of: &name) { bytes -> Int in
+            guard let base = bytes.baseAddress else { return 0 }
+            return unsafe write(any, base)
+        }
+        let bound = unsafe withUnsafeMutablePointer(to: &name) { pointer in
+            unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+                unsafe bind(descriptor, address, socklen_t(length))
+            }
+        }
+        guard bound == 0 else { throw TunnelIOError(.bind(port: port, operation: "bind"), errno: errno) }
+        var size = socklen_t(MemoryLayout<sockaddr_in6>.size)
+        let named = unsafe withUnsafeMutablePointer(to: &name) { pointer in
+            unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+                unsafe getsockname(descriptor, address, &size)
+            }
+        }
+        guard named == 0 else { throw TunnelIOError(.bind(port: port, operation: "getsockname"), errno: errno) }
+        // The port lies at the same place in both kinds of address.
+        return UInt16(bigEndian: name.sin6_port)
+    }
+
+    /// Sets an option that is a number.
+    /// - Returns: zero or an error number.
+    static func setOption(_ descriptor: Int32, _ level: Int32, _ option: Int32, _ value: Int32) -> Int32 {
+        var value = value
+        let size = socklen_t(MemoryLayout<Int32>.size)
+        return unsafe setsockopt(descriptor, level, option, &value, size) == 0 ? 0 : errno
+    }
+}
