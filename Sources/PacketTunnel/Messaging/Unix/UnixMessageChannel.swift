@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Synchronization
+import TunnelIO
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
+/// A channel to a ``UnixMessageServer`` in another process, by a socket in the file system.
+///
+/// Each request and each subscription has a connection of its own: one that is slow or given up never holds another.
+public final class UnixMessageChannel: SubscribableChannel {
+    /// The socket.
+    public let path: String
+    private let maximumByteCount: Int
+    private let trustedUsers: Set<UInt32>
+    private let loop = Mutex<EventLoop?>(nil)
+
+    /// A channel; nothing is connected before the first request.
+    /// - Parameters:
+    ///   - path: the server's socket.
+    ///   - maximumByteCount: the largest reply that is read.
+    ///   - trustedUsers: who may serve the socket, besides root and the user of this process.
+    public init(
+        path: String, maximumByteCount: Int = MessageContainer.defaultMaximumByteCount, trustedUsers: Set<UInt32> = []
+    ) {
+        self.path = path
+        self.maximumByteCount = maximumByteCount
+        self.trustedUsers = trustedUsers.union([0, geteuid()])
+    }
+
+    deinit {
+        loop.withLock { $0 }?.stop()
+    }
+
+    /// Sends a request on a new connection and waits for the reply.
+    /// - Throws: a ``MessageError``: `.closed` when nobody serves the socket or the server went away, `.notPermitted`,
+    ///   `.busy`, `.tooLarge`.
+    public func exchange(_ request: [UInt8]) async throws -> [UInt8]? {
+        let connection = try connect()
+        defer { connection.close() }
+        return try await withTaskCancellationHandler {
+            await UnixMessageChannel.send(request, on: connection)
+            do throws(MessageError) {
+                guard let reply = try await connection.read() else { throw .closed }
+                return reply
+            } catch {
+                guard case .tooLarge(_, let byteCount, let limit) = error else { throw error }
+                throw MessageError.tooLarge(.reply, byteCount: byteCount, limit: limit)
+            }
+        } onCancel: {
+            connection.close()
+        }
+    }
+
+    /// Sends a request on a new connection that stays open for the frames that answer it.
+    /// - Throws: as ``exchange(_:)``.
+    public func open(_ request: [UInt8]) async throws -> any MessageFrames {
+        let connection = try connect()
+        await withTaskCancellationHandler {
+            await UnixMessageChannel.send(request, on: connection)
+        } onCancel: {
+            connection.close()
+        }
+        return UnixFrames(connection)
+    }
+
+    /// A server that refuses may close before it has read: what it said is still there to be read.
+    private static func send(_ request: [UInt8], on connection: FrameConnection) async {
+        do throws(MessageError) {
+            if try !connection.send(request) { _ = await connection.drained() }
+        } catch {}
+    }
+
+    private func connect() throws(MessageError) -> FrameConnection {
+        let socket = OwnedDescriptor(UnixSocketSystem.makeSocket())
+        guard socket.number >= 0 else { throw .channelFailed(describe("socket", errno)) }
+        let number = socket.number
+        let result = unsafe UnixSocketFile.withAddress(path) { address, length in
+            SystemCall.retry { unsafe connectSocket(number, address, length) }
+        }
+        guard let result else { throw .channelFailed("\(UnixSocketError.invalidPath(path))") }
+        guard result == 0 else {
+            switch errno {
+            case ENOENT, ECONNREFUSED: throw .closed
+            case EACCES, EPERM: throw .notPermitted(describe("connect", errno))
+            case EAGAIN: throw .busy
+            default: throw .channelFailed(describe("connect", errno))
+            }
+        }
+        do throws(TunnelIOError) {
+            let connection = try FrameConnection(socket, loop: runningLoop(), maximumByteCount: maximumByteCount)
+            guard let user = connection.peerUser, trustedUsers.contains(user) else {
+                connection.close()
+                throw TunnelIOError(.socket(operation: "peer"), errno: EPERM)
+            }
+            return connection
+        } catch {
+            guard error.errno == EPERM else { throw .channelFailed("\(error)") }
+            throw .notPermitted("\(path) is served by another user")
+        }
+    }
+
+    private func runningLoop() throws(TunnelIOError) -> EventLoop {
+        try loop.withLock { (loop) throws(TunnelIOError) in
+            if let loop { return loop }
+            let made = try EventLoop()
+            try made.startThread(name: "messages")
+            loop = made
+            return made
+        }
+    }
+
+    private func describe(_ operation: String, _ errno: Int32) -> String {
+        "\(UnixSocketError.system(path: path, operation: operation, errno: errno))"
+    }
+}
+
+private final class UnixFrames: MessageFrames {
+    private let connection: FrameConnection
+
+    init(_ connection: FrameConnection) {
+        self.connection = connection
+    }
+
+    func next() async throws -> [UInt8]? {
+        do throws(MessageError) {
+            return try await connection.read()
+        } catch {
+            guard case .tooLarge(_, let byteCount, let limit) = error else { throw error }
+            throw MessageError.tooLarge(.reply, byteCount: byteCount, limit: limit)
+        }
+    }
+
+    func cancel() { connection.close() }
+
+    deinit { connection.close() }
+}
+
+private func connectSocket(_ descriptor: Int32, _ address: UnsafePointer<sockaddr>, _ length: socklen_t) -> Int32 {
+    unsafe connect(descriptor, address, length)
+}

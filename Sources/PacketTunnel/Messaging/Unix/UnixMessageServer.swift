@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Synchronization
+import TunnelIO
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
+/// Answers messages on a socket in the file system with a ``MessageRouter``.
+///
+/// Only root, the user of this process and those named may connect: the file's mode says so, and the system is asked who
+/// each peer is. A client that sends nothing or does not read is cut off after a while; one that goes away has its handler
+/// cancelled. The socket of a process that died is replaced, that of one that lives is not.
+public final class UnixMessageServer: Sendable {
+    /// What a server is made of.
+    public struct Configuration: Sendable {
+        /// The socket. Its folder is made when it is missing, with mode 0700.
+        public var path: String
+        /// Who may connect, besides root and the user of this process. Unless it is empty, the socket's mode is 0666 and
+        /// only this check stands between other users and the router.
+        public var permittedUsers: Set<UInt32>
+        /// How many connections there may be at a time; more are told `busy`.
+        public var maximumClients: Int
+        /// The largest request that is read.
+        public var maximumByteCount: Int
+        /// How long a client may take to send its request, and to take what is sent to it.
+        public var stallTimeout: Duration
+
+        /// A configuration; by default for 32 clients, of root and of this user only, and 10 s.
+        public init(
+            path: String, permittedUsers: Set<UInt32> = [], maximumClients: Int = 32,
+            maximumByteCount: Int = MessageContainer.defaultMaximumByteCount, stallTimeout: Duration = .seconds(10)
+        ) {
+            self.path = path
+            self.permittedUsers = permittedUsers
+            self.maximumClients = maximumClients
+            self.maximumByteCount = maximumByteCount
+            self.stallTimeout = stallTimeout
+        }
+    }
+
+    private struct Client {
+        var connection: FrameConnection
+        var task: Task<Void, Never>?
+    }
+
+    private struct State {
+        var clients: [UInt64: Client] = [:]
+        var nextKey: UInt64 = 0
+        var isClosed = false
+    }
+
+    private let configuration: Configuration
+    private let router: MessageRouter
+    private let clock: any Clock<Duration>
+    private let file: UnixSocketFile
+    private let loop: EventLoop
+    private let users: Set<UInt32>
+    private let state = Mutex(State())
+    private let retry = Mutex<(registration: EventLoop.Registration?, timer: EventLoop.Timer?)>((nil, nil))
+
+    /// Binds the socket and begins to answer.
+    /// - Parameter clock: measures how long clients stall.
+    /// - Throws: why the socket cannot be served.
+    public init(
+        configuration: Configuration, router: MessageRouter, clock: any Clock<Duration> = ContinuousClock()
+    ) throws(UnixSocketError) {
+        self.configuration = configuration
+        self.router = router
+        self.clock = clock
+        users = configuration.permittedUsers.union([0, geteuid()])
+        file = try UnixSocketFile(path: configuration.path, isForAll: !configuration.permittedUsers.isEmpty)
+        do throws(TunnelIOError) {
+            loop = try EventLoop()
+        } catch {
+            throw .system(path: configuration.path, operation: "event loop", errno: error.errno)
+        }
+        do throws(TunnelIOError) {
+            let registration = try loop.register(file.descriptor.number) { [weak self] _ in self?.accept() }
+            let timer = loop.makeTimer { [weak self] in self?.resume() }
+            retry.withLock { $0 = (registration, timer) }
+            try loop.startThread(name: "message server")
+        } catch {
+            throw .system(path: configuration.path, operation: "event loop", errno: error.errno)
+        }
+    }
+
+    deinit { close() }
+
+    /// How many clients are connected.
+    public var clientCount: Int { state.withLock(\.clients.count) }
+
+    /// Cuts off all clients, removes the socket and refuses new ones. Safe to repeat.
+    public func close() {
+        let clients = state.withLock { state in
+            state.isClosed = true
+            defer { state.clients = [:] }
+            return state.clients
+        }
+        if let registration = retry.withLock({ $0.registration }) { loop.unregister(registration) }
+        file.close()
+        for client in clients.values {
+            client.connection.close()
+            client.task?.cancel()
+        }
+        loop.stop()
+    }
+
+    // MARK: - Accepting, on the loop's thread
+
+    private func accept() {
+        while file.descriptor.acquire() {
+            let number = UnixSocketSystem.accept(file.descriptor.number)
+            let reason = errno
+            file.descriptor.release()
+            guard number >= 0 else {
+                switch reason {
+                case EINTR, ECONNABORTED: continue
+                case EMFILE, ENFILE, ENOBUFS, ENOMEM: pause()
+                default: break
+                }
+                return
+            }
+            welcome(OwnedDescriptor(number))
+        }
+    }
+
+    /// Without descriptors or memory, accepts again in a tenth of a second: by then some may be free.
+    private func pause() {
+        let (registration, timer) = retry.withLock { $0 }
+        guard let registration, let timer else { return }
+        do throws(TunnelIOError) { try loop.modify(registration, interest: []) } catch {}
+        loop.set(timer, deadline: LaneClock.now() + 100_000_000)
+    }
+
+    private func resume() {
+        guard let registration = retry.withLock({ $0.registration }) else { return }
+        do throws(TunnelIOError) { try loop.modify(registration, interest: .readable) } catch {}
+    }
+
+    private func welcome(_ descriptor: consuming OwnedDescriptor) {
+        let connection: FrameConnection
+        do throws(TunnelIOError) {
+            connection = try FrameConnection(
+                descriptor, loop: loop, maximumByteCount: configuration.maximumByteCount)
+        } catch {
+            return
+        }
+        guard let user = connection.peerUser, users.contains(user) else {
+            refuse(connection, .notPermitted("this user may not control the tunnel"))
+            return
+        }
+        let key = state.withLock { state -> UInt64? in
+            guard !state.isClosed, state.clients.count < configuration.maximumClients else { return nil }
+            state.nextKey += 1
+            state.clients[state.nextKey] = Client(connection: connection)
+            return state.nextKey
+        }
+        guard let key else {
+            refuse(connection, .busy)
+            return
+        }
+        let task = Task { [weak self] in
+            await self?.serve(connection)
+            connection.close()
+            self?.forget(key)
+        }
+        state.withLock { $0.clients[key]?.task = task }
+        connection.onEnd { task.cancel() }
+    }
+
+    /// A word fits into the buffer of a fresh socket; nobody waits for it to be read.
+    private func refuse(_ connection: FrameConnection, _ error: MessageError) {
+        do throws(MessageError) { _ = try connection.send(MessageRouter.failure(error, of: nil)) } catch {}
+        connection.close()
+    }
+
+    private func forget(_ key: UInt64) {
+        state.withLock { state in _ = state.clients.removeValue(forKey: key) }
+    }
+
+    // MARK: - One client, in its own task
+
+    private func serve(_ connection: FrameConnection) async {
+        let outcome = await Race<Result<[UInt8]?, MessageError>>().run(within: configuration.stallTimeout, on: clock) {
+            do throws(MessageError) { return .success(try await connection.read()) } catch { return .failure(error) }
+        }
+        guard case .finished(let result) = outcome else { return }
+        let (clock, stallTimeout) = (clock, configuration.stallTimeout)
+        let send: @Sendable ([UInt8]) async throws -> Void = { frame in
+            guard try !connection.send(frame) else { return }
+            let outcome = await Race<Bool>().run(within: stallTimeout, on: clock) { await connection.drained() }
+            guard case .finished(true) = outcome else {
+                connection.close()
+                throw MessageError.closed
+            }
+        }
+        switch result {
+        case .success(nil): return
+        case .success(let request?): await router.serve(request, send: send)
+        case .failure(let error):
+            do { try await send(MessageRouter.failure(error, of: nil)) } catch {}
+        }
+    }
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    #if canImport(Glibc)
+        import Glibc
+    #elseif canImport(Musl)
+        import Musl
+    #endif
+
+    /// What differs between systems.
+    enum UnixSocketSystem {
+        static func makeSocket() -> Int32 {
+            socket(
+                AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue) | Int32(SOCK_NONBLOCK.rawValue), 0)
+        }
+
+        /// Binds a socket's file with mode 0600 from its creation on. Linux takes the mode from the descriptor's own.
+        static func bindPrivately(_ descriptor: Int32, _ address: UnsafePointer<sockaddr>, _ length: socklen_t) -> Int32
+        {
+            guard fchmod(descriptor, 0o600) == 0 else { return -1 }
+            return unsafe bind(descriptor, address, length)
+        }
+
+        /// The next connection, non-blocking.
+        static func accept(_ descriptor: Int32) -> Int32 {
+            let connection = acceptConnection(descriptor)
+            guard connection >= 0 else { return connection }
+            _ = fcntl(connection, F_SETFD, FD_CLOEXEC)
+            _ = fcntl(connection, F_SETFL, O_NONBLOCK)
+            return connection
+        }
+
+        /// Sends what fits. A peer that is gone is an error, not a signal.
+        static func send(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> Int {
+            unsafe sendBytes(descriptor, bytes.baseAddress, bytes.count)
+        }
+
+        /// The user whose process is at the other end, as it was when the connection was made; nil when nobody says.
+        static func peerUser(_ descriptor: Int32) -> UInt32? {
+            // struct ucred, which the C library declares for GNU sources only: process, user, group.
+            var credentials: (Int32, UInt32, UInt32) = (0, 0, 0)
+            var length = socklen_t(12)
+            guard unsafe getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &credentials, &length) == 0, length == 12
+            else {
+                return nil
+            }
+            return credentials.1
+        }
+    }
+
+    private func acceptConnection(_ descriptor: Int32) -> Int32 { accept(descriptor, nil, nil) }
+
+    private func sendBytes(_ descriptor: Int32, _ start: UnsafeRawPointer?, _ count: Int) -> Int {
+        unsafe send(descriptor, start, count, Int32(MSG_NOSIGNAL))
+    }
+#endif
