@@ -6,7 +6,7 @@ import PackageDescription
 
 // Fuzz targets for libFuzzer, which brings `main`. Build and run them with scripts/fuzz, or:
 //
-//     swift build -c release --sanitize fuzzer
+//     swift build -c release --sanitize fuzzer -Xswiftc -enable-testing
 //     .build/release/fuzz-uapi -max_total_time=60 corpus/fuzz-uapi seeds/fuzz-uapi
 
 let settings: [SwiftSetting] = [
@@ -24,8 +24,9 @@ let testing = Target.Dependency.product(name: "PacketTunnelTesting", package: "c
 /// No file is the main one: the entry point is libFuzzer's.
 let library = settings + [.unsafeFlags(["-parse-as-library"])]
 
-func fuzzer(_ name: String) -> Target {
-    .executableTarget(name: name, dependencies: ["FuzzSupport", core, testing], swiftSettings: library)
+func fuzzer(_ name: String, _ dependencies: [Target.Dependency] = []) -> Target {
+    .executableTarget(
+        name: name, dependencies: ["FuzzSupport", core, testing] + dependencies, swiftSettings: library)
 }
 
 let package = Package(
@@ -38,5 +39,6 @@ let package = Package(
         fuzzer("fuzz-uapi"),
         fuzzer("fuzz-wgquick"),
         fuzzer("fuzz-tun"),
+        fuzzer("fuzz-offload", [.product(name: "TunnelIO", package: "culvert")]),
     ]
 )
