@@ -36,9 +36,13 @@ package final class Broadcast<Value: Sendable>: Sendable {
         }
     }
 
-    /// Ends all sequences; those made later have the last value only.
-    package func finish() {
+    /// Ends all sequences, with `last` where it is given; those made later have the last value only.
+    package func finish(with last: Value? = nil) {
         let followers = state.withLock { state in
+            if let last, !state.isFinished {
+                state.current = last
+                for follower in state.followers.values { follower.yield(last) }
+            }
             state.isFinished = true
             defer { state.followers = [:] }
             return state.followers

@@ -40,6 +40,11 @@ public final class SecretBytes: @unchecked Sendable, CustomStringConvertible {
     public var description: String { "SecretBytes(\(count) bytes)" }
 }
 
+/// Overwrites a secret that had to be an array, as far as this copy of it goes.
+func wipe(_ bytes: inout [UInt8]) {
+    unsafe bytes.withUnsafeMutableBytes { unsafe zero($0) }
+}
+
 /// Overwrites bytes with zeros in a way that the optimiser keeps.
 @inline(never)
 private func zero(_ bytes: UnsafeMutableRawBufferPointer) {

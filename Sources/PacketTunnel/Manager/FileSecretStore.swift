@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// Secrets in files that only their owner, usually root, can read: a directory for each profile, a file for each secret.
+///
+/// Directories have mode 0700 and files 0600. What others could read, or what belongs to somebody else, is refused.
+public final class FileSecretStore: SecretStore {
+    private let directory: PrivateDirectory
+
+    /// A store in `path`, an absolute path, which is made where it is missing.
+    /// - Throws: `.storage`; `.permissionDenied` when others may enter it.
+    public init(path: String) throws(TunnelError) {
+        directory = try PrivateDirectory(path: path, access: .ownerOnly)
+    }
+
+    /// The secret `name` of a profile.
+    public func read(_ name: String, of profile: String) async throws(TunnelError) -> SecretBytes {
+        guard let inner = try directory.directory(profile, makingIt: false), var bytes = try inner.read(name) else {
+            throw .missingSecret(name)
+        }
+        defer { wipe(&bytes) }
+        return SecretBytes(bytes)
+    }
+
+    /// Keeps a secret, instead of the one before.
+    public func write(_ secret: SecretBytes, _ name: String, of profile: String) async throws(TunnelError) {
+        guard let inner = try directory.directory(profile, makingIt: true) else {
+            throw TunnelError(.storage, "the directory of profile '\(profile)' went away", fix: "try again")
+        }
+        var bytes = secret.bytes
+        defer { wipe(&bytes) }
+        try inner.write(bytes, to: name)
+    }
+
+    /// Forgets a secret; none is fine.
+    public func remove(_ name: String, of profile: String) async throws(TunnelError) {
+        try directory.directory(profile, makingIt: false)?.remove(name)
+    }
+
+    /// Forgets all secrets of a profile; none is fine.
+    public func removeAll(of profile: String) async throws(TunnelError) {
+        try directory.removeDirectory(profile)
+    }
+
+    /// The names of a profile's secrets, sorted.
+    public func names(of profile: String) async throws(TunnelError) -> [String] {
+        try directory.directory(profile, makingIt: false)?.names() ?? []
+    }
+}
+
+extension TunnelError {
+    static func missingSecret(_ name: String) -> TunnelError {
+        TunnelError(.secretUnavailable, "the profile has no secret '\(name)'", fix: "enter it again")
+    }
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Synchronization
+
+/// Where profiles are kept.
+public protocol ProfileStore: Sendable {
+    /// All profiles, and what is wrong with those that cannot be read: one of them does not hide the others.
+    func loadAll() async throws(TunnelError) -> LoadedProfiles
+
+    /// Keeps a profile, instead of the one with its id.
+    func save(_ profile: TunnelProfile) async throws(TunnelError)
+
+    /// Forgets a profile; none is fine.
+    func remove(_ id: String) async throws(TunnelError)
+}
+
+/// What a ``ProfileStore`` holds.
+public struct LoadedProfiles: Hashable, Sendable {
+    /// The profiles, in no particular order.
+    public var profiles: [TunnelProfile]
+    /// What is wrong with the others.
+    public var errors: [TunnelError]
+
+    /// Profiles and errors.
+    public init(profiles: [TunnelProfile], errors: [TunnelError] = []) {
+        self.profiles = profiles
+        self.errors = errors
+    }
+}
+
+/// Profiles in memory, for tests and simulators.
+public final class MemoryProfileStore: ProfileStore {
+    private let profiles: Mutex<[String: TunnelProfile]>
+
+    /// A store with these profiles.
+    public init(_ profiles: [TunnelProfile] = []) {
+        self.profiles = Mutex(Dictionary(profiles.map { ($0.id, $0) }) { $1 })
+    }
+
+    /// All profiles.
+    public func loadAll() async throws(TunnelError) -> LoadedProfiles {
+        LoadedProfiles(profiles: profiles.withLock { Array($0.values) })
+    }
+
+    /// Keeps a profile, instead of the one with its id.
+    public func save(_ profile: TunnelProfile) async throws(TunnelError) {
+        profiles.withLock { $0[profile.id] = profile }
+    }
+
+    /// Forgets a profile; none is fine.
+    public func remove(_ id: String) async throws(TunnelError) {
+        _ = profiles.withLock { $0.removeValue(forKey: id) }
+    }
+}

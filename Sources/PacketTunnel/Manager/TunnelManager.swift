@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// The app's side of tunnels: profiles, and what to do with them.
+///
+/// It has one face, whatever is behind it: a store for profiles, a store for secrets, and a channel to each tunnel.
+public actor TunnelManager {
+    /// Makes the channel to the tunnel of a profile.
+    public typealias MakeChannel = @Sendable (TunnelProfile) throws(TunnelError) -> any TunnelChannel
+
+    private final class Entry {
+        var profile: TunnelProfile
+        let channel: any TunnelChannel
+        let status: Broadcast<TunnelStatusUpdate>
+        let relay: Task<Void, Never>
+        /// Nothing more begins.
+        var isRemoving = false
+
+        init(_ profile: TunnelProfile, _ channel: any TunnelChannel) {
+            self.profile = profile
+            self.channel = channel
+            let status = Broadcast(channel.status)
+            let updates = channel.statusUpdates()
+            self.status = status
+            relay = Task {
+                // The first one is usually the one there is.
+                for await update in updates where update != status.current { status.send(update) }
+                status.finish()
+            }
+        }
+
+        deinit {
+            relay.cancel()
+            status.finish()
+        }
+    }
+
+    private let store: any ProfileStore
+    private let secrets: any SecretStore
+    private let makeChannel: MakeChannel
+    private let runsOneAtATime: Bool
+    private var entries: [String: Entry] = [:]
+    private let list = Broadcast<[TunnelProfile]>([])
+
+    /// A manager that knows no profile until ``load()`` or ``create(_:secrets:)``.
+    ///
+    /// - Parameters:
+    ///   - store: where profiles are.
+    ///   - secrets: where their secrets are.
+    ///   - runsOneAtATime: whether starting a tunnel stops the others first, with ``StopReason/superseded``.
+    ///   - makeChannel: makes the channel to the tunnel of a profile.
+    public init(
+        store: any ProfileStore, secrets: any SecretStore, runsOneAtATime: Bool = true,
+        makeChannel: @escaping MakeChannel
+    ) {
+        self.store = store
+        self.secrets = secrets
+        self.runsOneAtATime = runsOneAtATime
+        self.makeChannel = makeChannel
+    }
+
+    deinit { list.finish() }
+
+    // MARK: - Profiles
+
+    /// The profiles, sorted by name.
+    public var profiles: [TunnelProfile] { list.current }
+
+    /// The profiles now, and again after every change.
+    public func profileUpdates() -> AsyncStream<[TunnelProfile]> { list.follow() }
+
+    /// The profile with this id.
+    /// - Throws: `.profileNotFound`.
+    public func profile(_ id: String) throws(TunnelError) -> TunnelProfile { try entry(id).profile }
+
+    /// Reads the profiles that are stored. Those that have gone from the store are forgotten, without stopping their tunnels.
+    /// - Returns: what is wrong with those that cannot be read.
+    @discardableResult
+    public func load() async throws(TunnelError) -> [TunnelError] {
+        let loaded = try await store.loadAll()
+        let ids = Set(loaded.profiles.map(\.id))
+        for (id, entry) in entries where !ids.contains(id) && !entry.isRemoving { forget(id) }
+        for profile in loaded.profiles {
+            if let entry = entries[profile.id] {
+                if !entry.isRemoving { entry.profile = profile }
+            } else {
+                entries[profile.id] = Entry(profile, try makeChannel(profile))
+            }
+        }
+        publish()
+        return loaded.errors
+    }
+
+    /// Adds a profile. It can be started when this returns.
+    /// - Throws: `.settingsInvalid` with all that is wrong with it; what the stores throw. Then nothing is kept.
+    public func create(
+        _ profile: TunnelProfile, secrets new: [String: SecretBytes] = [:]
+    ) async throws(TunnelError) {
+        try check(profile, isNew: true)
+        let channel = try makeChannel(profile)
+        // Its name is taken from here on.
+        entries[profile.id] = Entry(profile, channel)
+        do throws(TunnelError) {
+            for (name, secret) in new.sorted(by: { $0.key < $1.key }) {
+                try await secrets.write(secret, name, of: profile.id)
+            }
+            try await store.save(profile)
+        } catch {
+            forget(profile.id)
+            do throws(TunnelError) {
+                try await secrets.removeAll(of: profile.id)
+            } catch {
+                // What failed first is what the caller needs to know.
+            }
+            throw error
+        }
+        publish()
+    }
+
+    /// Changes a profile. A tunnel that is up goes on as it is until it starts again.
+    ///
+    /// - Parameters:
+    ///   - profile: what replaces the profile with the same id.
+    ///   - secrets: secrets to change; a nil value forgets one. The others stay.
+    /// - Throws: `.profileNotFound`, `.settingsInvalid`; what the stores throw. Then all is as before, secrets included.
+    public func update(
+        _ profile: TunnelProfile, secrets changes: [String: SecretBytes?] = [:]
+    ) async throws(TunnelError) {
+        let entry = try entry(profile.id)
+        try check(profile, isNew: false)
+        let before = entry.profile
+        entry.profile = profile
+        var undo: [String: SecretBytes?] = [:]
+        do throws(TunnelError) {
+            for (name, change) in changes.sorted(by: { $0.key < $1.key }) {
+                let isKept = try await secrets.names(of: profile.id).contains(name)
+                undo[name] = .some(isKept ? try await secrets.read(name, of: profile.id) : nil)
+                try await set(change, name, of: profile.id)
+            }
+            try await store.save(profile)
+        } catch {
+            entry.profile = before
+            for (name, secret) in undo {
+                do throws(TunnelError) {
+                    try await set(secret, name, of: profile.id)
+                } catch {
+                    // What failed first is what the caller needs to know.
+                }
+            }
+            throw error
+        }
+        publish()
+    }
+
+    /// Removes a profile, and its secrets with it. Its tunnel is stopped before; its status ends with
+    /// ``TunnelStatus/invalid``.
+    /// - Throws: `.profileNotFound`; what the stores throw. Then the profile is still there.
+    public func remove(_ id: String) async throws(TunnelError) {
+        let entry = try entry(id)
+        entry.isRemoving = true
+        do throws(TunnelError) {
+            if entry.channel.status.status.isActive { try await entry.channel.stop(.configurationRemoved) }
+            try await store.remove(id)
+        } catch {
+            entry.isRemoving = false
+            throw error
+        }
+        // Who follows sees it go down before it sees it gone.
+        for await update in entry.status.follow() where update == entry.channel.status { break }
+        forget(id)
+        publish()
+        try await secrets.removeAll(of: id)
+    }
+
+    private func set(_ secret: SecretBytes?, _ name: String, of id: String) async throws(TunnelError) {
+        if let secret {
+            try await secrets.write(secret, name, of: id)
+        } else {
+            try await secrets.remove(name, of: id)
+        }
+    }
+
+    private func check(_ profile: TunnelProfile, isNew: Bool) throws(TunnelError) {
+        var problems = profile.validate()
+        if entries.values.contains(where: { $0.profile.name == profile.name && $0.profile.id != profile.id }) {
+            problems.append(
+                SettingsProblem(
+                    field: "name", value: profile.name, problem: "is the name of another profile",
+                    fix: "use another one"))
+        }
+        if isNew, entries[profile.id] != nil {
+            problems.append(
+                SettingsProblem(
+                    field: "id", value: profile.id, problem: "is the id of another profile", fix: "update that one"))
+        }
+        guard problems.isEmpty else { throw .invalidSettings(problems) }
+    }
+
+    private func entry(_ id: String) throws(TunnelError) -> Entry {
+        guard let entry = entries[id], !entry.isRemoving else { throw .noProfile(id) }
+        return entry
+    }
+
+    private func forget(_ id: String) {
+        guard let entry = entries.removeValue(forKey: id) else { return }
+        entry.relay.cancel()
+        entry.status.finish(with: TunnelStatusUpdate(.invalid))
+    }
+
+    private func publish() {
+        list.send(entries.values.map(\.profile).sorted { ($0.name, $0.id) < ($1.name, $1.id) })
+    }
+
+    // MARK: - Tunnels
+
+    /// Starts the tunnel of a profile; returns once it is up.
+    /// - Throws: `.profileNotFound`, `.profileDisabled`; what ``TunnelHost/start(_:)`` throws.
+    public func start(_ id: String) async throws(TunnelError) {
+        let entry = try entry(id)
+        let profile = entry.profile
+        guard profile.isEnabled else {
+            throw TunnelError(.profileDisabled, "the profile '\(profile.name)' is disabled", fix: "enable it")
+        }
+        let request = TunnelStartRequest(
+            configuration: try profile.configuration.text(), leakPolicy: profile.leakPolicy, profileID: id)
+        if runsOneAtATime {
+            for other in entries.values where other !== entry && other.channel.status.status.isActive {
+                try await other.channel.stop(.superseded)
+            }
+        }
+        // It may have been removed meanwhile.
+        _ = try self.entry(id)
+        try await entry.channel.start(request)
+    }
+
+    /// Stops the tunnel of a profile; returns once it is down.
+    /// - Throws: `.profileNotFound`, `.channelFailed`.
+    public func stop(_ id: String, reason: StopReason = .userInitiated) async throws(TunnelError) {
+        try await entry(id).channel.stop(reason)
+    }
+
+    /// The status of a profile's tunnel; ``TunnelStatus/invalid`` when there is no such profile.
+    public func status(_ id: String) -> TunnelStatusUpdate {
+        entries[id]?.channel.status ?? TunnelStatusUpdate(.invalid)
+    }
+
+    /// The status of a profile's tunnel and every change from now on. It ends with ``TunnelStatus/invalid`` when the profile
+    /// is removed; for a profile that does not exist that is all.
+    public func statusUpdates(_ id: String) -> AsyncStream<TunnelStatusUpdate> {
+        if let entry = entries[id] { return entry.status.follow() }
+        return AsyncStream { continuation in
+            continuation.yield(TunnelStatusUpdate(.invalid))
+            continuation.finish()
+        }
+    }
+
+    /// Sends a message to the provider of a profile's tunnel; returns its answer, nil when it has none.
+    /// - Throws: `.profileNotFound`; what ``TunnelHost/sendMessage(_:)`` throws.
+    public func sendMessage(_ message: [UInt8], to id: String) async throws(TunnelError) -> [UInt8]? {
+        try await entry(id).channel.sendMessage(message)
+    }
+
+    /// Starts and stops tunnels as their on-demand rules want it on this way to the network. A profile whose tunnel is up
+    /// keeps it as long as its rules agree; else the first that wants to connect, by name, does.
+    /// - Returns: what went wrong, by profile.
+    @discardableResult
+    public func followPath(_ path: NetworkPath) async -> [String: TunnelError] {
+        var errors: [String: TunnelError] = [:]
+        let candidates = profiles.filter { $0.isEnabled && $0.isOnDemandEnabled }
+        for profile in candidates where profile.onDemand.decision(for: path) == .disconnect {
+            guard status(profile.id).status.isActive else { continue }
+            do throws(TunnelError) {
+                try await stop(profile.id)
+            } catch {
+                errors[profile.id] = error
+            }
+        }
+        let isBusy = runsOneAtATime && entries.values.contains { $0.channel.status.status.isActive }
+        for profile in candidates where profile.onDemand.decision(for: path) == .connect {
+            if isBusy || status(profile.id).status.isActive { continue }
+            do throws(TunnelError) {
+                try await start(profile.id)
+                if runsOneAtATime { break }
+            } catch {
+                errors[profile.id] = error
+            }
+        }
+        return errors
+    }
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// A tunnel as the user has set it up. Secrets are not in it: they are in a ``SecretStore``, under the profile's id.
+public struct TunnelProfile: Hashable, Sendable, Identifiable {
+    /// What names it for good: 32 hexadecimal digits.
+    public let id: String
+    /// What the user calls it. No two profiles of a manager have the same name.
+    public var name: String
+    /// Which provider runs it, by a word that app and service agree on.
+    public var provider: String
+    /// The server, as it is shown to the user.
+    public var serverAddress: String
+    /// The provider's configuration.
+    public var configuration: JSONValue
+    /// The least that is held back; the provider may hold back more.
+    public var leakPolicy: LeakPolicy
+    /// Whether it can be started.
+    public var isEnabled: Bool
+    /// When it starts and stops by itself.
+    public var onDemand: OnDemandRules
+    /// Whether it does.
+    public var isOnDemandEnabled: Bool
+
+    /// A profile with an id of its own.
+    public init(
+        name: String, provider: String, serverAddress: String = "", configuration: JSONValue = .object([:]),
+        leakPolicy: LeakPolicy = .routeBased, isEnabled: Bool = true, onDemand: OnDemandRules = OnDemandRules(),
+        isOnDemandEnabled: Bool = false
+    ) {
+        self.init(
+            id: Self.makeID(), name: name, provider: provider, serverAddress: serverAddress,
+            configuration: configuration, leakPolicy: leakPolicy, isEnabled: isEnabled, onDemand: onDemand,
+            isOnDemandEnabled: isOnDemandEnabled)
+    }
+
+    private init(
+        id: String, name: String, provider: String, serverAddress: String, configuration: JSONValue,
+        leakPolicy: LeakPolicy, isEnabled: Bool, onDemand: OnDemandRules, isOnDemandEnabled: Bool
+    ) {
+        self.id = id
+        self.name = name
+        self.provider = provider
+        self.serverAddress = serverAddress
+        self.configuration = configuration
+        self.leakPolicy = leakPolicy
+        self.isEnabled = isEnabled
+        self.onDemand = onDemand
+        self.isOnDemandEnabled = isOnDemandEnabled
+    }
+
+    private static func makeID() -> String {
+        (0..<2).map { _ in
+            let digits = String(UInt64.random(in: 0...UInt64.max), radix: 16)
+            return String(repeating: "0", count: 16 - digits.count) + digits
+        }.joined()
+    }
+
+    static func isID(_ text: String) -> Bool {
+        text.utf8.count == 32
+            && text.utf8.allSatisfy { (48...57).contains($0) || (97...102).contains($0) }
+    }
+
+    /// Everything that is wrong with this profile, but for the configuration, which only its provider knows.
+    public func validate() -> [SettingsProblem] {
+        var problems: [SettingsProblem] = []
+        let isBlank = name.utf8.allSatisfy { $0 == 0x20 }
+        if isBlank || name.utf8.count > 128 || name.unicodeScalars.contains(where: Self.isControl) {
+            problems.append(
+                SettingsProblem(
+                    field: "name", value: String(name.prefix(40)),
+                    problem: "is blank, too long or has control characters",
+                    fix: "use 1 to 128 bytes of text"))
+        } else if name.utf8.first == 0x20 || name.utf8.last == 0x20 {
+            problems.append(
+                SettingsProblem(
+                    field: "name", value: name, problem: "begins or ends with a space", fix: "remove the space"))
+        }
+        if !PrivateDirectory.isName(provider) {
+            problems.append(
+                SettingsProblem(
+                    field: "provider", value: String(provider.prefix(40)), problem: "is no word",
+                    fix: "use letters, digits, '-', '_' or '.'"))
+        }
+        return problems + onDemand.validate()
+    }
+
+    private static func isControl(_ scalar: Unicode.Scalar) -> Bool {
+        scalar.value < 0x20 || (0x7f...0x9f).contains(scalar.value) || scalar.value == 0x2028 || scalar.value == 0x2029
+    }
+}
+
+extension TunnelProfile: Codable {
+    private enum CodingKeys: String, CodingKey {
+        case id, name, provider, serverAddress, configuration, leakPolicy, isEnabled, onDemand, isOnDemandEnabled
+    }
+
+    /// Decodes; what is left out has its default.
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        let id = try container.decode(String.self, forKey: .id)
+        guard Self.isID(id) else {
+            throw DecodingError.dataCorruptedError(
+                forKey: .id, in: container, debugDescription: "'\(id)' is not 32 hexadecimal digits in lower case")
+        }
+        self.init(
+            id: id, name: try container.decode(String.self, forKey: .name),
+            provider: try container.decode(String.self, forKey: .provider),
+            serverAddress: try container.decodeIfPresent(String.self, forKey: .serverAddress) ?? "",
+            configuration: try container.decodeIfPresent(JSONValue.self, forKey: .configuration) ?? .object([:]),
+            leakPolicy: try container.decodeIfPresent(LeakPolicy.self, forKey: .leakPolicy) ?? .routeBased,
+            isEnabled: try container.decodeIfPresent(Bool.self, forKey: .isEnabled) ?? true,
+            onDemand: try container.decodeIfPresent(OnDemandRules.self, forKey: .onDemand) ?? OnDemandRules(),
+            isOnDemandEnabled: try container.decodeIfPresent(Bool.self, forKey: .isOnDemandEnabled) ?? false)
+    }
+}
