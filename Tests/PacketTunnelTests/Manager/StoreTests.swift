@@ -7,7 +7,7 @@ import Testing
 @testable import PacketTunnel
 
 /// A directory that goes with the value.
-final class ScratchDirectory: Sendable {
+final class StoreDirectory: Sendable {
     let path: String
 
     init() throws {
@@ -47,7 +47,7 @@ func code(_ body: () async throws -> Void) async -> TunnelError.Code? {
 struct SecretStoreTests {
     @Test("keep, replace and forget secrets", arguments: [true, false])
     func roundTrip(_ inFiles: Bool) async throws {
-        let scratch = try ScratchDirectory()
+        let scratch = try StoreDirectory()
         let store: any SecretStore =
             inFiles ? try FileSecretStore(path: scratch.path + "/a/secrets") : MemorySecretStore()
         #expect(try await store.names(of: "p") == [])
@@ -71,7 +71,7 @@ struct SecretStoreTests {
 
     @Test("files and directories are the owner's alone")
     func modes() async throws {
-        let scratch = try ScratchDirectory()
+        let scratch = try StoreDirectory()
         let store = try FileSecretStore(path: scratch.path + "/secrets")
         try await store.write(SecretBytes([1]), "key", of: "p")
         #expect(try scratch.mode("secrets") == 0o700)
@@ -81,7 +81,7 @@ struct SecretStoreTests {
 
     @Test("what others could read or change is refused", arguments: [0o640, 0o604, 0o622, 0o660])
     func wideFile(_ mode: Int) async throws {
-        let scratch = try ScratchDirectory()
+        let scratch = try StoreDirectory()
         let store = try FileSecretStore(path: scratch.path + "/secrets")
         try await store.write(SecretBytes([1]), "key", of: "p")
         try scratch.setMode(mode, "secrets/p/key")
@@ -95,7 +95,7 @@ struct SecretStoreTests {
 
     @Test("a directory that others may enter is refused", arguments: [0o750, 0o701, 0o777])
     func wideDirectory(_ mode: Int) async throws {
-        let scratch = try ScratchDirectory()
+        let scratch = try StoreDirectory()
         let path = scratch.path + "/secrets"
         let store = try FileSecretStore(path: path)
         try await store.write(SecretBytes([1]), "key", of: "p")
@@ -108,7 +108,7 @@ struct SecretStoreTests {
 
     @Test("links are not followed, and pipes not waited for")
     func links() async throws {
-        let scratch = try ScratchDirectory()
+        let scratch = try StoreDirectory()
         let store = try FileSecretStore(path: scratch.path + "/secrets")
         try await store.write(SecretBytes([1]), "key", of: "p")
         let files = FileManager.default
@@ -126,7 +126,7 @@ struct SecretStoreTests {
 
     @Test("what belongs to somebody else is refused", .enabled(if: geteuid() == 0))
     func owner() async throws {
-        let scratch = try ScratchDirectory()
+        let scratch = try StoreDirectory()
         let store = try FileSecretStore(path: scratch.path + "/secrets")
         try await store.write(SecretBytes([1]), "key", of: "p")
         #expect(unsafe chown(scratch.path + "/secrets/p/key", 12_345, 12_345) == 0)
@@ -137,7 +137,7 @@ struct SecretStoreTests {
         "names that are no names are refused",
         arguments: ["", ".", "..", "a/b", "../x", ".hidden", "a b", "a\u{0}b", String(repeating: "a", count: 129)])
     func names(_ name: String) async throws {
-        let scratch = try ScratchDirectory()
+        let scratch = try StoreDirectory()
         let store = try FileSecretStore(path: scratch.path + "/secrets")
         #expect(await code { try await store.write(SecretBytes([1]), name, of: "p") } == .storage)
         #expect(await code { try await store.write(SecretBytes([1]), "key", of: name) } == .storage)
@@ -146,7 +146,7 @@ struct SecretStoreTests {
 
     @Test("a writer that died leaves nothing that counts")
     func leftovers() async throws {
-        let scratch = try ScratchDirectory()
+        let scratch = try StoreDirectory()
         let store = try FileSecretStore(path: scratch.path + "/secrets")
         try await store.write(SecretBytes([1]), "key", of: "p")
         #expect(FileManager.default.createFile(atPath: scratch.path + "/secrets/p/.key.abc", contents: Data([7])))
@@ -171,7 +171,7 @@ struct ProfileStoreTests {
 
     @Test("keep, replace and forget profiles", arguments: [true, false])
     func roundTrip(_ inFiles: Bool) async throws {
-        let scratch = try ScratchDirectory()
+        let scratch = try StoreDirectory()
         let store: any ProfileStore = inFiles ? try FileProfileStore(path: scratch.path) : MemoryProfileStore()
         #expect(try await store.loadAll() == LoadedProfiles(profiles: []))
         var profile = Self.profile
@@ -187,7 +187,7 @@ struct ProfileStoreTests {
 
     @Test("a file that is no profile does not hide the others")
     func badFiles() async throws {
-        let scratch = try ScratchDirectory()
+        let scratch = try StoreDirectory()
         let store = try FileProfileStore(path: scratch.path)
         try await store.save(Self.profile)
         let good = try #require(FileManager.default.contents(atPath: "\(scratch.path)/\(Self.profile.id).json"))
@@ -210,7 +210,7 @@ struct ProfileStoreTests {
 
     @Test("a file that others may write is refused")
     func modes() async throws {
-        let scratch = try ScratchDirectory()
+        let scratch = try StoreDirectory()
         let store = try FileProfileStore(path: scratch.path)
         try await store.save(Self.profile)
         #expect(try scratch.mode("\(Self.profile.id).json") == 0o644)

@@ -272,7 +272,7 @@ struct TunnelManagerTests {
 
     @Test("no secret is in what is stored for a profile")
     func noSecretInProfile() async throws {
-        let scratch = try ScratchDirectory()
+        let scratch = try StoreDirectory()
         let secrets = try FileSecretStore(path: scratch.path + "/secrets")
         let store = try FileProfileStore(path: scratch.path + "/profiles")
         let manager = TunnelManager(store: store, secrets: secrets) { _ in

@@ -141,10 +141,10 @@ struct MessageRouterTests {
         await clock.waitForSleepers()
         clock.advance(by: .seconds(5))
         #expect(await slow.value == .handlerTimeout)
-        #expect(await cancelled.wait(timeout: .seconds(10)))
+        #expect(await cancelled.wait(timeout: .seconds(120)))
         #expect(await caught { try await client(router).send(Echo(text: "quick")) } == .busy)
         release.finish()
-        #expect(await ended.wait(timeout: .seconds(10)))
+        #expect(await ended.wait(timeout: .seconds(120)))
         var reply: Echo.Reply?
         while reply == nil {
             do throws(MessageError) {
@@ -230,7 +230,7 @@ struct MessageRouterTests {
         let channel = MemoryMessageChannel(router: router)
         let client = MessageClient(channel: channel)
         let waiting = Task { await caught { try await client.send(Echo(text: "")) } }
-        #expect(await entered.wait(timeout: .seconds(10)))
+        #expect(await entered.wait(timeout: .seconds(120)))
         channel.close()
         #expect(await waiting.value == .closed)
         #expect(await caught { try await client.send(Echo(text: "")) } == .closed)
@@ -250,9 +250,9 @@ struct MessageRouterTests {
         }
         let client = client(router)
         let send = Task { await caught { try await client.send(Echo(text: "")) } }
-        #expect(await entered.wait(timeout: .seconds(10)))
+        #expect(await entered.wait(timeout: .seconds(120)))
         send.cancel()
         #expect(await send.value == .cancelled)
-        #expect(await cancelled.wait(timeout: .seconds(10)))
+        #expect(await cancelled.wait(timeout: .seconds(120)))
     }
 }

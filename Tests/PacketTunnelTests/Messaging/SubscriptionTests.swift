@@ -44,7 +44,7 @@ struct SubscriptionTests {
             #expect(sent.count <= expected + 2)
         }
         stream.cancel()
-        #expect(await ended.wait(timeout: .seconds(10)))
+        #expect(await ended.wait(timeout: .seconds(120)))
     }
 
     @Test("Letting go of the sequence, or cancelling who iterates it, stops the sender")
@@ -57,7 +57,7 @@ struct SubscriptionTests {
             break
         }
         #expect(first == 1)
-        #expect(await ended.wait(timeout: .seconds(10)))
+        #expect(await ended.wait(timeout: .seconds(120)))
 
         let (silent, entered) = (MessageRouter(), Event())
         let stopped = Event()
@@ -71,10 +71,10 @@ struct SubscriptionTests {
             for try await _ in try await other.subscribe(to: CountTo(last: 1)) { count += 1 }
             return count
         }
-        #expect(await entered.wait(timeout: .seconds(10)))
+        #expect(await entered.wait(timeout: .seconds(120)))
         task.cancel()
         #expect(try await task.value == 0)
-        #expect(await stopped.wait(timeout: .seconds(10)))
+        #expect(await stopped.wait(timeout: .seconds(120)))
     }
 
     @Test("What the other side says against it is thrown")

@@ -134,7 +134,7 @@ struct UnixMessageTests {
         }
         let client = fixture.client
         let waiting = Task { await caught { try await client.send(Echo(text: "")) } }
-        #expect(await entered.wait(timeout: .seconds(10)))
+        #expect(await entered.wait(timeout: .seconds(120)))
         fixture.server.close()
         #expect(await waiting.value == .closed)
     }
@@ -152,11 +152,11 @@ struct UnixMessageTests {
         let client = MessageClient(
             channel: UnixMessageChannel(path: fixture.path), timeout: .seconds(1), clock: clock)
         let send = Task { await caught { try await client.send(Echo(text: "")) } }
-        #expect(await entered.wait(timeout: .seconds(10)))
+        #expect(await entered.wait(timeout: .seconds(120)))
         await clock.waitForSleepers()
         clock.advance(by: .seconds(1))
         #expect(await send.value == .timeout)
-        #expect(await cancelled.wait(timeout: .seconds(10)))
+        #expect(await cancelled.wait(timeout: .seconds(120)))
         #expect(await fixture.waitForClients(0))
     }
 
@@ -302,7 +302,7 @@ struct UnixMessageTests {
             do { try await ContinuousClock().sleep(for: .seconds(3600)) } catch { stopped.signal() }
         }
         for try await _ in try await fixture.client.subscribe(to: CountTo(last: 1)) { break }
-        #expect(await stopped.wait(timeout: .seconds(10)))
+        #expect(await stopped.wait(timeout: .seconds(120)))
         #expect(await fixture.waitForClients(0))
     }
 

@@ -148,7 +148,7 @@ struct TunnelMonitorTests {
         }.makeAsyncIterator()
         fixture.continuation.yield(.connected)
         #expect(Self.seen(await events.next()) == .status(.connected))
-        #expect(await entered.wait(timeout: .seconds(10)))
+        #expect(await entered.wait(timeout: .seconds(120)))
         fixture.continuation.yield(.disconnected)
         #expect(Self.seen(await events.next()) == .status(.disconnected))
         fixture.continuation.yield(.connected)
@@ -205,7 +205,7 @@ struct TunnelMonitorTests {
             for await _ in monitor { count += 1 }
             return count
         }
-        #expect(await polled.wait(timeout: .seconds(10)))
+        #expect(await polled.wait(timeout: .seconds(120)))
         await fixture.clock.waitForSleepers()
         task.cancel()
         #expect(await task.value <= 2)

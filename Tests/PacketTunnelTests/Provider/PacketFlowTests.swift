@@ -42,7 +42,7 @@ struct PacketFlowTests {
             let count = try await flow.read(into: batch)
             return (0..<count).map(batch.copy(of:))
         }
-        #expect(await started.wait(timeout: .seconds(10)))
+        #expect(await started.wait(timeout: .seconds(120)))
         let device = try MemoryFlowDevice()
         flow.attach(device)
         await Task.yield()

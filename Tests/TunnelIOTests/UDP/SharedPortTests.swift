@@ -77,7 +77,7 @@ struct SharedPortTests {
         @Test("on Linux: what the queue of a socket had no room for is told")
         func droppedOnReceipt() throws {
             let socket = try LinuxUDPSocket(isIPv6: false, port: 0)
-            _ = LinuxUDPSocket.setOption(socket.readiness, SOL_SOCKET, SO_RCVBUF, 4096)
+            _ = SocketSetup.setOption(socket.readiness, SOL_SOCKET, SO_RCVBUF, 4096)
             let sender = try LinuxUDPSocket(isIPv6: false, port: 0, offload: .none)
             let outgoing = try batch(
                 of: (0..<64).map { pattern(1200, seed: $0) }, to: .loopback(isIPv6: false, port: socket.port))

@@ -16,7 +16,7 @@
         static func setSize(of descriptor: Int32, _ bytes: Int32) {
             // The second pair goes beyond the system's limit, where that is permitted.
             for option in [SO_RCVBUF, SO_SNDBUF, CTUNNEL_SO_RCVBUFFORCE, CTUNNEL_SO_SNDBUFFORCE] {
-                _ = LinuxUDPSocket.setOption(descriptor, SOL_SOCKET, option, bytes)
+                _ = SocketSetup.setOption(descriptor, SOL_SOCKET, option, bytes)
             }
         }
     }
