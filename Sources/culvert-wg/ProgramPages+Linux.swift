@@ -6,8 +6,8 @@
 
     /// The pages of the program itself.
     enum ProgramPages {
-        /// Lets go of what starting up has used: the linker's tables and code that runs once, more than half of what an idle
-        /// daemon would keep resident. What is needed comes back from the page cache.
+        /// Lets go of what starting up has used: the linker's tables and code that runs once. What is needed comes back from
+        /// the page cache.
         static func release() {
             ctunnel_release_code()
         }
