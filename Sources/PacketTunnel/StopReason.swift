@@ -41,4 +41,9 @@ public enum StopReason: String, Codable, Hashable, Sendable, CaseIterable {
     case hostShutdown
     /// A reason that this version does not know.
     case unknown
+
+    /// A reason from its word; ``unknown`` for one of a later version.
+    public init(from decoder: any Decoder) throws {
+        self = Self(rawValue: try decoder.singleValueContainer().decode(String.self)) ?? .unknown
+    }
 }

@@ -275,9 +275,13 @@ public actor TunnelManager {
                 errors[profile.id] = error
             }
         }
-        let isBusy = runsOneAtATime && entries.values.contains { $0.channel.status.status.isActive }
+        // Those that fail below are on their way down and in nobody's way.
+        let active = Set(entries.filter { $0.value.channel.status.status.isActive }.keys)
         for profile in candidates where profile.onDemand.decision(for: path) == .connect {
-            if isBusy || status(profile.id).status.isActive { continue }
+            let status = status(profile.id).status
+            // One that is blocked may find its way on another network. Another profile's guard is not taken away for it.
+            guard !status.isActive || status == .blocked else { continue }
+            if runsOneAtATime, !active.subtracting([profile.id]).isEmpty { continue }
             do throws(TunnelError) {
                 try await start(profile.id)
                 if runsOneAtATime { break }

@@ -9,11 +9,11 @@ extension TunnelRunner {
     /// Prepares the platform, makes the provider and starts it.
     func begin(_ run: Run, _ policy: LeakPolicy) {
         let task = Task {
-            let error = await self.start(run, policy)
+            let result = await self.start(run, policy)
+            let error: TunnelError? = if case .failure(let error) = result { error } else { nil }
             let isAwaited = self.handle(.startReturned(run.number, error)) { $0.awaitsReturn(of: run.number) }
-            if !isAwaited, error == nil, let provider = run.state.withLock({ $0.provider }) {
-                await provider.stop(.connectionFailed)
-            }
+            // Nobody knows of it any more.
+            if !isAwaited, case .success(let provider) = result { await provider.stop(.connectionFailed) }
         }
         let isCancelled = run.state.withLock { state in
             state.startTask = task
@@ -22,7 +22,7 @@ extension TunnelRunner {
         if isCancelled { task.cancel() }
     }
 
-    private func start(_ run: Run, _ policy: LeakPolicy) async -> TunnelError? {
+    private func start(_ run: Run, _ policy: LeakPolicy) async -> Result<Provider, TunnelError> {
         do throws(TunnelError) {
             let configuration = try run.configuration()
             await finishLingering()
@@ -41,9 +41,9 @@ extension TunnelRunner {
                 run.state.withLock { $0.provider = nil }
                 throw error
             }
-            return nil
+            return .success(provider)
         } catch {
-            return error
+            return .failure(error)
         }
     }
 

@@ -13,7 +13,7 @@ import Synchronization
 /// Runs providers on a platform: what all hosts have in common.
 ///
 /// It carries out what ``TunnelLifecycle`` decides, with a task for each thing that can take long and a deadline for each of
-/// those. Any task may use it.
+/// those. Any task may use it. A tunnel that is not down keeps its runner.
 public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
     typealias Run = TunnelRun<Provider>
 
@@ -280,6 +280,8 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
         for timer in timers { timer.cancel() }
         run?.end()
         run?.flow.close()
+        // The provider has the context, which has the run.
+        run?.state.withLock { ($0.provider, $0.startTask, $0.applyWork) = (nil, nil, nil) }
     }
 }
 

@@ -250,4 +250,76 @@ struct MemoryHostTests {
             #expect(seen == [.disconnected] + Array(repeating: round, count: 10).joined())
         }
     }
+
+    @Test("under 'everything' the guard is in place before there are settings, and goes when the start fails")
+    func guardWhileConnecting() async throws {
+        let script = Script()
+        script.plan.settings = nil
+        script.plan.start = .wait
+        let host = MemoryHost { ScriptedProvider(script) }
+        let starting = Task { try await host.start(.init(), leakPolicy: .everything) }
+        await script.noted("waits")
+        #expect(host.platform.guardPolicy == .everything)
+        #expect(host.platform.settings == nil)
+        #expect(host.runner.leakState?.phase == .connecting)
+        starting.cancel()
+        let error = await #expect(throws: TunnelError.self) { try await starting.value }
+        #expect(error?.code == .stopped)
+        await host.stop(.userInitiated)
+        #expect(host.platform.guardPolicy == nil)
+    }
+
+    @Test("a failure under a strict policy leaves the guard and nothing else, and a start out of it works")
+    func blocked() async throws {
+        let script = Script()
+        script.plan.settings?.leakPolicy = .enforcedRoutes
+        let host = MemoryHost { ScriptedProvider(script) }
+        try await host.start(.init())
+        let flow = try #require(script.context?.packetFlow)
+        let updates = host.statusUpdates()
+        let lost = TunnelError(.connectivityLost, "nothing comes back")
+        script.context?.cancel(lost)
+        for await update in updates where update.status == .blocked { break }
+        #expect(host.status == TunnelStatusUpdate(.blocked, error: lost))
+        #expect(script.calls.messages.contains("stop connectivityLost"))
+        #expect(host.platform.guardPolicy == .enforcedRoutes)
+        #expect(host.platform.settings == nil)
+        #expect(flow.isClosed)
+        script.plan = Script.Plan()
+        try await host.start(.init())
+        #expect(host.platform.settings?.leakPolicy == .enforcedRoutes)
+        await host.stop(.userInitiated)
+        #expect(host.platform.guardPolicy == nil)
+    }
+
+    @Test("nothing of a tunnel is left once it is down")
+    func leaks() async throws {
+        final class Keeper: PacketTunnelProvider {
+            struct Configuration: Codable {}
+            let context = Broadcast<ProviderContext?>(nil)
+            func start(_ configuration: Configuration, context: ProviderContext) async throws(TunnelError) {
+                self.context.send(context)
+                try await context.apply(.sample)
+            }
+            func stop(_ reason: StopReason) async {}
+        }
+        weak var provider: Keeper?
+        weak var runner: TunnelRunner<Keeper>?
+        do {
+            let made = Broadcast<Keeper?>(nil)
+            let host = MemoryHost<Keeper> {
+                let keeper = Keeper()
+                made.send(keeper)
+                return keeper
+            }
+            try await host.start(.init())
+            await host.stop(.userInitiated)
+            (provider, runner) = (made.current, host.runner)
+            made.send(nil)
+        }
+        // Tasks that have nothing more to do may still hold it for a moment.
+        for _ in 0..<100_000 where provider != nil || runner != nil { await Task.yield() }
+        #expect(provider == nil)
+        #expect(runner == nil)
+    }
 }

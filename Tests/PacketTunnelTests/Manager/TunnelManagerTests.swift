@@ -258,6 +258,25 @@ struct TunnelManagerTests {
         try await scene.manager.stop(other.id)
     }
 
+    @Test("a blocked tunnel tries again on another network, and another profile does not take its guard away")
+    func onDemandBlocked() async throws {
+        let scene = ManagerScene()
+        let blocked = ManagerScene.profile("B", onDemand: .always)
+        let other = ManagerScene.profile("A", onDemand: .always)
+        try await scene.manager.create(blocked)
+        let script = try #require(scene.hosts[blocked.id]?.script)
+        script.plan.settings?.leakPolicy = .everything
+        await scene.manager.followPath(OnDemandRulesTests.path(.wifi))
+        let updates = await scene.manager.statusUpdates(blocked.id)
+        script.context?.cancel(TunnelError(.connectivityLost, "nothing comes back"))
+        for await update in updates where update.status == .blocked { break }
+        try await scene.manager.create(other)
+        await scene.manager.followPath(OnDemandRulesTests.path(.cellular))
+        #expect(await scene.manager.status(blocked.id).status == .connected)
+        #expect(await scene.manager.status(other.id).status == .disconnected)
+        try await scene.manager.stop(blocked.id)
+    }
+
     @Test("lists of profiles are followed, and end with the manager")
     func followers() async throws {
         var scene: ManagerScene? = ManagerScene()

@@ -182,4 +182,19 @@ struct PacketFlowTests {
         #expect(flow.droppedCount == 2)
         #expect(try flow.write(batch) == 0)
     }
+
+    @Test("a link that is full of bytes is waited for like one that is full of packets")
+    func fullOfBytes() async throws {
+        let size = Self.packet(0).count
+        let device = try MemoryFlowDevice(packetCapacity: 100, byteCapacity: size * 2 + size / 2)
+        let flow = PacketFlow(device: device)
+        let batch = try Self.batch((0..<4).map(Self.packet))
+        #expect(try flow.write(batch) == 2)
+        #expect(!device.hasRoom)
+        let writing = Task { try await flow.writeAll(Self.batch([Self.packet(9)])) }
+        await Task.yield()
+        #expect(device.takeSent().count == 2)
+        try await writing.value
+        #expect(device.takeSent() == [Self.packet(9)])
+    }
 }

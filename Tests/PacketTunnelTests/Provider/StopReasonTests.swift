@@ -12,4 +12,9 @@ struct StopReasonTests {
         let bytes = try JSONEncoder().encode([reason])
         #expect(try JSONDecoder().decode([StopReason].self, from: bytes) == [reason])
     }
+
+    @Test("of a later version are unknown")
+    func later() throws {
+        #expect(try JSONDecoder().decode([StopReason].self, from: Data(#"["eclipse"]"#.utf8)) == [.unknown])
+    }
 }

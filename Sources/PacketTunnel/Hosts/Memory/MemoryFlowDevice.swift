@@ -167,7 +167,10 @@ package final class MemoryFlowDevice: FlowControlledTun {
     }
 
     private func connect(to other: MemoryFlowDevice) {
-        let mtu: @Sendable () -> Int = { [weak other] in other?.mtu ?? 0 }
+        // One that is down, or gone, takes nothing.
+        let mtu: @Sendable () -> Int = { [weak other] in
+            other?.state.withLock { $0.isUp ? $0.mtu : 0 } ?? 0
+        }
         let isNew = state.withLock { state in
             if case .device(let queue, _) = state.far, queue === other.inbound { return false }
             state.far = .device(other.inbound, mtu: mtu)

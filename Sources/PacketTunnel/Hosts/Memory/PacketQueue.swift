@@ -56,15 +56,8 @@ final class PacketQueue: Sendable {
         }
     }
 
-    /// Whether there is room for a packet of the usual size; who is told no is told when there is.
-    var hasRoom: Bool {
-        state.withLock { state in
-            if state.isClosed { return true }
-            let hasRoom = state.count < state.packets.count && state.byteCount < byteCapacity
-            if !hasRoom { state.owesRoom = true }
-            return hasRoom
-        }
-    }
+    /// Whether there may be room: there was the last time, or packets were taken since. Who is told no is told when there is.
+    var hasRoom: Bool { state.withLock { $0.isClosed || !$0.owesRoom } }
 
     /// Gives packets to `body`, oldest first, until there are none or it returns false for one that it does not take.
     func take(while body: ([UInt8]) -> Bool) {
