@@ -59,6 +59,17 @@
                 ])
         }
 
+        @Test("Under a strict policy the local network is an exception in the tunnel's table")
+        func everythingStrict() throws {
+            var plan = try plan("10.0.0.0/8", without: "10.1.0.0/16", local: true, policy: .enforcedRoutes)
+            plan.localNetworks = try Self.prefixes("10.2.0.0/16 10.1.0.0/16 192.168.7.0/24")
+            #expect(
+                text(plan.steps()) == [
+                    "src_valid_mark=1", "throw 10.1.0.0/16 in 51820", "throw 10.2.0.0/16 in 51820",
+                    "10.0.0.0/8 in 51820", "IPv4 rule 101: not mark 51820 table 51820",
+                ])
+        }
+
         @Test("Some networks: in the main table, without rules, mark or setting")
         func specific() throws {
             #expect(

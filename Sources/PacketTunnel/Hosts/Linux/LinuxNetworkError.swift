@@ -2,6 +2,8 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
+    import TunnelIO
+
     #if canImport(Glibc)
         import Glibc
     #elseif canImport(Musl)
@@ -61,7 +63,8 @@
             return text
         }
 
-        private var what: String {
+        /// What happened, without what the system said.
+        var what: String {
             switch code {
             case .netlink(let operation): "cannot \(operation)"
             case .kernelSetting(let path): "cannot change \(path)"
@@ -82,7 +85,8 @@
             }
         }
 
-        private var advice: String? {
+        /// What to do; nil where there is nothing to say.
+        var advice: String? {
             switch code {
             case .netlink, .kernelSetting, .journal:
                 switch errno {
@@ -102,6 +106,30 @@
             case .incompleteUndo: "run 'culvert cleanup'"
             default: nil
             }
+        }
+    }
+
+    extension TunnelError {
+        /// The error of a host whose network could not be changed.
+        init(_ error: LinuxNetworkError) {
+            var message = error.what
+            if error.errno != 0 { message += ": \(unsafe String(cString: strerror(error.errno)))" }
+            let code: Code =
+                switch (error.code, error.errno) {
+                case (.tunnelRunning, _): .alreadyRunning
+                case (.invalidTunnelName, _): .configurationInvalid
+                case (_, EPERM), (_, EACCES): .permissionDenied
+                default: .settingsFailed
+                }
+            self.init(code, message, fix: error.advice ?? "")
+        }
+
+        /// The error of a host that could not make the tunnel's interface.
+        init(_ error: TunnelIOError) {
+            let isForbidden = error.errno == EPERM || error.errno == EACCES
+            self.init(
+                isForbidden ? .permissionDenied : .settingsFailed, error.description,
+                fix: isForbidden ? "run as root or with CAP_NET_ADMIN" : "")
         }
     }
 #endif

@@ -18,6 +18,8 @@
             package var isUp: Bool
             package var isLoopback: Bool
             package var mtu: Int
+            /// What it is, by the numbers of linux/if_arp.h: 1 is Ethernet, and what looks like it.
+            package var hardware: UInt16
         }
 
         private enum LinkAttribute {
@@ -44,7 +46,8 @@
             let attributes = reader.attributes(from: linkLength)
             return Link(
                 index: index, name: attributes.text(LinkAttribute.name) ?? "", isUp: flags & 1 != 0,
-                isLoopback: flags & 8 != 0, mtu: Int(attributes.number(LinkAttribute.mtu) ?? 0))
+                isLoopback: flags & 8 != 0, mtu: Int(attributes.number(LinkAttribute.mtu) ?? 0),
+                hardware: reader.number(at: 2, as: UInt16.self) ?? 0)
         }
 
         /// All interfaces.

@@ -47,10 +47,12 @@
 
     /// How packets are routed into a tunnel.
     ///
-    /// - Where networks that are attached directly are reached directly (``TunnelSettings/allowsLocalNetwork``), it is done
-    ///   as wg-quick(8) does it: what is more specific than everything is in the main table; everything is in a table of its
-    ///   own, for packets without the tunnel's mark, after the main table was asked for all but its default route.
-    /// - Where they are not, all is in the tunnel's own table, and that is asked before the main one.
+    /// - Where networks that are attached directly are reached directly (``TunnelSettings/allowsLocalNetwork``) and only
+    ///   routes decide, it is done as wg-quick(8) does it: what is more specific than everything is in the main table;
+    ///   everything is in a table of its own, for packets without the tunnel's mark, after the main table was asked for all
+    ///   but its default route.
+    /// - Else all is in the tunnel's own table, and that is asked before the main one, whose other routes lead nowhere under
+    ///   the strict policies. Networks that are attached directly are exceptions in it, where the settings say so.
     ///
     /// In the tunnel's own table what is excluded is a `throw` route: the search goes on as though there were no tunnel.
     /// In the main table it is left out: the rest of an included network is several smaller ones.
@@ -63,14 +65,18 @@
         package var numbers: RoutingNumbers
         /// Whether this host does IPv6 at all.
         package var hasIPv6: Bool
+        /// The networks that are attached directly.
+        package var localNetworks: [NetworkPrefix]
 
         package init(
-            settings: TunnelSettings, interface: InterfaceReference, numbers: RoutingNumbers, hasIPv6: Bool = true
+            settings: TunnelSettings, interface: InterfaceReference, numbers: RoutingNumbers, hasIPv6: Bool = true,
+            localNetworks: [NetworkPrefix] = []
         ) {
             self.settings = settings
             self.interface = interface
             self.numbers = numbers
             self.hasIPv6 = hasIPv6
+            self.localNetworks = localNetworks
         }
 
         /// The kernel's switch that makes it look at marks when it asks whether a packet's source is on the right side.
@@ -88,9 +94,11 @@
         /// Halves of everything stand for everything, which the main table has a route for.
         private static func isEverything(_ prefix: NetworkPrefix) -> Bool { prefix.length <= 1 }
 
+        private var asksMainTableFirst: Bool { settings.allowsLocalNetwork && settings.leakPolicy == .routeBased }
+
         /// The routes in the tunnel's own table.
         private var own: [NetworkPrefix] {
-            settings.allowsLocalNetwork ? included.filter(Self.isEverything) : included
+            asksMainTableFirst ? included.filter(Self.isEverything) : included
         }
 
         /// Whether packets of a family without the mark are looked up in the tunnel's own table.
@@ -112,16 +120,18 @@
                 steps += ownTable(isIPv6: isIPv6)
                 steps += rules(isIPv6: isIPv6)
             }
-            if settings.allowsLocalNetwork { steps += mainTable() }
+            if asksMainTableFirst { steps += mainTable() }
             return steps
         }
 
         private func ownTable(isIPv6: Bool) -> [NetworkStep] {
             // The exceptions first.
-            let exceptions = excluded.filter { exception in
-                exception.isIPv6 == isIPv6 && own.contains { $0.contains(exception) }
+            var seen: Set<NetworkPrefix> = []
+            let attached = settings.allowsLocalNetwork && !asksMainTableFirst ? localNetworks : []
+            let exceptions = (excluded + attached).filter { exception in
+                exception.isIPv6 == isIPv6 && own.contains { $0.contains(exception) } && seen.insert(exception).inserted
             }
-            let routes = own.filter { $0.isIPv6 == isIPv6 && !excluded.contains($0) }
+            let routes = own.filter { $0.isIPv6 == isIPv6 && !seen.contains($0) }
             return exceptions.map { .route(Route(to: $0, kind: .throw, table: numbers.mark)) }
                 + routes.map { .route(Route(to: $0, interface: interface.index, table: numbers.mark)) }
         }
@@ -130,7 +140,7 @@
             let priority = isIPv6 ? numbers.priority6 : numbers.priority4
             let toTunnel = PolicyRule(
                 isIPv6: isIPv6, priority: priority + 1, table: numbers.mark, mark: numbers.mark, isInverted: true)
-            guard settings.allowsLocalNetwork else { return [.rule(toTunnel)] }
+            guard asksMainTableFirst else { return [.rule(toTunnel)] }
             let toMain = PolicyRule(
                 isIPv6: isIPv6, priority: priority, table: Route.mainTable, suppressedPrefixLength: 0)
             // In this order there is no moment at which the local network is cut off.
@@ -140,7 +150,9 @@
         private func mainTable() -> [NetworkStep] {
             var exceptions = excluded
             // The server is not reached through the tunnel to it. In the tunnel's own table the mark sees to that.
-            if let server = NetworkAddress(settings.remoteAddress) { exceptions.append(NetworkPrefix(host: server)) }
+            if let server = ServerText.address(in: settings.remoteAddress) {
+                exceptions.append(NetworkPrefix(host: server))
+            }
             // The kernel makes these itself.
             let attached = settings.addresses.map(\.network)
             let specific = included.filter { !Self.isEverything($0) && !attached.contains($0) }

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    /// What to do where a host cannot do something that a tunnel's settings ask for.
+    public enum Requirement: String, Hashable, Sendable, Codable, CaseIterable {
+        /// The settings are refused.
+        case required
+        /// The rest of the settings is brought into force, and the log has a warning.
+        case wanted
+    }
+
+    /// How a tunnel is set up on Linux, beside its settings.
+    public struct LinuxHostOptions: Hashable, Sendable {
+        /// Whether a tunnel may come up without its name servers where nothing manages them.
+        public var nameServers: Requirement
+        /// The folder of the journals. Nobody else may write to it.
+        public var journalFolder: String
+        /// The mark of the tunnel's own packets and the number of its routing table; nil takes the first that is free from
+        /// 51820 on.
+        public var mark: UInt32?
+
+        /// Options.
+        public init(
+            nameServers: Requirement = .required, journalFolder: String = "/run/culvert", mark: UInt32? = nil
+        ) {
+            self.nameServers = nameServers
+            self.journalFolder = journalFolder
+            self.mark = mark
+        }
+    }
+#endif

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import Foundation
+    import Testing
+
+    @testable import PacketTunnel
+
+    extension LinuxHostTests {
+        /// What the router sees of a host is what leaves it.
+        @Suite("Leaks, seen from outside", .timeLimit(.minutes(5)))
+        struct LeakTests {
+            /// The packets that the router's interface sees while `body` runs, one line each, oldest first.
+            private func captured(_ world: LinuxHostWorld, _ body: () throws -> Void) throws -> [String] {
+                let file = world.folder + ".pcap"
+                defer { try? FileManager.default.removeItem(atPath: file) }
+                let capture = try world.router.start(
+                    "tcpdump", "-U", "--immediate-mode", "-n", "-i", "eth0", "-Q", "in", "-w", file)
+                try capture.waitForOutput(containing: "listening on")
+                try body()
+                // The last packet is one that may always leave, so that nothing before it is still on its way.
+                try world.send(to: "192.0.2.1", port: 65_000, mark: 51_821)
+                try eventually("the capture has the last packet") {
+                    try run(["tcpdump", "-n", "-r", file, "udp dst port 65000"]).output.contains("65000")
+                }
+                capture.signal(SIGINT)
+                _ = try capture.wait()
+                let lines = try run(["tcpdump", "-n", "-t", "-r", file, "not udp dst port 65000"]).output
+                return lines.split(separator: "\n").map(String.init).filter { !$0.hasPrefix("reading from") }
+            }
+
+            /// All ways in which a program may try to get out.
+            private func tryEverything(_ world: LinuxHostWorld) throws {
+                for address in ["10.55.1.1", "8.8.8.8", "2001:db8:7::7", "fd55::1"] {
+                    for bound in [[], ["-I", "eth0"]] {
+                        _ = try PrivilegedTests.runAllowingFailure(
+                            ["ip", "netns", "exec", world.host.name, "ping", "-n", "-q", "-c", "1", "-W", "0.1"] + bound
+                                + [address])
+                    }
+                    for port: UInt16 in [53, 80] {
+                        try world.send(to: address, port: port)
+                        try world.send(to: address, port: port, interface: "eth0")
+                        try world.connect(to: address, port: port)
+                    }
+                }
+                // The mark is for the tunnel's own protocol.
+                _ = try world.host.runAllowingFailure(
+                    "ping", "-m", "51821", "-n", "-q", "-c", "1", "-W", "0.1", "8.8.8.8")
+            }
+
+            /// Whether a line is of what every policy lets out: the link's own.
+            private func isLinkConfiguration(_ line: String) -> Bool {
+                line.contains("ARP,") || line.contains("neighbor solicitation")
+                    || line.contains("neighbor advertisement") || line.contains("router solicitation")
+                    || line.contains("multicast listener report")
+            }
+
+            @Test("Without a guard all of it leaves: the tests of it see what they should")
+            func control() throws {
+                let world = try LinuxHostWorld()
+                let lines = try captured(world) { try tryEverything(world) }
+                for text in ["> 10.55.1.1: ICMP", "> 8.8.8.8.53:", "> 8.8.8.8.80: Flags [S]", "> 2001:db8:7::7.53:"] {
+                    #expect(lines.contains { $0.contains(text) }, "\(text)")
+                }
+                // A routed tunnel without a policy is got around by who binds to another interface.
+                let core = try world.core()
+                let around = try captured(world) {
+                    try world.host.perform {
+                        try core.prepare(.routeBased)
+                        _ = try core.apply(LinuxHostWorld.settings(.routeBased, local: true))
+                    }
+                    try tryEverything(world)
+                }
+                #expect(around.contains { $0.contains("> 8.8.8.8.53:") })
+                try world.host.perform { core.tearDown(leavingBlocked: false) }
+            }
+
+            @Test("Only marked UDP leaves, while connecting, up and blocked", arguments: [true, false])
+            func everything(_ local: Bool) throws {
+                let world = try LinuxHostWorld()
+                let before = try world.snapshot()
+                let core = try world.core()
+                let lines = try captured(world) {
+                    try world.host.perform { try core.prepare(.everything) }
+                    try tryEverything(world)
+                    try world.host.perform {
+                        _ = try core.apply(LinuxHostWorld.settings(.everything, local: local))
+                    }
+                    try tryEverything(world)
+                    try world.send(to: "203.0.113.7", port: 51_820, mark: 51_821)
+                    try world.host.perform { core.tearDown(leavingBlocked: true) }
+                    try tryEverything(world)
+                }
+                let others = lines.filter { !isLinkConfiguration($0) }
+                #expect(others.count == 1, "\(others)")
+                #expect(others.first?.contains("> 203.0.113.7.51820: UDP") == true, "\(others)")
+                let localLines = try captured(world) {
+                    try world.host.perform {
+                        try core.prepare(.everything)
+                        _ = try core.apply(LinuxHostWorld.settings(.everything, local: local))
+                    }
+                    try world.send(to: "192.0.2.1", port: 80)
+                    try world.send(to: "192.0.2.1", port: 53)
+                }
+                #expect(localLines.contains { $0.contains("> 192.0.2.1.80:") } == local)
+                #expect(!localLines.contains { $0.contains("> 192.0.2.1.53:") }, "lookups are the tunnel's")
+                try world.host.perform { core.tearDown(leavingBlocked: false) }
+                try world.expectUnchanged(since: before)
+            }
+
+            @Test("Enforced routes hold back what is the tunnel's, by whatever interface, and nothing else")
+            func enforced() throws {
+                let world = try LinuxHostWorld()
+                let core = try world.core()
+                let settings = try LinuxHostWorld.settings(
+                    .enforcedRoutes, local: false, routes: ["10.55.0.0/16", "fd55::/32"])
+                let lines = try captured(world) {
+                    try world.host.perform {
+                        try core.prepare(.enforcedRoutes)
+                        _ = try core.apply(settings)
+                    }
+                    try tryEverything(world)
+                    try world.host.perform { core.tearDown(leavingBlocked: true) }
+                    try tryEverything(world)
+                }
+                #expect(!lines.contains { $0.contains("> 10.55.1.1") || $0.contains("> fd55::1") }, "\(lines)")
+                #expect(lines.contains { $0.contains("> 8.8.8.8.80: Flags [S]") })
+                try world.host.perform { core.tearDown(leavingBlocked: false) }
+            }
+
+            @Test("Packets that the host forwards are held back as its own are")
+            func forwarded() throws {
+                let world = try LinuxHostWorld()
+                let inner = try Namespace()
+                try world.host.run(
+                    "ip", "link", "add", "in0", "type", "veth", "peer", "name", "eth0", "netns", inner.name)
+                try world.host.run("ip", "address", "add", "198.51.100.1/24", "dev", "in0")
+                try world.host.run("ip", "link", "set", "in0", "up")
+                try inner.run("ip", "address", "add", "198.51.100.2/24", "dev", "eth0")
+                try inner.run("ip", "link", "set", "eth0", "up")
+                try inner.run("ip", "route", "add", "default", "via", "198.51.100.1")
+                try world.host.run("sysctl", "-qw", "net.ipv4.ip_forward=1")
+                func forward() throws {
+                    _ = try inner.runAllowingFailure("ping", "-n", "-q", "-c", "1", "-W", "0.1", "8.8.8.8")
+                }
+                #expect(try captured(world, forward).contains { $0.contains("198.51.100.2 > 8.8.8.8: ICMP") })
+                let core = try world.core()
+                try world.host.perform { try core.prepare(.everything) }
+                #expect(try captured(world, forward).allSatisfy(isLinkConfiguration))
+                try world.host.perform { core.tearDown(leavingBlocked: false) }
+            }
+
+            @Test("Packets for the tunnel's address that do not come out of it are dropped")
+            func spoofed() throws {
+                let world = try LinuxHostWorld()
+                let core = try world.core()
+                try world.host.perform {
+                    try core.prepare(.routeBased)
+                    _ = try core.apply(
+                        LinuxHostWorld.settings(.routeBased, local: true, routes: ["0.0.0.0/0", "::/0"]))
+                }
+                try world.router.run("ip", "route", "add", "10.9.0.2", "via", "192.0.2.2")
+                let lines = try captured(world) {
+                    _ = try world.router.runAllowingFailure("ping", "-n", "-q", "-c", "1", "-W", "0.3", "10.9.0.2")
+                }
+                #expect(!lines.contains { $0.contains("echo reply") })
+                try world.host.run("nft", "delete", "table", "inet", "culvert_\(LinuxHostWorld.tunnel)")
+                let unguarded = try captured(world) {
+                    try world.router.run("ping", "-n", "-q", "-c", "1", "-W", "9", "10.9.0.2")
+                }
+                #expect(unguarded.contains { $0.contains("echo reply") }, "so it is the firewall that drops")
+                try world.host.perform { core.tearDown(leavingBlocked: false) }
+            }
+        }
+    }
+
+    extension LinuxHostWorld {
+        /// Sends a datagram from the host; whether it is refused does not matter.
+        func send(to address: String, port: UInt16, mark: UInt32? = nil, interface: String? = nil) throws {
+            try exchange(Int32(SOCK_DGRAM.rawValue), address, port, mark, interface)
+        }
+
+        /// Begins a TCP connection from the host and gives it up.
+        func connect(to address: String, port: UInt16) throws {
+            try exchange(Int32(SOCK_STREAM.rawValue), address, port, nil, nil)
+        }
+
+        private func exchange(
+            _ kind: Int32, _ text: String, _ port: UInt16, _ mark: UInt32?, _ interface: String?
+        ) throws {
+            guard let address = NetworkAddress(text) else { throw CommandFailure(description: "no address: \(text)") }
+            try host.perform {
+                let socket = socket(address.isIPv6 ? AF_INET6 : AF_INET, kind | Int32(SOCK_NONBLOCK.rawValue), 0)
+                guard socket >= 0 else { throw CommandFailure(description: "no socket: errno \(errno)") }
+                defer { close(socket) }
+                if var mark {
+                    // SO_MARK
+                    guard unsafe setsockopt(socket, SOL_SOCKET, 36, &mark, 4) == 0 else {
+                        throw CommandFailure(description: "no mark: errno \(errno)")
+                    }
+                }
+                if let interface {
+                    // SO_BINDTODEVICE
+                    guard unsafe setsockopt(socket, SOL_SOCKET, 25, interface, socklen_t(interface.utf8.count)) == 0
+                    else {
+                        throw CommandFailure(description: "not bound: errno \(errno)")
+                    }
+                }
+                // struct sockaddr_in and sockaddr_in6
+                var bytes: [UInt8] = [
+                    UInt8(address.isIPv6 ? AF_INET6 : AF_INET), 0, UInt8(port >> 8), UInt8(port & 0xff),
+                ]
+                bytes += address.isIPv6 ? [0, 0, 0, 0] + address.bytes + [0, 0, 0, 0] : address.bytes
+                bytes += address.isIPv6 ? [] : [UInt8](repeating: 0, count: 8)
+                unsafe bytes.withUnsafeBytes { raw in
+                    let pointer = unsafe raw.baseAddress?.assumingMemoryBound(to: sockaddr.self)
+                    if unsafe Foundation.connect(socket, pointer, socklen_t(raw.count)) == 0 {
+                        unsafe _ = Foundation.send(socket, "x", 1, Int32(MSG_NOSIGNAL))
+                    }
+                }
+            }
+        }
+    }
+#endif

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import Foundation
+    import Testing
+
+    @testable import PacketTunnel
+
+    /// A copy of /etc in place of it, until this object goes: only in a sandbox with mounts of its own (scripts/sandbox).
+    private final class PrivateEtc {
+        /// Whether this is such a sandbox, and resolvconf is openresolv's.
+        static let isPossible: Bool = {
+            let first = (try? String(contentsOfFile: "/proc/1/cmdline", encoding: .utf8)) ?? ""
+            let version = (try? PrivilegedTests.runAllowingFailure(["resolvconf", "--version"]))?.output ?? ""
+            return first.contains("sandbox") && version.hasPrefix("openresolv")
+        }()
+
+        private let folder: String
+
+        init(resolvConf: String) throws {
+            folder = "/run/culvert-etc-\(UUID().uuidString)"
+            try PrivilegedTests.run(["cp", "-a", "/etc", folder])
+            try PrivilegedTests.run(["mount", "--bind", folder, "/etc"])
+            try resolvConf.write(toFile: "/etc/resolv.conf", atomically: false, encoding: .utf8)
+        }
+
+        deinit {
+            _ = try? PrivilegedTests.run(["umount", "/etc"])
+            try? FileManager.default.removeItem(atPath: folder)
+        }
+    }
+
+    extension LinuxHostTests {
+        @Suite("Name servers through openresolv", .enabled(if: PrivateEtc.isPossible), .timeLimit(.minutes(3)))
+        struct ResolverTests {
+            private static let before = "nameserver 192.0.2.53\noptions edns0\n# not by any program"
+
+            private func settings() throws -> TunnelSettings {
+                var settings = try LinuxHostWorld.settings(.enforcedRoutes, local: true)
+                settings.dns = DNSSettings(
+                    servers: [try #require(NetworkAddress("10.9.0.1"))], searchDomains: ["corp.example"])
+                return settings
+            }
+
+            @Test("The tunnel's are the only ones while it is up; then the file is as it was")
+            func wholeLife() throws {
+                let etc = try PrivateEtc(resolvConf: Self.before)
+                try withExtendedLifetime(etc) {
+                    let world = try LinuxHostWorld()
+                    let before = try world.snapshot()
+                    let core = try world.core()
+                    try world.host.perform {
+                        try core.prepare(.enforcedRoutes)
+                        _ = try core.apply(settings())
+                    }
+                    let text = try String(contentsOfFile: "/etc/resolv.conf", encoding: .utf8)
+                    #expect(ResolverControl.servers(inResolvConf: text) == ["10.9.0.1"])
+                    #expect(text.contains("search corp.example"))
+                    try world.host.perform { core.tearDown(leavingBlocked: false) }
+                    try world.expectUnchanged(since: before)
+                }
+            }
+
+            @Test("Other interfaces' servers come back")
+            func others() throws {
+                let etc = try PrivateEtc(resolvConf: Self.before)
+                try withExtendedLifetime(etc) {
+                    let world = try LinuxHostWorld()
+                    try run(["sh", "-c", "echo nameserver 192.0.2.99 | resolvconf -a eth0"])
+                    defer { _ = try? run(["resolvconf", "-f", "-d", "eth0"]) }
+                    let before = try world.snapshot()
+                    #expect(before.contains { $0.contains("192.0.2.99") })
+                    let core = try world.core()
+                    try world.host.perform {
+                        try core.prepare(.enforcedRoutes)
+                        _ = try core.apply(settings())
+                    }
+                    #expect(try !String(contentsOfFile: "/etc/resolv.conf", encoding: .utf8).contains("192.0.2.99"))
+                    try world.host.perform { core.tearDown(leavingBlocked: false) }
+                    try world.expectUnchanged(since: before)
+                }
+            }
+
+            @Test(
+                "Dead right before or after the servers were told: cleaning up restores the file",
+                arguments: [true, false])
+            func crash(_ doesLast: Bool) throws {
+                let etc = try PrivateEtc(resolvConf: Self.before)
+                try withExtendedLifetime(etc) {
+                    let world = try LinuxHostWorld()
+                    let before = try world.snapshot()
+                    // The name servers come last.
+                    var count = 1
+                    var isWhole = false
+                    while !isWhole {
+                        var core: LinuxPlatformCore? = try world.core(
+                            dying: DyingNetwork.Life(operations: count, doesLast: doesLast))
+                        try world.host.perform {
+                            try? core?.prepare(.enforcedRoutes)
+                            isWhole = (try? core?.apply(settings())) != nil
+                        }
+                        core = nil
+                        _ = try world.cleanUp()
+                        try world.expectUnchanged(since: before, "operation \(count)")
+                        count += 1
+                    }
+                    #expect(count > 10)
+                }
+            }
+        }
+    }
+#endif
