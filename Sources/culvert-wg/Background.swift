@@ -67,10 +67,12 @@ enum Background {
             "WG_TUN_FD=\(tunNumber)", "WG_UAPI_FD=\(managementNumber)", "WG_PROCESS_FOREGROUND=1",
             "CULVERT_READY_FD=\(readyNumber)",
         ]
-        let kept = (["LOG_LEVEL", "PATH", DaemonOptions.layoutVariable] + DaemonOptions.offloadSwitches).compactMap {
-            name in
-            Daemon.environment(name).map { "\(name)=\($0)" }
-        }
+        let kept =
+            (["LOG_LEVEL", "PATH", DaemonOptions.layoutVariable, DaemonOptions.memoryVariable]
+            + DaemonOptions.offloadSwitches).compactMap {
+                name in
+                Daemon.environment(name).map { "\(name)=\($0)" }
+            }
         let result = actions.spawn(
             path: executablePath, arguments: [CommandLine.arguments.first ?? "culvert-wg", options.interfaceName],
             environment: inherited + kept)

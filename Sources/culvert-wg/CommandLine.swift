@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import TunnelIO
+import WireGuardDevice
 
 /// What the arguments and the environment ask of the daemon.
 struct DaemonOptions: Equatable {
@@ -18,6 +19,8 @@ struct DaemonOptions: Equatable {
     var keepsOutput = false
     /// How the work is spread over threads.
     var layout = LaneLayout.automatic
+    /// The most memory that the device takes; nil for no bound but what is configured.
+    var budget: MemoryBudget?
     /// A TUN device that was opened already.
     var tunDescriptor: Int32?
     /// A listening management socket that was opened already.
@@ -50,6 +53,9 @@ struct DaemonOptions: Equatable {
     /// The variable that says how the work is spread over threads.
     static let layoutVariable = "CULVERT_LANES"
 
+    /// The variable that bounds the memory that the device takes.
+    static let memoryVariable = "CULVERT_MEMORY"
+
     static let help = """
         culvert-wg: a userspace WireGuard daemon for one interface
 
@@ -70,6 +76,8 @@ struct DaemonOptions: Equatable {
           WG_TUN_NAME_FILE        where to write the name the system chose (macOS, for the name "utun")
           CULVERT_LANES           threads: auto (the default), 1, 2 (one for each direction), 3 to 64 lanes, or lanes
                                   and workers as in 4+2
+          CULVERT_MEMORY          most memory: extension (8 MiB), client (24 MiB), gateway:PEERS, or MIB:PEERS; without
+                                  it, tables grow with the configuration
           CULVERT_UDP_GSO, CULVERT_UDP_GRO, CULVERT_TUN_TSO, CULVERT_TUN_USO, CULVERT_TUN_TCP_GRO,
           CULVERT_TUN_UDP_GRO     0: do without this offload (Linux)
 
@@ -123,11 +131,23 @@ struct DaemonOptions: Equatable {
                 "LOG_LEVEL is '\(other)', which is none of verbose, debug, error, silent; using error")
         }
         options.layout = try layout(environment)
+        options.budget = try budget(environment, for: options.layout)
         options.tunDescriptor = try descriptor("WG_TUN_FD", environment)
         options.uapiDescriptor = try descriptor("WG_UAPI_FD", environment)
         options.readyDescriptor = try descriptor("CULVERT_READY_FD", environment)
         options.nameFile = environment("WG_TUN_NAME_FILE").flatMap { $0.isEmpty ? nil : $0 }
         return .run(options)
+    }
+
+    private static func budget(
+        _ environment: (String) -> String?, for layout: LaneLayout
+    ) throws(UsageError) -> MemoryBudget? {
+        guard let text = environment(memoryVariable), !text.isEmpty else { return nil }
+        do throws(MemoryBudgetTextError) {
+            return try MemoryBudget(text: text, lanes: layout.memoryShares)
+        } catch {
+            throw UsageError(message: "\(memoryVariable) is \(error)")
+        }
     }
 
     private static func layout(_ environment: (String) -> String?) throws(UsageError) -> LaneLayout {

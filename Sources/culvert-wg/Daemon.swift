@@ -97,7 +97,7 @@ enum Daemon {
         Privileges.reduce()
         // Threads inherit the mask, so that only this one ever sees these signals.
         let signals = Signals.block()
-        var deviceOptions = WireGuardDevice.Options()
+        var deviceOptions = WireGuardDevice.Options(budget: options.budget)
         deviceOptions.layout = options.layout
         let level = options.logLevel
         let name = options.interfaceName

@@ -3,6 +3,7 @@
 
 #if os(Linux)
     import Foundation
+    import PacketTunnelTesting
     import Testing
     import WireGuardCore
 
@@ -173,6 +174,37 @@
                 #expect(throws: DaemonOptions.UsageError.self) {
                     try DaemonOptions.parse(["wg0"]) { $0 == "CULVERT_LANES" ? value : nil }
                 }
+            }
+
+            @Test("A budget of memory is taken from the environment, also in the background")
+            func budget() throws {
+                let namespace = try Namespace()
+                let daemon = try BackgroundDaemon(in: namespace, environment: ["CULVERT_MEMORY=8:2"])
+                #expect(daemon.start.status == 0, "\(daemon.start.output)")
+                var random = SeededGenerator(seed: 7)
+                var results: [(status: Int32, output: String)] = []
+                for _ in 0..<3 {
+                    var engine = Engine(random: SystemRandomNumberGenerator())
+                    engine.setPrivateKey(PrivateKey(using: &random))
+                    let publicKey = engine.publicKey
+                    let key = try #require(publicKey).base64
+                    let result = try PrivilegedTests.runAllowingFailure(
+                        ["ip", "netns", "exec", namespace.name, "wg", "set", daemon.name, "peer", key])
+                    results.append((result.status, result.output))
+                }
+                #expect(results[0].status == 0 && results[1].status == 0)
+                #expect(results[2].status != 0)
+                #expect(results[2].output.contains("Cannot allocate memory"), "\(results[2].output)")
+            }
+
+            @Test(
+                "A budget that is none, or too small, is refused at the start, by name",
+                arguments: ["much", "1:100000"])
+            func badBudget(_ value: String) throws {
+                let result = try PrivilegedTests.runAllowingFailure(
+                    ["env", "CULVERT_MEMORY=\(value)", DaemonProgram.culvert.path, "-f", UniqueInterface.next()])
+                #expect(result.status == 2)
+                #expect(result.output.contains("CULVERT_MEMORY is '\(value)'"), "\(result.output)")
             }
 
             @Test("A device with one queue is told of when many lanes are asked for")

@@ -170,4 +170,27 @@ struct MemoryBudgetTests {
         #expect(device.peers.map(\.allowedIPs.count) == [1, 1])
         #expect(answer(UAPIDeviceUpdate()) == 0)
     }
+
+    @Test("Budgets have names")
+    func text() throws {
+        #expect(try MemoryBudget(text: "extension", lanes: 1) == .extension)
+        #expect(try MemoryBudget(text: "client", lanes: 1) == .client)
+        #expect(try MemoryBudget(text: "gateway:5000", lanes: 2) == .gateway(peers: 5000, lanes: 2))
+        #expect(try MemoryBudget(text: "64:2000", lanes: 1) == .custom(bytes: 64 << 20, peers: 2000))
+    }
+
+    @Test(
+        "What is no budget is refused with what would be one",
+        arguments: ["x", "8", "8:", ":8", "0:1", "8:0", "-1:2", "gateway:", "gateway:99999999", "1:2:3", "8 :2"])
+    func badText(_ text: String) {
+        let error = #expect(throws: MemoryBudgetTextError.self) { try MemoryBudget(text: text, lanes: 1) }
+        #expect(error == .unreadable(text))
+        #expect(error?.description.contains("gateway:PEERS") == true)
+    }
+
+    @Test("A budget that is too small for its peers says what they need")
+    func tooSmallText() {
+        let error = #expect(throws: MemoryBudgetTextError.self) { try MemoryBudget(text: "1:100000", lanes: 1) }
+        #expect(error?.description.contains("100") == true)
+    }
 }

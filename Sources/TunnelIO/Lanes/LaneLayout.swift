@@ -83,6 +83,12 @@ public enum LaneLayout: Hashable, Sendable {
         return .many(lanes: min(lanes, max(count, 1)), workers: 0)
     }
 
+    /// How many lanes without workers take as much memory as this layout.
+    package var memoryShares: Int {
+        guard case .many(let lanes, let workers) = self else { return 1 }
+        return workers > 0 ? lanes * BatchPipeline.depth : lanes
+    }
+
     /// How many pairs of sockets lanes in this layout receive from.
     var socketCount: Int {
         if case .many(let lanes, _) = self { return lanes }
