@@ -21,7 +21,10 @@ enum DescriptorWait {
         while true {
             var milliseconds: Int32 = -1
             if let deadline {
-                let left = max(0, deadline.subtractingReportingOverflow(LaneClock.now()).partialValue)
+                // Both may be anywhere: a difference that is too large is one that never ends, or that is long over.
+                let now = LaneClock.now()
+                let (difference, isTooLarge) = deadline.subtractingReportingOverflow(now)
+                let left = deadline <= now ? 0 : isTooLarge ? .max : difference
                 milliseconds = Int32(clamping: left / 1_000_000 + (left % 1_000_000 > 0 ? 1 : 0))
             }
             let count = unsafe withUnsafeMutableBytes(of: &items) { bytes in

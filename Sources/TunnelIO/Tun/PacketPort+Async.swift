@@ -15,10 +15,11 @@ extension PacketPort {
     }
 
     /// Waits for packets and appends as many as there are then and as the batch has room for.
-    /// - Returns: how many; zero only when the batch is full.
+    /// - Parameter batch: a region of at least ``LaneConfiguration/minimumPacketBytes``.
+    /// - Returns: how many; zero only when the batch is full: when it has no room for another packet of any size.
     /// - Throws: as ``nextPacket()``.
     public func receiveNext(into batch: PacketBatch) async throws(TunnelIOError) -> Int {
-        guard batch.count < batch.packetCapacity else { return 0 }
+        guard Self.hasRoom(batch) else { return 0 }
         while true {
             if Task.isCancelled { throw TunnelIOError(.cancelled) }
             let count = try receive(into: batch, timeout: .zero)

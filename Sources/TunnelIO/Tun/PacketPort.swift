@@ -108,12 +108,21 @@ public final class PacketPort: Sendable {
     }
 
     /// Waits for packets and appends as many as there are then and as the batch has room for.
-    /// - Parameter timeout: how long to wait at most for the first; nil for as long as it takes, zero not to wait.
-    /// - Returns: how many; zero when the time is over or the batch is full.
+    /// - Parameters:
+    ///   - batch: a region of at least ``LaneConfiguration/minimumPacketBytes``.
+    ///   - timeout: how long to wait at most for the first; nil for as long as it takes, zero not to wait.
+    /// - Returns: how many; zero when the time is over or the batch is full: when it has no room for another packet of any
+    ///   size.
     /// - Throws: as ``receive(timeout:)``.
     public func receive(into batch: PacketBatch, timeout: Duration? = nil) throws(TunnelIOError) -> Int {
-        guard batch.count < batch.packetCapacity else { return 0 }
+        guard Self.hasRoom(batch) else { return 0 }
         return try waiting(timeout) { () throws(TunnelIOError) in try take(into: batch) } ?? 0
+    }
+
+    /// Whether there is room for a packet of any size, with what devices keep free around it. Without, waiting would not end:
+    /// the device is ready all the time and gives nothing.
+    static func hasRoom(_ batch: PacketBatch) -> Bool {
+        batch.count < batch.packetCapacity && batch.byteCapacity - batch.tail >= 65_535 + 128
     }
 
     /// - Returns: nil when there is none.
@@ -163,14 +172,18 @@ public final class PacketPort: Sendable {
         while true {
             if let result = try attempt() { return result }
             if timeout == .zero { return nil }
-            phase.withLock { $0.blocked += 1 }
-            defer { endWait() }
-            // Another thread may have left some before it could know that this one waits.
-            if device.hasBufferedPackets { continue }
-            guard try DescriptorWait.wait(device.readiness, wake.descriptor, until: deadline) else {
-                return try attempt()
-            }
+            // The wait is over before the attempt that follows: what that leaves is for the others who wait.
+            guard try waitOnce(until: deadline) else { return try attempt() }
         }
+    }
+
+    /// - Returns: false when the deadline has passed.
+    private func waitOnce(until deadline: Int64?) throws(TunnelIOError) -> Bool {
+        phase.withLock { $0.blocked += 1 }
+        defer { endWait() }
+        // Another thread may have left some before it could know that this one waits.
+        if device.hasBufferedPackets { return true }
+        return try DescriptorWait.wait(device.readiness, wake.descriptor, until: deadline)
     }
 
     /// Threads that wait, or are about to.

@@ -35,6 +35,18 @@ struct PacketPortTests {
         #expect(try port.receive(into: batch, timeout: .zero) == 0)
     }
 
+    @Test("A batch without room for another packet of any size is full, and nobody waits for what would never fit")
+    func noRoom() async throws {
+        let (tun, port) = try make(mtu: 65_535)
+        let batch = try PacketBatch(packetCapacity: 8, byteCapacity: 1 << 17)
+        for number in 0..<3 { tun.inject(packet(number, length: 60_000)) }
+        #expect(try port.receive(into: batch) == 2)
+        #expect(try port.receive(into: batch) == 0)
+        #expect(try await port.receiveNext(into: batch) == 0)
+        #expect(batch.count == 2)
+        #expect(try port.receiveNow() == packet(2, length: 60_000))
+    }
+
     @Test("A packet is spread over buffers, and one that is too long is cut and says how long it was")
     func vectored() throws {
         let (tun, port) = try make()
@@ -95,6 +107,12 @@ struct PacketPortTests {
         #expect(LaneClock.deadline(after: .seconds(Int64.min)) == .min)
         #expect(LaneClock.deadline(after: .seconds(9_223_372_036)) == .max)
         #expect(LaneClock.deadline(after: .seconds(1)) > LaneClock.now())
+    }
+
+    @Test("A deadline before all time has passed")
+    func longOver() throws {
+        let (_, port) = try make()
+        #expect(try port.receive(timeout: .seconds(Int64.min)) == nil)
     }
 
     @Test("A packet wakes who waits")
@@ -292,8 +310,8 @@ struct PacketPortTests {
         }
     }
 
-    private func make() throws -> (MemoryTun, PacketPort) {
-        let tun = try MemoryTun()
+    private func make(mtu: Int = 1420) throws -> (MemoryTun, PacketPort) {
+        let tun = try MemoryTun(mtu: mtu)
         return (tun, try PacketPort(tun))
     }
 
