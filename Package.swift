@@ -95,7 +95,7 @@ let package = Package(
         .testTarget(
             name: "PrivilegedTests",
             dependencies: [
-                "WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnel", "WireGuardTunnel",
+                "CTunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnel", "WireGuardTunnel",
                 "PacketTunnelTesting", "culvert", "culvert-wg",
             ],
             path: "Tests/Privileged",

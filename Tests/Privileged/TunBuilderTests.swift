@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
+    import CTunnelSystem
     import Foundation
     import Testing
 
@@ -82,6 +83,34 @@
             #expect(try !tun.attributes().isPersistent)
             tun.close()
             #expect(try !TunTest.exists("cv0", in: namespace))
+        }
+
+        @Test("An interface's owner attaches without privileges, if there is nothing to change")
+        func ownerWithoutPrivileges() throws {
+            let namespace = try Namespace()
+            var builder = TunBuilder(name: "cv0")
+            builder.isPersistent = true
+            builder.owner = geteuid()
+            builder.mtu = 1380
+            builder.isUp = true
+            builder.addresses = try [#require(TunAddress("10.9.0.1/24")), #require(TunAddress("fd09::1/64"))]
+            try namespace.perform { [builder] in try builder.build() }.close()
+            // Capabilities are the thread's own, and the thread ends with its work.
+            let tun = try namespace.perform { [builder] in
+                try #require(ctunnel_keep_capabilities(0) == 0)
+                return try builder.build()
+            }
+            #expect(try tun.currentLinkState() == LinkState(isUp: true, mtu: 1380))
+            tun.close()
+            builder.mtu = 1400
+            let error = #expect(throws: TunnelIOError.self) {
+                _ = try namespace.perform { [builder] in
+                    try #require(ctunnel_keep_capabilities(0) == 0)
+                    return try builder.build()
+                }
+            }
+            #expect(error?.errno == EPERM)
+            #expect(try TunTest.exists("cv0", in: namespace))
         }
 
         @Test("The system picks a free number, or a whole name")

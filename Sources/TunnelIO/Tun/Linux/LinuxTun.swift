@@ -136,7 +136,8 @@
             _ attached: consuming Attached, watch: consuming LinkWatch, mtu: Int?, abilities: Abilities
         ) throws(TunnelIOError) {
             let number = attached.descriptor.number
-            if let mtu { try watch.setMTU(mtu, number) }
+            // Setting it takes privileges, which who may attach to an interface that was prepared need not have.
+            if let mtu, try watch.state(number).mtu != mtu { try watch.setMTU(mtu, number) }
             watch.start(number)
             linkReadiness = watch.events.descriptor.number
             link = Mutex(watch)

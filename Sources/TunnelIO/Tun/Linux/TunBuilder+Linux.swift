@@ -11,7 +11,8 @@
 
         /// Makes the interface, or attaches to a persistent one, in the network namespace of the calling thread.
         ///
-        /// When this throws, an interface that it made is gone; one that was there before may be changed in part.
+        /// When this throws, an interface that it made is gone; one that was there before may be changed in part. The owner of
+        /// a persistent interface needs no privileges where it is what is asked for already.
         /// - Throws: `.invalidOptions` with everything that is wrong; else as ``LinuxTun/init(name:mtu:offload:isMultiQueue:)``
         ///   and ``LinuxTun/add(_:)``.
         public func build() throws(TunnelIOError) -> LinuxTun {
@@ -32,11 +33,14 @@
             if let owner { try set(CTUNNEL_TUNSETOWNER, to: owner, "give the interface to user \(owner)") }
             if let group { try set(CTUNNEL_TUNSETGROUP, to: group, "give the interface to group \(group)") }
             let tun = try LinuxTun(attached, mtu: mtu, offload: offload)
-            try tun.setTxQueueLength(txQueueLength ?? Self.usualQueueLength)
+            // Only what is not so yet: each takes privileges.
+            let length = txQueueLength ?? Self.usualQueueLength
+            if try tun.txQueueLength() != length { try tun.setTxQueueLength(length) }
             // Before the addresses: going down takes those of IPv6 away.
-            if !isUp { try tun.setUp(false) }
+            let wasUp = try tun.currentLinkState().isUp
+            if wasUp, !isUp { try tun.setUp(false) }
             try applyAddresses(to: tun)
-            if isUp { try tun.setUp(true) }
+            if isUp, !wasUp { try tun.setUp(true) }
             // Last, so that what fails before leaves nothing behind.
             try tun.setPersistent(isPersistent)
             return tun
