@@ -27,9 +27,10 @@ final class BatchWorkers: Sendable {
         state = Monitor(State(queue: Array(repeating: nil, count: max(capacity, 1))))
     }
 
-    /// Starts the threads. Call it once.
+    /// Starts the threads, unless they were started before.
     func start(name: String) throws(TunnelIOError) {
         try threads.withLock { (threads) throws(TunnelIOError) in
+            guard threads.isEmpty else { return }
             let state = state
             for index in 0..<workerCount {
                 threads.append(try LoopThread(name: "\(name)-w\(index)") { Self.work(state) })
@@ -37,13 +38,21 @@ final class BatchWorkers: Sendable {
         }
     }
 
+    /// The threads that were started.
+    var threadCount: Int { threads.withLock { $0.count } }
+
     /// Ends the threads, after the batches that they are working on, and waits until they are gone.
     func stop() {
+        requestStop()
+        for thread in threads.withLock({ $0 }) { thread.join() }
+    }
+
+    /// Makes the threads end, without waiting for them.
+    func requestStop() {
         state.update { state in
             state.isStopped = true
             return true
         }
-        for thread in threads.withLock({ $0 }) { thread.join() }
     }
 
     /// Offers a batch to whoever is idle. It may be taken by its lane before a worker gets to it.

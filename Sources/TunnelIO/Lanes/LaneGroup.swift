@@ -81,7 +81,7 @@ public final class LaneGroup: Sendable {
         stop()
     }
 
-    /// Starts the threads. Their names are `name` with what each does.
+    /// Starts the threads. Their names are `name` with what each does. Safe to repeat.
     /// - Throws: `.eventLoop` when a device or socket cannot be watched, `.closed` after ``stop()``; nothing runs then.
     public func start(name: String = "lane") throws(TunnelIOError) {
         do throws(TunnelIOError) {
@@ -99,6 +99,8 @@ public final class LaneGroup: Sendable {
     /// of one of them it does not wait. Safe to repeat.
     public func stop() {
         for lane in lanes { lane.requestStop() }
+        // Lanes do by themselves what workers leave.
+        workers?.requestStop()
         if !isOnLaneThread {
             for lane in lanes { lane.stop() }
             workers?.stop()

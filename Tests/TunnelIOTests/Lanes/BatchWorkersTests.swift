@@ -151,4 +151,19 @@ struct BatchWorkersTests {
         #expect(steps.threads.withLock { $0 } == [LoopThread.current])
         workers.stop()
     }
+
+    @Test("are started once, however often that is asked for, and end where nobody can wait for them")
+    func startAndStop() throws {
+        let workers = BatchWorkers(count: 2, capacity: 16)
+        try workers.start(name: "test")
+        try workers.start(name: "test")
+        #expect(workers.threadCount == 2)
+        workers.requestStop()
+        // A batch is done by its lane then.
+        let steps = HeldSteps()
+        let pipeline = try BatchPipeline(workers: workers) { () throws(TunnelIOError) in try slot(steps) }
+        #expect(run(pipeline, batches: 9, collectsEarly: true) == Array(0..<9))
+        workers.stop()
+        #expect(steps.threads.withLock { $0 } == [LoopThread.current])
+    }
 }
