@@ -25,12 +25,13 @@ struct MemoryBudgetDropTests {
         lane.droppedByDevice = 1 << 20
         lane.droppedByNetwork = 1 << 21
         lane.droppedWithoutSocket = 1 << 22
+        lane.malformedFromDevice = 1 << 25
         let sockets = SocketDrops(oversize: 1 << 23, overflowed: 1 << 24)
         let drops = DropCounters(engine: engine, lane: lane, sockets: sockets)
-        #expect(drops.byCause.count == engineCauses.count + 5)
+        #expect(drops.byCause.count == engineCauses.count + 6)
         #expect(Set(drops.byCause.map(\.count)).count == drops.byCause.count)
         #expect(Set(drops.byCause.map(\.cause)).count == drops.byCause.count)
-        #expect(drops.total == (1 << 18) - 1 + 0x1f << 20)
+        #expect(drops.total == (1 << 18) - 1 + 0x3f << 20)
         #expect(engine.stagedDropped == 1 << 2 | 1 << 3 | 1 << 4)
         #expect("\(drops)".hasPrefix("no peer 1, no endpoint 2, staged over peer limit 4, "))
         #expect("\(DropCounters())" == "none")

@@ -21,6 +21,8 @@ public struct DropCounters: Hashable, Sendable {
     public var outboxFull: UInt64 = 0
     /// Packets and datagrams that came while the device was down.
     public var whileDown: UInt64 = 0
+    /// Frames from the TUN device that contradicted themselves.
+    public var malformedFrames: UInt64 = 0
     /// Opened packets that the TUN device refused, for example because its queue was full.
     public var refusedByDevice: UInt64 = 0
     /// Datagrams that the system refused to send: no buffers, no route, too large for the path.
@@ -65,6 +67,7 @@ public struct DropCounters: Hashable, Sendable {
         stagedAbandoned = engine.stagedAbandoned
         outboxFull = engine.outboxDropped
         whileDown = engine.whileDown
+        malformedFrames = UInt64(clamping: lane.malformedFromDevice)
         refusedByDevice = UInt64(clamping: lane.droppedByDevice)
         refusedByNetwork = UInt64(clamping: lane.droppedByNetwork)
         noSocket = UInt64(clamping: lane.droppedWithoutSocket)
@@ -88,8 +91,8 @@ public struct DropCounters: Hashable, Sendable {
         [
             ("no peer", noPeer), ("no endpoint", noEndpoint), ("staged over peer limit", stagedOverPeerLimit),
             ("staged over budget", stagedOverBudget), ("staged abandoned", stagedAbandoned),
-            ("outbox full", outboxFull), ("while down", whileDown), ("refused by device", refusedByDevice),
-            ("refused by network", refusedByNetwork), ("no socket", noSocket),
+            ("outbox full", outboxFull), ("while down", whileDown), ("malformed frames", malformedFrames),
+            ("refused by device", refusedByDevice), ("refused by network", refusedByNetwork), ("no socket", noSocket),
             ("socket queue full", socketQueueFull), ("oversize", oversize), ("malformed", malformed),
             ("invalid mac1", invalidMac1), ("cookie demanded", cookieDemanded), ("rate limited", rateLimited),
             ("rejected handshakes", rejectedHandshakes), ("initiation floods", initiationFloods),

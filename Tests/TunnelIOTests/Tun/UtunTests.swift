@@ -122,6 +122,7 @@ struct UtunTests {
         #expect(batch.copy(of: 1) == v6)
         #expect(batch[0].offset % 16 == 0 && batch[1].offset % 16 == 0)
         #expect(batch[1].offset >= batch[0].offset + batch[0].length + 64)
+        #expect(tun.statistics.malformedFrames == 1)
         #expect(try tun.receive(into: batch) == 0)
     }
 

@@ -103,6 +103,9 @@
         /// The changes of the interface since the last call, oldest first. Does not block.
         public func drainLinkEvents() -> [LinkEvent] { device.drainLinkEvents() }
 
+        /// What the device has counted since it was opened.
+        public var statistics: TunStatistics { device.statistics }
+
         /// Closes the descriptor, and with it goes the interface unless it is persistent. Safe to repeat.
         public func close() { device.close() }
     }

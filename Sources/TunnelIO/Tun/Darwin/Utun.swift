@@ -56,6 +56,8 @@ package final class Utun<System: UtunSystem>: TunDevice {
     private let name: String
     private let links: Mutex<Links>
     package let linkReadiness: Int32?
+    /// Frames that were no packet, and were skipped.
+    private let malformedFrames = Atomic<Int>(0)
 
     package var readiness: Int32 { descriptor.number }
 
@@ -167,7 +169,10 @@ package final class Utun<System: UtunSystem>: TunDevice {
                 if batch.count == before { try endOfPackets(count < 0 ? errno : 0) }
                 break
             }
-            guard let length = UtunFraming.packetLength(frame: count, header: header) else { continue }
+            guard let length = UtunFraming.packetLength(frame: count, header: header) else {
+                malformedFrames.wrappingAdd(1, ordering: .relaxed)
+                continue
+            }
             batch.append(offset: start, length: length)
         }
         return batch.count - before
@@ -228,6 +233,12 @@ package final class Utun<System: UtunSystem>: TunDevice {
             }
             return changes
         }
+    }
+
+    package var statistics: TunStatistics {
+        var statistics = TunStatistics()
+        statistics.malformedFrames = malformedFrames.load(ordering: .relaxed)
+        return statistics
     }
 
     package func close() {
