@@ -112,8 +112,10 @@
                 var namespace: Int32 = -1
                 let count = unsafe receiveDatagram(into: buffer, &namespace)
                 if count < 0 {
-                    if errno == ENOBUFS { failure = ENOBUFS }
-                    break
+                    guard errno == ENOBUFS else { break }
+                    // Some of the answer is lost. The rest is read all the same, or the next question would get it.
+                    failure = ENOBUFS
+                    continue
                 }
                 let datagram = unsafe UnsafeRawBufferPointer(rebasing: buffer[..<count])
                 for case .acknowledgement(let errno) in unsafe NetlinkMessage.parse(datagram) where errno != 0 {
