@@ -60,7 +60,7 @@ let package = Package(
         // MARK: - Programs
         .executableTarget(
             name: "culvert",
-            dependencies: ["WireGuardCore", "TunnelIO", "WireGuardDevice", argumentParser],
+            dependencies: ["WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnel", argumentParser],
             swiftSettings: settings),
         .executableTarget(
             name: "culvert-wg",
@@ -89,7 +89,8 @@ let package = Package(
             ],
             swiftSettings: settings),
         .testTarget(
-            name: "CulvertTests", dependencies: ["culvert", "WireGuardCore", "TunnelIO", "WireGuardDevice"],
+            name: "CulvertTests",
+            dependencies: ["culvert", "WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnel"],
             swiftSettings: settings),
         .testTarget(name: "PacketTunnelTestingTests", dependencies: ["PacketTunnelTesting"], swiftSettings: settings),
         .testTarget(

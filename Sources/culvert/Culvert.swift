@@ -16,13 +16,14 @@ struct Culvert: ParsableCommand {
               sudo culvert demo --tun             the same between real interfaces in network namespaces
               culvert key generate > private.key  a new private key
               culvert config check wg0.conf       all mistakes of a wg-quick file, with line and column
+              sudo culvert cleanup                the network as it was before a tunnel that crashed
               culvert --generate-completion-script zsh > ~/.zfunc/_culvert
 
             Exit status: 0 success, 1 failure (a demo step failed, a file has errors), 2 wrong usage or an \
             unreadable file, 130 after Ctrl-C.
             """,
         version: "culvert \(version)",
-        subcommands: [DemoCommand.self, KeyCommand.self, ConfigCommand.self])
+        subcommands: [DemoCommand.self, KeyCommand.self, ConfigCommand.self, CleanupCommand.self])
 }
 
 /// The exit statuses of every command.

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import PacketTunnel
+
+    /// Undoes what tunnels have left behind.
+    enum Cleanup {
+        /// - Parameter names: the tunnels; empty for every one that does not run.
+        /// - Returns: the exit status.
+        static func run(
+            _ names: [String], options: LinuxHostOptions = LinuxHostOptions(), console: Console
+        ) -> Int32 {
+            var status = ExitStatus.success
+            for name in names.isEmpty ? LinuxPlatform.tunnels(options: options) : names {
+                do throws(LinuxNetworkError) {
+                    let undone = try LinuxPlatform.cleanUp(name: name, options: options)
+                    console.line(undone.isEmpty ? "\(name): nothing to undo" : "\(name): undone:")
+                    for change in undone { console.line("  \(change)") }
+                } catch {
+                    // Asked for all, those that run are none of them.
+                    if names.isEmpty, case .tunnelRunning = error.code { continue }
+                    console.problem("error: \(error)")
+                    status = ExitStatus.failure
+                }
+            }
+            return status
+        }
+    }
+#endif

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import ArgumentParser
+
+/// `culvert cleanup`: the network as it was before a tunnel that ended without undoing its changes.
+struct CleanupCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "cleanup",
+        abstract: "Undo what a tunnel has left behind that crashed or was killed.",
+        discussion: """
+            Every change of the network is written to a journal in /run/culvert before it is made. This undoes what is \
+            in the journals of tunnels that do not run any more: routes, policy rules, kernel settings, name servers and \
+            the firewall, which holds packets back until then under the strict leak policies. Starting such a tunnel \
+            again does the same first. What others have changed since is left alone.
+
+            Examples:
+              sudo culvert cleanup       every tunnel that does not run
+              sudo culvert cleanup wg0   this one
+
+            Exit status: 0 nothing is left, 1 a tunnel runs or something could not be undone, 2 wrong usage.
+            """)
+
+    @Argument(help: ArgumentHelp("Tunnels to clean up after.", valueName: "name"))
+    var names: [String] = []
+
+    func run() throws {
+        try finish(Cleanup.run(names, console: .standard))
+    }
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import Foundation
+    import Testing
+
+    @testable import PacketTunnel
+    @testable import culvert
+
+    @Suite("culvert cleanup")
+    struct CleanupTests {
+        /// A folder with the journal of a tunnel that changed a file.
+        private final class Left {
+            let folder = "/dev/shm/culvert-\(UUID().uuidString)"
+            var setting: String { folder + "/setting" }
+            var options: LinuxHostOptions { LinuxHostOptions(journalFolder: folder) }
+
+            init(owner: JournalOwner) throws {
+                let journal = try ChangeJournal(
+                    name: "one", directory: JournalDirectory(path: folder), owner: owner)
+                try write("1")
+                _ = try journal.record(.setting(SettingChange(path: setting, value: "1", before: "0")))
+            }
+
+            deinit { try? FileManager.default.removeItem(atPath: folder) }
+
+            func write(_ text: String) throws {
+                try text.write(toFile: setting, atomically: false, encoding: .utf8)
+            }
+
+            func text() throws -> String { try String(contentsOfFile: setting, encoding: .utf8) }
+        }
+
+        private static let dead = JournalOwner(processID: 1, startTime: .max)
+
+        @Test("What a tunnel left that is gone is undone, once", arguments: [[], ["one"]])
+        func undone(_ names: [String]) throws {
+            let left = try Left(owner: Self.dead)
+            let captured = CapturedConsole()
+            #expect(Cleanup.run(names, options: left.options, console: captured.console()) == ExitStatus.success)
+            #expect(captured.output == "one: undone:\n  \(left.setting) from 0 to 1\n")
+            #expect(try left.text() == "0")
+            let again = CapturedConsole()
+            #expect(Cleanup.run(["one"], options: left.options, console: again.console()) == ExitStatus.success)
+            #expect(again.output == "one: nothing to undo\n")
+        }
+
+        @Test("A tunnel that runs is left alone: silently among all, with an error by its name")
+        func running() throws {
+            let left = try Left(owner: .current)
+            let captured = CapturedConsole()
+            #expect(Cleanup.run([], options: left.options, console: captured.console()) == ExitStatus.success)
+            #expect(captured.output.isEmpty && captured.error.isEmpty)
+            #expect(Cleanup.run(["one"], options: left.options, console: captured.console()) == ExitStatus.failure)
+            #expect(captured.error.contains("tunnel 'one' is running as process \(getpid()); stop it first"))
+            #expect(try left.text() == "1")
+        }
+
+        @Test("A name that is none is refused")
+        func names() throws {
+            let left = try Left(owner: Self.dead)
+            let captured = CapturedConsole()
+            #expect(Cleanup.run(["../x"], options: left.options, console: captured.console()) == ExitStatus.failure)
+            #expect(captured.error.contains("'../x' is no tunnel name"))
+        }
+    }
+#endif
