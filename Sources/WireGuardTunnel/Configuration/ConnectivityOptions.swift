@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// The constants of the connectivity monitor. Times are in seconds.
+public struct ConnectivityOptions: Hashable, Sendable {
+    /// Whether there is a monitor at all.
+    public var isEnabled: Bool
+    /// The time between two looks at what was received.
+    public var connectivityInterval: Double
+    /// How many looks in a row may find nothing before pings are sent, and as many again before healing begins.
+    public var maxConnectionAttempts: Int
+    /// What is pinged through the tunnel: an address, or a name that is resolved by the tunnel's DNS servers. Nil asks the
+    /// peer for a handshake instead.
+    public var pingAddress: String?
+    /// The time between two pings.
+    public var pingInterval: Double
+    /// How long each step of healing is given.
+    public var healingInterval: Double
+
+    /// Options.
+    public init(
+        isEnabled: Bool = true, connectivityInterval: Double = 10, maxConnectionAttempts: Int = 3,
+        pingAddress: String? = nil, pingInterval: Double = 2, healingInterval: Double = 10
+    ) {
+        self.isEnabled = isEnabled
+        self.connectivityInterval = connectivityInterval
+        self.maxConnectionAttempts = maxConnectionAttempts
+        self.pingAddress = pingAddress
+        self.pingInterval = pingInterval
+        self.healingInterval = healingInterval
+    }
+
+    /// The longest time from the last sign of life until the tunnel is no longer called connected.
+    public var timeToNotice: Duration {
+        // The last sign of life may have come right after a look, and a look may come one ping late.
+        .seconds(connectivityInterval * Double(2 * maxConnectionAttempts + 1) + 2 * pingInterval)
+    }
+
+    /// The longest time from the last sign of life until the tunnel is given up, when nothing helps.
+    public var timeToGiveUp: Duration {
+        timeToNotice + .seconds((healingInterval + pingInterval) * Double(ConnectivityMonitor.Step.allCases.count))
+    }
+}
+
+extension ConnectivityOptions: Codable {
+    private enum CodingKeys: String, CodingKey {
+        case isEnabled, connectivityInterval, maxConnectionAttempts, pingAddress, pingInterval, healingInterval
+    }
+
+    /// Decodes; what is left out has its default.
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        let standard = ConnectivityOptions()
+        self.init(
+            isEnabled: try container.decodeIfPresent(Bool.self, forKey: .isEnabled) ?? standard.isEnabled,
+            connectivityInterval: try container.decodeIfPresent(Double.self, forKey: .connectivityInterval)
+                ?? standard.connectivityInterval,
+            maxConnectionAttempts: try container.decodeIfPresent(Int.self, forKey: .maxConnectionAttempts)
+                ?? standard.maxConnectionAttempts,
+            pingAddress: try container.decodeIfPresent(String.self, forKey: .pingAddress),
+            pingInterval: try container.decodeIfPresent(Double.self, forKey: .pingInterval) ?? standard.pingInterval,
+            healingInterval: try container.decodeIfPresent(Double.self, forKey: .healingInterval)
+                ?? standard.healingInterval)
+    }
+}

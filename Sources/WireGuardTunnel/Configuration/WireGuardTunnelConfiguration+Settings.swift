@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+public import PacketTunnel
+package import WireGuardCore
+
+extension WireGuardTunnelConfiguration {
+    /// What the tunnel wants of the system: addresses, allowed IPs as included routes, DNS, MTU.
+    /// - Parameter leakPolicy: the least that is demanded; the stricter of it and the configuration's is asked for.
+    public func settings(leakPolicy: LeakPolicy = .routeBased) -> TunnelSettings {
+        var routes: [NetworkPrefix] = []
+        var known: Set<NetworkPrefix> = []
+        for prefix in makesRoutes ? peers.flatMap(\.allowedIPs) : [] where known.insert(prefix.network).inserted {
+            routes.append(prefix.network)
+        }
+        return TunnelSettings(
+            remoteAddress: remoteAddress, addresses: addresses, includedRoutes: routes,
+            excludedRoutes: excludedRoutes.map(\.network), allowsLocalNetwork: allowsLocalNetwork, dns: dns, mtu: mtu,
+            leakPolicy: max(self.leakPolicy, leakPolicy))
+    }
+
+    /// The server, as it is shown to the user.
+    var remoteAddress: String {
+        let endpoints = peers.compactMap(\.endpoint)
+        guard let first = endpoints.first else { return "no endpoint" }
+        let host = (try? EndpointAddress(first))?.host ?? first
+        return endpoints.count == 1 ? host : "\(host) and \(endpoints.count - 1) more"
+    }
+
+    /// The peers' keys and endpoints as the engine knows them; those that are malformed are left out.
+    var parsedPeers: [ParsedPeer] {
+        peers.compactMap { peer in
+            guard let key = PublicKey(base64: peer.publicKey) else { return nil }
+            return ParsedPeer(key: key, address: peer.endpoint.flatMap { try? EndpointAddress($0) }, peer: peer)
+        }
+    }
+
+    /// What to send to a device so that it has this configuration and nothing else: peers that are not in it go, and a
+    /// port or mark that is not in it is given up.
+    /// - Parameter replacing: the peers that the device has, so that those that stay keep their sessions; nil for a new
+    ///   device.
+    func deviceUpdate(
+        secrets: TunnelSecrets, endpoints: [PublicKey: Endpoint], mark: UInt32?, replacing: [PublicKey]? = nil
+    ) -> UAPIDeviceUpdate {
+        var update = UAPIDeviceUpdate()
+        update.privateKey = .set(secrets.privateKey)
+        update.listenPort = listenPort ?? 0
+        update.fwMark = mark ?? fwMark ?? 0
+        update.replacePeers = replacing == nil
+        let parsedPeers = parsedPeers
+        for key in replacing ?? [] where !parsedPeers.contains(where: { $0.key == key }) {
+            var removal = UAPIPeerUpdate(publicKey: key)
+            removal.remove = true
+            update.peers.append(removal)
+        }
+        update.peers += parsedPeers.map { parsed in
+            var change = UAPIPeerUpdate(publicKey: parsed.key)
+            change.presharedKey = secrets.presharedKeys[parsed.key].map { .set($0) } ?? .clear
+            change.endpoint = endpoints[parsed.key]
+            change.persistentKeepalive = parsed.peer.persistentKeepalive
+            change.replaceAllowedIPs = true
+            change.allowedIPs = parsed.peer.allowedIPs.compactMap { IPPrefix($0).map { .add($0) } }
+            return change
+        }
+        return update
+    }
+}
+
+/// A peer with its key and endpoint understood.
+struct ParsedPeer: Sendable {
+    var key: PublicKey
+    var address: EndpointAddress?
+    var peer: WireGuardTunnelConfiguration.Peer
+}
+
+extension IPAddress {
+    /// The same address.
+    package init(_ address: NetworkAddress) {
+        switch address {
+        case .v4(let value): self.init(v4: value)
+        case .v6(let high, let low): self.init(v6High: high, low: low)
+        }
+    }
+}
+
+extension NetworkAddress {
+    /// The same address.
+    package init(_ address: IPAddress) {
+        switch address.family {
+        case .v4: self = .v4(UInt32(truncatingIfNeeded: address.low))
+        case .v6: self = .v6(address.high, address.low)
+        }
+    }
+}
+
+extension IPPrefix {
+    init?(_ prefix: NetworkPrefix) { self.init(IPAddress(prefix.address), length: prefix.length) }
+}

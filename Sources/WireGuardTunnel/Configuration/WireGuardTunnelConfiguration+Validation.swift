@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+public import PacketTunnel
+import WireGuardCore
+
+extension WireGuardTunnelConfiguration {
+    /// Everything that is wrong with the configuration, in the order of its fields; empty when it can be used.
+    ///
+    /// Settings that only the host can judge are checked by it: see ``TunnelSettings/validate()``.
+    public func validate() -> [SettingsProblem] {
+        var problems: [SettingsProblem] = []
+        func add(_ field: String, _ value: some CustomStringConvertible, _ problem: String, fix: String) {
+            problems.append(SettingsProblem(field: field, value: value.description, problem: problem, fix: fix))
+        }
+        if privateKeyName.isEmpty {
+            add("privateKeyName", "", "is empty", fix: "name the secret that holds the private key")
+        }
+        problems += settings(leakPolicy: leakPolicy).validate().map(named)
+        if peers.isEmpty { add("peers", "", "has no peer", fix: "add the server") }
+        var seen: [String: Int] = [:]
+        for (index, peer) in peers.enumerated() {
+            let field = "peers[\(index)]"
+            if let first = seen[peer.publicKey] {
+                add(
+                    "\(field).publicKey", peer.publicKey, "is the same as peers[\(first)].publicKey", fix: "remove one")
+            }
+            seen[peer.publicKey] = seen[peer.publicKey] ?? index
+            // What is no public key may be a private one: it is not repeated.
+            if PublicKey(base64: peer.publicKey).map(\.isZero) ?? true {
+                add(
+                    "\(field).publicKey", "(\(peer.publicKey.utf8.count) bytes)", "is no public key",
+                    fix: "use the peer's key in 44 characters of base64")
+            }
+            if peer.presharedKeyName == "" {
+                add("\(field).presharedKeyName", "", "is empty", fix: "name the secret, or leave it out")
+            }
+            if let endpoint = peer.endpoint {
+                do throws(AddressTextError) {
+                    _ = try EndpointAddress(endpoint)
+                } catch {
+                    add("\(field).endpoint", endpoint.prefix(80), error.reason, fix: "write host:port or [v6]:port")
+                }
+            }
+        }
+        problems += connectivity.validate()
+        for (name, value) in [("resolutionTimeout", resolutionTimeout), ("handshakeTimeout", handshakeTimeout)]
+        where !(0.01...3600).contains(value) {
+            add(name, value, "is not within 0.01 to 3600 seconds", fix: "leave it out for the default")
+        }
+        return problems
+    }
+
+    /// The same problem with the field's name in the configuration.
+    private func named(_ problem: SettingsProblem) -> SettingsProblem {
+        var problem = problem
+        if problem.field.hasPrefix("includedRoutes") { problem.field = "peers.allowedIPs" }
+        return problem
+    }
+}
+
+extension ConnectivityOptions {
+    func validate() -> [SettingsProblem] {
+        var problems: [SettingsProblem] = []
+        let times = [
+            ("connectivityInterval", connectivityInterval), ("pingInterval", pingInterval),
+            ("healingInterval", healingInterval),
+        ]
+        for (name, value) in times where !(0.01...86_400).contains(value) {
+            problems.append(
+                SettingsProblem(
+                    field: "connectivity.\(name)", value: "\(value)", problem: "is not within 0.01 to 86400 seconds",
+                    fix: "leave it out for the default"))
+        }
+        if !(1...1000).contains(maxConnectionAttempts) {
+            problems.append(
+                SettingsProblem(
+                    field: "connectivity.maxConnectionAttempts", value: "\(maxConnectionAttempts)",
+                    problem: "is not within 1 to 1000", fix: "leave it out for the default"))
+        }
+        if let pingAddress, NetworkAddress(pingAddress) == nil,
+            (try? EndpointAddress(host: pingAddress, port: 1)) == nil
+        {
+            problems.append(
+                SettingsProblem(
+                    field: "connectivity.pingAddress", value: pingAddress, problem: "is neither a name nor an address",
+                    fix: "use an address behind the tunnel that answers ping"))
+        }
+        return problems
+    }
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+public import PacketTunnel
+public import WireGuardCore
+
+/// A wg-quick file taken apart: what goes into a profile, and the secrets that go into its secret store.
+public struct WgQuickImport: Sendable {
+    /// The configuration, which names the secrets.
+    public var configuration: WireGuardTunnelConfiguration
+    /// The secrets by name: 32 bytes each.
+    public var secrets: [String: SecretBytes]
+    /// Keys of the file that a provider has no use for: hooks, `SaveConfig`, and a `Table` other than `auto` and `off`.
+    public var ignoredKeys: [String]
+    /// What the file may not have been meant to say.
+    public var warnings: [ConfigurationError]
+}
+
+extension WireGuardTunnelConfiguration {
+    /// Splits a wg-quick file into a configuration and its secrets.
+    /// - Parameters:
+    ///   - text: the contents of the file.
+    ///   - name: the file's name, for errors.
+    /// - Throws: everything that is wrong with the file, line by line.
+    public static func split(
+        wgQuick text: String, name: String = "configuration"
+    ) throws(ConfigurationErrors) -> WgQuickImport {
+        let parsed = try TunnelConfiguration.parse(text, name: name)
+        let warnings = TunnelConfiguration.check(Array(text.utf8), name: name).warnings
+        var result = WgQuickImport(
+            configuration: WireGuardTunnelConfiguration(addresses: [], peers: []), secrets: [:], ignoredKeys: [],
+            warnings: warnings)
+        result.take(parsed.interface)
+        for (index, peer) in parsed.peers.enumerated() { result.take(peer, number: index) }
+        return result
+    }
+}
+
+extension WgQuickImport {
+    fileprivate mutating func take(_ interface: InterfaceConfiguration) {
+        if let key = interface.privateKey {
+            secrets[configuration.privateKeyName] = key.secret.withSpan { span in
+                SecretBytes(span.indices.map { span[$0] })
+            }
+        }
+        configuration.addresses = interface.addresses.compactMap { address in
+            NetworkPrefix(NetworkAddress(address.address), length: address.prefixLength)
+        }
+        if !interface.dnsServers.isEmpty || !interface.dnsSearchDomains.isEmpty {
+            configuration.dns = DNSSettings(
+                servers: interface.dnsServers.map { NetworkAddress($0) }, searchDomains: interface.dnsSearchDomains)
+        }
+        configuration.mtu = interface.mtu.map(Int.init)
+        configuration.listenPort = interface.listenPort
+        configuration.fwMark = interface.fwMark
+        switch interface.table {
+        case .automatic: break
+        case .off: configuration.makesRoutes = false
+        case .number, .named: ignoredKeys.append("Table")
+        }
+        let hooks = [
+            ("PreUp", interface.preUp), ("PostUp", interface.postUp), ("PreDown", interface.preDown),
+            ("PostDown", interface.postDown),
+        ]
+        ignoredKeys += hooks.filter { !$0.1.isEmpty }.map(\.0)
+        if interface.saveConfig { ignoredKeys.append("SaveConfig") }
+    }
+
+    fileprivate mutating func take(_ peer: PeerConfiguration, number: Int) {
+        var taken = WireGuardTunnelConfiguration.Peer(
+            publicKey: peer.publicKey.base64, endpoint: peer.endpoint?.description,
+            allowedIPs: peer.allowedIPs.compactMap { NetworkPrefix(NetworkAddress($0.address), length: $0.length) },
+            persistentKeepalive: peer.persistentKeepalive ?? 0)
+        if let key = peer.presharedKey, !key.isZero {
+            let name = "preshared-key-\(number + 1)"
+            taken.presharedKeyName = name
+            secrets[name] = key.secret.withSpan { span in SecretBytes(span.indices.map { span[$0] }) }
+        }
+        configuration.peers.append(taken)
+    }
+}

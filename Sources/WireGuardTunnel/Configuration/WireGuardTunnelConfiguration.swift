@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+public import PacketTunnel
+
+/// What the WireGuard provider needs to know, without secrets: keys are named, and kept in the profile's secret store.
+///
+/// In JSON, whatever has a default may be left out. ``validate()`` says everything that is wrong with it at once.
+public struct WireGuardTunnelConfiguration: Hashable, Sendable {
+    /// The other side.
+    public struct Peer: Hashable, Sendable {
+        /// The key that names the peer: 44 characters of base64.
+        public var publicKey: String
+        /// The name of the secret that holds the pre-shared key; nil when there is none.
+        public var presharedKeyName: String?
+        /// Where the peer is, as `host:port`, `1.2.3.4:port` or `[v6]:port`; nil when only it can begin.
+        public var endpoint: String?
+        /// The networks behind the peer.
+        public var allowedIPs: [NetworkPrefix]
+        /// Seconds between keepalives when nothing else is sent; 0 is never.
+        public var persistentKeepalive: UInt16
+
+        /// A peer.
+        public init(
+            publicKey: String, presharedKeyName: String? = nil, endpoint: String? = nil,
+            allowedIPs: [NetworkPrefix] = [], persistentKeepalive: UInt16 = 0
+        ) {
+            self.publicKey = publicKey
+            self.presharedKeyName = presharedKeyName
+            self.endpoint = endpoint
+            self.allowedIPs = allowedIPs
+            self.persistentKeepalive = persistentKeepalive
+        }
+    }
+
+    /// The name of the secret that holds the private key.
+    public var privateKeyName: String
+    /// The interface's addresses.
+    public var addresses: [NetworkPrefix]
+    /// Who answers name lookups, and which; nil leaves the system's servers.
+    public var dns: DNSSettings?
+    /// The most bytes of one IP packet in the tunnel; nil leaves it to the path.
+    public var mtu: Int?
+    /// The UDP port to listen on; nil or 0 lets the system choose.
+    public var listenPort: UInt16?
+    /// The mark on outgoing datagrams, where the system knows marks; nil or 0 is none.
+    public var fwMark: UInt32?
+    /// Networks that are not reached through the tunnel, although a peer's allowed IPs hold them.
+    public var excludedRoutes: [NetworkPrefix]
+    /// Whether allowed IPs become routes; off for `Table = off`.
+    public var makesRoutes: Bool
+    /// Whether networks that are attached directly are reached directly.
+    public var allowsLocalNetwork: Bool
+    /// What may leave outside of the tunnel.
+    public var leakPolicy: LeakPolicy
+    /// The other sides.
+    public var peers: [Peer]
+    /// How the provider notices that nothing comes through any more, and what it does about it.
+    public var connectivity: ConnectivityOptions
+    /// How long names may take to resolve, in seconds.
+    public var resolutionTimeout: Double
+    /// How long the first handshake may take, in seconds.
+    public var handshakeTimeout: Double
+
+    /// A configuration.
+    public init(
+        privateKeyName: String = defaultPrivateKeyName, addresses: [NetworkPrefix], dns: DNSSettings? = nil,
+        mtu: Int? = nil, listenPort: UInt16? = nil, fwMark: UInt32? = nil, excludedRoutes: [NetworkPrefix] = [],
+        makesRoutes: Bool = true, allowsLocalNetwork: Bool = false, leakPolicy: LeakPolicy = .routeBased,
+        peers: [Peer], connectivity: ConnectivityOptions = ConnectivityOptions(), resolutionTimeout: Double = 10,
+        handshakeTimeout: Double = 30
+    ) {
+        self.privateKeyName = privateKeyName
+        self.addresses = addresses
+        self.dns = dns
+        self.mtu = mtu
+        self.listenPort = listenPort
+        self.fwMark = fwMark
+        self.excludedRoutes = excludedRoutes
+        self.makesRoutes = makesRoutes
+        self.allowsLocalNetwork = allowsLocalNetwork
+        self.leakPolicy = leakPolicy
+        self.peers = peers
+        self.connectivity = connectivity
+        self.resolutionTimeout = resolutionTimeout
+        self.handshakeTimeout = handshakeTimeout
+    }
+
+    /// The name that the private key's secret has unless stated.
+    public static let defaultPrivateKeyName = "private-key"
+}
+
+extension WireGuardTunnelConfiguration: Codable {
+    private enum CodingKeys: String, CodingKey {
+        case privateKeyName, addresses, dns, mtu, listenPort, fwMark, excludedRoutes, makesRoutes, allowsLocalNetwork
+        case leakPolicy, peers, connectivity, resolutionTimeout, handshakeTimeout
+    }
+
+    /// Decodes; what is left out has its default.
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        self.init(
+            addresses: try container.decode([NetworkPrefix].self, forKey: .addresses),
+            dns: try container.decodeIfPresent(DNSSettings.self, forKey: .dns),
+            mtu: try container.decodeIfPresent(Int.self, forKey: .mtu),
+            listenPort: try container.decodeIfPresent(UInt16.self, forKey: .listenPort),
+            fwMark: try container.decodeIfPresent(UInt32.self, forKey: .fwMark),
+            peers: try container.decode([Peer].self, forKey: .peers))
+        func take<Value: Decodable>(_ key: CodingKeys, into value: inout Value) throws {
+            if let given = try container.decodeIfPresent(Value.self, forKey: key) { value = given }
+        }
+        try take(.privateKeyName, into: &privateKeyName)
+        try take(.excludedRoutes, into: &excludedRoutes)
+        try take(.makesRoutes, into: &makesRoutes)
+        try take(.allowsLocalNetwork, into: &allowsLocalNetwork)
+        try take(.leakPolicy, into: &leakPolicy)
+        try take(.connectivity, into: &connectivity)
+        try take(.resolutionTimeout, into: &resolutionTimeout)
+        try take(.handshakeTimeout, into: &handshakeTimeout)
+    }
+}
+
+extension WireGuardTunnelConfiguration.Peer: Codable {
+    private enum CodingKeys: String, CodingKey {
+        case publicKey, presharedKeyName, endpoint, allowedIPs, persistentKeepalive
+    }
+
+    /// Decodes; what is left out has its default.
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        self.init(
+            publicKey: try container.decode(String.self, forKey: .publicKey),
+            presharedKeyName: try container.decodeIfPresent(String.self, forKey: .presharedKeyName),
+            endpoint: try container.decodeIfPresent(String.self, forKey: .endpoint),
+            allowedIPs: try container.decodeIfPresent([NetworkPrefix].self, forKey: .allowedIPs) ?? [],
+            persistentKeepalive: try container.decodeIfPresent(UInt16.self, forKey: .persistentKeepalive) ?? 0)
+    }
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// Decides whether a tunnel still carries anything. It has no clock and does no I/O: what was seen goes in, what to do
+/// comes out.
+///
+/// It watches what is received. After ``ConnectivityOptions/maxConnectionAttempts`` looks that found nothing it has
+/// the tunnel probed, and after as many intervals without an answer it has the tunnel healed, step by step. Only
+/// what comes back counts: a byte received from the peer, a handshake, a reply to a ping. What is sent does not.
+public struct ConnectivityMonitor: Hashable, Sendable {
+    /// What healing consists of, in this order.
+    public enum Step: Int, Hashable, Sendable, CaseIterable {
+        /// New sockets.
+        case rebind
+        /// The endpoint's name asked for again, and another of its addresses tried.
+        case resolve
+        /// A new handshake.
+        case handshake
+    }
+
+    /// What was seen at one moment.
+    public struct Observation: Hashable, Sendable {
+        /// The time, on any clock that only goes forward.
+        public var now: Duration
+        /// The bytes that were received from peers, over the tunnel's life.
+        public var receivedBytes: UInt64
+        /// How long ago the last handshake ended; nil when there was none.
+        public var handshakeAge: Duration?
+        /// Whether a valid reply to a ping came since the observation before.
+        public var pingReplied: Bool
+
+        /// An observation.
+        public init(
+            now: Duration, receivedBytes: UInt64, handshakeAge: Duration? = nil, pingReplied: Bool = false
+        ) {
+            self.now = now
+            self.receivedBytes = receivedBytes
+            self.handshakeAge = handshakeAge
+            self.pingReplied = pingReplied
+        }
+    }
+
+    /// What to do.
+    public enum Action: Hashable, Sendable {
+        /// Send a ping, or ask for a handshake where there is nothing to ping.
+        case probe
+        /// Take a step of healing.
+        case heal(Step)
+        /// Say whether the tunnel carries nothing at present.
+        case reasserting(Bool)
+        /// End the tunnel: nothing helped.
+        case giveUp
+    }
+
+    /// How far it is.
+    public enum Phase: Hashable, Sendable {
+        /// So many looks in a row found nothing.
+        case watching(flat: Int)
+        /// The tunnel is probed, since then.
+        case probing(since: Duration)
+        /// A step of healing was taken, then; rounds count from zero.
+        case healing(Step, since: Duration, round: Int)
+        /// It gave up.
+        case ended
+    }
+
+    /// The constants.
+    public let options: ConnectivityOptions
+    /// Whether it never gives up, but heals again and again.
+    public let persists: Bool
+    /// How far it is.
+    public private(set) var phase = Phase.watching(flat: 0)
+    /// Whether it has said that the tunnel carries nothing.
+    public private(set) var isReasserting = false
+    private var baseline: Observation
+    private var lastProbe: Duration?
+
+    /// A monitor of a tunnel that has just been proven to work.
+    public init(options: ConnectivityOptions, persists: Bool, baseline: Observation) {
+        self.options = options
+        self.persists = persists
+        self.baseline = baseline
+    }
+
+    /// Begins anew after a pause or a change: what was before does not count. The tunnel is probed until it is proven.
+    /// - Parameter isReasserting: whether the tunnel is said to carry nothing until then.
+    public mutating func restart(from observation: Observation, isReasserting: Bool) {
+        baseline = observation
+        lastProbe = nil
+        self.isReasserting = isReasserting
+        phase = .probing(since: observation.now)
+    }
+
+    /// How long to wait for the next observation.
+    public var nextInterval: Duration {
+        switch phase {
+        case .watching, .ended: .seconds(options.connectivityInterval)
+        // Who waits for proof wants to know soon.
+        case .probing, .healing: .seconds(isReasserting ? min(options.pingInterval, 0.25) : options.pingInterval)
+        }
+    }
+
+    /// Takes an observation and says what to do.
+    public mutating func tick(_ observation: Observation) -> [Action] {
+        if phase == .ended { return [] }
+        let isAlive = isAlive(observation)
+        baseline = observation
+        if isAlive {
+            phase = .watching(flat: 0)
+            guard isReasserting else { return [] }
+            isReasserting = false
+            return [.reasserting(false)]
+        }
+        switch phase {
+        case .watching(let flat):
+            phase = .watching(flat: flat + 1)
+            guard flat + 1 >= options.maxConnectionAttempts else { return [] }
+            phase = .probing(since: observation.now)
+            lastProbe = nil
+            return probe(observation.now)
+        case .probing(let since):
+            let patience = Duration.seconds(options.connectivityInterval * Double(options.maxConnectionAttempts))
+            guard observation.now - since >= patience else { return probe(observation.now) }
+            return heal(.rebind, observation.now, round: 0)
+        case .healing(let step, let since, let round):
+            // Where nothing helps, it takes its time.
+            let patience = Duration.seconds(options.healingInterval * Double(1 << min(round, 3)))
+            guard observation.now - since >= patience else { return probe(observation.now) }
+            if let next = Step(rawValue: step.rawValue + 1) { return heal(next, observation.now, round: round) }
+            if persists { return heal(.rebind, observation.now, round: round + 1) }
+            phase = .ended
+            return [.giveUp]
+        case .ended: return []
+        }
+    }
+
+    private func isAlive(_ observation: Observation) -> Bool {
+        if observation.pingReplied { return true }
+        let (now, before) = (observation.receivedBytes, baseline.receivedBytes)
+        // Peers that were replaced count from zero again.
+        if now > before || (now < before && now > 0) { return true }
+        guard let age = observation.handshakeAge, age >= .zero else { return false }
+        return age < observation.now - baseline.now
+    }
+
+    private mutating func probe(_ now: Duration) -> [Action] {
+        if let lastProbe, now - lastProbe < .seconds(options.pingInterval) { return [] }
+        lastProbe = now
+        return [.probe]
+    }
+
+    private mutating func heal(_ step: Step, _ now: Duration, round: Int) -> [Action] {
+        phase = .healing(step, since: now, round: round)
+        lastProbe = now
+        var actions: [Action] = [.heal(step), .probe]
+        if !isReasserting {
+            isReasserting = true
+            actions.insert(.reasserting(true), at: 0)
+        }
+        return actions
+    }
+}

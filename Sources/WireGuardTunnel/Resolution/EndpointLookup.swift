@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import PacketTunnel
+import WireGuardCore
+
+/// Where a peer can be reached over a path: names resolved, IPv4 addresses mapped where there is only IPv6.
+struct EndpointLookup: Sendable {
+    var resolver: any EndpointResolver
+    var clock: any Clock<Duration>
+    var timeout: Duration
+
+    /// The endpoints to try, the preferred one first; never empty.
+    /// - Throws: `.nameResolutionFailed`, `.networkUnavailable` when the path has no family that the peer has.
+    func endpoints(of address: EndpointAddress, on path: NetworkPath) async throws(TunnelError) -> [Endpoint] {
+        if let literal = address.endpoint, literal.address.family == .v6 { return [literal] }
+        let found: [NetworkAddress]
+        if let literal = NetworkAddress(address.host) {
+            found = [literal]
+        } else {
+            found = try await resolve(address.host)
+        }
+        let usable = await Self.order(found, on: path) { await self.prefixes() }
+        guard !usable.isEmpty else {
+            throw TunnelError(
+                .networkUnavailable,
+                "\(address) has \(found.contains(where: \.isIPv6) ? "IPv6" : "IPv4") addresses only, which this network has "
+                    + "no way to", fix: "use another network, or give the server addresses of both families")
+        }
+        return usable.map { Endpoint(address: IPAddress($0), port: address.port) }
+    }
+
+    private func resolve(_ name: String) async throws(TunnelError) -> [NetworkAddress] {
+        let (resolver, timeout) = (resolver, timeout)
+        let answer = await withTimeout(timeout, clock: clock) { () async -> Result<[NetworkAddress], TunnelError> in
+            do throws(TunnelError) { return .success(try await resolver.resolve(name)) } catch {
+                return .failure(error)
+            }
+        }
+        guard let answer else {
+            throw TunnelError(
+                .nameResolutionFailed, "'\(name)' was not resolved within \(timeout)",
+                fix: "check the network's name servers")
+        }
+        let addresses = try answer.get()
+        guard !addresses.isEmpty else {
+            throw TunnelError(
+                .nameResolutionFailed, "'\(name)' has no address", fix: "check the server's name")
+        }
+        return addresses
+    }
+
+    private func prefixes() async -> [NAT64Prefix] {
+        do throws(TunnelError) {
+            return NAT64Prefix.discover(from: try await resolve(NAT64Prefix.discoveryName))
+        } catch {
+            return []
+        }
+    }
+
+    /// The addresses that a path has a way to: IPv4 first, since its headers are smaller. On a path with IPv6 only, IPv4
+    /// addresses are mapped with the network's prefixes, behind the IPv6 addresses that there are.
+    static func order(
+        _ addresses: [NetworkAddress], on path: NetworkPath, prefixes: () async -> [NAT64Prefix]
+    ) async -> [NetworkAddress] {
+        let v4 = addresses.filter { !$0.isIPv6 }
+        let v6 = addresses.filter(\.isIPv6)
+        switch (path.supportsIPv4, path.supportsIPv6) {
+        case (true, true), (false, false): return v4 + v6
+        case (true, false): return v4
+        case (false, true):
+            // A resolver with DNS64 has mapped them already.
+            guard v6.isEmpty, !v4.isEmpty else { return v6 }
+            let prefixes = await prefixes()
+            return v4.flatMap { address -> [NetworkAddress] in
+                guard case .v4(let value) = address else { return [] }
+                return prefixes.map { $0.embed(value) }
+            }
+        }
+    }
+}

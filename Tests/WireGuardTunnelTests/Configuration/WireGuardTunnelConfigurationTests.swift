@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Foundation
+import PacketTunnel
+import Testing
+import WireGuardCore
+
+@testable import WireGuardTunnel
+
+@Suite("The WireGuard tunnel's configuration")
+struct WireGuardTunnelConfigurationTests {
+    static let file = """
+        [Interface]
+        PrivateKey = yAnz5TF+lXXJte14tji3zlMNq+hd2rYUIgJBgB3fBmk=
+        ListenPort = 51821
+        FwMark = 0x20
+        Address = 10.192.122.1/24, fd00::2/64
+        DNS = 10.192.122.53, corp.example
+        MTU = 1380
+        PostUp = echo hello
+
+        [Peer]
+        PublicKey = xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=
+        PresharedKey = AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=
+        Endpoint = vpn.example.com:51820
+        AllowedIPs = 0.0.0.0/0, ::/0
+        PersistentKeepalive = 25
+
+        [Peer]
+        PublicKey = TrMvSoP4jYQlY6RIzBgbssQqY3vxI2Pi+y71lOWWXX0=
+        AllowedIPs = 192.168.4.0/24
+        """
+
+    @Test("a wg-quick file is split into a configuration and its secrets")
+    func split() throws {
+        let result = try WireGuardTunnelConfiguration.split(wgQuick: Self.file)
+        let configuration = result.configuration
+        #expect(configuration.addresses.map(\.description) == ["10.192.122.1/24", "fd00::2/64"])
+        #expect(configuration.listenPort == 51_821)
+        #expect(configuration.fwMark == 0x20)
+        #expect(configuration.mtu == 1380)
+        #expect(configuration.dns?.servers == [.v4(10, 192, 122, 53)])
+        #expect(configuration.dns?.searchDomains == ["corp.example"])
+        #expect(configuration.peers.count == 2)
+        #expect(configuration.peers[0].endpoint == "vpn.example.com:51820")
+        #expect(configuration.peers[0].persistentKeepalive == 25)
+        #expect(configuration.peers[0].presharedKeyName == "preshared-key-1")
+        #expect(configuration.peers[1].presharedKeyName == nil)
+        #expect(result.ignoredKeys == ["PostUp"])
+        #expect(Set(result.secrets.keys) == ["private-key", "preshared-key-1"])
+        #expect(
+            result.secrets["private-key"]?.bytes
+                == Array(try #require(Data(base64Encoded: "yAnz5TF+lXXJte14tji3zlMNq+hd2rYUIgJBgB3fBmk="))))
+        #expect(configuration.validate().isEmpty)
+    }
+
+    @Test("no secret is in the configuration or its JSON")
+    func noSecrets() throws {
+        let configuration = try WireGuardTunnelConfiguration.split(wgQuick: Self.file).configuration
+        let json = String(decoding: try JSONEncoder().encode(configuration), as: UTF8.self)
+        for secret in ["yAnz5TF", "AQEBAQEB"] {
+            #expect(!json.contains(secret))
+            #expect(!"\(configuration)".contains(secret))
+        }
+        let decoded = try JSONDecoder().decode(WireGuardTunnelConfiguration.self, from: Data(json.utf8))
+        #expect(decoded == configuration)
+    }
+
+    @Test("what is left out of JSON has its default")
+    func defaults() throws {
+        let json = #"{"addresses":["10.0.0.2/32"],"peers":[{"publicKey":"k","allowedIPs":["0.0.0.0/0"]}]}"#
+        let decoded = try JSONDecoder().decode(WireGuardTunnelConfiguration.self, from: Data(json.utf8))
+        #expect(decoded.privateKeyName == "private-key")
+        #expect(decoded.connectivity == ConnectivityOptions())
+        #expect(decoded.makesRoutes)
+        #expect(decoded.peers[0].persistentKeepalive == 0)
+    }
+
+    @Test("settings have the allowed IPs as routes, once each, with host bits cleared")
+    func settings() throws {
+        var configuration = try WireGuardTunnelConfiguration.split(wgQuick: Self.file).configuration
+        configuration.peers[1].allowedIPs.append(try #require(NetworkPrefix("192.168.4.9/24")))
+        configuration.leakPolicy = .enforcedRoutes
+        let settings = configuration.settings(leakPolicy: .routeBased)
+        #expect(settings.includedRoutes.map(\.description) == ["0.0.0.0/0", "::/0", "192.168.4.0/24"])
+        #expect(settings.addresses == configuration.addresses)
+        #expect(settings.dns == configuration.dns)
+        #expect(settings.mtu == 1380)
+        #expect(settings.leakPolicy == .enforcedRoutes)
+        #expect(settings.remoteAddress == "vpn.example.com")
+        #expect(configuration.settings(leakPolicy: .everything).leakPolicy == .everything)
+        configuration.makesRoutes = false
+        #expect(configuration.settings().includedRoutes.isEmpty)
+    }
+
+    @Test("the device's update has port, mark, keys and endpoints, and removes what is gone")
+    func deviceUpdate() throws {
+        var configuration = try WireGuardTunnelConfiguration.split(wgQuick: Self.file).configuration
+        var random = SystemRandomNumberGenerator()
+        let first = try #require(PublicKey(base64: configuration.peers[0].publicKey))
+        let second = try #require(PublicKey(base64: configuration.peers[1].publicKey))
+        let secrets = TunnelSecrets(
+            privateKey: PrivateKey(using: &random), presharedKeys: [first: PresharedKey(using: &random)])
+        let endpoint = try Endpoint("198.51.100.1:51820")
+        var update = configuration.deviceUpdate(secrets: secrets, endpoints: [first: endpoint], mark: nil)
+        #expect(update.listenPort == 51_821)
+        #expect(update.fwMark == 0x20)
+        #expect(update.replacePeers)
+        #expect(update.peers.map(\.publicKey) == [first, second])
+        #expect(update.peers[0].endpoint == endpoint)
+        #expect(update.peers[0].persistentKeepalive == 25)
+        #expect(update.peers[0].allowedIPs.count == 2)
+        #expect(update.peers[1].presharedKey == .clear)
+        configuration.peers = []
+        configuration.listenPort = nil
+        update = configuration.deviceUpdate(secrets: secrets, endpoints: [:], mark: 7, replacing: [first, second])
+        #expect(update.fwMark == 7)
+        #expect(update.listenPort == 0, "f2.6: a port that is taken out is given up")
+        #expect(update.peers.map(\.remove) == [true, true], "f2.6: no peers means that those there are go")
+        #expect(!update.replacePeers)
+    }
+
+    @Test("validation reports everything at once, and no key")
+    func validation() throws {
+        let configuration = WireGuardTunnelConfiguration(
+            privateKeyName: "", addresses: [], mtu: 12,
+            peers: [
+                .init(publicKey: "c2VjcmV0", endpoint: "vpn.example.com"),
+                .init(publicKey: "c2VjcmV0", presharedKeyName: "", endpoint: "1.2.3:5"),
+            ],
+            connectivity: ConnectivityOptions(
+                connectivityInterval: -1, maxConnectionAttempts: 0, pingAddress: "1.2.3"), handshakeTimeout: .nan)
+        let problems = configuration.validate()
+        let fields = Set(problems.map(\.field))
+        #expect(
+            fields.isSuperset(of: [
+                "privateKeyName", "addresses", "mtu", "peers[0].publicKey", "peers[0].endpoint", "peers[1].publicKey",
+                "peers[1].presharedKeyName", "peers[1].endpoint", "connectivity.connectivityInterval",
+                "connectivity.maxConnectionAttempts", "connectivity.pingAddress", "handshakeTimeout",
+            ]))
+        #expect(problems.filter { $0.problem.contains("no public key") }.allSatisfy { !$0.value.contains("c2Vj") })
+    }
+
+    @Test("a file that is wrong is an error with its lines")
+    func wrongFile() {
+        #expect(throws: ConfigurationErrors.self) {
+            try WireGuardTunnelConfiguration.split(wgQuick: "[Interface]\nAddress = 10.0.0.300\n")
+        }
+    }
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import PacketTunnelTesting
+import Testing
+
+@testable import WireGuardTunnel
+
+/// A monitor, and a world that it looks at.
+private struct Scene {
+    var monitor: ConnectivityMonitor
+    var now: Duration = .zero
+    var received: UInt64 = 1000
+    var handshakeAt: Duration? = .zero
+    var reply = false
+
+    init(persists: Bool = false, options: ConnectivityOptions = ConnectivityOptions()) {
+        monitor = ConnectivityMonitor(
+            options: options, persists: persists, baseline: .init(now: .zero, receivedBytes: 1000, handshakeAge: .zero))
+    }
+
+    var observation: ConnectivityMonitor.Observation {
+        .init(now: now, receivedBytes: received, handshakeAge: handshakeAt.map { now - $0 }, pingReplied: reply)
+    }
+
+    mutating func step() -> [ConnectivityMonitor.Action] {
+        now += monitor.nextInterval
+        defer { reply = false }
+        return monitor.tick(observation)
+    }
+
+    /// Steps until an action comes for which `condition` holds; the time it took.
+    mutating func run(for limit: Duration, until condition: (ConnectivityMonitor.Action) -> Bool) -> Duration? {
+        let start = now
+        while now - start < limit {
+            if step().contains(where: condition) { return now - start }
+        }
+        return nil
+    }
+}
+
+@Suite("The connectivity monitor")
+struct ConnectivityMonitorTests {
+    @Test("what is received keeps it quiet")
+    func traffic() {
+        var scene = Scene()
+        for _ in 0..<100 {
+            scene.received += 32
+            #expect(scene.step().isEmpty)
+            #expect(scene.monitor.phase == .watching(flat: 0))
+        }
+    }
+
+    @Test("f1.3: on silence it probes after three looks, once per ping interval, not once at all")
+    func probes() {
+        var scene = Scene()
+        var probes: [Duration] = []
+        while scene.now < .seconds(58) { if scene.step() == [.probe] { probes.append(scene.now) } }
+        #expect(probes.first == .seconds(30))
+        #expect(probes.count == 15)
+        #expect(zip(probes, probes.dropFirst()).allSatisfy { $1 - $0 == .seconds(2) })
+    }
+
+    @Test("f1.2: nothing but what comes back counts, so a dead tunnel is healed and then given up, in time")
+    func dead() {
+        var scene = Scene()
+        var actions: [(Duration, ConnectivityMonitor.Action)] = []
+        while scene.monitor.phase != .ended { actions += scene.step().map { (scene.now, $0) } }
+        let heals = actions.filter { if case .heal = $0.1 { true } else { false } }
+        #expect(heals.map(\.1) == [.heal(.rebind), .heal(.resolve), .heal(.handshake)])
+        #expect(heals.map(\.0) == [.seconds(60), .seconds(70), .seconds(80)])
+        #expect(actions.last?.1 == .giveUp)
+        #expect(scene.now <= scene.monitor.options.timeToGiveUp)
+        #expect(actions.first { $0.1 == .reasserting(true) }?.0 == .seconds(60))
+        #expect(scene.step().isEmpty, "it gives up once")
+    }
+
+    @Test("f1.8: an idle tunnel that answers pings is never called dead, for days")
+    func idleWithPings() {
+        var scene = Scene()
+        var probes = 0
+        while scene.now < .seconds(3 * 86_400) {
+            for action in scene.step() {
+                #expect(action == .probe)
+                probes += 1
+                scene.reply = true
+            }
+        }
+        #expect(probes > 1000)
+    }
+
+    @Test("f1.8: a fresh handshake is proof as well, where there is nothing to ping")
+    func idleWithHandshakes() {
+        var scene = Scene()
+        while scene.now < .seconds(86_400) {
+            for action in scene.step() {
+                #expect(action == .probe)
+                scene.handshakeAt = scene.now + .milliseconds(50)
+            }
+        }
+        #expect(scene.monitor.phase == .watching(flat: 0) || !scene.monitor.isReasserting)
+    }
+
+    @Test("an old handshake is no proof, nor is one in the future by a clock that was set back")
+    func oldHandshake() {
+        var scene = Scene()
+        _ = scene.step()
+        #expect(scene.monitor.phase == .watching(flat: 1))
+        scene.handshakeAt = scene.now + .seconds(3600)
+        _ = scene.step()
+        #expect(scene.monitor.phase == .watching(flat: 2))
+    }
+
+    @Test("f1.7: its baseline is its own: what others read does not make a live tunnel look flat")
+    func ownBaseline() {
+        var scene = Scene()
+        for _ in 0..<50 {
+            scene.received += 1
+            // Others look as often as they want, and change nothing.
+            for _ in 0..<5 { _ = scene.observation }
+            #expect(scene.step().isEmpty)
+        }
+        #expect(scene.monitor.phase == .watching(flat: 0))
+    }
+
+    @Test("counters that began anew count as life only when something was received since")
+    func resetCounters() {
+        var scene = Scene()
+        scene.received = 0
+        _ = scene.step()
+        #expect(scene.monitor.phase == .watching(flat: 1))
+        scene.received = 92
+        _ = scene.step()
+        #expect(scene.monitor.phase == .watching(flat: 0))
+    }
+
+    @Test("each step of healing that helps ends it", arguments: ConnectivityMonitor.Step.allCases)
+    func heals(step: ConnectivityMonitor.Step) {
+        var scene = Scene()
+        #expect(scene.run(for: .seconds(200)) { $0 == .heal(step) } != nil)
+        #expect(scene.monitor.isReasserting)
+        scene.received += 1
+        #expect(scene.step() == [.reasserting(false)])
+        #expect(scene.monitor.phase == .watching(flat: 0))
+    }
+
+    @Test("under a policy that blocks it never gives up, tries again with patience, and notices when it works")
+    func persists() {
+        var scene = Scene(persists: true)
+        var rebinds: [Duration] = []
+        while scene.now < .seconds(3600) {
+            let actions = scene.step()
+            #expect(!actions.contains(.giveUp))
+            if actions.contains(.heal(.rebind)) { rebinds.append(scene.now) }
+        }
+        #expect(rebinds.count > 5)
+        #expect(rebinds.count < 40, "it takes its time")
+        #expect(scene.monitor.isReasserting)
+        scene.reply = true
+        #expect(scene.step() == [.reasserting(false)])
+    }
+
+    @Test("after a pause it wants proof, and what was before counts neither way")
+    func restart() {
+        var scene = Scene()
+        for _ in 0..<2 { _ = scene.step() }
+        scene.now += .seconds(8 * 3600)
+        scene.monitor.restart(from: scene.observation, isReasserting: true)
+        #expect(scene.monitor.nextInterval <= .milliseconds(250), "who waits wants to know soon")
+        #expect(scene.step() == [.probe])
+        scene.received += 1
+        #expect(scene.step() == [.reasserting(false)])
+        #expect(scene.monitor.nextInterval == .seconds(10))
+    }
+
+    @Test("the documented bounds hold for other constants, at any phase of the last sign of life", arguments: 0..<20)
+    func bounds(seed: UInt64) {
+        var random = SeededGenerator(seed: seed)
+        let options = ConnectivityOptions(
+            connectivityInterval: Double(random.int(in: 1...60)), maxConnectionAttempts: random.int(in: 1...6),
+            pingInterval: Double(random.int(in: 1...5)), healingInterval: Double(random.int(in: 1...30)))
+        var scene = Scene(options: options)
+        for _ in 0..<random.int(in: 0..<20) {
+            if random.chance(0.5) { scene.received += 1 }
+            _ = scene.step()
+        }
+        // The last sign of life comes right after a look.
+        let last = scene.now
+        scene.received += 1
+        var noticed: Duration?
+        while scene.monitor.phase != .ended {
+            if scene.step().contains(.reasserting(true)) { noticed = scene.now }
+        }
+        #expect((noticed ?? .seconds(1_000_000)) - last <= options.timeToNotice)
+        #expect(scene.now - last <= options.timeToGiveUp)
+    }
+}
