@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+public import PacketTunnel
+
+/// Asks the provider how the tunnel does.
+public struct StatusRequest: TunnelMessage {
+    /// How it does.
+    public struct Reply: Codable, Hashable, Sendable {
+        /// What it is doing.
+        public var state: WireGuardState
+        /// The port that is bound; nil while none is.
+        public var listenPort: UInt16?
+        /// The peers.
+        public var peers: [PeerStatus]
+        /// Packets that were dropped, by cause.
+        public var drops: [String: UInt64]
+        /// Pings that were sent through the tunnel.
+        public var pingsSent: Int
+        /// Valid replies to them.
+        public var pingReplies: Int
+
+        /// The bytes received from all peers.
+        public var receivedBytes: UInt64 { peers.reduce(0) { $0 &+ $1.receivedBytes } }
+        /// The bytes sent to all peers.
+        public var sentBytes: UInt64 { peers.reduce(0) { $0 &+ $1.sentBytes } }
+    }
+
+    /// The name of the message.
+    public static let name = "culvert.wireguard.status"
+
+    /// A request.
+    public init() {}
+}
+
+/// What a WireGuard tunnel is doing.
+public enum WireGuardState: String, Codable, Hashable, Sendable, CaseIterable {
+    /// It waits for its first handshake.
+    case connecting
+    /// It is up.
+    case connected
+    /// It is up, and being probed: nothing was received for some time.
+    case probing
+    /// Nothing comes through, and it is being healed.
+    case healing
+    /// There is no network, or the device sleeps.
+    case paused
+    /// Its settings are being changed.
+    case reconfiguring
+    /// It listens for peers, and none has come yet.
+    case listening
+    /// It has ended.
+    case stopped
+}
+
+/// How one peer does.
+public struct PeerStatus: Codable, Hashable, Sendable {
+    /// The key that names it, in base64.
+    public var publicKey: String
+    /// Where it is; nil when that is not known.
+    public var endpoint: String?
+    /// Seconds since the last handshake; nil when there was none.
+    public var lastHandshakeAge: Double?
+    /// Bytes received from it.
+    public var receivedBytes: UInt64
+    /// Bytes sent to it.
+    public var sentBytes: UInt64
+}
+
+/// Gives the provider another configuration while it runs. Peers that are in both keep their sessions.
+public struct ReconfigureRequest: TunnelMessage {
+    /// Done.
+    public struct Reply: Codable, Hashable, Sendable {}
+
+    /// The name of the message.
+    public static let name = "culvert.wireguard.reconfigure"
+
+    /// The new configuration.
+    public var configuration: WireGuardTunnelConfiguration
+
+    /// A request.
+    public init(configuration: WireGuardTunnelConfiguration) { self.configuration = configuration }
+}

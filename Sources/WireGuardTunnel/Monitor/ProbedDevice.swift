@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import PacketTunnel
+import Synchronization
+import TunnelIO
+
+/// The tunnel's interface, with an eye on what comes out of the tunnel: answers to the provider's own packets are taken
+/// out and handed over. Until the first such packet it costs one load per batch.
+final class ProbedDevice: TunDevice {
+    /// Looks at a packet; true takes it out. Called on the device's threads.
+    typealias Filter = @Sendable ([UInt8]) -> Bool
+
+    private let device: any TunDevice
+    private let isActive = Atomic<Bool>(false)
+    private let filter = Mutex<Filter?>(nil)
+
+    init(_ device: any TunDevice) {
+        self.device = device
+    }
+
+    /// Sets who looks at ICMP messages and UDP datagrams from here on.
+    func setFilter(_ filter: Filter?) {
+        self.filter.withLock { $0 = filter }
+        isActive.store(filter != nil, ordering: .releasing)
+    }
+
+    func send(_ batch: PacketBatch) throws(TunnelIOError) -> TunSendResult {
+        if isActive.load(ordering: .acquiring) { takeOut(of: batch) }
+        return try device.send(batch)
+    }
+
+    private func takeOut(of batch: PacketBatch) {
+        guard let filter = filter.withLock({ $0 }) else { return }
+        for index in 0..<batch.count {
+            let isCandidate = unsafe isCandidate(UnsafeRawBufferPointer(batch.bytes(of: index)))
+            if isCandidate, filter(batch.copy(of: index)) { batch[index].length = 0 }
+        }
+    }
+
+    /// Whether it is a small packet that could be an answer: ICMP, or UDP from the port of DNS.
+    @inline(__always)
+    private func isCandidate(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        guard bytes.count >= 28 else { return false }
+        switch unsafe bytes[0] >> 4 {
+        case 4:
+            let start = unsafe Int(bytes[0] & 0x0f) * 4
+            if unsafe bytes[9] == PacketBuilder.IPProtocol.icmp { return true }
+            return unsafe bytes[9] == PacketBuilder.IPProtocol.udp && start + 2 <= bytes.count
+                && bytes[start] == 0 && bytes[start + 1] == 53
+        case 6:
+            guard bytes.count >= 48 else { return false }
+            if unsafe bytes[6] == PacketBuilder.IPProtocol.icmpv6 { return true }
+            return unsafe bytes[6] == PacketBuilder.IPProtocol.udp && bytes[40] == 0 && bytes[41] == 53
+        default: return false
+        }
+    }
+
+    // MARK: - The device's own
+
+    func currentName() throws(TunnelIOError) -> String { try device.currentName() }
+    func currentMTU() throws(TunnelIOError) -> Int { try device.currentMTU() }
+    func currentLinkState() throws(TunnelIOError) -> LinkState { try device.currentLinkState() }
+    var readiness: Int32 { device.readiness }
+    func receive(into batch: PacketBatch) throws(TunnelIOError) -> Int { try device.receive(into: batch) }
+    var hasBufferedPackets: Bool { device.hasBufferedPackets }
+    var linkReadiness: Int32? { device.linkReadiness }
+    func drainLinkEvents() -> [LinkEvent] { device.drainLinkEvents() }
+    var statistics: TunStatistics { device.statistics }
+    func close() { device.close() }
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import PacketTunnel
+import Synchronization
+
+/// Pings an address through the tunnel, and finds that address where it is a name. All packets go into the tunnel
+/// itself and are taken out of it again; no socket is involved.
+final class TunnelProber: Sendable {
+    private struct State {
+        var probe: EchoProbe?
+        var questions: [DNSQuestion] = []
+        var hasReply = false
+        var replies = 0
+        var pings = 0
+    }
+
+    private let state = Mutex(State())
+    private let target: String?
+    private let sources: [NetworkAddress]
+    private let servers: [NetworkAddress]
+
+    /// - Parameters:
+    ///   - target: an address or a name; nil for none.
+    ///   - sources: the tunnel's own addresses.
+    ///   - servers: the name servers to ask through the tunnel.
+    init(target: String?, sources: [NetworkAddress], servers: [NetworkAddress]) {
+        self.target = target
+        self.sources = sources
+        self.servers = servers
+        if let address = target.flatMap({ NetworkAddress($0) }) { aim(at: address) }
+    }
+
+    /// Whether there is something to ping, now or once its name is resolved.
+    var hasTarget: Bool { target != nil }
+
+    /// How many pings were sent, and how many valid replies came.
+    var counts: (pings: Int, replies: Int) { state.withLock { ($0.pings, $0.replies) } }
+
+    private func aim(at address: NetworkAddress) {
+        guard let source = sources.first(where: { $0.isIPv6 == address.isIPv6 }) else { return }
+        var random = SystemRandomNumberGenerator()
+        let probe = EchoProbe(from: source, to: address, using: &random)
+        state.withLock { $0.probe = probe }
+    }
+
+    /// What to send into the tunnel now: a ping, or the question for the name of what to ping.
+    func packets() -> [(packet: [UInt8], destination: NetworkAddress)] {
+        if let ping = ping() { return [ping] }
+        guard let target, NetworkAddress(target) == nil else { return [] }
+        var random = SystemRandomNumberGenerator()
+        var questions: [DNSQuestion] = []
+        for server in servers {
+            guard let source = sources.first(where: { $0.isIPv6 == server.isIPv6 }) else { continue }
+            for wantsIPv6 in [false, true] where sources.contains(where: { $0.isIPv6 == wantsIPv6 }) {
+                if let question = DNSQuestion(
+                    name: target, wantsIPv6: wantsIPv6, from: source, to: server, using: &random)
+                {
+                    questions.append(question)
+                }
+            }
+        }
+        let asked = questions
+        state.withLock { $0.questions = Array(($0.questions + asked).suffix(16)) }
+        return questions.map { ($0.packet, $0.server) }
+    }
+
+    private func ping() -> ([UInt8], NetworkAddress)? {
+        state.withLock { state in
+            guard var probe = state.probe else { return nil }
+            let packet = probe.request()
+            state.probe = probe
+            state.pings += 1
+            return (packet, probe.target)
+        }
+    }
+
+    /// Whether a packet out of the tunnel is an answer to one of ours, and is not to be delivered.
+    func takes(_ packet: [UInt8]) -> Bool {
+        let (isOurs, found) = state.withLock { state -> (Bool, NetworkAddress?) in
+            switch state.probe?.judge(packet) {
+            case .reply:
+                state.hasReply = true
+                state.replies += 1
+                return (true, nil)
+            case .stale: return (true, nil)
+            case .other, nil: break
+            }
+            for question in state.questions {
+                guard let addresses = question.answer(in: packet) else { continue }
+                return (true, state.probe == nil ? addresses.first : nil)
+            }
+            return (false, nil)
+        }
+        if let found { aim(at: found) }
+        return isOurs
+    }
+
+    /// Whether a valid reply came since this was asked last.
+    func takeReply() -> Bool {
+        state.withLock { state in
+            defer { state.hasReply = false }
+            return state.hasReply
+        }
+    }
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import PacketTunnel
+import WireGuardCore
+
+/// What the provider asks of a running WireGuard.
+protocol DataPlane: AnyObject, Sendable {
+    /// What there is to know of the peers now.
+    func peers() -> [DataPlanePeer]
+    /// Carries out a whole update, or nothing of it.
+    func apply(_ update: UAPIDeviceUpdate) throws(TunnelError)
+    /// New sockets; sessions go on.
+    func rebind() throws(TunnelError)
+    /// Begins a handshake with a peer that has an endpoint.
+    func requestHandshake(with key: PublicKey)
+    /// Sends a packet of the provider's own; false when no peer has the destination.
+    func submit(_ packet: [UInt8], to destination: NetworkAddress) -> Bool
+    /// Sets who sees ICMP and DNS packets out of the tunnel before they are delivered; true takes one out.
+    func setFilter(_ filter: (@Sendable ([UInt8]) -> Bool)?)
+    /// Packets that were dropped, by cause; those with a count.
+    func drops() -> [String: UInt64]
+    /// The port that is bound.
+    var listenPort: UInt16? { get }
+    /// Ends everything; returns when that is done.
+    func close() async
+}
+
+/// A peer of a running WireGuard.
+struct DataPlanePeer: Sendable {
+    var publicKey: PublicKey
+    var endpoint: Endpoint?
+    /// How long ago the last handshake ended; nil when there was none.
+    var handshakeAge: Duration?
+    var receivedBytes: UInt64 = 0
+    var sentBytes: UInt64 = 0
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+public import TunnelIO
+public import WireGuardDevice
+
+/// What a provider uses of the machine: the system's, unless a test or an app says otherwise.
+public struct WireGuardEnvironment: Sendable {
+    /// Where UDP sockets come from.
+    public var network: any DatagramNetwork = SystemDatagramNetwork()
+    /// Who resolves host names.
+    public var resolver: any EndpointResolver = SystemEndpointResolver()
+    /// The memory that all is sized from; nil for a server with memory to spare.
+    public var budget: MemoryBudget? = .extension
+    /// The mark on the tunnel's own datagrams, instead of the configuration's, where the host's routing asks for one.
+    public var fwMark: UInt32?
+    /// Where keys, indices, nonces and jitter come from; cryptographically secure outside of tests.
+    public var random: @Sendable () -> any RandomNumberGenerator = { SystemRandomNumberGenerator() }
+
+    /// The system's.
+    public init() {}
+}

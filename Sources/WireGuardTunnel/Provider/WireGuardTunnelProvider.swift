@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Logging
+public import PacketTunnel
+import TunnelIO
+import WireGuardCore
+
+/// The WireGuard tunnel: resolves its peers, brings its settings into force, runs a `WireGuardDevice` on the packet
+/// flow, proves that it works, and keeps it working.
+///
+/// It is up once a handshake with a peer has ended; a configuration in which no peer has an endpoint is up at once, but
+/// `reasserting` until a peer has come. From then on the ``ConnectivityMonitor`` watches it. While there is no network it
+/// pauses, `reasserting`; when the network comes back or changes it binds new sockets and resolves its peers again.
+/// Where nothing helps it ends with `.connectivityLost`, except under the leak policies that block: there it stays up,
+/// `reasserting`, and goes on trying until the user ends it.
+public actor WireGuardTunnelProvider: PacketTunnelProvider {
+    /// What it needs to know.
+    public typealias Configuration = WireGuardTunnelConfiguration
+
+    typealias PlaneMaker =
+        @Sendable (
+            any TunDevice, UAPIDeviceUpdate, Logger, @escaping @Sendable (TunnelError) -> Void
+        ) throws(TunnelError) -> any DataPlane
+
+    /// What belongs to one run, from the moment that packets may flow.
+    struct Run {
+        let context: ProviderContext
+        let plane: any DataPlane
+        let elapsed: ElapsedTime
+        var configuration: WireGuardTunnelConfiguration
+        var prober: TunnelProber
+        var monitor: ConnectivityMonitor
+        var path: NetworkPath
+        var isProven = false
+        var isListening: Bool
+        var isAsleep = false
+        var isOffline = false
+        var isReconfiguring = false
+
+        var isPaused: Bool { isAsleep || isOffline }
+    }
+
+    let environment: WireGuardEnvironment
+    private let makePlane: PlaneMaker
+    private let router = MessageRouter()
+    var run: Run?
+    var driver: Task<Void, Never>?
+    var refreshing: Task<Void, Never>?
+    private var isStopped = false
+
+    /// A provider on the system's network.
+    public init() {
+        self.init(environment: WireGuardEnvironment())
+    }
+
+    /// A provider that uses what `environment` says.
+    public init(environment: WireGuardEnvironment) {
+        self.init(environment: environment) { tun, update, logger, onFailure throws(TunnelError) in
+            try DeviceDataPlane(tun, update, environment: environment, logger: logger, onFailure: onFailure)
+        }
+    }
+
+    /// A provider on another data plane.
+    init(environment: WireGuardEnvironment, makePlane: @escaping PlaneMaker) {
+        self.environment = environment
+        self.makePlane = makePlane
+    }
+
+    // MARK: - Start and stop
+
+    /// Brings the tunnel up; returns once there is proof that it works.
+    ///
+    /// - Throws: `.configurationInvalid` with every problem, `.secretUnavailable`, `.nameResolutionFailed` when no peer
+    ///   has an address, `.networkUnavailable`, `.serverUnreachable` when no peer answers in time, `.stopped`, and what
+    ///   bringing settings into force throws.
+    public func start(_ configuration: WireGuardTunnelConfiguration, context: ProviderContext) async throws(TunnelError)
+    {
+        registerMessages()
+        try Self.check(configuration)
+        guard context.path.status != .unsatisfied else {
+            throw TunnelError(.networkUnavailable, "there is no network", fix: "connect to one and try again")
+        }
+        let secrets = try await TunnelSecrets.read(for: configuration, from: context)
+        let endpoints = try await resolve(configuration, on: context.path, context)
+        try Self.checkCancelled()
+        try await context.apply(configuration.settings(leakPolicy: context.leakPolicy))
+        try Self.checkCancelled()
+        let update = configuration.deviceUpdate(secrets: secrets, endpoints: endpoints, mark: environment.fwMark)
+        let plane = try makePlane(try context.packetFlow.takeDevice(), update, context.logger) { context.cancel($0) }
+        let elapsed = ElapsedTime(context.clock)
+        let run = Run(
+            context: context, plane: plane, elapsed: elapsed, configuration: configuration,
+            prober: Self.makeProber(configuration),
+            monitor: Self.makeMonitor(configuration, context, .init(now: elapsed.now, receivedBytes: 0)),
+            path: context.path, isListening: endpoints.isEmpty)
+        self.run = run
+        adoptProber()
+        do throws(TunnelError) {
+            try await prove(run)
+        } catch {
+            self.run = nil
+            await plane.close()
+            throw error
+        }
+        self.run?.isProven = true
+        self.run?.monitor = Self.makeMonitor(configuration, context, observe(run))
+        if run.isListening { context.setReasserting(true) }
+        startDriver()
+    }
+
+    /// Ends the tunnel.
+    public func stop(_ reason: StopReason) async {
+        isStopped = true
+        driver?.cancel()
+        refreshing?.cancel()
+        router.close()
+        let plane = run?.plane
+        run = nil
+        await plane?.close()
+    }
+
+    static func check(_ configuration: WireGuardTunnelConfiguration) throws(TunnelError) {
+        let problems = configuration.validate()
+        guard problems.isEmpty else {
+            throw TunnelError(
+                .configurationInvalid, "the tunnel's configuration cannot be used",
+                fix: "correct the fields that are listed", problems: problems)
+        }
+    }
+
+    static func checkCancelled() throws(TunnelError) {
+        if Task.isCancelled { throw TunnelError(.stopped, "the start was given up") }
+    }
+
+    static func makeProber(_ configuration: WireGuardTunnelConfiguration) -> TunnelProber {
+        TunnelProber(
+            target: configuration.connectivity.pingAddress, sources: configuration.addresses.map(\.address),
+            servers: configuration.dns?.servers ?? [])
+    }
+
+    static func makeMonitor(
+        _ configuration: WireGuardTunnelConfiguration, _ context: ProviderContext,
+        _ baseline: ConnectivityMonitor.Observation
+    ) -> ConnectivityMonitor {
+        // Without a monitor nothing is given up either: then it only says when a pause is over.
+        let policy = max(configuration.leakPolicy, context.leakPolicy)
+        return ConnectivityMonitor(
+            options: configuration.connectivity,
+            persists: policy.blocksAfterFailure || !configuration.connectivity.isEnabled, baseline: baseline)
+    }
+
+    func adoptProber() {
+        guard let run else { return }
+        let prober = run.prober
+        run.plane.setFilter { prober.takes($0) }
+    }
+
+    /// Waits for a handshake with one of the peers that have an endpoint.
+    private func prove(_ run: Run) async throws(TunnelError) {
+        guard !run.isListening else { return }
+        requestHandshakes(run)
+        let (start, limit) = (run.elapsed.now, Duration.seconds(run.configuration.handshakeTimeout))
+        while !run.plane.peers().contains(where: { $0.handshakeAge != nil }) {
+            guard run.elapsed.now - start < limit else {
+                throw TunnelError(
+                    .serverUnreachable, "no answer from \(run.configuration.remoteAddress) within \(limit)",
+                    fix: "check the server's address and port, both keys, and that UDP passes")
+            }
+            do {
+                try await run.context.clock.sleep(for: .milliseconds(20))
+            } catch {
+                throw TunnelError(.stopped, "the start was given up")
+            }
+        }
+    }
+
+    func requestHandshakes(_ run: Run) {
+        for peer in run.plane.peers() where peer.endpoint != nil { run.plane.requestHandshake(with: peer.publicKey) }
+    }
+
+    // MARK: - Messages
+
+    /// Answers ``StatusRequest`` and ``ReconfigureRequest``.
+    public func handleAppMessage(_ message: [UInt8]) async -> [UInt8]? {
+        await router.respond(to: message)
+    }
+
+    private func registerMessages() {
+        do throws(MessageRouter.RegistrationError) {
+            try router.replace(StatusRequest.self) { [weak self] _ in
+                guard let self else { throw TunnelError(.notRunning, "the tunnel has ended") }
+                return await self.status
+            }
+            try router.replace(ReconfigureRequest.self) { [weak self] request in
+                guard let self else { throw TunnelError(.notRunning, "the tunnel has ended") }
+                try await self.reconfigure(request.configuration)
+                return ReconfigureRequest.Reply()
+            }
+        } catch {
+            run?.context.logger.error("messages are not answered: \(error)")
+        }
+    }
+
+    /// How the tunnel does.
+    public var status: StatusRequest.Reply {
+        guard let run else {
+            return StatusRequest.Reply(state: .stopped, peers: [], drops: [:], pingsSent: 0, pingReplies: 0)
+        }
+        let peers = run.plane.peers().map { peer in
+            PeerStatus(
+                publicKey: peer.publicKey.base64, endpoint: peer.endpoint?.description,
+                lastHandshakeAge: peer.handshakeAge.map { $0 / .seconds(1) }, receivedBytes: peer.receivedBytes,
+                sentBytes: peer.sentBytes)
+        }
+        let (pings, replies) = run.prober.counts
+        return StatusRequest.Reply(
+            state: run.state, listenPort: run.plane.listenPort, peers: peers, drops: run.plane.drops(),
+            pingsSent: pings, pingReplies: replies)
+    }
+}
+
+extension WireGuardTunnelProvider.Run {
+    fileprivate var state: WireGuardState {
+        if isReconfiguring { return .reconfiguring }
+        if isPaused { return .paused }
+        if !isProven { return .connecting }
+        if isListening { return .listening }
+        return switch monitor.phase {
+        case .watching: .connected
+        case .probing: monitor.isReasserting ? .healing : .probing
+        case .healing, .ended: .healing
+        }
+    }
+}

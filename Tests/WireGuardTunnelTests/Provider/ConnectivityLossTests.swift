@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import PacketTunnel
+import Testing
+import TunnelIO
+
+@testable import WireGuardTunnel
+
+@Suite("Loss of connectivity", .timeLimit(.minutes(5)))
+struct ConnectivityLossTests {
+    @Test("f1.2: a dead server ends the tunnel with an error and a reason of its own, though packets are still sent")
+    func deadServer() async throws {
+        let scene = try TunnelScene { $0.connectivity = .fast }
+        try await scene.start()
+        #expect(await scene.passes())
+        scene.internet.setFilter { _ in false }
+        #expect(await scene.reaches(.disconnected))
+        #expect(scene.host.status.error?.code == .connectivityLost)
+        #expect(scene.host.status.error?.stopReason == .connectivityLost)
+        #expect(scene.host.platform.settings == nil)
+        await scene.stop()
+    }
+
+    @Test(
+        "under a policy that blocks it stays up, blocked and reasserting, and goes on trying",
+        arguments: [LeakPolicy.enforcedRoutes, .everything])
+    func strict(policy: LeakPolicy) async throws {
+        let scene = try TunnelScene { $0.connectivity = .fast }
+        try await scene.start(leakPolicy: policy)
+        scene.internet.setFilter { _ in false }
+        #expect(await scene.reaches(.reasserting))
+        // Several rounds of healing later it is as it was.
+        let asked = scene.resolver.asked.count
+        #expect(await eventually { scene.resolver.asked.count >= asked + 3 })
+        #expect(scene.host.status.status == .reasserting)
+        #expect(scene.host.platform.guardPolicy == policy)
+        #expect(scene.host.runner.leakState?.phase == .reasserting)
+        #expect(try await scene.status().state == .healing)
+        scene.internet.setFilter(nil)
+        #expect(await scene.reaches(.connected))
+        #expect(await scene.passes())
+        scene.internet.setFilter { _ in false }
+        #expect(await scene.reaches(.reasserting))
+        await scene.stop()
+        #expect(scene.host.status.status == .disconnected)
+        #expect(scene.host.platform.guardPolicy == nil, "the user ended it")
+    }
+
+    @Test("a server that starts again is healed by a new handshake")
+    func restartedServer() async throws {
+        let scene = try TunnelScene { $0.connectivity = .fast }
+        try await scene.start(leakPolicy: .enforcedRoutes)
+        #expect(await scene.passes())
+        try scene.server.restart()
+        #expect(await scene.passes(2))
+        #expect(await scene.reaches(.connected))
+        await scene.stop()
+    }
+
+    @Test("f1.3, f1.4, f1.6: pings go through the tunnel, one after the other, and only their replies count")
+    func pings() async throws {
+        let scene = try TunnelScene {
+            $0.connectivity.connectivityInterval = 3
+            $0.connectivity.maxConnectionAttempts = 1
+        }
+        try await scene.start()
+        #expect(try await eventually { try await scene.status().pingReplies >= 1 })
+        #expect(scene.server.behind.statistics.pingsAnswered >= 1, "they came out of the tunnel at its other end")
+        #expect(scene.host.platform.takeDelivered().isEmpty, "replies to the provider's pings are its own")
+        #expect(scene.host.status.status == .connected)
+        await scene.stop()
+    }
+
+    @Test("f1.8: an idle tunnel stays connected without anything to ping, by handshakes and answers of the peer")
+    func withoutTarget() async throws {
+        // A handshake is possible every 5 s, so the constants are not those of other tests.
+        let scene = try TunnelScene {
+            $0.connectivity = ConnectivityOptions(
+                connectivityInterval: 1, maxConnectionAttempts: 1, pingInterval: 0.5, healingInterval: 20)
+        }
+        try await scene.start()
+        let first = try await scene.status().receivedBytes
+        #expect(try await eventually { try await scene.status().receivedBytes > first })
+        #expect(await scene.reaches(.connected))
+        await scene.stop()
+    }
+
+    @Test("f1.7: an app that asks for the status all the time changes nothing")
+    func polling() async throws {
+        let scene = try TunnelScene()
+        try await scene.start()
+        for _ in 0..<200 {
+            let state = try await scene.status().state
+            #expect(state == .connected || state == .probing)
+        }
+        #expect(scene.host.status.status == .connected)
+        await scene.stop()
+    }
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Logging
+import PacketTunnel
+import PacketTunnelTesting
+import Synchronization
+import Testing
+import TunnelIO
+import WireGuardCore
+
+@testable import WireGuardTunnel
+
+/// A WireGuard that is only pretended, in virtual time: its server answers handshakes and pings while it can be reached.
+final class VirtualPlane: DataPlane {
+    struct State {
+        var isReachable = true
+        var peers: [DataPlanePeer] = []
+        var handshakeAt: [PublicKey: Duration] = [:]
+        var keepalives: [PublicKey: UInt16] = [:]
+        var filter: (@Sendable ([UInt8]) -> Bool)?
+        var pings = 0
+        var rebinds = 0
+        var handshakes = 0
+        var isClosed = false
+    }
+
+    private let clock: VirtualClock
+    private let network = VirtualNetwork()
+    let state = Mutex(State())
+
+    init(clock: VirtualClock) { self.clock = clock }
+
+    private var now: Duration { clock.now.offset }
+
+    func setReachable(_ isReachable: Bool) { state.withLock { $0.isReachable = isReachable } }
+
+    func peers() -> [DataPlanePeer] {
+        let now = now
+        return state.withLock { state in
+            state.peers.map { peer in
+                var peer = peer
+                peer.handshakeAge = state.handshakeAt[peer.publicKey].map { now - $0 }
+                return peer
+            }
+        }
+    }
+
+    func apply(_ update: UAPIDeviceUpdate) throws(TunnelError) {
+        state.withLock { state in
+            if update.replacePeers { state.peers = [] }
+            for change in update.peers {
+                state.keepalives[change.publicKey] = change.persistentKeepalive ?? state.keepalives[change.publicKey]
+                if let index = state.peers.firstIndex(where: { $0.publicKey == change.publicKey }) {
+                    state.peers[index].endpoint = change.endpoint ?? state.peers[index].endpoint
+                    if change.remove { state.peers.remove(at: index) }
+                } else if !change.updateOnly, !change.remove {
+                    state.peers.append(DataPlanePeer(publicKey: change.publicKey, endpoint: change.endpoint))
+                }
+            }
+        }
+    }
+
+    func rebind() throws(TunnelError) { state.withLock { $0.rebinds += 1 } }
+
+    func requestHandshake(with key: PublicKey) {
+        let now = now
+        state.withLock { state in
+            state.handshakes += 1
+            guard state.isReachable, let index = state.peers.firstIndex(where: { $0.publicKey == key }) else { return }
+            state.handshakeAt[key] = now
+            state.peers[index].receivedBytes += 92
+            state.peers[index].sentBytes += 148
+        }
+    }
+
+    func submit(_ packet: [UInt8], to destination: NetworkAddress) -> Bool {
+        let (answer, filter) = state.withLock { state -> ([UInt8]?, (@Sendable ([UInt8]) -> Bool)?) in
+            state.pings += 1
+            guard state.isReachable, !state.peers.isEmpty else { return (nil, nil) }
+            state.peers[0].sentBytes += UInt64(packet.count)
+            let answer = network.receive(packet)
+            state.peers[0].receivedBytes += UInt64(answer?.count ?? 0)
+            return (answer, state.filter)
+        }
+        if let answer { _ = filter?(answer) }
+        return true
+    }
+
+    func setFilter(_ filter: (@Sendable ([UInt8]) -> Bool)?) { state.withLock { $0.filter = filter } }
+    func drops() -> [String: UInt64] { [:] }
+    var listenPort: UInt16? { 1 }
+    func close() async { state.withLock { $0.isClosed = true } }
+}
+
+/// A provider on a ``VirtualPlane``, with a clock that a test moves.
+final class VirtualScene: Sendable {
+    let clock = VirtualClock()
+    let plane: VirtualPlane
+    let host: MemoryHost<WireGuardTunnelProvider>
+    let configuration: WireGuardTunnelConfiguration
+
+    init(_ adjust: (inout WireGuardTunnelConfiguration) -> Void = { _ in }) {
+        var random = SeededGenerator(seed: 11)
+        let (key, server) = (PrivateKey(using: &random), PrivateKey(using: &random).publicKey)
+        let secret = key.secret.withSpan { span in SecretBytes(span.indices.map { span[$0] }) }
+        let plane = VirtualPlane(clock: clock)
+        self.plane = plane
+        host = MemoryHost(secrets: MemorySecrets(["private-key": secret]), clock: clock) {
+            WireGuardTunnelProvider(environment: WireGuardEnvironment()) { tun, update, _, _ throws(TunnelError) in
+                tun.close()
+                try plane.apply(update)
+                return plane
+            }
+        }
+        var configuration = WireGuardTunnelConfiguration(
+            addresses: [NetworkPrefix(host: .v4(10, 0, 0, 2))],
+            peers: [.init(publicKey: server.base64, endpoint: "198.51.100.1:51820", allowedIPs: [.allIPv4])],
+            connectivity: ConnectivityOptions(pingAddress: "10.0.0.1"))
+        adjust(&configuration)
+        self.configuration = configuration
+    }
+
+    func start(leakPolicy: LeakPolicy = .routeBased) async throws {
+        try await host.runner.start(configuration, leakPolicy: leakPolicy, profileID: "test")
+        #expect(await eventually { clock.sleeperCount == 1 }, "the monitor's driver alone sleeps")
+    }
+
+    /// Lets the driver look once.
+    func look() async {
+        clock.advanceToNextDeadline()
+        await clock.waitForSleepers()
+    }
+}

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import PacketTunnel
+import PacketTunnelTesting
+import Synchronization
+import Testing
+import TunnelIO
+import WireGuardCore
+
+@testable import WireGuardTunnel
+
+@Suite("The WireGuard provider", .timeLimit(.minutes(5)))
+struct WireGuardTunnelProviderTests {
+    @Test("connects with proof, carries traffic both ways, tells how it does, and ends")
+    func connects() async throws {
+        let scene = try TunnelScene { $0.dns = DNSSettings(servers: [.v4(10, 0, 0, 53)]) }
+        try await scene.start()
+        #expect(scene.host.status.status == .connected)
+        #expect(scene.host.platform.settings?.includedRoutes == [.allIPv4, .allIPv6])
+        #expect(scene.host.platform.settings?.dns?.servers == [.v4(10, 0, 0, 53)])
+        #expect(await scene.passes())
+        let status = try await scene.status()
+        #expect(status.state == .connected || status.state == .probing)
+        let peer = try #require(status.peers.first)
+        #expect(peer.publicKey == scene.server.publicKey.base64)
+        #expect(peer.endpoint == "198.51.100.1:51820")
+        #expect(try #require(peer.lastHandshakeAge) < 60)
+        #expect(status.receivedBytes > 92)
+        #expect(status.sentBytes > 148)
+        #expect(status.listenPort != nil)
+        await scene.stop()
+        #expect(scene.host.status.status == .disconnected)
+        await #expect(throws: MessageError.self) { _ = try await scene.status() }
+    }
+
+    @Test("a server that does not answer is a typed error, and nothing stays behind")
+    func unreachable() async throws {
+        let scene = try TunnelScene { $0.handshakeTimeout = 0.2 }
+        scene.server.close()
+        let error = await #expect(throws: TunnelError.self) { try await scene.start() }
+        #expect(error?.code == .serverUnreachable)
+        #expect(error?.message.contains("vpn.example") == true)
+        #expect(await scene.reaches(.disconnected))
+        #expect(scene.host.platform.settings == nil)
+        await scene.stop()
+    }
+
+    @Test("another key than the server's is no proof")
+    func wrongKey() async throws {
+        var random = SeededGenerator(seed: 99)
+        let other = PrivateKey(using: &random).publicKey.base64
+        let scene = try TunnelScene {
+            $0.peers[0].publicKey = other
+            $0.handshakeTimeout = 0.2
+        }
+        let error = await #expect(throws: TunnelError.self) { try await scene.start() }
+        #expect(error?.code == .serverUnreachable)
+        await scene.stop()
+    }
+
+    @Test("f1.1: what cannot start says why: configuration, secret, name, network")
+    func startFailures() async throws {
+        let cases: [(TunnelError.Code, NetworkPath, (inout WireGuardTunnelConfiguration) -> Void)] = [
+            (.configurationInvalid, TunnelScene.wifi, { $0.peers[0].publicKey = "x" }),
+            (.secretUnavailable, TunnelScene.wifi, { $0.privateKeyName = "other" }),
+            (.nameResolutionFailed, TunnelScene.wifi, { $0.peers[0].endpoint = "nowhere.example:51820" }),
+            (.networkUnavailable, .unsatisfied, { _ in }),
+        ]
+        for (code, path, adjust) in cases {
+            let scene = try TunnelScene(path: path, adjust)
+            let error = await #expect(throws: TunnelError.self) { try await scene.start() }
+            #expect(error?.code == code)
+            if code == .configurationInvalid { #expect(error?.problems.map(\.field) == ["peers[0].publicKey"]) }
+            await scene.stop()
+        }
+    }
+
+    @Test("a stop while it waits for proof ends at once", arguments: [false, true])
+    func stopDuringStart(resolving: Bool) async throws {
+        let scene = try TunnelScene()
+        scene.server.close()
+        if resolving { scene.resolver.set("vpn.example", .hang) }
+        let starting = Task { try await scene.start() }
+        #expect(
+            await eventually { resolving ? !scene.resolver.asked.isEmpty : scene.host.platform.settings != nil })
+        await scene.host.stop(.userInitiated)
+        let error = await #expect(throws: TunnelError.self) { try await starting.value }
+        #expect(error?.code == .stopped)
+        #expect(scene.host.status.status == .disconnected)
+        scene.resolver.release()
+    }
+
+    @Test("follows to another network: new sockets, and the server learns where it is")
+    func roaming() async throws {
+        let scene = try TunnelScene()
+        try await scene.start()
+        #expect(await scene.passes())
+        scene.network.move(to: [.v4(0xcb00_7163)])
+        scene.host.pathChanged(TunnelScene.cellular)
+        #expect(await eventually { scene.server.clientEndpoint?.address == IPAddress(v4: 0xcb00_7163) })
+        #expect(await scene.passes(2))
+        #expect(await scene.reaches(.connected))
+        await scene.stop()
+    }
+
+    @Test("f2.18: without a network it pauses and says so, and goes on when there is one")
+    func offline() async throws {
+        let scene = try TunnelScene { $0.peers[0].persistentKeepalive = 1 }
+        try await scene.start()
+        scene.host.pathChanged(.unsatisfied)
+        #expect(await scene.reaches(.reasserting))
+        #expect(try await scene.status().state == .paused)
+        scene.network.move(to: [])
+        scene.network.move(to: [.v4(0xcb00_7164)])
+        scene.host.pathChanged(TunnelScene.cellular)
+        #expect(await scene.reaches(.connected))
+        #expect(await scene.passes())
+        await scene.stop()
+    }
+
+    @Test("sleep goes quiet, and waking up binds new sockets and proves the tunnel again")
+    func sleep() async throws {
+        let scene = try TunnelScene()
+        try await scene.start()
+        let port = try await scene.status().listenPort
+        await scene.host.sleep()
+        #expect(try await scene.status().state == .paused)
+        scene.host.wake()
+        #expect(await eventually { (try? await scene.status().state) == .connected })
+        #expect(try await scene.status().listenPort != port)
+        #expect(await scene.passes())
+        await scene.stop()
+    }
+
+    @Test("f2.5: when new sockets fail after a pause, healing tries again without another event")
+    func rebindRetries() async throws {
+        let failing = FailingNetwork()
+        let scene = try TunnelScene(failing: failing) { $0.connectivity = .fast }
+        try await scene.start(leakPolicy: .enforcedRoutes)
+        scene.host.pathChanged(.unsatisfied)
+        #expect(await scene.reaches(.reasserting))
+        // The port is the system's, so the old sockets stay while new ones fail; they have no way out.
+        scene.network.move(to: [])
+        failing.setFailing(true)
+        scene.host.pathChanged(TunnelScene.cellular)
+        #expect(await eventually { failing.failures > 0 })
+        scene.network.move(to: [.v4(0xcb00_7165)])
+        failing.setFailing(false)
+        #expect(await scene.reaches(.connected))
+        #expect(await scene.passes())
+        await scene.stop()
+    }
+
+    @Test("f2.7: a server that moved is found again by its name")
+    func movedServer() async throws {
+        let scene = try TunnelScene {
+            $0.connectivity = .fast
+            $0.connectivity.healingInterval = 0.3
+        }
+        try await scene.start(leakPolicy: .enforcedRoutes)
+        #expect(await scene.passes())
+        scene.server.network.move(to: [.v4(0xc633_6402)])
+        scene.resolver.set("vpn.example", .addresses([.v4(198, 51, 100, 2)]))
+        #expect(await scene.passes(2))
+        #expect(await scene.reaches(.connected))
+        #expect(try await scene.status().peers.first?.endpoint == "198.51.100.2:51820")
+        await scene.stop()
+    }
+
+    @Test("f2.7, f2.8: a resolver that hangs holds up neither roaming nor the stop")
+    func hangingResolver() async throws {
+        let scene = try TunnelScene()
+        try await scene.start()
+        scene.resolver.set("vpn.example", .hang)
+        scene.network.move(to: [.v4(0xcb00_7163)])
+        scene.host.pathChanged(TunnelScene.cellular)
+        #expect(await scene.passes())
+        #expect(await eventually { scene.resolver.asked.count >= 2 })
+        await scene.stop()
+        #expect(scene.host.status.status == .disconnected)
+        scene.resolver.release()
+    }
+
+    @Test("on a network with IPv6 only, an IPv4 server is reached through its NAT64")
+    func nat64() async throws {
+        let client = MemoryAddress.v6(0x2001_0db8_0000_0001, 5)
+        let path = NetworkPath(
+            interfaces: [.init(name: "pdp0", kind: .cellular)], supportsIPv4: false, supportsIPv6: true)
+        let scene = try TunnelScene(endpoint: "198.51.100.1:51820", path: path, clientAddresses: [client])
+        let prefix = try #require(NAT64Prefix(value: 0x2001_0db8_0064 << 80, length: 96))
+        scene.resolver.set(
+            NAT64Prefix.discoveryName, .addresses(NAT64Prefix.wellKnown.map { prefix.embed($0) }))
+        guard case .v6(let high, let low) = prefix.embed(0xc633_6401) else { return }
+        let mapped = MemoryAddress.v6(high, low)
+        let gateway = MemoryAddress.v4(0xcb00_7140)
+        scene.internet.setFilter { datagram in
+            if datagram.destination == mapped {
+                (datagram.source, datagram.destination) = (gateway, TunnelScene.serverAddress)
+            } else if datagram.destination == gateway {
+                (datagram.source, datagram.destination) = (mapped, client)
+            }
+            return true
+        }
+        try await scene.start()
+        #expect(await scene.passes())
+        #expect(scene.server.clientEndpoint?.address == IPAddress(v4: 0xcb00_7140))
+        await scene.stop()
+    }
+
+    @Test("another configuration is taken on while it runs, and what is gone from it is gone")
+    func reconfigures() async throws {
+        var random = SeededGenerator(seed: 5)
+        let other = PrivateKey(using: &random).publicKey.base64
+        let scene = try TunnelScene {
+            $0.listenPort = 40_000
+            $0.peers.append(.init(publicKey: other))
+        }
+        try await scene.start()
+        let before = try await scene.status()
+        #expect(before.listenPort == 40_000)
+        #expect(before.peers.count == 2)
+        let statuses = scene.host.statusUpdates()
+        var configuration = scene.configuration
+        configuration.listenPort = nil
+        configuration.peers.removeLast()
+        configuration.mtu = 1300
+        _ = try await scene.send(ReconfigureRequest(configuration: configuration))
+        #expect(scene.host.platform.settings?.mtu == 1300)
+        let after = try await scene.status()
+        #expect(after.peers.map(\.publicKey) == [scene.server.publicKey.base64])
+        #expect(after.listenPort != 40_000, "f2.6")
+        var seen: [TunnelStatus] = []
+        for await update in statuses {
+            seen.append(update.status)
+            if seen.count == 3 { break }
+        }
+        #expect(seen == [.connected, .reasserting, .connected])
+        #expect(await scene.passes())
+        configuration.peers[0].publicKey = "wrong"
+        await #expect(throws: MessageError.self) {
+            _ = try await scene.send(ReconfigureRequest(configuration: configuration))
+        }
+        #expect(await scene.passes(2), "a configuration that is refused changes nothing")
+        await scene.stop()
+    }
+
+    @Test("without endpoints it listens, and is not called connected before a peer came")
+    func listens() async throws {
+        let scene = try TunnelScene(endpoint: nil)
+        try await scene.start()
+        #expect(scene.host.status.status == .reasserting)
+        #expect(try await scene.status().state == .listening)
+        await scene.stop()
+    }
+}
+
+/// A network whose sockets cannot be had while a test wants that.
+final class FailingNetwork: Sendable {
+    private let isFailing = Atomic<Bool>(false)
+    private let count = Atomic<Int>(0)
+
+    func setFailing(_ value: Bool) { isFailing.store(value, ordering: .releasing) }
+    var failures: Int { count.load(ordering: .acquiring) }
+
+    func wrap(_ network: MemoryDatagramNetwork) -> any DatagramNetwork { Wrapped(owner: self, network: network) }
+
+    private struct Wrapped: DatagramNetwork {
+        let owner: FailingNetwork
+        let network: MemoryDatagramNetwork
+
+        func bind(port: UInt16, mark: UInt32) throws(TunnelIOError) -> DatagramSockets {
+            guard !owner.isFailing.load(ordering: .acquiring) else {
+                owner.count.add(1, ordering: .relaxed)
+                throw TunnelIOError(.bind(port: port, operation: "bind"), errno: 101)
+            }
+            return try network.bind(port: port, mark: mark)
+        }
+    }
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import PacketTunnel
+import PacketTunnelTesting
+import Testing
+import WireGuardCore
+
+@testable import WireGuardTunnel
+
+@Suite("Endpoint lookup", .timeLimit(.minutes(1)))
+struct EndpointLookupTests {
+    static let v4 = NetworkAddress.v4(198, 51, 100, 1)
+    static let v6 = NetworkAddress.v6(0x2001_0db8_0000_0000, 1)
+
+    private func lookup(
+        _ host: String, _ table: [String: [NetworkAddress]], v4: Bool, v6: Bool
+    ) async throws -> [String] {
+        let lookup = EndpointLookup(resolver: ScriptedResolver(table), clock: ContinuousClock(), timeout: .seconds(60))
+        let path = NetworkPath(supportsIPv4: v4, supportsIPv6: v6)
+        let address = try EndpointAddress("\(host):51820")
+        return try await lookup.endpoints(of: address, on: path).map(\.description)
+    }
+
+    @Test("the path decides the family: IPv4 first where both are, and only what there is a way to")
+    func families() async throws {
+        let table = ["both": [Self.v6, Self.v4]]
+        #expect(
+            try await lookup("both", table, v4: true, v6: true) == ["198.51.100.1:51820", "[2001:db8::1]:51820"])
+        #expect(try await lookup("both", table, v4: true, v6: false) == ["198.51.100.1:51820"])
+        #expect(try await lookup("both", table, v4: false, v6: true) == ["[2001:db8::1]:51820"])
+    }
+
+    @Test(
+        "on IPv6 only, IPv4 names and literals are mapped with the network's prefix",
+        arguments: ["old", "198.51.100.1"])
+    func mapped(host: String) async throws {
+        let prefix = try #require(NAT64Prefix.standard)
+        let table = ["old": [Self.v4], NAT64Prefix.discoveryName: [prefix.embed(0xc000_00aa)]]
+        #expect(try await lookup(host, table, v4: false, v6: true) == ["[64:ff9b::c633:6401]:51820"])
+    }
+
+    @Test("without a way to any address, and without a prefix, it says so")
+    func noWay() async throws {
+        for (v4, v6, addresses) in [(true, false, [Self.v6]), (false, true, [Self.v4])] {
+            let error = await #expect(throws: TunnelError.self) {
+                _ = try await lookup("some", ["some": addresses], v4: v4, v6: v6)
+            }
+            #expect(error?.code == .networkUnavailable)
+        }
+    }
+
+    @Test("f2.7: a lookup that hangs ends by its timeout, and is left to itself")
+    func timeout() async throws {
+        let (clock, resolver) = (VirtualClock(), ScriptedResolver())
+        resolver.set("slow", .hang)
+        let lookup = EndpointLookup(resolver: resolver, clock: clock, timeout: .seconds(10))
+        let address = try EndpointAddress("slow:1")
+        let task = Task { try await lookup.endpoints(of: address, on: NetworkPath()) }
+        await clock.waitForSleepers()
+        clock.advance(by: .seconds(10))
+        let error = await #expect(throws: TunnelError.self) { _ = try await task.value }
+        #expect(error?.code == .nameResolutionFailed)
+        resolver.release()
+    }
+
+    @Test("healing moves to the next address, and elsewhere a peer stays where one of its addresses is")
+    func rotation() throws {
+        let (a, b) = (try Endpoint("10.0.0.1:1"), try Endpoint("10.0.0.2:1"))
+        typealias Provider = WireGuardTunnelProvider
+        #expect(Provider.next(of: [a, b], after: a, rotating: true) == b)
+        #expect(Provider.next(of: [a, b], after: b, rotating: true) == a)
+        #expect(Provider.next(of: [a], after: a, rotating: true) == nil)
+        #expect(Provider.next(of: [a, b], after: b, rotating: false) == nil)
+        #expect(Provider.next(of: [a], after: b, rotating: false) == a)
+        #expect(Provider.next(of: [a], after: nil, rotating: false) == a)
+    }
+
+    @Test("the system's resolver knows localhost, and says what is wrong with a name that there is not")
+    func system() async throws {
+        let resolver = SystemEndpointResolver()
+        let found = try await resolver.resolve("localhost")
+        #expect(found.contains { $0.isLoopback })
+        let error = await #expect(throws: TunnelError.self) { _ = try await resolver.resolve("not a name") }
+        #expect(error?.code == .nameResolutionFailed)
+    }
+}
