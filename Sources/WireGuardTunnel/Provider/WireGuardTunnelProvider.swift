@@ -47,7 +47,6 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
     var run: Run?
     var driver: Task<Void, Never>?
     var refreshing: Task<Void, Never>?
-    private var isStopped = false
 
     /// A provider on the system's network.
     public init() {
@@ -111,7 +110,6 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
 
     /// Ends the tunnel.
     public func stop(_ reason: StopReason) async {
-        isStopped = true
         driver?.cancel()
         refreshing?.cancel()
         router.close()
