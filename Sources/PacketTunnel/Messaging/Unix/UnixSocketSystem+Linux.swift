@@ -2,6 +2,8 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
+    import CTunnelSystem
+
     #if canImport(Glibc)
         import Glibc
     #elseif canImport(Musl)
@@ -11,8 +13,7 @@
     /// What differs between systems.
     enum UnixSocketSystem {
         static func makeSocket() -> Int32 {
-            socket(
-                AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue) | Int32(SOCK_NONBLOCK.rawValue), 0)
+            ctunnel_unix_stream_socket()
         }
 
         /// Binds a socket's file with mode 0600 from its creation on. Linux takes the mode from the descriptor's own.
