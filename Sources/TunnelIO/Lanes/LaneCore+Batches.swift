@@ -83,7 +83,6 @@ extension LaneCore {
         }
         if hasV4 { send(batch, isIPv6: false, through: v4) }
         if hasV6 { send(batch, isIPv6: true, through: v6) }
-        publish()
     }
 
     private func send(_ batch: PacketBatch, isIPv6: Bool, through socket: (any DatagramSocket)?) {

@@ -287,9 +287,11 @@ final class LaneCore: @unchecked Sendable {
         while hasMore, turns < Self.drainLimit, !loop.isStopped {
             outgoing.removeAll()
             hasMore = transport.drain(into: outgoing)
-            hasSent = hasSent || !outgoing.isEmpty
-            send(outgoing)
             turns += 1
+            guard !outgoing.isEmpty else { continue }
+            hasSent = true
+            send(outgoing)
+            publish()
         }
         // Also when the lane was stopped in between: others may be waiting for it.
         if hasSent { transport.drainEnded() }

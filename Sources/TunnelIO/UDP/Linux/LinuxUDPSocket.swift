@@ -144,10 +144,7 @@
                 try require(descriptor, SOL_SOCKET, CTUNNEL_SO_MARK, Int32(bitPattern: mark), port, "SO_MARK")
             }
             // Not worth failing for: without privileges the queues are smaller, and old kernels do not count.
-            _ = SocketSetup.setOption(descriptor, SOL_SOCKET, SO_RCVBUF, bufferSize)
-            _ = SocketSetup.setOption(descriptor, SOL_SOCKET, SO_SNDBUF, bufferSize)
-            _ = SocketSetup.setOption(descriptor, SOL_SOCKET, CTUNNEL_SO_RCVBUFFORCE, bufferSize)
-            _ = SocketSetup.setOption(descriptor, SOL_SOCKET, CTUNNEL_SO_SNDBUFFORCE, bufferSize)
+            SocketQueue.setSize(of: descriptor, bufferSize)
             _ = SocketSetup.setOption(descriptor, SOL_SOCKET, CTUNNEL_SO_RXQ_OVFL, 1)
         }
 
