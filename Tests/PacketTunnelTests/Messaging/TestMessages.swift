@@ -56,7 +56,7 @@ func caught<Value>(_ body: () async throws -> Value) async -> MessageError? {
 
 /// Checks `condition` until it holds, for at most ten seconds, without holding a thread; returns whether it holds.
 func eventually(_ condition: @Sendable () -> Bool) async -> Bool {
-    let deadline = ContinuousClock.now + .seconds(10)
+    let deadline = ContinuousClock.now + .seconds(120)
     while !condition() {
         guard ContinuousClock.now < deadline else { return condition() }
         await Task.yield()
