@@ -18,10 +18,23 @@ public final class PacketBatch {
     /// The first byte of the region, aligned to a page.
     package let base: UnsafeMutableRawPointer
     /// The number of packets appended since ``removeAll()``.
-    public private(set) var count = 0
+    public private(set) var count: Int {
+        get { unsafe marks.pointee.count }
+        set { unsafe marks.pointee.count = newValue }
+    }
     /// The first byte that no packet uses yet.
-    public private(set) var tail = 0
+    public private(set) var tail: Int {
+        get { unsafe marks.pointee.tail }
+        set { unsafe marks.pointee.tail = newValue }
+    }
 
+    /// What changes with each packet. Behind a pointer, since the run time checks each access to a variable of a class.
+    private struct Marks {
+        var count = 0
+        var tail = 0
+    }
+
+    private let marks: UnsafeMutablePointer<Marks>
     private let descriptors: UnsafeMutablePointer<PacketDescriptor>
     private let endpointStorage: UnsafeMutablePointer<DatagramEndpoint>
     private let mapping: PageMapping
@@ -39,6 +52,8 @@ public final class PacketBatch {
         self.packetCapacity = packetCapacity
         self.byteCapacity = mapping.byteCount
         unsafe base = mapping.base
+        unsafe marks = .allocate(capacity: 1)
+        unsafe marks.initialize(to: Marks())
         unsafe descriptors = .allocate(capacity: packetCapacity)
         unsafe descriptors.initialize(repeating: PacketDescriptor(offset: 0, length: 0), count: packetCapacity)
         unsafe endpointStorage = .allocate(capacity: packetCapacity)
@@ -46,6 +61,7 @@ public final class PacketBatch {
     }
 
     deinit {
+        unsafe marks.deallocate()
         unsafe descriptors.deallocate()
         unsafe endpointStorage.deallocate()
     }

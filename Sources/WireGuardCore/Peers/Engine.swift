@@ -35,6 +35,8 @@ public struct Engine: ~Copyable, @unchecked Sendable {
     var stagedBytes = 0
     var stagedPackets = 0
     var random: any RandomNumberGenerator
+    /// Made from ``random`` when it is first needed.
+    var jitterSource: JitterSource?
     /// The latest time that any event brought; time never goes back inside the engine.
     var latest = Instant(nanoseconds: .min)
 
@@ -47,7 +49,7 @@ public struct Engine: ~Copyable, @unchecked Sendable {
 
     /// An engine without key and peers, which is down.
     /// - Parameters:
-    ///   - random: where keys, indices, nonces and jitter come from; cryptographically secure outside of tests.
+    ///   - random: where keys, indices, nonces and the seed of jitter come from; cryptographically secure outside of tests.
     ///   - limits: the bounds of its memory.
     public init(random: any RandomNumberGenerator, limits: EngineLimits = EngineLimits()) {
         self.random = random
@@ -92,6 +94,8 @@ public struct Engine: ~Copyable, @unchecked Sendable {
     }
 
     mutating func jitter() -> Int64 {
-        Int64.random(in: 0...TimerConstants.maximumJitter, using: &random)
+        // Asked for with every batch of a busy session, so it must not cost a system call; nobody gains from guessing it.
+        if jitterSource == nil { jitterSource = JitterSource(seed: random.next()) }
+        return jitterSource?.next(upTo: TimerConstants.maximumJitter) ?? 0
     }
 }

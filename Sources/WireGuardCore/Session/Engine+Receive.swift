@@ -18,50 +18,69 @@ extension Engine {
         let count = min(datagrams.count, plan.capacity)
         plan.reset(count: count)
         let now = advance(to: now)
-        var runIndex: UInt32 = 0
-        var runKeypair: Keypair?
-        for position in 0..<count {
-            unsafe plan.lengths[position] = ReceivePlan.skipped
+        var position = 0
+        while position < count {
             let view = unsafe datagrams[position]
             guard isUp, unsafe view.count > 0 else {
                 if !isUp { statistics.whileDown += 1 }
+                unsafe plan.lengths[position] = ReceivePlan.skipped
+                position += 1
                 continue
             }
             guard let kind = unsafe MessageKind.classify(view.base, byteCount: view.count) else {
                 statistics.malformedDatagrams += 1
+                unsafe plan.lengths[position] = ReceivePlan.skipped
+                position += 1
                 continue
             }
             guard kind == .data else {
-                runKeypair = nil
+                unsafe plan.lengths[position] = ReceivePlan.skipped
                 unsafe receiveHandshake(
                     kind, UnsafeRawBufferPointer(start: view.base, count: view.count), from: endpoints(position),
                     at: now, wall: wall)
+                position += 1
                 continue
             }
-            let index = unsafe UnsafeRawPointer(view.base).loadLittleEndian32(at: Message.Data.receiver)
-            if runKeypair == nil || index != runIndex {
-                runKeypair = usableKeypair(index, at: now)
-                runIndex = index
-                if let runKeypair {
-                    plan.runs.append(
-                        ReceivePlan.Run(
-                            keypair: runKeypair, keys: runKeypair.keys, datagrams: position..<position))
-                }
-            }
-            guard let runKeypair else {
-                statistics.unknownSession += 1
-                continue
-            }
-            let counter = unsafe UnsafeRawPointer(view.base).loadLittleEndian64(at: Message.Data.counter)
-            // Costs nothing beside decrypting, and spares that for what was seen already.
-            guard runKeypair.replay.mayAccept(counter) else {
-                statistics.replayed += 1
-                continue
-            }
-            let last = plan.runs.count - 1
-            plan.runs[last].datagrams = plan.runs[last].datagrams.lowerBound..<position + 1
-            unsafe plan.lengths[position] = 0
+            position = unsafe planRun(at: position, of: count, datagrams, at: now, into: plan)
         }
+    }
+
+    /// Plans data for one session: the datagram at `start`, and those right behind it with the same receiver index.
+    /// - Returns: the position behind the run.
+    @inline(__always)
+    private mutating func planRun(
+        at start: Int, of count: Int, _ datagrams: UnsafeBufferPointer<PacketView>, at now: Instant,
+        into plan: ReceivePlan
+    ) -> Int {
+        let index = unsafe UnsafeRawPointer(datagrams[start].base).loadLittleEndian32(at: Message.Data.receiver)
+        let keypair = usableKeypair(index, at: now)
+        var position = start
+        var replayed = 0
+        repeat {
+            let base = unsafe UnsafeRawPointer(datagrams[position].base)
+            if let keypair {
+                // Costs nothing beside decrypting, and spares that for what was seen already.
+                let isNew = unsafe keypair.replay.mayAccept(base.loadLittleEndian64(at: Message.Data.counter))
+                unsafe plan.lengths[position] = isNew ? 0 : ReceivePlan.skipped
+                if !isNew { replayed &+= 1 }
+            } else {
+                unsafe plan.lengths[position] = ReceivePlan.skipped
+            }
+            position &+= 1
+        } while unsafe position < count && isData(datagrams[position], for: index)
+        if let keypair {
+            statistics.replayed += UInt64(replayed)
+            plan.runs.append(ReceivePlan.Run(keypair: keypair, keys: keypair.keys, datagrams: start..<position))
+        } else {
+            statistics.unknownSession += UInt64(position - start)
+        }
+        return position
+    }
+
+    @inline(__always)
+    private func isData(_ datagram: PacketView, for index: UInt32) -> Bool {
+        unsafe MessageKind.classify(datagram.base, byteCount: datagram.count) == .data
+            && UnsafeRawPointer(datagram.base).loadLittleEndian32(at: Message.Data.receiver) == index
     }
 
     private func usableKeypair(_ index: UInt32, at now: Instant) -> Keypair? {
