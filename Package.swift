@@ -68,6 +68,9 @@ let package = Package(
             swiftSettings: settings),
 
         // MARK: - Tests
+        .target(
+            name: "HostConformance", dependencies: ["PacketTunnel", "PacketTunnelTesting", "TunnelIO"],
+            path: "Tests/Support/HostConformance", swiftSettings: settings),
         .testTarget(
             name: "WireGuardCoreTests", dependencies: ["WireGuardCore", "PacketTunnelTesting", crypto],
             swiftSettings: settings),
@@ -79,7 +82,8 @@ let package = Package(
             dependencies: ["WireGuardDevice", "WireGuardCore", "TunnelIO", "PacketTunnelTesting"],
             swiftSettings: settings),
         .testTarget(
-            name: "PacketTunnelTests", dependencies: ["PacketTunnel", "TunnelIO", "PacketTunnelTesting", logging],
+            name: "PacketTunnelTests",
+            dependencies: ["PacketTunnel", "TunnelIO", "PacketTunnelTesting", "HostConformance", logging],
             swiftSettings: settings),
         .testTarget(
             name: "WireGuardTunnelTests",
@@ -97,7 +101,7 @@ let package = Package(
             name: "PrivilegedTests",
             dependencies: [
                 "CTunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnel", "WireGuardTunnel",
-                "PacketTunnelTesting", "culvert", "culvert-wg",
+                "PacketTunnelTesting", "HostConformance", "culvert", "culvert-wg", logging,
             ],
             path: "Tests/Privileged",
             swiftSettings: settings),

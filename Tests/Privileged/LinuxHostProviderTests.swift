@@ -18,7 +18,7 @@
                 try world.host.perform {
                     try LinuxHost(
                         name: LinuxHostWorld.tunnel, options: world.options,
-                        makeProvider: { PingProvider(events, mark: $0) })
+                        makeProvider: { PingProvider(events) })
                 }
             }
 
@@ -57,7 +57,7 @@
                     options.nameServers = .required
                     return try LinuxHost(
                         name: LinuxHostWorld.tunnel, options: options,
-                        makeProvider: { PingProvider(PingProvider.Events(), mark: $0) })
+                        makeProvider: { PingProvider(PingProvider.Events()) })
                 }
                 // Only systemd-resolved splits lookups, and it does not run here.
                 await #expect(throws: TunnelError.self) { try await strict.start(settings) }
@@ -110,14 +110,12 @@
         private let events: Events
         private let work = Mutex<Task<Void, Never>?>(nil)
 
-        init(_ events: Events, mark: UInt32?) {
-            self.events = events
-            events.mark.withLock { $0 = mark }
-        }
+        init(_ events: Events) { self.events = events }
 
-        convenience init() { self.init(Events(), mark: nil) }
+        convenience init() { self.init(Events()) }
 
         func start(_ settings: TunnelSettings, context: ProviderContext) async throws(TunnelError) {
+            events.mark.withLock { $0 = context.socketMark }
             try await context.apply(settings)
             let (flow, events) = (context.packetFlow, events)
             work.withLock {

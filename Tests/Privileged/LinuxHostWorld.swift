@@ -9,7 +9,7 @@
     @testable import PacketTunnel
 
     /// A host with a default route of both families through a router, each in a namespace of its own.
-    final class LinuxHostWorld {
+    final class LinuxHostWorld: Sendable {
         let host: Namespace
         let router: Namespace
         /// The folder of journals, gone with this object.

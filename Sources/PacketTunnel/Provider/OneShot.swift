@@ -4,7 +4,7 @@
 import Synchronization
 
 /// A value that arrives once and that one task waits for. The first to arrive counts.
-final class OneShot<Value: Sendable>: Sendable {
+package final class OneShot<Value: Sendable>: Sendable {
     private enum State {
         case empty
         case waiting(CheckedContinuation<Value, Never>)
@@ -14,9 +14,11 @@ final class OneShot<Value: Sendable>: Sendable {
 
     private let state = Mutex(State.empty)
 
+    package init() {}
+
     /// Delivers the value; returns whether it was the first.
     @discardableResult
-    func finish(_ value: Value) -> Bool {
+    package func finish(_ value: Value) -> Bool {
         let (isFirst, waiter) = state.withLock { state -> (Bool, CheckedContinuation<Value, Never>?) in
             switch state {
             case .empty:
@@ -33,7 +35,7 @@ final class OneShot<Value: Sendable>: Sendable {
     }
 
     /// Waits for the value. One task may do so, once.
-    var value: Value {
+    package var value: Value {
         get async {
             await withCheckedContinuation { continuation in
                 let value = state.withLock { state -> Value? in

@@ -17,19 +17,23 @@ public struct ProviderContext: Sendable {
     public let path: NetworkPath
     /// The least that the tunnel's profile demands; the host applies the stricter of this and the settings'.
     public let leakPolicy: LeakPolicy
+    /// The mark that the provider's own sockets need (`SO_MARK` on Linux), by which their packets get past the tunnel's
+    /// routes and leak guard; nil where they need none.
+    public let socketMark: UInt32?
 
     private let host: any ProviderHost
 
     /// A context that passes calls on to `host`.
     package init(
         packetFlow: PacketFlow, logger: Logger, clock: any Clock<Duration>, path: NetworkPath, leakPolicy: LeakPolicy,
-        host: any ProviderHost
+        socketMark: UInt32? = nil, host: any ProviderHost
     ) {
         self.packetFlow = packetFlow
         self.logger = logger
         self.clock = clock
         self.path = path
         self.leakPolicy = leakPolicy
+        self.socketMark = socketMark
         self.host = host
     }
 

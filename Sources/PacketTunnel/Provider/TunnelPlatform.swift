@@ -20,6 +20,15 @@ public protocol TunnelPlatform: AnyObject, Sendable {
     /// Undoes everything, except for the leak guard where `leavingBlocked` says so. Does nothing where nothing is to be
     /// undone. The packet flow, and with it the interface, is closed by then.
     func tearDown(leavingBlocked: Bool) async
+
+    /// The mark that the provider's own sockets need to get past the tunnel's routes and leak guard; nil where they need
+    /// none. It is known once ``prepare(_:)`` has returned.
+    var socketMark: UInt32? { get }
+}
+
+extension TunnelPlatform {
+    /// None.
+    public var socketMark: UInt32? { nil }
 }
 
 /// How long the parts of a tunnel's life may take.

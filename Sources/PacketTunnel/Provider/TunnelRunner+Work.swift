@@ -33,7 +33,7 @@ extension TunnelRunner {
             run.state.withLock { $0.provider = provider }
             let context = ProviderContext(
                 packetFlow: run.flow, logger: logger, clock: clock, path: state.withLock { $0.path },
-                leakPolicy: policy, host: RunContext(runner: self, run: run))
+                leakPolicy: policy, socketMark: platform.socketMark, host: RunContext(runner: self, run: run))
             do throws(TunnelError) {
                 try await provider.start(configuration, context: context)
             } catch {

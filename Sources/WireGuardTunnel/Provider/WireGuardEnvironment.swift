@@ -12,8 +12,6 @@ public struct WireGuardEnvironment: Sendable {
     public var resolver: any EndpointResolver = SystemEndpointResolver()
     /// The memory that all is sized from; nil for a server with memory to spare.
     public var budget: MemoryBudget? = .extension
-    /// The mark on the tunnel's own datagrams, instead of the configuration's, where the host's routing asks for one.
-    public var fwMark: UInt32?
     /// Where keys, indices, nonces and jitter come from; cryptographically secure outside of tests.
     public var random: @Sendable () -> any RandomNumberGenerator = { SystemRandomNumberGenerator() }
 

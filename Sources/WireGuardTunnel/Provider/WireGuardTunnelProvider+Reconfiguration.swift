@@ -22,7 +22,7 @@ extension WireGuardTunnelProvider {
         do throws(TunnelError) {
             try run.plane.apply(
                 configuration.deviceUpdate(
-                    secrets: secrets, endpoints: endpoints, mark: environment.fwMark,
+                    secrets: secrets, endpoints: endpoints, mark: run.context.socketMark,
                     replacing: run.configuration.parsedPeers.map(\.key)))
         } catch {
             // Settings that fit what the device still does.

@@ -85,7 +85,7 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
         try Self.checkCancelled()
         try await context.apply(configuration.settings(leakPolicy: context.leakPolicy))
         try Self.checkCancelled()
-        let update = configuration.deviceUpdate(secrets: secrets, endpoints: endpoints, mark: environment.fwMark)
+        let update = configuration.deviceUpdate(secrets: secrets, endpoints: endpoints, mark: context.socketMark)
         let plane = try makePlane(try context.packetFlow.takeDevice(), update, context.logger) { context.cancel($0) }
         let elapsed = ElapsedTime(context.clock)
         let run = Run(

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import Foundation
+import HostConformance
 import PacketTunnelTesting
 import Synchronization
 import Testing

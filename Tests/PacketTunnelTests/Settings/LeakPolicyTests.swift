@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import HostConformance
 import PacketTunnel
 import Testing
 
@@ -98,10 +99,4 @@ struct LeakPolicyTests {
         #expect(settings.trafficClass(ofLookup: "WWW.CORP.EXAMPLE.") == .tunnelDNS)
         #expect(settings.trafficClass(ofLookup: "notcorp.example") == .otherDNS)
     }
-}
-
-extension TunnelSettings {
-    /// Settings with nothing wrong.
-    static let sample = TunnelSettings(
-        remoteAddress: "vpn.example", addresses: [NetworkPrefix(host: .v4(10, 0, 0, 2))], includedRoutes: [.allIPv4])
 }

@@ -8,7 +8,7 @@ public import Logging
 ///
 /// The system's side of the tunnel is ``platform``: packets are injected and taken there, or it is connected to another
 /// host or to a ``VirtualNetwork``.
-public final class MemoryHost<Provider: PacketTunnelProvider>: TunnelHost {
+public final class MemoryHost<Provider: PacketTunnelProvider>: RunnerHost {
     /// The system's side.
     public let platform: MemoryPlatform
     /// What runs the provider.
@@ -32,37 +32,4 @@ public final class MemoryHost<Provider: PacketTunnelProvider>: TunnelHost {
     public static func connect<Other: PacketTunnelProvider>(_ one: MemoryHost, _ two: MemoryHost<Other>) {
         MemoryPlatform.connect(one.platform, two.platform)
     }
-
-    /// Starts the tunnel with a configuration of this process; returns once it is up.
-    public func start(_ configuration: Provider.Configuration, leakPolicy: LeakPolicy = .routeBased)
-        async throws(TunnelError)
-    {
-        try await runner.start(configuration, leakPolicy: leakPolicy)
-    }
-
-    /// Starts the tunnel; returns once it is up.
-    public func start(_ request: TunnelStartRequest) async throws(TunnelError) { try await runner.start(request) }
-
-    /// Stops the tunnel; returns once it is down.
-    public func stop(_ reason: StopReason) async { await runner.stop(reason) }
-
-    /// The status now.
-    public var status: TunnelStatusUpdate { runner.status }
-
-    /// The status now and every change from now on.
-    public func statusUpdates() -> AsyncStream<TunnelStatusUpdate> { runner.statusUpdates() }
-
-    /// Sends a message to the provider; returns its answer, nil when it has none.
-    public func sendMessage(_ message: [UInt8]) async throws(TunnelError) -> [UInt8]? {
-        try await runner.sendMessage(message)
-    }
-
-    /// Tells the provider that the device is about to sleep.
-    public func sleep() async { await runner.sleep() }
-
-    /// Tells the provider that the device woke up.
-    public func wake() { runner.wake() }
-
-    /// Tells the provider that the way to the network changed.
-    public func pathChanged(_ path: NetworkPath) { runner.pathChanged(path) }
 }

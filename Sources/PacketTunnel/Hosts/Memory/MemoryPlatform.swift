@@ -23,46 +23,36 @@ public final class MemoryPlatform: TunnelPlatform {
     }
 
     private struct State {
-        var prepare = Behaviour.succeed
-        var apply = Behaviour.succeed
-        var tearDown = Behaviour.succeed
         var device: MemoryFlowDevice?
         var settings: TunnelSettings?
         var guardPolicy: LeakPolicy?
         var history: [TunnelSettings] = []
         var tearDownCount = 0
-        var hanging: [OneShot<Void>] = []
         var network: VirtualNetwork?
         weak var peer: MemoryPlatform?
     }
 
-    private let clock: any Clock<Duration>
+    private let script: PlatformScript
     private let state = Mutex(State())
 
     /// A platform with nothing in force.
     public init(clock: any Clock<Duration> = ContinuousClock()) {
-        self.clock = clock
+        script = PlatformScript(clock: clock)
     }
 
     // MARK: - What a test sets
 
     /// How ``prepare(_:)`` goes from now on.
-    public func setPrepare(_ behaviour: Behaviour) { state.withLock { $0.prepare = behaviour } }
+    public func setPrepare(_ behaviour: Behaviour) { script.set(.prepare, behaviour) }
 
     /// How ``apply(_:)`` goes from now on.
-    public func setApply(_ behaviour: Behaviour) { state.withLock { $0.apply = behaviour } }
+    public func setApply(_ behaviour: Behaviour) { script.set(.apply, behaviour) }
 
     /// How ``tearDown(leavingBlocked:)`` goes from now on.
-    public func setTearDown(_ behaviour: Behaviour) { state.withLock { $0.tearDown = behaviour } }
+    public func setTearDown(_ behaviour: Behaviour) { script.set(.tearDown, behaviour) }
 
     /// Lets everything return that hangs.
-    public func releaseAll() {
-        let hanging = state.withLock { state in
-            defer { state.hanging = [] }
-            return state.hanging
-        }
-        for step in hanging { step.finish(()) }
-    }
+    public func releaseAll() { script.releaseAll() }
 
     /// Sends what the tunnel's system side is sent to `network`, now and after each start.
     public func connect(to network: VirtualNetwork) {
@@ -102,7 +92,7 @@ public final class MemoryPlatform: TunnelPlatform {
     public var tearDownCount: Int { state.withLock { $0.tearDownCount } }
 
     /// How many steps hang.
-    public var hangingCount: Int { state.withLock { $0.hanging.count } }
+    public var hangingCount: Int { script.hangingCount }
 
     /// The tunnel's interface; nil without settings.
     package var device: MemoryFlowDevice? { state.withLock { $0.device } }
@@ -119,14 +109,14 @@ public final class MemoryPlatform: TunnelPlatform {
 
     /// Puts a leak guard in place where the policy wants one from the start.
     public func prepare(_ policy: LeakPolicy) async throws(TunnelError) {
-        try await behave { $0.prepare }
+        try await script.play(.prepare)
         if Task.isCancelled { throw TunnelError(.closed, "the task was cancelled") }
         if policy == .everything { state.withLock { $0.guardPolicy = .everything } }
     }
 
     /// Remembers the settings, and makes an interface the first time.
     public func apply(_ settings: TunnelSettings) async throws(TunnelError) -> any TunDevice {
-        try await behave { $0.apply }
+        try await script.play(.apply)
         // Nobody waits any more, and everything may be undone by now.
         if Task.isCancelled { throw TunnelError(.closed, "the task was cancelled") }
         let mtu = settings.effectiveMTU()
@@ -154,7 +144,7 @@ public final class MemoryPlatform: TunnelPlatform {
     /// Forgets settings and interface, and the guard where it need not stay.
     public func tearDown(leavingBlocked: Bool) async {
         do throws(TunnelError) {
-            try await behave { $0.tearDown }
+            try await script.play(.tearDown)
         } catch {
             // There is no way to fail.
         }
@@ -165,40 +155,5 @@ public final class MemoryPlatform: TunnelPlatform {
             return state.device
         }
         device?.close()
-    }
-
-    private func behave(_ step: (State) -> Behaviour) async throws(TunnelError) {
-        // In one step, so that a release cannot come in between.
-        let (behaviour, hanging) = state.withLock { state -> (Behaviour, OneShot<Void>) in
-            let (behaviour, hanging) = (step(state), OneShot<Void>())
-            if behaviour.hangs { state.hanging.append(hanging) }
-            return (behaviour, hanging)
-        }
-        switch behaviour {
-        case .succeed: return
-        case .succeedAfter(let duration):
-            do {
-                try await clock.sleep(for: duration)
-            } catch {
-                throw TunnelError(.closed, "the task was cancelled")
-            }
-        case .fail(let error): throw error
-        case .hang:
-            await withTaskCancellationHandler {
-                await hanging.value
-            } onCancel: {
-                hanging.finish(())
-            }
-        case .hangForever: await hanging.value
-        }
-    }
-}
-
-extension MemoryPlatform.Behaviour {
-    fileprivate var hangs: Bool {
-        switch self {
-        case .hang, .hangForever: true
-        default: false
-        }
     }
 }

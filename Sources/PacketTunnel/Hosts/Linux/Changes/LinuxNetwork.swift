@@ -86,7 +86,7 @@
             let present = try netlink.routes(isIPv6: ours.destination.isIPv6).first { $0.key == key }
             // A third one made its own since.
             if let present, present.interface != ours.interface { return }
-            let lost = [ENODEV, ENETUNREACH, ENETDOWN, EINVAL]
+            let lost = [ENODEV, ENETUNREACH, EHOSTUNREACH, ENETDOWN, EINVAL]
             try ignoring(lost) { () throws(LinuxNetworkError) in try netlink.restore(before) }
         }
 

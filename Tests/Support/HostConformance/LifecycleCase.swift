@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import PacketTunnelTesting
+package import PacketTunnel
 import Testing
 
-@testable import PacketTunnel
-
 /// One cell of the table of life-cycle cases: a situation, an event, and what must come of it.
-struct LifecycleCase: Sendable, CustomTestStringConvertible {
+package struct LifecycleCase: Sendable, CustomTestStringConvertible {
     /// What the tunnel is doing when the event comes.
-    enum Situation: String, CaseIterable, Sendable {
+    package enum Situation: String, CaseIterable, Sendable {
         case disconnected
         /// The platform does not get ready.
         case preparing
@@ -31,7 +29,7 @@ struct LifecycleCase: Sendable, CustomTestStringConvertible {
         case blocked
     }
 
-    enum Event: String, CaseIterable, Sendable {
+    package enum Event: String, CaseIterable, Sendable {
         /// Somebody else starts it as well.
         case start
         case stop
@@ -50,7 +48,7 @@ struct LifecycleCase: Sendable, CustomTestStringConvertible {
     }
 
     /// How a second start, or a message, ends.
-    enum Answer: Sendable, Equatable {
+    package enum Answer: Sendable, Equatable {
         case none
         case success
         case failure(TunnelError.Code)
@@ -58,14 +56,14 @@ struct LifecycleCase: Sendable, CustomTestStringConvertible {
         case later
     }
 
-    var situation: Situation
-    var event: Event
+    package var situation: Situation
+    package var event: Event
     /// The statuses that follow, before the test cleans up.
-    var statuses: [TunnelStatus]
+    package var statuses: [TunnelStatus]
     /// How the event itself ends for who brought it about.
-    var answer = Answer.none
+    package var answer = Answer.none
 
-    var testDescription: String { "\(situation.rawValue) + \(event.rawValue)" }
+    package var testDescription: String { "\(situation.rawValue) + \(event.rawValue)" }
 
     private init(_ situation: Situation, _ event: Event, _ statuses: [TunnelStatus], _ answer: Answer = .none) {
         (self.situation, self.event, self.statuses, self.answer) = (situation, event, statuses, answer)
@@ -74,7 +72,7 @@ struct LifecycleCase: Sendable, CustomTestStringConvertible {
     private static let ends: [TunnelStatus] = [.disconnecting, .disconnected]
 
     /// The table.
-    static let all: [LifecycleCase] = Situation.allCases.flatMap { situation in
+    package static let all: [LifecycleCase] = Situation.allCases.flatMap { situation in
         Event.allCases.map { event in make(situation, event) }
     }
 

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import PacketTunnelTesting
+package import PacketTunnel
+package import PacketTunnelTesting
 import Synchronization
 
-@testable import PacketTunnel
-
 /// What a ``ScriptedProvider`` does, and what it was asked to do.
-final class Script: Sendable {
+package final class Script: Sendable {
     /// How the provider's start goes on after it has applied its settings.
-    enum Start: Sendable {
+    package enum Start: Sendable {
         case succeed
         case fail(TunnelError)
         /// Waits for ``Script/release()``, and throws when it is given up.
@@ -18,16 +17,18 @@ final class Script: Sendable {
         case waitStubbornly
     }
 
-    struct Plan: Sendable {
-        var start = Start.succeed
+    package struct Plan: Sendable {
+        package var start = Start.succeed
         /// What it applies before that.
-        var settings: TunnelSettings? = TunnelSettings.sample
+        package var settings: TunnelSettings? = TunnelSettings.sample
         /// Whether its stop waits for ``Script/release()``.
-        var stopWaits = false
-        var sleepWaits = false
-        var answers: [UInt8]? = [1]
+        package var stopWaits = false
+        package var sleepWaits = false
+        package var answers: [UInt8]? = [1]
         /// Whether it never answers a message before ``Script/release()``.
-        var answerWaits = false
+        package var answerWaits = false
+
+        package init() {}
     }
 
     private struct State {
@@ -38,34 +39,34 @@ final class Script: Sendable {
     }
 
     /// What was called, in order.
-    let calls = Eavesdropper<String>()
+    package let calls = Eavesdropper<String>()
     private let state: Mutex<State>
     private let changes = Broadcast(0)
 
-    init(_ plan: Plan = Plan()) {
+    package init(_ plan: Plan = Plan()) {
         state = Mutex(State(plan: plan))
     }
 
-    var plan: Plan {
+    package var plan: Plan {
         get { state.withLock { $0.plan } }
         set { state.withLock { $0.plan = newValue } }
     }
 
     /// The context of the last start.
-    var context: ProviderContext? { state.withLock { $0.context } }
+    package var context: ProviderContext? { state.withLock { $0.context } }
 
-    func note(_ call: String) {
+    package func note(_ call: String) {
         calls.observe(call)
         changes.send(calls.count)
     }
 
     /// Waits until `call` was noted, `count` times at least.
-    func noted(_ call: String, count: Int = 1) async {
+    package func noted(_ call: String, count: Int = 1) async {
         for await _ in changes.follow() where calls.messages.filter({ $0 == call }).count >= count { return }
     }
 
     /// Lets everything go on that waits, now and from now on.
-    func release() {
+    package func release() {
         let waiting = state.withLock { state in
             state.isReleased = true
             defer { state.waiting = [] }
@@ -74,9 +75,9 @@ final class Script: Sendable {
         for step in waiting { step.finish(()) }
     }
 
-    func keep(_ context: ProviderContext) { state.withLock { $0.context = context } }
+    package func keep(_ context: ProviderContext) { state.withLock { $0.context = context } }
 
-    func wait(stubbornly: Bool) async {
+    package func wait(stubbornly: Bool) async {
         let step = state.withLock { state -> OneShot<Void>? in
             if state.isReleased { return nil }
             let step = OneShot<Void>()
@@ -97,18 +98,20 @@ final class Script: Sendable {
 }
 
 /// A provider that does what its script says.
-final class ScriptedProvider: PacketTunnelProvider {
-    struct Configuration: Codable, Sendable {
-        var name = "script"
+package final class ScriptedProvider: PacketTunnelProvider {
+    package struct Configuration: Codable, Sendable {
+        package var name = "script"
+
+        package init() {}
     }
 
-    let script: Script
+    package let script: Script
 
-    init() { script = Script() }
+    package init() { script = Script() }
 
-    init(_ script: Script) { self.script = script }
+    package init(_ script: Script) { self.script = script }
 
-    func start(_ configuration: Configuration, context: ProviderContext) async throws(TunnelError) {
+    package func start(_ configuration: Configuration, context: ProviderContext) async throws(TunnelError) {
         script.note("start")
         script.keep(context)
         if let settings = script.plan.settings {
@@ -128,24 +131,33 @@ final class ScriptedProvider: PacketTunnelProvider {
         }
     }
 
-    func stop(_ reason: StopReason) async {
+    package func stop(_ reason: StopReason) async {
         script.note("stop \(reason.rawValue)")
         if script.plan.stopWaits { await script.wait(stubbornly: true) }
         script.note("stopped")
     }
 
-    func sleep() async {
+    package func sleep() async {
         script.note("sleep")
         if script.plan.sleepWaits { await script.wait(stubbornly: true) }
     }
 
-    func wake() async { script.note("wake") }
+    package func wake() async { script.note("wake") }
 
-    func pathChanged(_ path: NetworkPath) async { script.note("path \(path.interfaces.first?.name ?? "none")") }
+    package func pathChanged(_ path: NetworkPath) async { script.note("path \(path.interfaces.first?.name ?? "none")") }
 
-    func handleAppMessage(_ message: [UInt8]) async -> [UInt8]? {
+    package func handleAppMessage(_ message: [UInt8]) async -> [UInt8]? {
         script.note("message")
         if script.plan.answerWaits { await script.wait(stubbornly: true) }
         return script.plan.answers
+    }
+}
+
+extension TunnelSettings {
+    /// Settings with nothing wrong.
+    package static var sample: TunnelSettings {
+        TunnelSettings(
+            remoteAddress: "vpn.example", addresses: [NetworkPrefix(host: .v4(10, 0, 0, 2))], includedRoutes: [.allIPv4]
+        )
     }
 }

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Synchronization
+
+/// What a platform does for a tunnel (``TunnelPlatform``).
+package enum PlatformStep: Hashable, Sendable, CaseIterable {
+    case prepare
+    case apply
+    case tearDown
+}
+
+/// How each of a platform's steps goes, where a test decides that.
+package final class PlatformScript: Sendable {
+    private struct State {
+        var behaviours: [PlatformStep: MemoryPlatform.Behaviour] = [:]
+        var hanging: [OneShot<Void>] = []
+    }
+
+    private let clock: any Clock<Duration>
+    private let state = Mutex(State())
+
+    /// A script by which every step succeeds.
+    package init(clock: any Clock<Duration>) {
+        self.clock = clock
+    }
+
+    /// How a step goes from now on.
+    package func set(_ step: PlatformStep, _ behaviour: MemoryPlatform.Behaviour) {
+        state.withLock { $0.behaviours[step] = behaviour }
+    }
+
+    /// Lets everything return that hangs.
+    package func releaseAll() {
+        let hanging = state.withLock { state in
+            defer { state.hanging = [] }
+            return state.hanging
+        }
+        for step in hanging { step.finish(()) }
+    }
+
+    /// How many steps hang.
+    package var hangingCount: Int { state.withLock { $0.hanging.count } }
+
+    /// Returns, or throws, as the step's behaviour says.
+    package func play(_ step: PlatformStep) async throws(TunnelError) {
+        // In one step, so that a release cannot come in between.
+        let (behaviour, hanging) = state.withLock { state -> (MemoryPlatform.Behaviour, OneShot<Void>) in
+            let (behaviour, hanging) = (state.behaviours[step] ?? .succeed, OneShot<Void>())
+            if behaviour.hangs { state.hanging.append(hanging) }
+            return (behaviour, hanging)
+        }
+        switch behaviour {
+        case .succeed: return
+        case .succeedAfter(let duration):
+            do {
+                try await clock.sleep(for: duration)
+            } catch {
+                throw TunnelError(.closed, "the task was cancelled")
+            }
+        case .fail(let error): throw error
+        case .hang:
+            await withTaskCancellationHandler {
+                await hanging.value
+            } onCancel: {
+                hanging.finish(())
+            }
+        case .hangForever: await hanging.value
+        }
+    }
+}
+
+extension MemoryPlatform.Behaviour {
+    fileprivate var hangs: Bool {
+        switch self {
+        case .hang, .hangForever: true
+        default: false
+        }
+    }
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import HostConformance
+import PacketTunnel
+import PacketTunnelTesting
+import Testing
+
+/// ``MemoryHost`` in the table.
+struct MemoryHostUnderTest: HostUnderTest {
+    let memory: MemoryHost<ScriptedProvider>
+
+    init(clock: VirtualClock, script: Script, deadlines: TunnelDeadlines) {
+        memory = MemoryHost(deadlines: deadlines, clock: clock) { ScriptedProvider(script) }
+    }
+
+    var host: any TunnelHost { memory }
+
+    func set(_ step: PlatformStep, _ behaviour: MemoryPlatform.Behaviour) {
+        switch step {
+        case .prepare: memory.platform.setPrepare(behaviour)
+        case .apply: memory.platform.setApply(behaviour)
+        case .tearDown: memory.platform.setTearDown(behaviour)
+        }
+    }
+
+    func releaseAll() { memory.platform.releaseAll() }
+
+    var hasSettings: Bool { memory.platform.settings != nil }
+
+    var hasLeakGuard: Bool { memory.platform.guardPolicy != nil }
+}
+
+@Suite("The table of life-cycle cases")
+struct LifecycleCaseTests {
+    @Test("holds on the memory host", .timeLimit(.minutes(1)), arguments: LifecycleCase.all)
+    func memoryHost(_ test: LifecycleCase) async throws {
+        try await LifecycleScene<MemoryHostUnderTest>().play(test)
+    }
+
+    @Test("has every situation with every event")
+    func complete() {
+        #expect(
+            LifecycleCase.all.count == LifecycleCase.Situation.allCases.count * LifecycleCase.Event.allCases.count)
+    }
+}

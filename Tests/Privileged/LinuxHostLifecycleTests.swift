@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import Foundation
+    import HostConformance
+    import Logging
+    import PacketTunnelTesting
+    import Testing
+
+    @testable import PacketTunnel
+
+    /// ``LinuxHost`` in the table of life-cycle cases: its steps go as the script says, and what passes is done for real.
+    struct LinuxHostUnderTest: HostUnderTest {
+        /// The network that the hosts of a test are in.
+        @TaskLocal static var world: LinuxHostWorld?
+
+        private let world: LinuxHostWorld
+        private let linux: LinuxHost<ScriptedProvider>
+        private let steps: PlatformScript
+
+        init(clock: VirtualClock, script: Script, deadlines: TunnelDeadlines) throws {
+            guard let world = Self.world else { throw CommandFailure(description: "there is no world") }
+            let steps = PlatformScript(clock: clock)
+            linux = try world.host.perform {
+                try LinuxHost(
+                    LinuxPlatform(name: LinuxHostWorld.tunnel, options: world.options), deadlines: deadlines,
+                    clock: clock, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+                    wrap: { ScriptedPlatform($0, script: steps) }, makeProvider: { ScriptedProvider(script) })
+            }
+            self.world = world
+            self.steps = steps
+        }
+
+        var host: any TunnelHost { linux }
+
+        func set(_ step: PlatformStep, _ behaviour: MemoryPlatform.Behaviour) { steps.set(step, behaviour) }
+
+        func releaseAll() { steps.releaseAll() }
+
+        /// As the kernel has it.
+        var hasSettings: Bool {
+            let interface = try? world.host.perform { unsafe if_nametoindex(LinuxHostWorld.tunnel) }
+            let rules = (try? world.host.run("ip", "rule"))?.output
+            return interface != 0 || rules?.contains("51821") != false
+        }
+
+        var hasLeakGuard: Bool {
+            (try? world.host.run("nft", "list", "tables"))?.output.contains("culvert_") != false
+        }
+    }
+
+    extension LinuxHostTests {
+        @Suite("The table of life-cycle cases on the Linux host", .timeLimit(.minutes(10)))
+        struct LifecycleTests {
+            @Test(
+                "Each case holds with the real network, which is as it was afterwards",
+                arguments: LifecycleCase.Situation.allCases)
+            func cases(_ situation: LifecycleCase.Situation) async throws {
+                let world = try LinuxHostWorld()
+                let before = try world.snapshot()
+                let cases = LifecycleCase.all.filter { $0.situation == situation }
+                try #require(cases.count == LifecycleCase.Event.allCases.count)
+                for test in cases {
+                    try await LinuxHostUnderTest.$world.withValue(world) {
+                        try await LifecycleScene<LinuxHostUnderTest>().play(test)
+                    }
+                    try world.expectUnchanged(since: before, test.testDescription)
+                }
+            }
+
+            @Test(
+                "A step that fails is the start's error, and nothing of it is left",
+                arguments: [PlatformStep.prepare, .apply], LeakPolicy.allCases)
+            func failures(_ step: PlatformStep, _ policy: LeakPolicy) async throws {
+                let world = try LinuxHostWorld()
+                let before = try world.snapshot()
+                let script = Script()
+                let subject = try LinuxHostUnderTest.$world.withValue(world) {
+                    try LinuxHostUnderTest(clock: VirtualClock(), script: script, deadlines: TunnelDeadlines())
+                }
+                subject.set(step, .fail(TunnelError(.settingsFailed, "no route")))
+                let request = TunnelStartRequest(configuration: Array(#"{"name":"x"}"#.utf8), leakPolicy: policy)
+                await #expect(throws: TunnelError(.settingsFailed, "no route")) {
+                    try await subject.host.start(request)
+                }
+                await subject.host.stop(.userInitiated)
+                try world.expectUnchanged(since: before)
+                subject.set(step, .succeed)
+                try await subject.host.start(request)
+                #expect(subject.hasSettings)
+                #expect(script.context?.socketMark == 51_821)
+                // Later settings that fail leave those before, and the tunnel up.
+                subject.set(.apply, .fail(TunnelError(.settingsFailed, "no route")))
+                let context = try #require(script.context)
+                await #expect(throws: TunnelError(.settingsFailed, "no route")) { try await context.apply(.sample) }
+                #expect(subject.host.status.status == .connected)
+                await subject.host.stop(.userInitiated)
+                try world.expectUnchanged(since: before)
+            }
+        }
+    }
+#endif

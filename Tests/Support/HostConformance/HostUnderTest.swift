@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+package import PacketTunnel
+package import PacketTunnelTesting
+
+/// A host that the table of life-cycle cases runs on. Each host has a type that conforms, and a suite that plays
+/// ``LifecycleCase/all`` with it (``LifecycleScene``).
+///
+/// Its steps go as a ``PlatformScript`` says: a host with a ``TunnelPlatform`` of its own puts a ``ScriptedPlatform`` around
+/// it, and another one asks a script before it does each step.
+package protocol HostUnderTest: Sendable {
+    /// A host that runs ``ScriptedProvider``s and measures deadlines on `clock`.
+    init(clock: VirtualClock, script: Script, deadlines: TunnelDeadlines) async throws
+
+    /// The host.
+    var host: any TunnelHost { get }
+
+    /// Makes a step of the platform go as `behaviour` says from now on.
+    func set(_ step: PlatformStep, _ behaviour: MemoryPlatform.Behaviour)
+
+    /// Lets the platform's steps return that hang.
+    func releaseAll()
+
+    /// Whether anything of a tunnel's settings is in force.
+    var hasSettings: Bool { get }
+
+    /// Whether a leak guard is in place.
+    var hasLeakGuard: Bool { get }
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+package import PacketTunnel
+package import TunnelIO
+
+/// A real platform, each step of which goes as a script says first: what the script lets pass is done for real.
+package final class ScriptedPlatform: TunnelPlatform {
+    /// How the steps go.
+    package let script: PlatformScript
+    private let platform: any TunnelPlatform
+
+    /// A platform in front of `platform`.
+    package init(_ platform: any TunnelPlatform, script: PlatformScript) {
+        self.platform = platform
+        self.script = script
+    }
+
+    package var socketMark: UInt32? { platform.socketMark }
+
+    package func prepare(_ policy: LeakPolicy) async throws(TunnelError) {
+        try await script.play(.prepare)
+        // Nobody waits any more, and nothing may be left by who comes too late.
+        if Task.isCancelled { throw TunnelError(.closed, "the task was cancelled") }
+        try await platform.prepare(policy)
+    }
+
+    package func apply(_ settings: TunnelSettings) async throws(TunnelError) -> any TunDevice {
+        try await script.play(.apply)
+        if Task.isCancelled { throw TunnelError(.closed, "the task was cancelled") }
+        return try await platform.apply(settings)
+    }
+
+    package func tearDown(leavingBlocked: Bool) async {
+        do throws(TunnelError) {
+            try await script.play(.tearDown)
+        } catch {
+            // Tearing down has no way to fail.
+        }
+        await platform.tearDown(leavingBlocked: leavingBlocked)
+    }
+}
