@@ -107,3 +107,35 @@ let package = Package(
             swiftSettings: settings),
     ]
 )
+
+// MARK: - The Apple code, against stand-ins
+
+// With CULVERT_STANDINS=1 (scripts/standins) modules with the names of Apple's frameworks join the build, and
+// `#if canImport(NetworkExtension)` and its like turn true. Only what they touch is built then: programs and other
+// packages might find them as well.
+if Context.environment["CULVERT_STANDINS"] == "1" {
+    let standIns = ["NetworkExtension", "Network", "Security", "os"]
+    let libraries = [
+        "CTunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnel", "WireGuardTunnel",
+        "PacketTunnelTesting",
+    ]
+    let clients = ["PacketTunnel", "WireGuardTunnel"]
+    package.products = []
+    package.targets.removeAll { !libraries.contains($0.name) }
+    for target in package.targets where clients.contains(target.name) {
+        target.dependencies += standIns.map { .byName(name: $0) }
+    }
+    package.targets += standIns.map { name in
+        .target(
+            name: name, dependencies: name == "NetworkExtension" ? ["Network"] : [], path: "Tests/StandIns/\(name)",
+            swiftSettings: [.swiftLanguageMode(.v6)])
+    }
+    package.targets.append(
+        .testTarget(
+            name: "AppleTests",
+            dependencies: [
+                "PacketTunnel", "WireGuardTunnel", "WireGuardDevice", "WireGuardCore", "TunnelIO",
+                "PacketTunnelTesting", logging,
+            ] + standIns.map { .byName(name: $0) },
+            swiftSettings: settings))
+}

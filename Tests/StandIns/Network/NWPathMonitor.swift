@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+// swift-format-ignore-file: AllPublicDeclarationsHaveDocumentation, AlwaysUseLowerCamelCase
+
+import Dispatch
+
+// Stand-ins with the signatures of
+// https://developer.apple.com/documentation/network/nwpathmonitor
+// https://developer.apple.com/documentation/network/nwpath
+// https://developer.apple.com/documentation/network/nwinterface
+
+public struct NWInterface: Hashable, Sendable {
+    public enum InterfaceType: Hashable, Sendable {
+        case other
+        case wifi
+        case cellular
+        case wiredEthernet
+        case loopback
+    }
+
+    public let type: InterfaceType
+    public let name: String
+    public let index: Int
+
+    /// For tests: the system makes them otherwise.
+    public init(standIn name: String, type: InterfaceType, index: Int) {
+        (self.name, self.type, self.index) = (name, type, index)
+    }
+}
+
+public struct NWPath: Equatable, Sendable {
+    public enum Status: Sendable {
+        case satisfied
+        case unsatisfied
+        case requiresConnection
+    }
+
+    public let status: Status
+    public let availableInterfaces: [NWInterface]
+    public let isExpensive: Bool
+    public let isConstrained: Bool
+    public let supportsIPv4: Bool
+    public let supportsIPv6: Bool
+    public let supportsDNS: Bool
+
+    public func usesInterfaceType(_ type: NWInterface.InterfaceType) -> Bool {
+        availableInterfaces.contains { $0.type == type }
+    }
+
+    /// For tests: the system makes them otherwise.
+    public init(
+        standIn status: Status, interfaces: [NWInterface] = [], isExpensive: Bool = false,
+        isConstrained: Bool = false, supportsIPv4: Bool = true, supportsIPv6: Bool = true
+    ) {
+        self.status = status
+        availableInterfaces = interfaces
+        self.isExpensive = isExpensive
+        self.isConstrained = isConstrained
+        self.supportsIPv4 = supportsIPv4
+        self.supportsIPv6 = supportsIPv6
+        supportsDNS = true
+    }
+}
+
+/// Its first update comes right after the start, as the system's does; later ones when a test says so.
+public final class NWPathMonitor: @unchecked Sendable {
+    private let lock = DispatchQueue(label: "path monitor")
+    private var handler: (@Sendable (NWPath) -> Void)?
+    private var queue: DispatchQueue?
+    private var path: NWPath
+    private var isCancelled = false
+
+    public init() { path = StandInPaths.current }
+
+    /// Nil after ``cancel()``, also for updates that are on their way.
+    public var pathUpdateHandler: (@Sendable (_ newPath: NWPath) -> Void)? {
+        get { lock.sync { handler } }
+        set { lock.sync { handler = newValue } }
+    }
+
+    public var currentPath: NWPath { lock.sync { path } }
+
+    public func start(queue: DispatchQueue) {
+        lock.sync { self.queue = queue }
+        StandInPaths.add(self)
+        deliver(StandInPaths.current)
+    }
+
+    public func cancel() {
+        lock.sync {
+            isCancelled = true
+            handler = nil
+        }
+        StandInPaths.remove(self)
+    }
+
+    func deliver(_ path: NWPath) {
+        let queue = lock.sync { () -> DispatchQueue? in
+            self.path = path
+            return isCancelled ? nil : self.queue
+        }
+        queue?.async { self.pathUpdateHandler?(path) }
+    }
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Foundation
+import Synchronization
+
+/// The system's side of a packet flow: a bounded queue of packets that it routes to the tunnel, and what came out of it.
+public final class StandInFlow: Sendable {
+    private struct State {
+        var queue: [Data] = []
+        var handler: (@Sendable ([Data], [NSNumber]) -> Void)?
+        var written: [Data] = []
+        var families: [Int] = []
+        var onWrite: (@Sendable (Data) -> Void)?
+        var isBroken = false
+        var dropped = 0
+        var readCount = 0
+        var largestBatch = 64
+    }
+
+    private let state = Mutex(State())
+    private let system = DispatchQueue(label: "flow")
+    /// The most packets that wait, as in a kernel.
+    public let capacity: Int
+
+    init(capacity: Int = 512) { self.capacity = capacity }
+
+    /// The most packets that a handler gets at once.
+    public func setLargestBatch(_ count: Int) { state.withLock { $0.largestBatch = count } }
+
+    // MARK: - What programs of the machine do
+
+    /// Routes packets to the tunnel.
+    /// - Returns: how many found room.
+    @discardableResult
+    public func route(_ packets: [Data]) -> Int {
+        let taken = state.withLock { state -> Int in
+            let room = max(0, capacity - state.queue.count)
+            state.queue += packets.prefix(room)
+            state.dropped += max(0, packets.count - room)
+            return min(room, packets.count)
+        }
+        pump()
+        return taken
+    }
+
+    /// Packets that wait for the provider.
+    public var waitingCount: Int { state.withLock { $0.queue.count } }
+
+    /// Packets that found no room.
+    public var droppedCount: Int { state.withLock { $0.dropped } }
+
+    /// How often the provider asked for packets.
+    public var readCount: Int { state.withLock { $0.readCount } }
+
+    /// Whether the provider asks for packets now.
+    public var isReading: Bool { state.withLock { $0.handler != nil } }
+
+    /// What the provider wrote and nobody took, oldest first.
+    public func takeWritten() -> [Data] {
+        state.withLock { state in
+            defer { state.written = [] }
+            return state.written
+        }
+    }
+
+    /// The protocol families that the provider gave with its packets.
+    public var families: [Int] { state.withLock { $0.families } }
+
+    /// Sets who gets what the provider writes from now on.
+    public func setWriteHandler(_ handler: (@Sendable (Data) -> Void)?) { state.withLock { $0.onWrite = handler } }
+
+    /// Makes writing fail.
+    public func fail() { state.withLock { $0.isBroken = true } }
+
+    // MARK: - What the provider does
+
+    func read(_ handler: @escaping @Sendable ([Data], [NSNumber]) -> Void) {
+        let isSecond = state.withLock { state in
+            state.readCount += 1
+            defer { state.handler = handler }
+            return state.handler != nil
+        }
+        if isSecond { StandInRules.report("packets were asked for twice at once") }
+        pump()
+    }
+
+    private func pump() {
+        let (handler, packets) = state.withLock { state -> ((@Sendable ([Data], [NSNumber]) -> Void)?, [Data]) in
+            guard let handler = state.handler, !state.queue.isEmpty else { return (nil, []) }
+            state.handler = nil
+            let packets = Array(state.queue.prefix(state.largestBatch))
+            state.queue.removeFirst(packets.count)
+            return (handler, packets)
+        }
+        guard let handler else { return }
+        system.async { handler(packets, packets.map { NSNumber(value: Self.family(of: $0)) }) }
+    }
+
+    func write(_ packets: [Data], _ protocols: [NSNumber]) -> Bool {
+        guard packets.count == protocols.count else {
+            StandInRules.report("\(packets.count) packets were written with \(protocols.count) protocols")
+            return false
+        }
+        let handler = state.withLock { state -> (@Sendable (Data) -> Void)?? in
+            guard !state.isBroken else { return nil }
+            for (packet, family) in zip(packets, protocols) where family.int32Value != Self.family(of: packet) {
+                StandInRules.report("a packet was written with the protocol family \(family)")
+            }
+            if state.families.count < 1_024 { state.families += protocols.map(\.intValue) }
+            guard let handler = state.onWrite else {
+                state.written += packets.prefix(max(0, 4_096 - state.written.count))
+                return .some(nil)
+            }
+            return handler
+        }
+        guard let handler else { return false }
+        if let handler { packets.forEach(handler) }
+        return true
+    }
+
+    /// Darwin's numbers.
+    private static func family(of packet: Data) -> Int32 { packet.first.map { $0 >> 4 == 6 ? 30 : 2 } ?? 0 }
+}

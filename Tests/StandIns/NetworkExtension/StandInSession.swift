@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Foundation
+
+/// Which providers there are, as the `Info.plist` of extensions says on a device.
+public enum StandInExtensions {
+    private final class Table: @unchecked Sendable {
+        let lock = NSLock()
+        var makers: [String: @Sendable () -> Handed<NEPacketTunnelProvider>] = [:]
+    }
+
+    private static let table = Table()
+
+    /// Makes known which provider an extension has.
+    public static func install(_ bundleIdentifier: String, _ make: @escaping @Sendable () -> NEPacketTunnelProvider) {
+        table.lock.withLock { table.makers[bundleIdentifier] = { Handed(value: make()) } }
+    }
+
+    static func makeProvider(_ bundleIdentifier: String) -> NEPacketTunnelProvider? {
+        table.lock.withLock { table.makers[bundleIdentifier] }?().value
+    }
+}
+
+/// The system's side of a VPN connection: it starts and stops the provider, in this process, and tells of the status.
+public final class StandInSession: @unchecked Sendable {
+    private let lock = NSLock()
+    private let system = DispatchQueue(label: "session")
+    private var current = NEVPNStatus.invalid
+    private var connections: [() -> NEVPNConnection?] = []
+    private var provider: NEPacketTunnelProvider?
+    private var lastError: (any Error)?
+    private var calls: [StandInCompletion] = []
+    private var configuration: NETunnelProviderProtocol?
+    private var canStart: () -> NEVPNError.Code? = { .configurationInvalid }
+
+    init() {}
+
+    // MARK: - What a test sees and does
+
+    /// The provider while there is one.
+    public var runningProvider: NEPacketTunnelProvider? { lock.withLock { provider } }
+
+    /// The completion handlers that providers were given.
+    public var completions: [StandInCompletion] { lock.withLock { calls } }
+
+    /// Stops the tunnel for a reason of the system's.
+    public func stop(_ reason: NEProviderStopReason) {
+        system.async { self.end(reason, error: nil) }
+    }
+
+    /// Starts it as on-demand rules do: without options.
+    public func startOnDemand() { system.async { self.launch(nil) } }
+
+    // MARK: - The framework's side
+
+    var status: NEVPNStatus { lock.withLock { current } }
+
+    func attach(_ connection: NEVPNConnection) {
+        lock.withLock { connections.append { [weak connection] in connection } }
+    }
+
+    func setConfiguration(_ configuration: NETunnelProviderProtocol?, canStart: @escaping () -> NEVPNError.Code?) {
+        lock.withLock { (self.configuration, self.canStart) = (configuration, canStart) }
+        if configuration == nil { set(.invalid) } else if status == .invalid { set(.disconnected) }
+    }
+
+    private func set(_ status: NEVPNStatus) {
+        let connections = lock.withLock { () -> [NEVPNConnection] in
+            guard current != status else { return [] }
+            current = status
+            return self.connections.compactMap { $0() }
+        }
+        for connection in connections {
+            NotificationCenter.default.post(name: .NEVPNStatusDidChange, object: connection)
+        }
+    }
+
+    func start(_ options: [String: NSObject]?) throws {
+        if let problem = lock.withLock({ canStart })() { throw NEVPNError(problem) }
+        let handed = Handed(value: options)
+        system.async { self.launch(handed.value) }
+    }
+
+    private func launch(_ options: [String: NSObject]?) {
+        guard status == .disconnected, let configuration = lock.withLock({ configuration }) else { return }
+        set(.connecting)
+        guard let provider = StandInExtensions.makeProvider(configuration.providerBundleIdentifier ?? ""),
+            let copy = configuration.copy() as? NEVPNProtocol
+        else { return down(NEVPNError(.configurationInvalid)) }
+        lock.withLock { (self.provider, lastError) = (provider, nil) }
+        provider.standIn.protocolConfiguration = copy
+        provider.standIn.setHandlers(
+            cancel: { error in
+                let handed = Handed(value: error)
+                self.system.async { self.end(.none, error: handed.value) }
+            },
+            reasserting: { isOn in self.system.async { self.reassert(isOn) } })
+        let call = note("startTunnel")
+        provider.startTunnel(options: options) { error in
+            call.call()
+            let handed = Handed(value: error)
+            self.system.async { self.started(handed.value) }
+        }
+    }
+
+    private func started(_ error: (any Error)?) {
+        guard status == .connecting else { return }
+        guard let error else { return set(.connected) }
+        set(.disconnecting)
+        down(error)
+    }
+
+    private func reassert(_ isOn: Bool) {
+        if isOn, status == .connected { set(.reasserting) }
+        if !isOn, status == .reasserting { set(.connected) }
+    }
+
+    private func end(_ reason: NEProviderStopReason, error: (any Error)?) {
+        guard [.connecting, .connected, .reasserting].contains(status), let provider = runningProvider else { return }
+        set(.disconnecting)
+        let (call, handed) = (note("stopTunnel"), Handed(value: error))
+        provider.stopTunnel(with: reason) {
+            call.call()
+            self.system.async { self.down(handed.value) }
+        }
+    }
+
+    private func down(_ error: (any Error)?) {
+        let provider = lock.withLock { () -> NEPacketTunnelProvider? in
+            lastError = error
+            defer { self.provider = nil }
+            return self.provider
+        }
+        provider?.standIn.clearSettings()
+        set(.disconnected)
+    }
+
+    func fetchLastError(_ handler: @escaping @Sendable ((any Error)?) -> Void) {
+        let handed = Handed(value: lock.withLock { lastError })
+        system.async { handler(handed.value) }
+    }
+
+    func send(_ data: Data, _ handler: (@Sendable (Data?) -> Void)?) throws {
+        system.async {
+            guard let provider = self.runningProvider else {
+                handler?(nil)
+                return
+            }
+            guard let handler else { return provider.handleAppMessage(data) }
+            let call = self.note("handleAppMessage")
+            provider.handleAppMessage(data) { reply in
+                call.call()
+                self.system.async { handler(reply) }
+            }
+        }
+    }
+
+    private func note(_ name: String) -> StandInCompletion {
+        let call = StandInCompletion(name)
+        lock.withLock { calls.append(call) }
+        return call
+    }
+}
+
+extension NEVPNConnection {
+    /// The system's side of this connection.
+    public var standIn: StandInSession { session }
+}
