@@ -117,7 +117,7 @@ if Context.environment["CULVERT_STANDINS"] == "1" {
     let standIns = ["NetworkExtension", "Network", "Security", "os"]
     let libraries = [
         "CTunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnel", "WireGuardTunnel",
-        "PacketTunnelTesting",
+        "PacketTunnelTesting", "HostConformance",
     ]
     let clients = ["PacketTunnel", "WireGuardTunnel"]
     package.products = []
@@ -135,7 +135,7 @@ if Context.environment["CULVERT_STANDINS"] == "1" {
             name: "AppleTests",
             dependencies: [
                 "PacketTunnel", "WireGuardTunnel", "WireGuardDevice", "WireGuardCore", "TunnelIO",
-                "PacketTunnelTesting", logging,
+                "PacketTunnelTesting", "HostConformance", logging,
             ] + standIns.map { .byName(name: $0) },
             swiftSettings: settings))
 }

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import HostConformance
+import Network
+import NetworkExtension
+import PacketTunnelTesting
+import Testing
+
+@testable import PacketTunnel
+
+@Suite("Between the system and the runner", .timeLimit(.minutes(5)))
+struct BridgeTests {
+    static let request = TunnelStartRequest(configuration: Array(#"{"name":"x"}"#.utf8))
+    static let broken = TunnelError(.serverUnreachable, "no answer", fix: "check the server")
+
+    static func system(
+        _ script: Script, _ adjust: (inout NetworkExtensionOptions) -> Void = { _ in }
+    ) -> SystemSide<ScriptedProvider> {
+        var options = NetworkExtensionOptions.quiet
+        adjust(&options)
+        return SystemSide(options) { ScriptedProvider(script) }
+    }
+
+    @Test("settings that never complete end the start at its deadline, once")
+    func neverCompletes() async throws {
+        let (clock, script) = (VirtualClock(), Script())
+        let system = Self.system(script) { $0.clock = clock }
+        system.tunnel.standIn.setBehaviour(.withhold)
+        let starting = Task { try await system.start(Self.request) }
+        await script.noted("start")
+        // Settings have a deadline of their own, which is the shorter one.
+        await clock.waitForSleepers(2)
+        while system.status.status == .connecting {
+            if !clock.advanceToNextDeadline() { await Task.yield() }
+        }
+        await #expect(throws: TunnelError.self) { try await starting.value }
+        #expect(system.status.error?.code == .settingsTimedOut)
+        // And then, when nobody waits any more, the system is done after all.
+        system.tunnel.standIn.release()
+        system.tunnel.standIn.setBehaviour(.succeed)
+        try await system.start(Self.request)
+        await system.stop(.userInitiated)
+        #expect(system.unbalanced.missing == 0)
+        #expect(system.unbalanced.repeated.isEmpty)
+    }
+
+    @Test("a provider that gives up ends the system's tunnel once, with the error it gave")
+    func givesUp() async throws {
+        let script = Script()
+        let system = Self.system(script)
+        try await system.start(Self.request)
+        script.context?.cancel(Self.broken)
+        #expect(await eventually { system.tunnel.standIn.cancellations.count == 1 })
+        let error = try #require(system.tunnel.standIn.cancellations.first ?? nil)
+        #expect(TunnelError(error) == Self.broken)
+        // The system may well stop it now.
+        await system.stop(.userInitiated)
+        #expect(system.tunnel.standIn.cancellations.count == 1)
+    }
+
+    @Test("a failure while it starts is told by the completion handler alone")
+    func failsWhileStarting() async throws {
+        let script = Script()
+        script.plan.start = .fail(Self.broken)
+        let system = Self.system(script)
+        await #expect(throws: Self.broken) { try await system.start(Self.request) }
+        await system.stop(.userInitiated)
+        #expect(system.tunnel.standIn.cancellations.isEmpty)
+    }
+
+    @Test("connecting again is said to the system, and taken back")
+    func reasserting() async throws {
+        let script = Script()
+        let system = Self.system(script)
+        try await system.start(Self.request)
+        script.context?.setReasserting(true)
+        #expect(await eventually { system.tunnel.reasserting })
+        script.context?.setReasserting(false)
+        #expect(await eventually { !system.tunnel.reasserting })
+        await system.stop(.userInitiated)
+        #expect(system.tunnel.standIn.reassertingChanges == [true, false])
+    }
+
+    @Test(
+        "a failure under a policy that blocks keeps the system's tunnel, which carries nothing, until it starts again")
+    func blocks() async throws {
+        let script = Script()
+        let system = Self.system(script)
+        let configuration = NETunnelProviderProtocol()
+        configuration.hold(.enforcedRoutes, allowsLocalNetwork: false)
+        system.tunnel.standIn.protocolConfiguration = configuration
+        var request = Self.request
+        request.leakPolicy = .enforcedRoutes
+        try await system.start(request)
+        let flow = system.tunnel.standIn.flow.standIn
+        script.context?.cancel(Self.broken)
+        #expect(await eventually { system.status.status == .blocked && system.tunnel.reasserting })
+        #expect(system.tunnel.standIn.settings != nil)
+        #expect(system.tunnel.standIn.cancellations.isEmpty)
+        flow.route([Data(Samples.packet(1))])
+        #expect(flow.takeWritten().isEmpty)
+
+        try await system.start(request)
+        #expect(system.status.status == .connected)
+        #expect(await eventually { !system.tunnel.reasserting })
+        #expect(script.calls.messages.filter { $0 == "start" }.count == 2)
+        await system.stop(.userInitiated)
+        #expect(system.status == TunnelStatusUpdate(.disconnected))
+    }
+
+    @Test("a policy that the system's profile does not hold back for is refused", arguments: LeakPolicy.allCases)
+    func policies(_ held: LeakPolicy) async throws {
+        for wanted in LeakPolicy.allCases {
+            let script = Script()
+            script.plan.settings?.leakPolicy = wanted
+            let system = Self.system(script)
+            let configuration = NETunnelProviderProtocol()
+            configuration.hold(held, allowsLocalNetwork: false)
+            system.tunnel.standIn.protocolConfiguration = configuration
+            var request = Self.request
+            request.leakPolicy = wanted
+            if wanted <= held {
+                try await system.start(request)
+                await system.stop(.userInitiated)
+            } else {
+                await #expect {
+                    try await system.start(request)
+                } throws: {
+                    ($0 as? TunnelError)?.code == .configurationInvalid
+                }
+            }
+        }
+    }
+
+    @Test("local networks that the profile leaves out and the settings do not are refused")
+    func localNetworks() async throws {
+        let script = Script()
+        let system = Self.system(script)
+        let configuration = NETunnelProviderProtocol()
+        configuration.hold(.enforcedRoutes, allowsLocalNetwork: true)
+        system.tunnel.standIn.protocolConfiguration = configuration
+        await #expect {
+            try await system.start(Self.request)
+        } throws: {
+            ($0 as? TunnelError)?.code == .configurationInvalid
+        }
+        script.plan.settings?.allowsLocalNetwork = true
+        try await system.start(Self.request)
+        await system.stop(.userInitiated)
+    }
+
+    @Test("a stop while it starts ends both, each once")
+    func stopsWhileStarting() async throws {
+        let script = Script()
+        script.plan.start = .wait
+        let system = Self.system(script)
+        let starting = Task { try await system.start(Self.request) }
+        await script.noted("waits")
+        await system.stop(.userInitiated)
+        await #expect(throws: TunnelError.self) { try await starting.value }
+        #expect(system.unbalanced.missing == 0)
+    }
+}
+
+@Suite("What the extension host passes on", .timeLimit(.minutes(5)))
+struct ForwardingTests {
+    @Test("plain messages and their answers are the provider's own; without a tunnel there is none")
+    func plainMessages() async throws {
+        let script = Script()
+        let system = BridgeTests.system(script)
+        #expect(await system.sendPlainMessage([7]) == nil)
+        try await system.start(BridgeTests.request)
+        #expect(await system.sendPlainMessage([7]) == [1])
+        script.plan.answers = nil
+        #expect(await system.sendPlainMessage([7]) == nil)
+        #expect(try await system.sendMessage([7]) == nil)
+        // What begins with our mark and is nothing of ours is the provider's.
+        script.plan.answers = [5]
+        #expect(await system.sendPlainMessage(ExtensionMessage.mark + [99, 1]) == [5])
+        await system.stop(.userInitiated)
+        await #expect {
+            _ = try await system.sendMessage([7])
+        } throws: {
+            ($0 as? TunnelError)?.code == .notRunning
+        }
+    }
+
+    @Test("an answer that never comes ends with the tunnel")
+    func lateAnswer() async throws {
+        let script = Script()
+        script.plan.answerWaits = true
+        let system = BridgeTests.system(script)
+        try await system.start(BridgeTests.request)
+        let asking = Task { try await system.sendMessage([7]) }
+        await script.noted("message")
+        await system.stop(.userInitiated)
+        await #expect(throws: TunnelError.self) { _ = try await asking.value }
+        script.release()
+        #expect(system.unbalanced.missing == 0)
+    }
+
+    @Test("every request and reply comes out as it went in, and garbage as nothing")
+    func envelope() throws {
+        let requests: [ExtensionMessage.Request] = [.message([]), .message([1, 2, 3]), .status, .restart]
+        for request in requests { #expect(ExtensionMessage.request(ExtensionMessage.encode(request)) == request) }
+        let replies: [ExtensionMessage.Reply] = [
+            .answer(nil), .answer([]), .answer([9]), .status(TunnelStatusUpdate(.blocked, error: BridgeTests.broken)),
+            .failure(BridgeTests.broken),
+        ]
+        for reply in replies { #expect(try ExtensionMessage.reply(ExtensionMessage.encode(reply)) == reply) }
+        for garbage in [[], [0], ExtensionMessage.mark, ExtensionMessage.mark + [0], ExtensionMessage.mark + [6, 1]] {
+            #expect(ExtensionMessage.request(Data(garbage)) == nil)
+            #expect(throws: TunnelError.self) { try ExtensionMessage.reply(Data(garbage)) }
+        }
+        #expect(throws: TunnelError.self) { try ExtensionMessage.reply(nil) }
+    }
+
+    @Test("sleep waits for the provider, but not for ever; wake comes after it")
+    func sleeping() async throws {
+        let (clock, script) = (VirtualClock(), Script())
+        let system = BridgeTests.system(script) { $0.clock = clock }
+        try await system.start(BridgeTests.request)
+        await system.sleep()
+        system.wake()
+        await script.noted("wake")
+        #expect(script.calls.messages.suffix(2) == ["sleep", "wake"])
+        script.plan.sleepWaits = true
+        let sleeping = Task { await system.sleep() }
+        await script.noted("sleep", count: 2)
+        await clock.waitForSleepers()
+        while clock.advanceToNextDeadline() {}
+        await sleeping.value
+        script.release()
+        await system.stop(.userInitiated)
+        await system.sleep()
+        #expect(system.unbalanced.missing == 0)
+    }
+
+    @Test(
+        "reasons of the system",
+        arguments: [
+            (NEProviderStopReason.userInitiated, StopReason.userInitiated), (.superceded, .superseded),
+            (.sleep, .sleep),
+            (.noNetworkAvailable, .noNetworkAvailable), (.appUpdate, .appUpdate), (.none, .unknown),
+            (.internalError, .unknown),
+        ])
+    func reasons(_ reason: NEProviderStopReason, _ expected: StopReason) {
+        #expect(StopReason(reason) == expected)
+    }
+
+    @Test("errors keep all they say on their way through the system", arguments: TunnelError.Code.allCases)
+    func errors(_ code: TunnelError.Code) {
+        let error = TunnelError(
+            code, "what happened", fix: "what to do",
+            problems: [SettingsProblem(field: "mtu", value: "1", problem: "is short", fix: "lengthen it")],
+            stopReason: .idleTimeout)
+        #expect(TunnelError(error.nsError) == error)
+        #expect(error.nsError.localizedDescription == error.description)
+        // Where the system keeps the number only.
+        let bare = NSError(domain: error.nsError.domain, code: error.nsError.code)
+        #expect(TunnelError(bare).code == code)
+    }
+
+    @Test("errors of the system have its text, and a code where there is one")
+    func systemErrors() {
+        #expect(TunnelError(NEVPNError(.configurationDisabled)).code == .profileDisabled)
+        #expect(TunnelError(NEVPNError(.configurationReadWriteFailed)).code == .permissionDenied)
+        let other = TunnelError(NSError(domain: "Other", code: 3), fallback: .settingsFailed)
+        #expect(other.code == .settingsFailed)
+        #expect(other.message.contains("Other 3"))
+    }
+
+    @Test("started on demand, the configuration is the system's")
+    func onDemand() async throws {
+        let script = Script()
+        let system = BridgeTests.system(script)
+        var profile = TunnelProfile(name: "Office", provider: "script", configuration: .object(["name": .string("x")]))
+        profile.leakPolicy = .enforcedRoutes
+        let configuration = NETunnelProviderProtocol()
+        configuration.hold(.enforcedRoutes, allowsLocalNetwork: false)
+        configuration.providerConfiguration = [NetworkExtensionStart.profileKey: try JSONEncoder().encode(profile)]
+        system.tunnel.standIn.protocolConfiguration = configuration
+        let done = OneShot<(any Error)?>()
+        system.tunnel.startTunnel(options: nil) { done.finish($0) }
+        #expect(await done.value == nil)
+        #expect(script.context?.leakPolicy == .enforcedRoutes)
+        await system.stop(.userInitiated)
+
+        configuration.providerConfiguration = [NetworkExtensionStart.profileKey: Data("{}".utf8)]
+        let failed = OneShot<(any Error)?>()
+        system.tunnel.startTunnel(options: nil) { failed.finish($0) }
+        #expect((await failed.value).map { TunnelError($0).code } == .configurationInvalid)
+    }
+
+    @Test("secrets of the start options go to the provider, and away with the tunnel")
+    func secrets() async throws {
+        let script = Script()
+        let system = BridgeTests.system(script)
+        var request = BridgeTests.request
+        request.profileID = "p"
+        let options = NetworkExtensionStart.options(request, secrets: ["key": SecretBytes([1, 2, 3])])
+        let done = OneShot<(any Error)?>()
+        system.tunnel.startTunnel(options: options) { done.finish($0) }
+        #expect(await done.value == nil)
+        let context = try #require(script.context)
+        #expect(try await context.secret("key").bytes == [1, 2, 3])
+        await #expect(throws: TunnelError.self) { _ = try await context.secret("other") }
+        await system.stop(.userInitiated)
+        await #expect(throws: TunnelError.self) { _ = try await context.secret("key") }
+    }
+}
+
+/// The way to the network is one for all monitors of a process.
+@Suite("Paths of the system", .serialized, .timeLimit(.minutes(5)))
+struct PathTests {
+    static let wifi = NWInterface(standIn: "en0", type: .wifi, index: 4)
+    static let cellular = NWInterface(standIn: "pdp_ip0", type: .cellular, index: 5)
+
+    @Test("come as they change, without the tunnel's own interface")
+    func changes() async throws {
+        defer { StandInPaths.change(to: NWPath(standIn: .satisfied, interfaces: [Self.wifi])) }
+        let script = Script()
+        let system = BridgeTests.system(script) { $0.watchesPath = true }
+        try await system.start(BridgeTests.request)
+        let own = NWInterface(standIn: "utun7", type: .other, index: 17)
+        StandInPaths.change(to: NWPath(standIn: .satisfied, interfaces: [own, Self.cellular], isExpensive: true))
+        await script.noted("path pdp_ip0")
+        StandInPaths.change(to: NWPath(standIn: .unsatisfied, supportsIPv4: false, supportsIPv6: false))
+        await script.noted("path none")
+        await system.stop(.userInitiated)
+    }
+
+    @Test("say what the system says")
+    func translation() {
+        let path = NetworkPath(
+            NWPath(
+                standIn: .requiresConnection, interfaces: [Self.wifi, Self.cellular], isExpensive: true,
+                isConstrained: true, supportsIPv4: true, supportsIPv6: false))
+        #expect(path.status == .requiresConnection)
+        #expect(path.interfaces.map(\.kind) == [.wifi, .cellular])
+        #expect(path.interfaces.map(\.index) == [4, 5])
+        #expect(path.isExpensive && path.isConstrained && path.supportsIPv4 && !path.supportsIPv6)
+    }
+
+    @Test("are watched no longer than the tunnel's host lives")
+    func release() async throws {
+        let before = StandInPaths.monitorCount
+        do {
+            let system = BridgeTests.system(Script()) { $0.watchesPath = true }
+            try await system.start(BridgeTests.request)
+            #expect(StandInPaths.monitorCount == before + 1)
+            await system.stop(.userInitiated)
+        }
+        #expect(await eventually { StandInPaths.monitorCount == before })
+    }
+}

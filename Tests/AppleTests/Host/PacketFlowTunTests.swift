@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import NetworkExtension
+import PacketTunnelTesting
+import Testing
+import TunnelIO
+
+@testable import PacketTunnel
+
+@Suite("The packet flow as an interface", .timeLimit(.minutes(5)))
+struct PacketFlowTunTests {
+    private let flow = NEPacketTunnelFlow()
+    private let reader: PacketFlowReader
+    private let tun: PacketFlowTun
+
+    init() throws {
+        reader = PacketFlowReader(flow)
+        tun = try PacketFlowTun(reader, name: "utun7", mtu: 1420, packetCapacity: 8, byteCapacity: 1 << 16)
+        tun.start()
+    }
+
+    private func batch(_ packets: [[UInt8]] = [], capacity: Int = 64) throws -> PacketBatch {
+        let batch = try PacketBatch(packetCapacity: capacity, byteCapacity: 1 << 17)
+        for packet in packets { batch.append(copying: packet) }
+        return batch
+    }
+
+    /// Receives until there are as many packets.
+    private func receive(_ count: Int, from tun: PacketFlowTun? = nil) async throws -> [[UInt8]] {
+        let (tun, batch) = (tun ?? self.tun, try batch())
+        let all = try await eventually {
+            _ = try tun.receive(into: batch)
+            return batch.count >= count
+        }
+        #expect(all)
+        return (0..<batch.count).map(batch.copy(of:))
+    }
+
+    @Test("packets of both families come as they are")
+    func receives() async throws {
+        let packets = [Samples.packet(1), Samples.packet6(2), Samples.packet(3, size: 1_300)]
+        flow.standIn.route(packets.map { Data($0) })
+        #expect(try await receive(3) == packets)
+    }
+
+    @Test("packets go out with their families, empty ones not at all, and what is no packet is dropped")
+    func sends() throws {
+        let batch = try batch([Samples.packet(1), [0x12, 0x34], Samples.packet6(2)])
+        let gone = try #require(batch.append(copying: Samples.packet(4)))
+        batch[gone].length = 0
+        #expect(try tun.send(batch) == TunSendResult(sent: 2, dropped: 1))
+        #expect(flow.standIn.takeWritten() == [Data(Samples.packet(1)), Data(Samples.packet6(2))])
+        #expect(flow.standIn.families == [2, 30])
+    }
+
+    @Test("no packets are asked for while any wait, so that the system's queue pushes back")
+    func backPressure() async throws {
+        flow.standIn.setLargestBatch(4)
+        flow.standIn.route((0..<20).map { Data(Samples.packet($0)) })
+        #expect(await eventually { flow.standIn.waitingCount == 16 })
+        #expect(!flow.standIn.isReading)
+        let one = try batch(capacity: 1)
+        #expect(await eventually { (try? tun.receive(into: one)) == 1 })
+        #expect(flow.standIn.waitingCount == 16)
+        #expect(flow.standIn.readCount == 1)
+        // The rest, in order.
+        #expect(try await receive(19) == (1..<20).map { Samples.packet($0) })
+        #expect(await eventually { flow.standIn.isReading })
+        #expect(tun.overflowCount == 0)
+    }
+
+    @Test("what a batch of the system has beyond the capacity is dropped and counted")
+    func overflow() async throws {
+        flow.standIn.setLargestBatch(20)
+        flow.standIn.route((0..<12).map { Data(Samples.packet($0)) })
+        #expect(try await receive(8) == (0..<8).map { Samples.packet($0) })
+        #expect(tun.overflowCount == 4)
+        // Bytes count as well.
+        flow.standIn.route((0..<3).map { Data(Samples.packet($0, size: 30_000)) })
+        #expect(try await receive(2).count == 2)
+        #expect(tun.overflowCount == 5)
+    }
+
+    @Test("what is no packet is counted and in nobody's way")
+    func malformed() async throws {
+        flow.standIn.route([Data([0x00]), Data(), Data(Samples.packet(1))])
+        #expect(try await receive(1) == [Samples.packet(1)])
+        #expect(tun.statistics.malformedFrames == 2)
+    }
+
+    @Test("a packet that no batch can hold is dropped")
+    func tooLong() async throws {
+        let small = try PacketBatch(packetCapacity: 4, byteCapacity: 4_096)
+        flow.standIn.route([Data(Samples.packet(1, size: 9_000)), Data(Samples.packet(2))])
+        #expect(await eventually { (try? tun.receive(into: small)) == 1 })
+        #expect(small.copy(of: 0) == Samples.packet(2))
+        #expect(tun.overflowCount == 1)
+    }
+
+    @Test("an answer that was asked for goes to whoever reads by then")
+    func successor() async throws {
+        tun.close()
+        let next = try PacketFlowTun(reader, name: "utun7", mtu: 1420, packetCapacity: 8, byteCapacity: 1 << 16)
+        next.start()
+        flow.standIn.route([Data(Samples.packet(6))])
+        #expect(try await receive(1, from: next) == [Samples.packet(6)])
+        #expect(StandInRules.violations.isEmpty)
+    }
+
+    @Test("closed, it gives and takes nothing, and lets packets fall that come later")
+    func closing() async throws {
+        tun.close()
+        #expect(throws: TunnelIOError(.closed)) { try tun.receive(into: batch()) }
+        #expect(throws: TunnelIOError(.closed)) { try tun.send(batch([Samples.packet(1)])) }
+        #expect(throws: TunnelIOError(.closed)) { try tun.currentMTU() }
+        flow.standIn.route([Data(Samples.packet(1))])
+        #expect(await eventually { flow.standIn.waitingCount == 0 })
+        #expect(!flow.standIn.isReading)
+    }
+
+    @Test("a write that the system refuses is a drop")
+    func refusal() throws {
+        flow.standIn.fail()
+        #expect(try tun.send(batch([Samples.packet(1), Samples.packet(2)])) == TunSendResult(sent: 0, dropped: 2))
+    }
+
+    @Test("another MTU is a change of the link")
+    func mtu() throws {
+        tun.setMTU(1420)
+        #expect(tun.drainLinkEvents().isEmpty)
+        tun.setMTU(1280)
+        #expect(tun.drainLinkEvents() == [.mtu(1280)])
+        #expect(try tun.currentLinkState() == LinkState(isUp: true, mtu: 1280))
+        #expect(try tun.currentName() == "utun7")
+    }
+
+    @Test("each callback and each call of the system has an autorelease pool, closed again")
+    func pools() async throws {
+        let before = StandInPools.openedCount
+        flow.standIn.route([Data(Samples.packet(1))])
+        _ = try await receive(1)
+        #expect(StandInPools.openedCount > before)
+        let middle = StandInPools.openedCount
+        _ = try tun.send(batch((0..<64).map { Samples.packet($0) }))
+        #expect(StandInPools.openedCount > middle)
+    }
+}

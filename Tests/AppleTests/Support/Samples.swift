@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Foundation
+import TunnelIO
+
+/// Values that tests share.
+enum Samples {
+    /// A UDP datagram over IPv4 that tells itself from others.
+    static func packet(_ number: Int, size: Int = 1) -> [UInt8] {
+        PacketBuilder.udp(
+            from: .v4(10, 0, 0, 2), port: 1, to: .v4(10, 0, 0, 1), port: UInt16(truncatingIfNeeded: number),
+            payload: [UInt8](repeating: UInt8(truncatingIfNeeded: number), count: size))
+    }
+
+    /// The same over IPv6.
+    static func packet6(_ number: Int) -> [UInt8] {
+        PacketBuilder.udp(
+            from: .v6(0xfd00_0000_0000_0000, 2), port: 1, to: .v6(0xfd00_0000_0000_0000, 1), port: 2,
+            payload: [UInt8(truncatingIfNeeded: number)])
+    }
+}
+
+/// Whether `condition` comes to hold within a minute.
+func eventually(_ condition: () async throws -> Bool) async rethrows -> Bool {
+    let end = ContinuousClock.now + .seconds(60)
+    while ContinuousClock.now < end {
+        if try await condition() { return true }
+        // Gives the thread to others; queues of the system and real threads are at work here.
+        do { try await Task.sleep(for: .milliseconds(2)) } catch { return false }
+    }
+    return false
+}

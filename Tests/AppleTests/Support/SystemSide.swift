@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import NetworkExtension
+import PacketTunnelTesting
+import Synchronization
+
+@testable import PacketTunnel
+
+/// A host as an extension would declare it, with what a test sets.
+final class TunnelUnderTest<Provider: PacketTunnelProvider>: NetworkExtensionHost<Provider>, @unchecked Sendable {
+    private let chosen: NetworkExtensionOptions
+    private let make: @Sendable () -> Provider
+
+    init(_ options: NetworkExtensionOptions, _ make: @escaping @Sendable () -> Provider) {
+        (chosen, self.make) = (options, make)
+        super.init()
+    }
+
+    override var options: NetworkExtensionOptions { chosen }
+
+    override func makeProvider() -> Provider { make() }
+}
+
+/// Does to a tunnel provider what the system does, through its methods and completion handlers only, and counts the latter.
+final class SystemSide<Provider: PacketTunnelProvider>: TunnelHost, @unchecked Sendable {
+    let tunnel: TunnelUnderTest<Provider>
+    private let counts = Mutex<(calls: Int, completions: Int, repeated: [String])>((0, 0, []))
+
+    init(_ options: NetworkExtensionOptions, _ make: @escaping @Sendable () -> Provider) {
+        tunnel = TunnelUnderTest(options, make)
+    }
+
+    /// The completion handlers that were called more than once, and how many never were.
+    var unbalanced: (repeated: [String], missing: Int) {
+        counts.withLock { ($0.repeated, $0.calls - $0.completions) }
+    }
+
+    /// What becomes of a call: its completion handler and the value that it brings.
+    private func call<Value: Sendable>(
+        _ name: String, _ body: (@escaping @Sendable (Value) -> Void) -> Void
+    ) -> OneShot<Value> {
+        let done = OneShot<Value>()
+        let calls = Atomic<Int>(0)
+        let counter = Handled(calls)
+        counts.withLock { $0.calls += 1 }
+        body { value in
+            if counter.increment() > 1 {
+                self.counts.withLock { $0.repeated.append(name) }
+            } else {
+                self.counts.withLock { $0.completions += 1 }
+            }
+            done.finish(value)
+        }
+        return done
+    }
+
+    // MARK: - The system
+
+    func start(_ request: TunnelStartRequest) async throws(TunnelError) {
+        // The system knows of no blocking: for it the tunnel is up.
+        if status.status == .blocked { return try await restart() }
+        let done: OneShot<(any Error)?> = call("startTunnel") { completion in
+            tunnel.startTunnel(options: NetworkExtensionStart.options(request, secrets: [:])) { completion($0) }
+        }
+        let error = await withTaskCancellationHandler {
+            await done.value
+        } onCancel: {
+            // Who gives up waiting stops it.
+            if status.status == .connecting { tunnel.stopTunnel(with: .userInitiated) {} }
+        }
+        guard let error else { return }
+        if status.status == .disconnected { tunnel.standIn.clearSettings() }
+        throw TunnelError(error)
+    }
+
+    private func restart() async throws(TunnelError) {
+        let reply: OneShot<Data?> = call("handleAppMessage") { completion in
+            tunnel.handleAppMessage(ExtensionMessage.encode(.restart)) { completion($0) }
+        }
+        if case .failure(let error) = try ExtensionMessage.reply(await reply.value) { throw error }
+    }
+
+    func stop(_ reason: StopReason) async {
+        let done: OneShot<Void> = call("stopTunnel") { completion in
+            tunnel.stopTunnel(with: .userInitiated) { completion(()) }
+        }
+        await done.value
+        tunnel.standIn.clearSettings()
+    }
+
+    var status: TunnelStatusUpdate { tunnel.bridge.runner.status }
+
+    func statusUpdates() -> AsyncStream<TunnelStatusUpdate> { tunnel.bridge.runner.statusUpdates() }
+
+    func sendMessage(_ message: [UInt8]) async throws(TunnelError) -> [UInt8]? {
+        let reply: OneShot<Data?> = call("handleAppMessage") { completion in
+            tunnel.handleAppMessage(ExtensionMessage.encode(.message(message))) { completion($0) }
+        }
+        switch try ExtensionMessage.reply(await reply.value) {
+        case .answer(let bytes): return bytes
+        case .failure(let error): throw error
+        case .status: throw TunnelError(.channelFailed, "a status is no answer")
+        }
+    }
+
+    /// A message as an app sends it that does without a channel.
+    func sendPlainMessage(_ message: [UInt8]) async -> [UInt8]? {
+        let reply: OneShot<Data?> = call("handleAppMessage") { completion in
+            tunnel.handleAppMessage(Data(message)) { completion($0) }
+        }
+        return await reply.value.map { Array($0) }
+    }
+
+    func sleep() async {
+        let done: OneShot<Void> = call("sleep") { completion in tunnel.sleep { completion(()) } }
+        await done.value
+    }
+
+    func wake() { tunnel.wake() }
+
+    func pathChanged(_ path: NetworkPath) { tunnel.bridge.runner.pathChanged(path) }
+}
+
+/// A counter that closures share.
+private final class Handled: Sendable {
+    private let value: Atomic<Int>
+
+    init(_ value: consuming Atomic<Int>) { self.value = value }
+
+    func increment() -> Int { value.wrappingAdd(1, ordering: .acquiringAndReleasing).newValue }
+}
