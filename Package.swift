@@ -23,23 +23,29 @@ let settings: [SwiftSetting] =
 
 let crypto = Target.Dependency.product(name: "Crypto", package: "swift-crypto")
 let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
+let asn1 = Target.Dependency.product(name: "SwiftASN1", package: "swift-asn1")
+let x509 = Target.Dependency.product(name: "X509", package: "swift-certificates")
+let cryptoExtras = Target.Dependency.product(name: "CryptoExtras", package: "swift-crypto")
 let argumentParser = Target.Dependency.product(name: "ArgumentParser", package: "swift-argument-parser")
 
 let package = Package(
     name: "culvert",
-    platforms: [.macOS(.v15), .iOS(.v18), .tvOS(.v18)],
+    platforms: [.macOS(.v15), .iOS(.v18), .tvOS(.v18), .watchOS(.v11), .visionOS(.v2)],
     products: [
         .library(name: "WireGuardCore", targets: ["WireGuardCore"]),
         .library(name: "TunnelIO", targets: ["TunnelIO"]),
         .library(name: "WireGuardDevice", targets: ["WireGuardDevice"]),
         .library(name: "PacketTunnel", targets: ["PacketTunnel"]),
         .library(name: "WireGuardTunnel", targets: ["WireGuardTunnel"]),
+        .library(name: "TrustPinning", targets: ["TrustPinning"]),
         .library(name: "PacketTunnelTesting", targets: ["PacketTunnelTesting"]),
         .executable(name: "culvert", targets: ["culvert"]),
         .executable(name: "culvert-wg", targets: ["culvert-wg"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
+        .package(url: "https://github.com/apple/swift-asn1", from: "1.7.4"),
+        .package(url: "https://github.com/apple/swift-certificates", from: "1.21.1"),
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
     ],
@@ -55,6 +61,7 @@ let package = Package(
             name: "WireGuardTunnel",
             dependencies: ["PacketTunnel", "WireGuardDevice", "WireGuardCore", "TunnelIO", logging],
             swiftSettings: settings),
+        .target(name: "TrustPinning", dependencies: [crypto, x509, asn1, logging], swiftSettings: settings),
         .target(name: "PacketTunnelTesting", swiftSettings: settings),
 
         // MARK: - Programs
@@ -95,6 +102,13 @@ let package = Package(
         .testTarget(
             name: "CulvertTests",
             dependencies: ["culvert", "WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnel"],
+            swiftSettings: settings),
+        .target(
+            name: "TrustPinningTesting", dependencies: [crypto, cryptoExtras],
+            path: "Tests/Support/TrustPinningTesting", swiftSettings: settings),
+        .testTarget(
+            name: "TrustPinningTests",
+            dependencies: ["TrustPinning", "TrustPinningTesting", crypto, x509, asn1, logging],
             swiftSettings: settings),
         .testTarget(name: "PacketTunnelTestingTests", dependencies: ["PacketTunnelTesting"], swiftSettings: settings),
         .testTarget(

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// Whether a leaf is for a host, a date, and servers. These checks are of the leaf alone: they hold with and without
+/// system trust.
+package enum ServerIdentity {
+    /// Checks a leaf; nil if nothing is wrong with it.
+    ///
+    /// - Parameter date: seconds since 1970.
+    package static func failure(of leaf: CertificateFields, host: HostName, at date: Int64) -> SystemTrustFailure? {
+        if date < leaf.notBefore { return SystemTrustFailure(.notYetValid, "the certificate is not valid yet") }
+        if date > leaf.notAfter { return SystemTrustFailure(.expired, "the certificate has expired") }
+        if !names(of: leaf, include: host) {
+            return SystemTrustFailure(.wrongName, "the certificate is not for this host")
+        }
+        if let usages = leaf.extendedKeyUsages, !usages.contains(ObjectIdentifiers.serverAuthentication) {
+            return SystemTrustFailure(
+                .wrongUsage, "the certificate is not for servers: its extended key usage lacks it")
+        }
+        // digitalSignature, keyEncipherment or keyAgreement: what TLS does with the key of a server.
+        if let usage = leaf.keyUsage, usage & 0b1010_1000 == 0 {
+            return SystemTrustFailure(.wrongUsage, "the certificate's key usage is not that of a server")
+        }
+        return nil
+    }
+
+    /// Compares a host with the alternative names, as RFC 9525 section 6 says: no common names, addresses with
+    /// addresses only, and a wildcard for the whole first label only, with two labels after it.
+    package static func names(of leaf: CertificateFields, include host: HostName) -> Bool {
+        guard let names = leaf.alternativeNames else { return false }
+        if let address = host.address { return names.ipAddresses.contains(address) }
+        return names.dnsNames.contains { matches($0, host) }
+    }
+
+    private static func matches(_ presented: String, _ host: HostName) -> Bool {
+        guard presented.hasPrefix("*.") else {
+            // A name that is none matches nothing. A final dot is not allowed in certificates.
+            guard !presented.hasSuffix("."), let name = try? HostName(presented) else { return false }
+            return name == host
+        }
+        guard let suffix = try? HostName(String(presented.dropFirst(2))), !suffix.isAddress, !presented.hasSuffix("."),
+            suffix.parent != nil
+        else { return false }
+        return host.parent == Substring(suffix.description)
+    }
+}

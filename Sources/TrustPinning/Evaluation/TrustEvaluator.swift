@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+internal import Synchronization
+
+#if canImport(FoundationEssentials)
+    public import FoundationEssentials
+#else
+    public import Foundation
+#endif
+
+/// Judges servers by their chains.
+///
+/// One evaluator serves a whole app, from any thread. Its policies can be replaced at any time; an evaluation that is
+/// under way goes on with those it began with.
+public final class TrustEvaluator: Sendable {
+    /// Hears of each evaluation after it is decided. It runs before the connection goes on, so it has to be quick, and
+    /// cannot change the decision.
+    public typealias Observer = @Sendable (TrustEvaluation) -> Void
+
+    private struct State {
+        var configuration: TrustConfiguration
+        /// The newest issue time that was signed, in seconds since 1970: no earlier time is believed for expiry.
+        var newestIssueTime: Date = .distantPast
+    }
+
+    private let state: Mutex<State>
+    private let systemTrust: any SystemTrust
+    private let observers: [Observer]
+
+    /// The most certificates that a server may send.
+    public static let maximumChainLength = 10
+
+    /// An evaluator.
+    ///
+    /// - Parameters:
+    ///   - configuration: the policies of each environment.
+    ///   - systemTrust: what vouches for chains.
+    ///   - observers: hear of each evaluation, in order.
+    public init(configuration: TrustConfiguration, systemTrust: any SystemTrust, observers: [Observer] = []) {
+        state = Mutex(State(configuration: configuration))
+        self.systemTrust = systemTrust
+        self.observers = observers
+    }
+
+    /// An evaluator with one environment.
+    public convenience init(policies: PolicySet, systemTrust: any SystemTrust, observers: [Observer] = []) {
+        self.init(configuration: TrustConfiguration(policies), systemTrust: systemTrust, observers: observers)
+    }
+
+    // MARK: - Policies
+
+    /// All policies, and the environment in use.
+    public var configuration: TrustConfiguration { state.withLock { $0.configuration } }
+
+    /// The policies in use.
+    public var policies: PolicySet { configuration.policies }
+
+    /// Changes the environment in use, from the next evaluation on.
+    ///
+    /// - Throws: ``PolicyError`` if there are no policies for it; nothing changes then.
+    public func select(_ environment: TrustEnvironment) throws(PolicyError) {
+        try state.withLock { state throws(PolicyError) in try state.configuration.select(environment) }
+    }
+
+    /// Replaces the policies of an environment, or of the one in use, from the next evaluation on.
+    public func update(_ policies: PolicySet, for environment: TrustEnvironment? = nil) {
+        state.withLock { $0.configuration.set(policies, for: environment ?? $0.configuration.selected) }
+    }
+
+    /// Replaces everything, from the next evaluation on.
+    public func update(_ configuration: TrustConfiguration) {
+        state.withLock { $0.configuration = configuration }
+    }
+
+    /// Learns that it is at least this late, from something that was signed then.
+    package func learn(issueTime: Date) {
+        state.withLock { $0.newestIssueTime = max($0.newestIssueTime, issueTime) }
+    }
+
+    // MARK: - Evaluation
+
+    /// Judges a server.
+    ///
+    /// - Parameters:
+    ///   - chain: what the server sent, in DER, its own certificate first.
+    ///   - host: the name or address that was meant to be reached, not what the server says that it is.
+    ///   - port: for reports only.
+    ///   - date: the moment at which certificates and pins have to be valid.
+    /// - Returns: the decision. An answer always comes; what goes wrong is a reason to refuse.
+    public func evaluate(chain: [[UInt8]], host: String, port: Int = 443, at date: Date = Date()) async -> TrustDecision
+    {
+        let clock = ContinuousClock()
+        let start = clock.now
+        let state = state.withLock { $0 }
+        let policies = state.configuration.policies
+        var rule = PolicySet.Rule.missing
+        let decision: TrustDecision
+        do {
+            let name = try HostName(host)
+            rule = policies.rule(for: name)
+            decision = await decide(
+                rule, chain: chain, host: name, at: date, expiryDate: max(date, state.newestIssueTime))
+        } catch {
+            decision = TrustDecision(.invalidHost, [.hostInvalid(error.description)])
+        }
+        guard !observers.isEmpty else { return decision }
+        let evaluation = TrustEvaluation(
+            decision: decision, host: host, port: port, rule: rule, environment: state.configuration.selected,
+            presentedChain: chain, date: date, duration: clock.now - start)
+        for observer in observers { observer(evaluation) }
+        return decision
+    }
+
+    /// Steps 1 and 2, then ``TrustProcedure``.
+    private func decide(
+        _ rule: PolicySet.Rule, chain: [[UInt8]], host: HostName, at date: Date, expiryDate: Date
+    ) async -> TrustDecision {
+        if case .missing = rule { return TrustDecision(.policyMissing, [.policyMissing]) }
+        let leaf: CertificateFields
+        do { leaf = try Self.leaf(of: chain) } catch {
+            return TrustDecision(.invalidChain, [.chainRefused(error.reason)])
+        }
+        var pins: [Pin] = []
+        if case .pinned(let policy, _) = rule { pins = policy.pins }
+        let request = SystemTrustRequest(chain: chain, host: host, date: date) { [pins] verified in
+            pins.isEmpty || PinMatcher(chain: verified)?.matches(of: pins).isEmpty == false
+        }
+        let result = await systemTrust.verify(request)
+        var procedure = TrustProcedure(
+            leaf: leaf, presentedCount: chain.count, host: host, date: Self.seconds(date), expiryDate: expiryDate)
+        return procedure.decide(rule, result)
+    }
+
+    /// Reads the leaf, after a look at the size of what was sent.
+    private static func leaf(of chain: [[UInt8]]) throws(DERError) -> CertificateFields {
+        guard let first = chain.first else { throw DERError("the server sent no certificate") }
+        guard chain.count <= maximumChainLength else {
+            throw DERError("the server sent \(chain.count) certificates, more than \(maximumChainLength)")
+        }
+        for certificate in chain where certificate.count > CertificateFields.maximumSize {
+            throw DERError("a certificate has \(certificate.count) bytes")
+        }
+        return try CertificateFields(first)
+    }
+
+    private static func seconds(_ date: Date) -> Int64 {
+        let seconds = date.timeIntervalSince1970.rounded(.down)
+        return Int64(exactly: seconds) ?? (seconds < 0 ? .min : .max)
+    }
+}
+
+/// One evaluation, as observers see it.
+public struct TrustEvaluation: Sendable {
+    /// What was decided.
+    public let decision: TrustDecision
+    /// The host as it was given.
+    public let host: String
+    /// The port as it was given.
+    public let port: Int
+    /// The environment in use.
+    public let environment: TrustEnvironment
+    /// The pattern whose policy decided; nil for unlisted hosts.
+    public var pattern: HostPattern? { rule.pattern }
+    /// The policy that decided; nil if the host is not pinned.
+    public var policy: PinningPolicy? {
+        guard case .pinned(let policy, _) = rule else { return nil }
+        return policy
+    }
+    /// What the server sent.
+    public let presentedChain: [[UInt8]]
+    /// The date at which the chain was judged.
+    public let date: Date
+    /// How long it took.
+    public let duration: Duration
+
+    let rule: PolicySet.Rule
+
+    init(
+        decision: TrustDecision, host: String, port: Int, rule: PolicySet.Rule, environment: TrustEnvironment,
+        presentedChain: [[UInt8]], date: Date, duration: Duration
+    ) {
+        self.decision = decision
+        self.host = host
+        self.port = port
+        self.rule = rule
+        self.environment = environment
+        self.presentedChain = presentedChain
+        self.date = date
+        self.duration = duration
+    }
+}
