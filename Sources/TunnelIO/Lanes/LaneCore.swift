@@ -282,19 +282,17 @@ final class LaneCore: @unchecked Sendable {
     private func drain() {
         guard role.contains(.duties) else { return }
         var hasMore = true
-        var hasSent = false
         var turns = 0
         while hasMore, turns < Self.drainLimit, !loop.isStopped {
             outgoing.removeAll()
             hasMore = transport.drain(into: outgoing)
             turns += 1
             guard !outgoing.isEmpty else { continue }
-            hasSent = true
             send(outgoing)
             publish()
         }
-        // Also when the lane was stopped in between: others may be waiting for it.
-        if hasSent { transport.drainEnded() }
+        // Also when nothing was written or the lane was stopped in between: others may be waiting for it.
+        transport.drainEnded()
         if hasMore { loop.wake() }
     }
 }

@@ -30,7 +30,7 @@ enum Figure: String, CaseIterable {
         case .costMachine: "CPU time, whole machine, TCP one stream"
         case .memoryIdle: "Resident memory, idle, larger daemon"
         case .memoryPeak: "Peak memory, after all, larger daemon"
-        case .memoryPerPeer: "Resident memory that 1,000 idle peers add, each"
+        case .memoryPerPeer: "Anonymous memory that 1,000 idle peers add, each"
         case .startUp: "Start-up: from exec to the first answered ping"
         case .handshakes: "Handshakes with 1,000 peers, one daemon"
         case .handshakeCost: "Handshakes with 1,000 peers, daemon's CPU time of each"

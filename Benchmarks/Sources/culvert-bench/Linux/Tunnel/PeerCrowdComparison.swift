@@ -90,7 +90,7 @@ enum PeerCrowdComparison {
 private final class CrowdedDaemon {
     let contender: Contender
     private(set) var daemon = Process()
-    /// What configuring its peers added to its resident memory, in KiB for each.
+    /// What configuring its peers added to its anonymous memory (a daemon gives pages of its program back meanwhile), in KiB for each.
     private(set) var memoryPerPeer = Double.nan
     private let pair: NamespacePair
     private let setting: WireGuardSetting
@@ -120,9 +120,9 @@ private final class CrowdedDaemon {
         try pair.ip(0, "route", "add", network, "via", NamespacePair.outside[1])
         daemon = try WireGuardDaemon.start(contender.program, side: 0, of: pair)
         try WireGuardDaemon.wait(for: daemon, contender.name, side: 0, of: pair)
-        let before = ProcessFigures.memory(of: daemon, "VmRSS")
+        let before = ProcessFigures.memory(of: daemon, "RssAnon")
         try setting.apply(to: 0, of: pair)
-        memoryPerPeer = (ProcessFigures.memory(of: daemon, "VmRSS") - before) * 1024 / Double(peers)
+        memoryPerPeer = (ProcessFigures.memory(of: daemon, "RssAnon") - before) * 1024 / Double(peers)
         try pair.bringUp(0)
     }
 
