@@ -112,6 +112,22 @@ public final class UnixMessageServer: Sendable {
         loop.stop()
     }
 
+    /// Removes the socket, refuses new clients and waits until those that are connected were answered; then cuts off the
+    /// others. Safe to repeat.
+    /// - Parameter limit: how long to wait.
+    public func close(within limit: Duration) async {
+        let tasks = state.withLock { state in
+            state.isClosed = true
+            return state.clients.values.compactMap(\.task)
+        }
+        if let registration = retry.withLock({ $0.registration }) { loop.unregister(registration) }
+        file.close()
+        _ = await Race<Void>().run(within: limit, on: clock) {
+            for task in tasks { await task.value }
+        }
+        close()
+    }
+
     // MARK: - Accepting, on the loop's thread
 
     private func accept() {

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Synchronization
+
+#if canImport(FoundationEssentials)
+    import FoundationEssentials
+#else
+    import Foundation
+#endif
+
+/// Lets other processes control a tunnel of this one, by a socket: the other end of ``UnixTunnelChannel``.
+///
+/// Only root, the user of this process and those named may connect.
+public final class TunnelService: Sendable {
+    /// What answers; handlers of the service's own messages may be added.
+    public let router: MessageRouter
+    private let server: UnixMessageServer
+    private let isClosing: Broadcast<Bool>
+
+    /// Serves `host` at `path`, whose folder is made when it is missing, with mode 0700.
+    /// - Parameters:
+    ///   - host: the tunnel.
+    ///   - path: the socket.
+    ///   - permittedUsers: who may connect, besides root and the user of this process.
+    ///   - register: adds handlers to the router before anybody can ask.
+    /// - Throws: `.alreadyRunning` when another process serves the socket, `.permissionDenied`, `.hostFailed`.
+    public init(
+        host: any TunnelHost, path: String, permittedUsers: Set<UInt32> = [],
+        register: (MessageRouter) throws(MessageRouter.RegistrationError) -> Void = { _ in }
+    ) throws(TunnelError) {
+        // A start takes as long as its host lets it.
+        let router = MessageRouter(limits: MessageRouter.Limits(handlerTimeout: nil))
+        let isClosing = Broadcast(false)
+        do throws(MessageRouter.RegistrationError) {
+            try Self.register(router, host, isClosing)
+            try register(router)
+        } catch {
+            throw TunnelError(.hostFailed, "a message cannot be answered: \(error)")
+        }
+        do throws(UnixSocketError) {
+            server = try UnixMessageServer(
+                configuration: UnixMessageServer.Configuration(path: path, permittedUsers: permittedUsers),
+                router: router)
+        } catch {
+            throw TunnelError(error)
+        }
+        self.router = router
+        self.isClosing = isClosing
+    }
+
+    deinit {
+        isClosing.finish(with: true)
+        server.close()
+    }
+
+    private static func register(
+        _ router: MessageRouter, _ host: any TunnelHost, _ isClosing: Broadcast<Bool>
+    ) throws(MessageRouter.RegistrationError) {
+        try router.register(TunnelStatusSubscription.self) { _, sink in
+            let told = try await tell(host.statusUpdates(), to: sink, until: isClosing)
+            // The last one may not have been told when it was time to end.
+            if let told, told != host.status { try await sink.send(host.status) }
+        }
+        try router.register(TunnelStartMessage.self) { message in
+            do throws(TunnelError) {
+                try await host.start(message.request)
+                return TunnelStartMessage.Reply(error: nil)
+            } catch {
+                return TunnelStartMessage.Reply(error: error)
+            }
+        }
+        try router.register(TunnelStopMessage.self) { message in
+            await host.stop(message.reason)
+            return TunnelStopMessage.Reply()
+        }
+        try router.register(TunnelProviderMessage.self) { message in
+            do throws(TunnelError) {
+                let answer = try await host.sendMessage(Array(message.message))
+                return TunnelProviderMessage.Reply(answer: answer.map { Data($0) }, error: nil)
+            } catch {
+                return TunnelProviderMessage.Reply(answer: nil, error: error)
+            }
+        }
+    }
+
+    /// Tells every status until there are no more of them, or the service closes.
+    /// - Returns: the last one that was told.
+    private static func tell(
+        _ statuses: AsyncStream<TunnelStatusUpdate>, to sink: SubscriptionSink<TunnelStatusUpdate>,
+        until isClosing: Broadcast<Bool>
+    ) async throws -> TunnelStatusUpdate? {
+        try await withThrowingTaskGroup(of: TunnelStatusUpdate?.self) { group in
+            group.addTask {
+                var last: TunnelStatusUpdate?
+                for await update in statuses where update != last {
+                    try await sink.send(update)
+                    last = update
+                }
+                return last
+            }
+            group.addTask {
+                for await isClosing in isClosing.follow() where isClosing { break }
+                return nil
+            }
+            var last: TunnelStatusUpdate?
+            // Whichever task is first ends the other one.
+            while let update = try await group.next() {
+                group.cancelAll()
+                last = update ?? last
+            }
+            return last
+        }
+    }
+
+    /// Ends the service: removes its socket, tells the last status to everyone who follows it, and answers what was asked.
+    /// Who is not served by then is cut off. Safe to repeat.
+    /// - Parameter limit: how long that may take.
+    public func close(within limit: Duration = .seconds(5)) async {
+        isClosing.finish(with: true)
+        await server.close(within: limit)
+        router.close()
+    }
+}
+
+extension TunnelError {
+    /// The error of a service that cannot be reached by its socket.
+    init(_ error: UnixSocketError) {
+        switch error {
+        case .alreadyRunning(let path):
+            self.init(.alreadyRunning, "another process serves \(path)", fix: "stop that tunnel first")
+        case .unsafeFolder(let path):
+            self.init(.permissionDenied, error.description, fix: "take the others' right to write to \(path)")
+        case .system(_, _, let errno) where errno == 1 || errno == 13:
+            // EPERM and EACCES, which are the same everywhere.
+            self.init(.permissionDenied, error.description, fix: "run as root")
+        default: self.init(.hostFailed, error.description)
+        }
+    }
+}

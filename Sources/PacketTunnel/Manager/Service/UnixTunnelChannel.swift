@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Synchronization
+
+#if canImport(FoundationEssentials)
+    import FoundationEssentials
+#else
+    import Foundation
+#endif
+
+/// A channel to a tunnel that a ``TunnelService`` in another process runs.
+///
+/// The service may come and go: while nobody serves the socket the tunnel is ``TunnelStatus/disconnected``, and the channel
+/// looks for a new one from time to time.
+public final class UnixTunnelChannel: TunnelChannel {
+    /// Starts a service process, with its tunnel; returns once that is up, and leaves nothing behind when it throws or its
+    /// task is cancelled.
+    public typealias Launch = @Sendable (TunnelStartRequest) async throws(TunnelError) -> Void
+
+    /// The service's socket.
+    public let path: String
+    private let client: MessageClient
+    private let launch: Launch?
+    private let follower: StatusFollower
+
+    /// A channel; nothing is connected before it is used.
+    /// - Parameters:
+    ///   - path: the service's socket.
+    ///   - trustedUsers: who may serve it, besides root and the user of this process.
+    ///   - retryInterval: how often a service is looked for while there is none.
+    ///   - clock: measures that, and time-outs.
+    ///   - launch: starts a service where ``start(_:)`` finds none; nil: that is `.notRunning`.
+    public init(
+        path: String, trustedUsers: Set<UInt32> = [], retryInterval: Duration = .seconds(1),
+        clock: any Clock<Duration> = ContinuousClock(), launch: Launch? = nil
+    ) {
+        self.path = path
+        self.launch = launch
+        client = MessageClient(
+            channel: UnixMessageChannel(path: path, trustedUsers: trustedUsers), clock: clock)
+        follower = StatusFollower(client, retryInterval: retryInterval, clock: clock)
+    }
+
+    deinit { follower.end() }
+
+    /// A client of the service's own messages, those of its provider aside.
+    public var messages: MessageClient { client }
+
+    /// Starts the tunnel; returns once it is up. Where nobody serves the socket, a service is launched.
+    ///
+    /// Cancelling the task stops the tunnel.
+    /// - Throws: what the host's start throws; `.notRunning` without a service, `.permissionDenied`, `.channelFailed`.
+    public func start(_ request: TunnelStartRequest) async throws(TunnelError) {
+        let reply: TunnelStartMessage.Reply?
+        do throws(MessageError) {
+            // The host has a deadline of its own.
+            reply = try await client.send(TunnelStartMessage(request: request), timeout: .seconds(600))
+        } catch {
+            guard error == .closed else { throw TunnelError(error, service: path) }
+            reply = nil
+        }
+        if let error = reply?.error { throw error }
+        if reply == nil {
+            guard let launch else { throw .noService(path) }
+            try await launch(request)
+        }
+        _ = await refresh()
+    }
+
+    /// Stops the tunnel; returns once it is down, and at once where nobody serves the socket.
+    public func stop(_ reason: StopReason) async throws(TunnelError) {
+        do throws(MessageError) {
+            _ = try await client.send(TunnelStopMessage(reason: reason), timeout: .seconds(600))
+        } catch {
+            // Where nobody serves the socket there is no tunnel.
+            guard error == .closed else { throw TunnelError(error, service: path) }
+        }
+        _ = await refresh()
+    }
+
+    /// Waits until the service that answers now has given up its socket; returns at once where there is none.
+    public func serviceEnd() async {
+        do throws(MessageError) {
+            var statuses = try await client.subscribe(to: TunnelStatusSubscription()).makeAsyncIterator()
+            while try await statuses.next() != nil {}
+        } catch {
+            // It is gone.
+        }
+    }
+
+    /// Sends a message to the provider; returns its answer, nil when it has none.
+    public func sendMessage(_ message: [UInt8]) async throws(TunnelError) -> [UInt8]? {
+        let reply: TunnelProviderMessage.Reply
+        do throws(MessageError) {
+            reply = try await client.send(TunnelProviderMessage(message: Data(message)), timeout: .seconds(60))
+        } catch {
+            throw TunnelError(error, service: path)
+        }
+        if let error = reply.error { throw error }
+        return reply.answer.map { Array($0) }
+    }
+
+    /// The status as it was last heard of; ``refresh()`` asks.
+    public var status: TunnelStatusUpdate { follower.updates.current }
+
+    /// The status and every change from now on. It ends when the channel does.
+    public func statusUpdates() -> AsyncStream<TunnelStatusUpdate> {
+        follower.begin()
+        return follower.updates.follow()
+    }
+
+    /// Asks the service for the status, and returns it.
+    public func refresh() async -> TunnelStatusUpdate {
+        await follower.refresh()
+    }
+}
+
+/// Follows the status that a service tells, whichever process that is.
+private final class StatusFollower: Sendable {
+    let updates = Broadcast(TunnelStatusUpdate(.disconnected))
+    private let client: MessageClient
+    private let retryInterval: Duration
+    private let clock: any Clock<Duration>
+    private let state = Mutex<(task: Task<Void, Never>?, hasEnded: Bool)>((nil, false))
+
+    init(_ client: MessageClient, retryInterval: Duration, clock: any Clock<Duration>) {
+        self.client = client
+        self.retryInterval = retryInterval
+        self.clock = clock
+    }
+
+    /// Begins to follow, unless it does already.
+    func begin() {
+        state.withLock { state in
+            if state.task == nil, !state.hasEnded { state.task = makeTask() }
+        }
+    }
+
+    /// Begins anew, and waits for the first answer, be it that nobody answers.
+    func refresh() async -> TunnelStatusUpdate {
+        let answered = OneShot<Void>()
+        let isFollowing = state.withLock { state in
+            guard !state.hasEnded else { return false }
+            state.task?.cancel()
+            state.task = makeTask(after: state.task, answered)
+            return true
+        }
+        if isFollowing { await answered.value }
+        return updates.current
+    }
+
+    func end() {
+        let task = state.withLock { state in
+            state.hasEnded = true
+            return state.task
+        }
+        task?.cancel()
+        updates.finish()
+    }
+
+    private func makeTask(
+        after previous: Task<Void, Never>? = nil, _ answered: OneShot<Void> = OneShot()
+    ) -> Task<Void, Never> {
+        Task {
+            // Two would tell their answers in any order.
+            await previous?.value
+            while !Task.isCancelled {
+                await followOnce(answered)
+                do { try await clock.sleep(for: retryInterval) } catch { break }
+            }
+            answered.finish(())
+        }
+    }
+
+    /// Follows one service until its end.
+    private func followOnce(_ answered: OneShot<Void>) async {
+        var last: TunnelStatusUpdate?
+        do throws(MessageError) {
+            let statuses = try await client.subscribe(to: TunnelStatusSubscription())
+            var iterator = statuses.makeAsyncIterator()
+            while let update = try await iterator.next() {
+                guard !Task.isCancelled else { return }
+                tell(update)
+                answered.finish(())
+                last = update
+            }
+        } catch {
+            // Whatever it was: nobody answers.
+        }
+        guard !Task.isCancelled else { return }
+        if let last, last.status.isActive {
+            tell(
+                TunnelStatusUpdate(
+                    .disconnected,
+                    error: TunnelError(
+                        .hostFailed, "the tunnel's service ended without a word",
+                        fix: "clean up what it left, or start it again")))
+        } else if last == nil {
+            tell(TunnelStatusUpdate(.disconnected))
+        }
+        answered.finish(())
+    }
+
+    private func tell(_ update: TunnelStatusUpdate) {
+        if update != updates.current { updates.send(update) }
+    }
+}

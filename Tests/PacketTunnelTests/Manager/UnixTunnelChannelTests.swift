@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Synchronization
+import Testing
+
+@testable import PacketTunnel
+
+/// A service in this process, and channels to it.
+private final class ServiceScene: Sendable {
+    let directory: ScratchDirectory.Box
+    let script = Script()
+    let host: MemoryHost<ScriptedProvider>
+    private let service = Mutex<TunnelService?>(nil)
+    var path: String { directory.path + "/tunnel.sock" }
+
+    static let request = TunnelStartRequest(configuration: Array(#"{"name":"one"}"#.utf8))
+
+    init(serves: Bool = true) throws {
+        directory = try ScratchDirectory.Box()
+        host = MemoryHost { [script] in ScriptedProvider(script) }
+        if serves { try serve() }
+    }
+
+    func serve() throws(TunnelError) {
+        let made = try TunnelService(host: host, path: path)
+        service.withLock { $0 = made }
+    }
+
+    /// The process is gone without a word.
+    func crash() { service.withLock { $0 = nil } }
+
+    func close() async { await service.withLock { $0 }?.close(within: .seconds(60)) }
+
+    func channel(launch: UnixTunnelChannel.Launch? = nil) -> UnixTunnelChannel {
+        UnixTunnelChannel(path: path, retryInterval: .milliseconds(5), launch: launch)
+    }
+}
+
+extension ScratchDirectory {
+    /// One that tasks share.
+    final class Box: Sendable {
+        let path: String
+        private let directory: Mutex<ScratchDirectory>
+
+        init() throws {
+            let made = try ScratchDirectory()
+            path = made.path
+            directory = Mutex(made)
+        }
+    }
+}
+
+extension AsyncStream<TunnelStatusUpdate> {
+    /// Waits for a status.
+    fileprivate func first(_ status: TunnelStatus) async -> TunnelStatusUpdate? {
+        await first { $0.status == status }
+    }
+}
+
+@Suite("A tunnel behind a Unix socket", .timeLimit(.minutes(2)))
+struct UnixTunnelChannelTests {
+    @Test("starts, tells its status, passes messages on, and stops")
+    func wholeLife() async throws {
+        let scene = try ServiceScene()
+        let channel = scene.channel()
+        #expect(channel.status == TunnelStatusUpdate(.disconnected))
+        let follower = Task { [updates = channel.statusUpdates()] in
+            var seen: [TunnelStatus] = []
+            for await update in updates {
+                seen.append(update.status)
+                if seen.contains(.connected), update.status == .disconnected { break }
+            }
+            return seen
+        }
+        scene.script.plan.answers = [7, 8]
+        try await channel.start(ServiceScene.request)
+        #expect(scene.host.status.status == .connected)
+        #expect(channel.status.status == .connected)
+        #expect(try await channel.sendMessage([1, 2, 3]) == [7, 8])
+        scene.script.plan.answers = nil
+        #expect(try await channel.sendMessage([]) == nil)
+        await #expect(throws: MessageError.noReply) {
+            try await MessageClient(channel: ProviderMessageChannel(channel)).send(Echo(text: "a"))
+        }
+        try await channel.stop(.userInitiated)
+        #expect(scene.host.status.status == .disconnected)
+        #expect(channel.status.status == .disconnected)
+        let seen = await follower.value
+        // A change may be over before it is told; the order never changes.
+        #expect(seen.last == .disconnected && seen.contains(.connected))
+        #expect(await code { _ = try await channel.sendMessage([1]) } == .notRunning)
+    }
+
+    @Test("A start's error arrives whole")
+    func startError() async throws {
+        let scene = try ServiceScene()
+        let error = TunnelError(
+            .serverUnreachable, "no answer", fix: "wait",
+            problems: [SettingsProblem(field: "a", value: "b", problem: "c", fix: "d")])
+        scene.script.plan.start = .fail(error)
+        let channel = scene.channel()
+        await #expect(throws: error) { try await channel.start(ServiceScene.request) }
+        #expect(channel.status.status == .disconnected)
+        await #expect(throws: TunnelError.self) {
+            try await channel.start(TunnelStartRequest(configuration: Array("{".utf8)))
+        }
+        scene.script.plan.start = .succeed
+        try await channel.start(ServiceScene.request)
+        #expect(await code { try await channel.start(ServiceScene.request) } == .alreadyRunning)
+        await scene.host.stop(.userInitiated)
+    }
+
+    @Test("A start whose task is cancelled stops the tunnel")
+    func cancelledStart() async throws {
+        let scene = try ServiceScene()
+        scene.script.plan.start = .wait
+        let channel = scene.channel()
+        let start = Task { try await channel.start(ServiceScene.request) }
+        await scene.script.noted("waits")
+        start.cancel()
+        await #expect(throws: TunnelError.self) { try await start.value }
+        _ = await scene.host.statusUpdates().first(.disconnected)
+        #expect(scene.host.status.status == .disconnected)
+    }
+
+    @Test("Without a service: down, and every request says so")
+    func noService() async throws {
+        let scene = try ServiceScene(serves: false)
+        let channel = scene.channel()
+        #expect(await channel.refresh().status == .disconnected)
+        #expect(await code { try await channel.start(ServiceScene.request) } == .notRunning)
+        #expect(await code { _ = try await channel.sendMessage([1]) } == .notRunning)
+        try await channel.stop(.userInitiated)
+    }
+
+    @Test("Without a service one is launched, and its tunnel is followed")
+    func launch() async throws {
+        let scene = try ServiceScene(serves: false)
+        let requests = Mutex<[TunnelStartRequest]>([])
+        let channel = scene.channel { request throws(TunnelError) in
+            requests.withLock { $0.append(request) }
+            try await scene.host.start(request)
+            try scene.serve()
+        }
+        try await channel.start(ServiceScene.request)
+        #expect(requests.withLock { $0 } == [ServiceScene.request])
+        #expect(channel.status.status == .connected)
+        // Now there is one to ask.
+        #expect(await code { try await channel.start(ServiceScene.request) } == .alreadyRunning)
+        #expect(requests.withLock { $0.count } == 1)
+        try await channel.stop(.userInitiated)
+        let failing = UnixTunnelChannel(path: scene.path + "-none") { _ throws(TunnelError) in
+            throw TunnelError(.permissionDenied, "no")
+        }
+        #expect(await code { try await failing.start(ServiceScene.request) } == .permissionDenied)
+    }
+
+    @Test("The end of a service is seen, and so is the next one")
+    func serviceEnds() async throws {
+        let scene = try ServiceScene()
+        let channel = scene.channel()
+        try await channel.start(ServiceScene.request)
+        let updates = channel.statusUpdates()
+        let lost = Task { await updates.first(.disconnected) }
+        scene.crash()
+        #expect(await lost.value?.error?.code == .hostFailed)
+        let found = Task { [updates = channel.statusUpdates()] in await updates.first(.connected) }
+        try scene.serve()
+        #expect(await found.value != nil)
+        let failure = TunnelError(.connectivityLost, "gone")
+        let ended = Task { [updates = channel.statusUpdates()] in await updates.first(.disconnected) }
+        scene.script.context?.cancel(failure)
+        #expect(await ended.value?.error == failure)
+        await scene.close()
+        #expect(await channel.refresh().status == .disconnected)
+    }
+
+    @Test("A service that closes tells its last status first")
+    func lastStatus() async throws {
+        let scene = try ServiceScene()
+        let channel = scene.channel()
+        try await channel.start(ServiceScene.request)
+        for await update in channel.statusUpdates() where update.status == .connected { break }
+        let ended = Task { [updates = channel.statusUpdates()] in await updates.first(.disconnected) }
+        await scene.host.stop(.userInitiated)
+        await scene.close()
+        #expect(await ended.value == TunnelStatusUpdate(.disconnected))
+        #expect(scene.directory.path + "/tunnel.sock" == scene.path)
+        // The socket is free at once.
+        try scene.serve()
+        await scene.close()
+    }
+
+    @Test("A second service at the same socket is refused")
+    func second() async throws {
+        let scene = try ServiceScene()
+        let error = #expect(throws: TunnelError.self) {
+            _ = try TunnelService(host: scene.host, path: scene.path)
+        }
+        #expect(error?.code == .alreadyRunning)
+    }
+
+    @Test("A manager's profiles run behind sockets, with their configuration")
+    func manager() async throws {
+        let scene = try ServiceScene()
+        let store = FailingStore()
+        let manager = TunnelManager(store: store, secrets: store) { _ in scene.channel() }
+        let profile = ManagerScene.profile("Home")
+        try await manager.create(profile)
+        try await manager.start(profile.id)
+        #expect(scene.host.status.status == .connected)
+        #expect(await manager.status(profile.id).status == .connected)
+        try await manager.remove(profile.id)
+        #expect(scene.host.status.status == .disconnected)
+        #expect(await manager.profiles.isEmpty)
+    }
+}
