@@ -46,14 +46,16 @@ build: ## Build the programs that `make install` copies
 	swift build $(release) --product culvert-wg
 
 # Copies only, so that root builds nothing. The folder is named, since root may have no swift in its path.
-install: ## Install culvert, culvert-wg, completions and manual pages under $(DESTDIR)$(PREFIX)
+install: ## Install culvert, culvert-wg, the systemd unit, completions and manual pages under $(DESTDIR)$(PREFIX)
 	@test -x $(built)/culvert -a -x $(built)/culvert-wg || { echo "error: nothing is built; run 'make build' first" >&2; exit 1; }
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man8 \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions \
-		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d $(DESTDIR)$(PREFIX)/lib/systemd/system
 	install -s -m 755 $(built)/culvert $(built)/culvert-wg $(DESTDIR)$(PREFIX)/bin
 	install -m 644 docs/man/culvert.1 $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 644 docs/man/culvert-wg.8 $(DESTDIR)$(PREFIX)/share/man/man8
+	sed 's|/usr/local/bin/|$(PREFIX)/bin/|' 'support/systemd/culvert@.service' > '$(DESTDIR)$(PREFIX)/lib/systemd/system/culvert@.service'
+	chmod 644 '$(DESTDIR)$(PREFIX)/lib/systemd/system/culvert@.service'
 	$(built)/culvert --generate-completion-script bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/culvert
 	$(built)/culvert --generate-completion-script zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_culvert
 	$(built)/culvert --generate-completion-script fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/culvert.fish
