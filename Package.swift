@@ -67,7 +67,10 @@ let package = Package(
         // MARK: - Programs
         .executableTarget(
             name: "culvert",
-            dependencies: ["WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnel", argumentParser],
+            dependencies: [
+                "CTunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnel", "WireGuardTunnel",
+                argumentParser, logging,
+            ],
             swiftSettings: settings),
         .executableTarget(
             name: "culvert-wg",
@@ -101,7 +104,10 @@ let package = Package(
             swiftSettings: settings),
         .testTarget(
             name: "CulvertTests",
-            dependencies: ["culvert", "WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnel"],
+            dependencies: [
+                "culvert", "WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnel", "WireGuardTunnel",
+                argumentParser, logging,
+            ],
             swiftSettings: settings),
         .target(
             name: "TrustPinningTesting", dependencies: [crypto, cryptoExtras],

@@ -16,14 +16,21 @@ struct Culvert: ParsableCommand {
               sudo culvert demo --tun             the same between real interfaces in network namespaces
               culvert key generate > private.key  a new private key
               culvert config check wg0.conf       all mistakes of a wg-quick file, with line and column
-              sudo culvert cleanup                the network as it was before a tunnel that crashed
+              sudo culvert up wg0.conf            a tunnel as a wg-quick file describes it
+              sudo culvert status --watch         its state, handshake and throughput, live
+              sudo culvert down wg0               the network as it was before
+              sudo culvert cleanup                the same after a crash
               culvert --generate-completion-script zsh > ~/.zfunc/_culvert
 
-            Exit status: 0 success, 1 failure (a demo step failed, a file has errors), 2 wrong usage or an \
-            unreadable file, 130 after Ctrl-C.
+            Exit status: 0 success; 1 failure (a demo step failed, a file has errors); 2 wrong usage, or a file that \
+            cannot be read or used; 3 no such tunnel or profile; 4 not permitted; 5 the tunnel is up already; 6 no way \
+            to the server; 130 after Ctrl-C.
             """,
         version: "culvert \(version)",
-        subcommands: [DemoCommand.self, KeyCommand.self, ConfigCommand.self, CleanupCommand.self])
+        subcommands: [
+            DemoCommand.self, KeyCommand.self, ConfigCommand.self, UpCommand.self, DownCommand.self,
+            StatusCommand.self, LogCommand.self, ProfileCommand.self, CleanupCommand.self,
+        ])
 }
 
 /// The exit statuses of every command.
@@ -31,5 +38,9 @@ enum ExitStatus {
     static let success: Int32 = 0
     static let failure: Int32 = 1
     static let usage: Int32 = 2
+    static let notFound: Int32 = 3
+    static let notPermitted: Int32 = 4
+    static let alreadyRunning: Int32 = 5
+    static let unreachable: Int32 = 6
     static let interrupted: Int32 = 130
 }

@@ -91,4 +91,11 @@ struct OutputTests {
         let environment = ["TERM": term, "NO_COLOR": noColor]
         #expect(Console.allowsEscapeCodes(isTerminal: isTerminal) { environment[$0] } == allowed)
     }
+
+    @Test("a document in one line")
+    func line() {
+        let json: JSON = ["a": .array([.integer(1), .null]), "b\n": ["c": "d\"e"]]
+        #expect(json.line == #"{"a":[1,null],"b\n":{"c":"d\"e"}}"#)
+        #expect(JSON.array([]).line == "[]")
+    }
 }

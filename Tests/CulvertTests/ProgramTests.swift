@@ -23,7 +23,8 @@ struct ProgramTests {
         "the help of every command has examples and goes to standard output",
         arguments: [
             [], ["demo"], ["key"], ["key", "generate"], ["key", "public"], ["key", "preshared"], ["config"],
-            ["config", "check"],
+            ["config", "check"], ["up"], ["down"], ["status"], ["log"], ["profile"], ["profile", "add"],
+            ["profile", "list"], ["profile", "show"], ["profile", "remove"], ["cleanup"],
         ])
     func help(command: [String]) {
         let captured = CapturedConsole()
@@ -39,6 +40,7 @@ struct ProgramTests {
         #expect(status == 0)
         #expect(captured.output.contains("culvert"))
         #expect(captured.output.contains("preshared"))
+        #expect(captured.output.contains("leak-policy"))
     }
 
     @Test(
@@ -61,6 +63,12 @@ struct ProgramTests {
         #expect(run("demo", "--seconds", "0").status == 2)
         #expect(run("demo", "--seconds", "many").status == 2)
         #expect(run("config", "check").status == 2)
+        #expect(run("up").status == 2)
+        #expect(run("down").status == 2)
+        #expect(run("down", "wg0", "--all").status == 2)
+        #expect(run("status", "--interval", "0").status == 2)
+        #expect(run("log", "--level", "loud").status == 2)
+        #expect(run("log", "--follow", "--export", "x").status == 2)
         #expect(run("demo", "--secnds", "3").1.error.contains("Did you mean '--seconds'?"))
     }
 

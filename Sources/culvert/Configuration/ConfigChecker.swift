@@ -21,6 +21,10 @@ struct CheckedFile {
     var failure = ""
     /// Whether others than its owner and group may read it.
     var isWorldReadable = false
+    /// Who owns it; nil where it is no file.
+    var owner: UInt32?
+    /// Whether others than its owner may write to it.
+    var isWritableByOthers = false
 
     /// A file that is in memory already.
     init(name: String, bytes: [UInt8], isWorldReadable: Bool = false) {
@@ -43,7 +47,10 @@ struct CheckedFile {
         if bytes == nil { failure = CheckedFile.reason(errno) }
         var status = stat()
         if unsafe fstat(descriptor, &status) == 0 {
-            isWorldReadable = status.st_mode & S_IFMT == S_IFREG && status.st_mode & 0o004 != 0
+            let isFile = status.st_mode & S_IFMT == S_IFREG
+            isWorldReadable = isFile && status.st_mode & 0o004 != 0
+            isWritableByOthers = status.st_mode & 0o022 != 0
+            if isFile { owner = status.st_uid }
         }
     }
 

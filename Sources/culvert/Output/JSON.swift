@@ -26,6 +26,16 @@ enum JSON: Equatable {
         return text
     }
 
+    /// The document in one line.
+    var line: String {
+        switch self {
+        case .array(let values): return "[" + values.map(\.line).joined(separator: ",") + "]"
+        case .object(let members):
+            return "{" + members.map { "\(JSON.string($0.name).text):\($0.value.line)" }.joined(separator: ",") + "}"
+        default: return text
+        }
+    }
+
     private func write(to text: inout String, depth: Int) {
         switch self {
         case .null: text += "null"

@@ -125,6 +125,37 @@
             return Outcome(exitStatus: exitStatus, text: String(decoding: text, as: UTF8.self))
         }
 
+        /// Waits until the program has ended, whoever it leaves behind that has its output open; kills its group when that
+        /// takes too long.
+        /// - Throws: `DemoFailure` when it had to be killed.
+        func waitForExit(until deadline: Int64) throws(DemoFailure) -> Outcome {
+            _ = fcntl(output, F_SETFL, O_NONBLOCK)
+            while status == nil {
+                var raw: Int32 = 0
+                if unsafe waitpid(id, &raw, WNOHANG) == id { status = raw }
+                collect()
+                guard status == nil else { break }
+                guard LaneClock.now() < deadline else {
+                    kill(-id, SIGKILL)
+                    throw DemoFailure("took too long and was killed")
+                }
+                // Its end is looked for at least this often.
+                var entry = pollfd(fd: isAtEnd ? -1 : output, events: Int16(POLLIN), revents: 0)
+                unsafe poll(&entry, 1, 10)
+            }
+            return try wait(until: deadline, interruption: nil)
+        }
+
+        private func collect() {
+            var chunk = [UInt8](repeating: 0, count: 4096)
+            while true {
+                let count = unsafe chunk.withUnsafeMutableBytes { unsafe systemRead(output, $0) }
+                if count == 0 || (count < 0 && status != nil) { isAtEnd = true }
+                guard count > 0 else { return }
+                text += chunk.prefix(min(count, max(0, 65_536 - text.count)))
+            }
+        }
+
         /// Waits until the program has written `words`.
         func wait(forOutput words: String, until deadline: Int64, interruption: Int32?) throws(DemoFailure) {
             while !String(decoding: text, as: UTF8.self).contains(words) {

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// Colours of a terminal; none where the output is no terminal or the user objects.
+struct Paint {
+    enum Colour: String {
+        case red = "31"
+        case green = "32"
+        case yellow = "33"
+        case cyan = "36"
+        case grey = "90"
+        case bold = "1"
+    }
+
+    var isOn: Bool
+
+    init(_ console: Console) { isOn = console.isLive }
+
+    func callAsFunction(_ text: String, _ colour: Colour) -> String {
+        isOn ? "\u{1b}[\(colour.rawValue)m\(text)\u{1b}[0m" : text
+    }
+
+    /// The colour of a tunnel's state.
+    func state(_ state: String) -> String {
+        switch state {
+        case "connected": self(state, .green)
+        case "connecting", "reasserting", "disconnecting": self(state, .yellow)
+        case "disconnected": state
+        default: self(state, .red)
+        }
+    }
+}

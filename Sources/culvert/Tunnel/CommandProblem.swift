@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import PacketTunnel
+
+/// Why a command cannot do what it was asked for, and the status that it ends with.
+struct CommandProblem: Error, Equatable {
+    var status: Int32
+    var text: String
+
+    init(_ status: Int32, _ text: String) {
+        self.status = status
+        self.text = text
+    }
+
+    /// The problem as people read it: message, fields, and what to do, on lines of their own.
+    init(_ error: TunnelError, of name: String? = nil) {
+        var lines = [(name.map { "\($0): " } ?? "") + error.message]
+        lines += error.problems.map { "  \($0.field) '\($0.value)' \($0.problem): \($0.fix)" }
+        if !error.fix.isEmpty { lines.append("  fix: \(error.fix)") }
+        self.init(ExitStatus.of(error.code), lines.joined(separator: "\n"))
+    }
+
+    /// Says it and returns the status.
+    func tell(_ console: Console) -> Int32 {
+        console.problem("error: \(text)")
+        return status
+    }
+}
+
+extension ExitStatus {
+    /// The status of a command that ends with such an error.
+    static func of(_ code: TunnelError.Code) -> Int32 {
+        switch code {
+        case .notRunning, .profileNotFound: notFound
+        case .permissionDenied: notPermitted
+        case .alreadyRunning: alreadyRunning
+        case .serverUnreachable, .nameResolutionFailed, .networkUnavailable, .startTimedOut, .connectivityLost,
+            .authenticationFailed:
+            unreachable
+        case .configurationInvalid, .settingsInvalid, .secretUnavailable, .profileDisabled: usage
+        case .stopped: interrupted
+        default: failure
+        }
+    }
+}

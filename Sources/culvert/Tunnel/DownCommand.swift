@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import ArgumentParser
+
+/// `culvert down`: takes tunnels down.
+struct DownCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "down",
+        abstract: "Take a tunnel down, and leave the network as it was before.",
+        discussion: """
+            Returns when the tunnel's process has undone its changes. What is left of a tunnel whose process died is \
+            undone as well.
+
+            Examples:
+              sudo culvert down wg0
+              sudo culvert down ./wg0.conf
+              sudo culvert down --all
+
+            Exit status: 0 down; 1 not everything could be undone; 2 wrong usage; 3 no such tunnel; 4 not permitted.
+            """)
+
+    @Argument(
+        help: ArgumentHelp("Tunnels, by name or by the file that they were started from.", valueName: "tunnel"),
+        completion: RuntimeOptions.completion)
+    var tunnels: [String] = []
+
+    @Flag(help: "Take all tunnels down.")
+    var all = false
+
+    @OptionGroup var runtime: RuntimeOptions
+
+    func validate() throws {
+        guard tunnels.isEmpty == all else {
+            throw ValidationError(all ? "--all takes no names" : "name a tunnel, or say --all")
+        }
+    }
+
+    func run() throws {
+        let (runtime, all) = (runtime.directory, all)
+        let tunnels = tunnels
+        let console = Console.standard
+        try finish(
+            SignalledRun.run {
+                var status = ExitStatus.success
+                do throws(CommandProblem) {
+                    var names: [String] = []
+                    for argument in tunnels { names.append(try TunnelName.of(argument: argument)) }
+                    if all { names = try runtime.tunnels() }
+                    for name in names {
+                        do throws(CommandProblem) {
+                            console.line("\(name): \(try await TunnelDown.run(name, runtime))")
+                        } catch {
+                            status = error.tell(console)
+                        }
+                    }
+                } catch {
+                    status = error.tell(console)
+                }
+                return status
+            })
+    }
+}

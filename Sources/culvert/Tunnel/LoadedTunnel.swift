@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import PacketTunnel
+import WireGuardCore
+import WireGuardTunnel
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
+/// The commands of a wg-quick file, with the interface's name in place of `%i`.
+struct Hooks: Equatable, Sendable {
+    var preUp: [String] = []
+    var postUp: [String] = []
+    var preDown: [String] = []
+    var postDown: [String] = []
+
+    var isEmpty: Bool { preUp.isEmpty && postUp.isEmpty && preDown.isEmpty && postDown.isEmpty }
+
+    init() {}
+
+    init(_ interface: InterfaceConfiguration, name: String) {
+        func named(_ commands: [String]) -> [String] { commands.map { $0.replacing("%i", with: name) } }
+        preUp = named(interface.preUp)
+        postUp = named(interface.postUp)
+        preDown = named(interface.preDown)
+        postDown = named(interface.postDown)
+    }
+}
+
+/// A tunnel as a file or a profile describes it, ready to be started.
+struct LoadedTunnel: Sendable {
+    /// Its name, and its interface's.
+    var name: String
+    /// Where it comes from, for people: a file's path, or a profile's name.
+    var source: String
+    /// The profile's name, where it is one.
+    var profile: String?
+    var configuration: WireGuardTunnelConfiguration
+    /// Where its secrets are, under ``profileID``.
+    var secrets: any SecretStore
+    var profileID: String
+    var hooks = Hooks()
+    /// What the user should know.
+    var warnings: [String] = []
+
+    /// The profile's part of a host's start.
+    var request: TunnelStartRequest {
+        get throws(TunnelError) {
+            TunnelStartRequest(
+                configuration: try JSONValue(encoding: configuration).text(), leakPolicy: configuration.leakPolicy,
+                profileID: profileID)
+        }
+    }
+
+    /// The key that peers know this end by; nil without a private key that can be read.
+    func publicKey() async -> String? {
+        let name = configuration.privateKeyName
+        guard let secret = try? await secrets.read(name, of: profileID),
+            let key = PrivateKey(bytes: secret.bytes)
+                ?? PrivateKey(base64: String(decoding: secret.bytes.filter { $0 > 32 }, as: UTF8.self))
+        else { return nil }
+        return Identity(key).publicKey.base64
+    }
+}
+
+/// Finds what `up` is asked to start.
+struct TunnelLoader {
+    /// Where wg-quick(8) looks for files.
+    var wireGuardFolder = "/etc/wireguard"
+    var profiles: ProfileFolder
+    /// The interface's name, where the user gave one.
+    var interface: String?
+
+    /// The tunnel that `argument` means: a file's path; else a profile's name; else `/etc/wireguard/NAME.conf`.
+    func load(_ argument: String) async throws(CommandProblem) -> LoadedTunnel {
+        if TunnelName.isFile(argument) { return try file(argument) }
+        if let profile = try await profiles.find(argument) { return try await self.profile(profile) }
+        let path = "\(wireGuardFolder)/\(argument).conf"
+        guard unsafe access(path, F_OK) == 0 || errno != ENOENT else {
+            throw CommandProblem(
+                ExitStatus.notFound,
+                "there is neither a profile '\(argument)' in \(profiles.path) nor a file \(path)\n"
+                    + "  fix: name a file with its path, or see 'culvert profile list'")
+        }
+        return try file(path)
+    }
+
+    // MARK: - Files
+
+    private func file(_ path: String) throws(CommandProblem) -> LoadedTunnel {
+        guard let name = interface ?? TunnelName.of(file: path) else { throw TunnelName.badFile(path) }
+        return try load(CheckedFile(path: path), path: Self.absolute(path), name: name)
+    }
+
+    /// Takes a file that was read apart.
+    func load(_ file: CheckedFile, path: String, name: String) throws(CommandProblem) -> LoadedTunnel {
+        guard TunnelName.isValid(name) else { throw TunnelName.badName(name) }
+        let parts = try WgQuickParts(file)
+        guard parts.table == .automatic || parts.table == .off else {
+            throw CommandProblem(
+                ExitStatus.usage,
+                "\(path): 'Table' names a routing table, and this knows 'auto' and 'off' only\n"
+                    + "  fix: remove the line, or write 'Table = off' and set routes in PostUp")
+        }
+        let hooks = Hooks(parts.interface, name: name)
+        if !hooks.isEmpty { try Self.checkTrust(file, path) }
+        var tunnel = LoadedTunnel(
+            name: name, source: path, configuration: parts.imported.configuration,
+            secrets: FixedSecrets(parts.imported.secrets), profileID: "file", hooks: hooks, warnings: parts.warnings)
+        // Networks that are attached directly stay reachable, by their more specific routes.
+        tunnel.configuration.allowsLocalNetwork = true
+        if parts.interface.saveConfig {
+            tunnel.warnings.append("SaveConfig is not carried out: the file stays as it is")
+        }
+        return tunnel
+    }
+
+    /// Commands run as root, so nobody else may have a say in them.
+    private static func checkTrust(_ file: CheckedFile, _ path: String) throws(CommandProblem) {
+        let isOwned = file.owner == 0 || file.owner == geteuid()
+        guard isOwned, !file.isWritableByOthers else {
+            throw CommandProblem(
+                ExitStatus.notPermitted,
+                "\(path) has commands to run (PostUp or the like), and others than root could have written them\n"
+                    + "  fix: chown root \(path); chmod 600 \(path)")
+        }
+    }
+
+    private static func absolute(_ path: String) -> String {
+        guard let resolved = unsafe realpath(path, nil) else { return path }
+        defer { unsafe free(resolved) }
+        return unsafe String(cString: resolved)
+    }
+
+    // MARK: - Profiles
+
+    private func profile(_ profile: TunnelProfile) async throws(CommandProblem) -> LoadedTunnel {
+        let name = interface ?? profile.name
+        guard TunnelName.isValid(name) else {
+            throw CommandProblem(
+                ExitStatus.usage,
+                "the profile's name '\(name)' cannot be an interface's\n  fix: name one with --interface")
+        }
+        do throws(TunnelError) {
+            guard profile.provider == ProfileFolder.provider else {
+                throw TunnelError(
+                    .configurationInvalid, "the profile '\(profile.name)' is for '\(profile.provider)'",
+                    fix: "start it with the program that knows it")
+            }
+            guard profile.isEnabled else {
+                throw TunnelError(.profileDisabled, "the profile '\(profile.name)' is disabled", fix: "enable it")
+            }
+            var tunnel = LoadedTunnel(
+                name: name, source: "profile \(profile.name)", profile: profile.name,
+                configuration: try profile.configuration.decode(), secrets: try profiles.secrets(),
+                profileID: profile.id)
+            tunnel.configuration.leakPolicy = max(tunnel.configuration.leakPolicy, profile.leakPolicy)
+            return tunnel
+        } catch {
+            throw CommandProblem(error)
+        }
+    }
+}
+
+/// A wg-quick file that was read and can be used.
+struct WgQuickParts {
+    var imported: WgQuickImport
+    var interface: InterfaceConfiguration
+    var warnings: [String]
+
+    var table: RouteTable { interface.table }
+
+    /// - Throws: when it cannot be read, or with all of its mistakes.
+    init(_ file: CheckedFile) throws(CommandProblem) {
+        guard let bytes = file.bytes else {
+            throw CommandProblem(ExitStatus.usage, "\(file.name): \(file.failure)")
+        }
+        let text = String(decoding: bytes, as: UTF8.self)
+        do throws(ConfigurationErrors) {
+            imported = try WireGuardTunnelConfiguration.split(wgQuick: text, name: file.name)
+            interface = try TunnelConfiguration.parse(text, name: file.name).interface
+        } catch {
+            let lines = error.errors.map { ConfigChecker.Problem($0).description(in: file.name) }
+            throw CommandProblem(ExitStatus.usage, "\(file.name) cannot be used\n" + lines.joined(separator: "\n"))
+        }
+        warnings = imported.warnings.map { "line \($0.line): \($0.reason)" }
+        if file.isWorldReadable {
+            warnings.append("every user of this machine can read \(file.name), which holds a secret key: chmod 600 it")
+        }
+    }
+}
+
+/// Secrets that were read from a file.
+struct FixedSecrets: SecretStore {
+    private let secrets: [String: SecretBytes]
+
+    init(_ secrets: [String: SecretBytes]) { self.secrets = secrets }
+
+    func read(_ name: String, of profile: String) async throws(TunnelError) -> SecretBytes {
+        guard let secret = secrets[name] else {
+            throw TunnelError(.secretUnavailable, "the file has no '\(name)'", fix: "add it")
+        }
+        return secret
+    }
+
+    func write(_ secret: SecretBytes, _ name: String, of profile: String) async throws(TunnelError) { throw Self.fixed }
+    func remove(_ name: String, of profile: String) async throws(TunnelError) { throw Self.fixed }
+    func removeAll(of profile: String) async throws(TunnelError) { throw Self.fixed }
+    func names(of profile: String) async throws(TunnelError) -> [String] { secrets.keys.sorted() }
+
+    private static let fixed = TunnelError(.storage, "secrets of a file do not change")
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import ArgumentParser
+import Logging
+
+/// `culvert log`: what a tunnel's process wrote.
+struct LogCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "log",
+        abstract: "Show the log of a tunnel, also after its end.",
+        discussion: """
+            The log is a file of bounded size: the newest lines push out the oldest. There are no keys in it.
+
+            Examples:
+              sudo culvert log wg0
+              sudo culvert log wg0 --follow --level warning
+              sudo culvert log wg0 --json | jq -r .message
+              sudo culvert log wg0 --export wg0-log.txt
+
+            Exit status: 0 shown, 3 no such log, 4 not permitted, 130 after Ctrl-C.
+            """)
+
+    @Argument(
+        help: ArgumentHelp("A tunnel, by name or by its file; the only one where there is one.", valueName: "tunnel"),
+        completion: RuntimeOptions.completion)
+    var tunnel: String?
+
+    @Flag(name: .shortAndLong, help: "Go on with what is written from now on.")
+    var follow = false
+
+    @Flag(help: "Print one JSON object in each line.")
+    var json = false
+
+    @Option(
+        help: ArgumentHelp(
+            "The least level: trace, debug, info, notice, warning, error or critical.", valueName: "level"),
+        completion: .list(Logger.Level.allCases.map(\.rawValue)))
+    var level = Logger.Level.trace.rawValue
+
+    @Option(name: .shortAndLong, help: ArgumentHelp("The last lines only.", valueName: "n"))
+    var lines: Int?
+
+    @Option(
+        help: ArgumentHelp("Write the log to a new file that only its owner can read.", valueName: "file"),
+        completion: .file())
+    var export: String?
+
+    @OptionGroup var runtime: RuntimeOptions
+
+    func validate() throws {
+        guard Logger.Level(rawValue: level) != nil else {
+            throw ValidationError("--level is '\(level)'; it must be \(Logger.Level.allCases.map(\.rawValue))")
+        }
+        guard lines ?? 0 >= 0 else { throw ValidationError("--lines must not be negative") }
+        guard export == nil || !follow else { throw ValidationError("--export and --follow exclude each other") }
+    }
+
+    func run() throws {
+        let tool = LogTool(
+            runtime: runtime.directory, console: .standard, level: Logger.Level(rawValue: level) ?? .trace, json: json,
+            lines: lines)
+        let (tunnel, follow, export) = (tunnel, follow, export)
+        try finish(
+            SignalledRun.run {
+                do throws(CommandProblem) {
+                    let file = try tool.open(tunnel)
+                    if let export {
+                        try tool.export(file, to: export)
+                        return ExitStatus.success
+                    }
+                    let last = tool.show(file)
+                    guard follow else { return ExitStatus.success }
+                    await tool.follow(file, after: last)
+                    return ExitStatus.interrupted
+                } catch {
+                    return error.tell(tool.console)
+                }
+            })
+    }
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Logging
+import PacketTunnel
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
+/// What `culvert log` does.
+struct LogTool: Sendable {
+    var runtime: RuntimeDirectory
+    var console: Console
+    var level: Logger.Level = .trace
+    var json = false
+    var lines: Int?
+
+    /// Opens the log of a tunnel; of the only one where none is named.
+    func open(_ tunnel: String?) throws(CommandProblem) -> RingLogFile {
+        let logs = try runtime.logs()
+        var name: String?
+        if let tunnel { name = try TunnelName.of(argument: tunnel) } else if logs.count == 1 { name = logs.first }
+        guard let name else {
+            throw CommandProblem(
+                logs.isEmpty ? ExitStatus.notFound : ExitStatus.usage,
+                logs.isEmpty ? "there is no log in \(runtime.path)" : "name one of: \(logs.joined(separator: ", "))")
+        }
+        guard logs.contains(name) else {
+            throw CommandProblem(ExitStatus.notFound, "tunnel '\(name)' has no log in \(runtime.path)")
+        }
+        do throws(RingLogError) {
+            return try RingLogFile(readingFrom: runtime.log(name))
+        } catch {
+            throw CommandProblem(ExitStatus.failure, "\(error)")
+        }
+    }
+
+    /// Shows what is there.
+    /// - Returns: the number of the last record.
+    func show(_ file: RingLogFile) -> UInt64 {
+        let records = file.records()
+        for record in selected(records) { console.line(line(record)) }
+        return records.last?.sequence ?? 0
+    }
+
+    /// Shows what is written, until the task is cancelled.
+    func follow(_ file: RingLogFile, after last: UInt64) async {
+        for await record in file.follow(includingPast: true) where record.sequence > last && record.level >= level {
+            console.line(line(record))
+        }
+    }
+
+    /// Writes what is there to a new file.
+    func export(_ file: RingLogFile, to path: String) throws(CommandProblem) {
+        let text = selected(file.records()).map { (json ? $0.json : $0.description) + "\n" }.joined()
+        let descriptor = systemOpen(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard descriptor >= 0 else {
+            let isDenied = errno == EACCES || errno == EPERM
+            throw CommandProblem(
+                isDenied ? ExitStatus.notPermitted : ExitStatus.usage,
+                "\(path): \(unsafe String(cString: strerror(errno)))")
+        }
+        defer { close(descriptor) }
+        let bytes = Array(text.utf8)
+        var written = 0
+        while written < bytes.count {
+            let count = unsafe bytes[written...].withUnsafeBytes { rest in
+                unsafe write(descriptor, rest.baseAddress, rest.count)
+            }
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else {
+                throw CommandProblem(ExitStatus.failure, "\(path): \(unsafe String(cString: strerror(errno)))")
+            }
+            written += count
+        }
+    }
+
+    private func selected(_ records: [LogRecord]) -> ArraySlice<LogRecord> {
+        records.filter { $0.level >= level }.suffix(lines ?? .max)
+    }
+
+    /// A record as a line: JSON, or text with the level in its colour.
+    func line(_ record: LogRecord) -> String {
+        guard !json else { return record.json }
+        let text = record.description
+        let word = " \(record.level.rawValue) "
+        guard console.isLive, let colour = Self.colour(record.level), let range = text.firstRange(of: word) else {
+            return text
+        }
+        return text.replacingCharacters(range, with: " " + Paint(console)(record.level.rawValue, colour) + " ")
+    }
+
+    private static func colour(_ level: Logger.Level) -> Paint.Colour? {
+        switch level {
+        case .trace, .debug: .grey
+        case .info: nil
+        case .notice: .cyan
+        case .warning: .yellow
+        case .error, .critical: .red
+        }
+    }
+}
+
+extension String {
+    fileprivate func replacingCharacters(_ range: Range<String.Index>, with text: String) -> String {
+        String(self[..<range.lowerBound]) + text + String(self[range.upperBound...])
+    }
+}
+
+private func systemOpen(_ path: String, _ flags: Int32, _ mode: mode_t) -> Int32 { unsafe open(path, flags, mode) }

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import ArgumentParser
+import PacketTunnel
+import WireGuardTunnel
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
+/// The folder of profiles and their secrets, which only its owner can read.
+struct ProfileFolder: Sendable {
+    /// The word for this program's provider in profiles.
+    static let provider = "wireguard"
+    static let standard = "/etc/culvert"
+
+    var path: String = standard
+
+    /// The secrets, in a folder of mode 0700. Made first: with it the outer folder is made as private.
+    func secrets() throws(TunnelError) -> FileSecretStore { try FileSecretStore(path: path + "/secrets") }
+
+    /// A manager of the profiles, which have been read, and what is wrong with those that cannot be.
+    func manager() async throws(TunnelError) -> (manager: TunnelManager, errors: [TunnelError]) {
+        let secrets = try secrets()
+        let manager = TunnelManager(
+            store: try FileProfileStore(path: path + "/profiles"), secrets: secrets, runsOneAtATime: false
+        ) { _ throws(TunnelError) in NoChannel() }
+        return (manager, try await manager.load())
+    }
+
+    /// The profile of this name; nil where there is none, or no folder.
+    func find(_ name: String) async throws(CommandProblem) -> TunnelProfile? {
+        guard unsafe access(path, F_OK) == 0 || errno != ENOENT else { return nil }
+        do throws(TunnelError) {
+            return try await FileProfileStore(path: path + "/profiles").loadAll().profiles.first { $0.name == name }
+        } catch {
+            throw CommandProblem(error)
+        }
+    }
+}
+
+/// For profiles that are kept here and run elsewhere, perhaps under another name.
+private struct NoChannel: TunnelChannel {
+    var status: TunnelStatusUpdate { TunnelStatusUpdate(.disconnected) }
+
+    func start(_ request: TunnelStartRequest) async throws(TunnelError) { throw Self.missing }
+    func stop(_ reason: StopReason) async throws(TunnelError) {}
+    func sendMessage(_ message: [UInt8]) async throws(TunnelError) -> [UInt8]? { throw Self.missing }
+
+    func statusUpdates() -> AsyncStream<TunnelStatusUpdate> {
+        AsyncStream { continuation in
+            continuation.yield(status)
+            continuation.finish()
+        }
+    }
+
+    private static let missing = TunnelError(.notRunning, "the tunnel runs elsewhere")
+}
+
+/// The option that says where profiles are.
+struct ProfileOptions: ParsableArguments {
+    @Option(
+        name: .customLong("directory"),
+        help: ArgumentHelp("Where profiles and their secrets are.", valueName: "folder"), completion: .directory)
+    var path = ProfileFolder.standard
+
+    /// The folder, by an absolute path.
+    var folder: ProfileFolder {
+        ProfileFolder(path: path.hasPrefix("/") ? path : StandardStream.workingDirectory + "/" + path)
+    }
+}
+
+extension StandardStream {
+    /// Where relative paths begin.
+    static var workingDirectory: String {
+        guard let path = unsafe getcwd(nil, 0) else { return "." }
+        defer { unsafe free(path) }
+        return unsafe String(cString: path)
+    }
+}

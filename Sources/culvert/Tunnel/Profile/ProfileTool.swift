@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import PacketTunnel
+import WireGuardCore
+import WireGuardTunnel
+
+/// What `culvert profile` does.
+struct ProfileTool {
+    var folder: ProfileFolder
+    var console: Console
+    var runtime = RuntimeDirectory()
+
+    /// Adds the profile that a wg-quick file describes.
+    func add(_ file: CheckedFile, path: String, name: String?, json: Bool) async throws(CommandProblem) {
+        guard let name = name ?? TunnelName.of(file: path) else {
+            throw CommandProblem(
+                ExitStatus.usage, "'\(path)' does not name a profile\n  fix: name it with --name, such as --name wg0")
+        }
+        guard TunnelName.isValid(name) else { throw TunnelName.badName(name) }
+        let parts = try WgQuickParts(file)
+        var configuration = parts.imported.configuration
+        configuration.allowsLocalNetwork = true
+        let profile = TunnelProfile(
+            name: name, provider: ProfileFolder.provider, serverAddress: configuration.peers.first?.endpoint ?? "",
+            configuration: try problem { () throws(TunnelError) in try JSONValue(encoding: configuration) })
+        let (manager, _) = try await loaded()
+        do throws(TunnelError) {
+            try await manager.create(profile, secrets: parts.imported.secrets)
+        } catch {
+            throw CommandProblem(error)
+        }
+        for warning in parts.warnings { console.problem("warning: \(warning)") }
+        if !parts.imported.ignoredKeys.isEmpty {
+            let keys = parts.imported.ignoredKeys.joined(separator: ", ")
+            console.problem(
+                "warning: profiles have no place for \(keys): left out; 'culvert up \(path)' carries it out")
+        }
+        console.line(json ? Self.json(profile).text : "added profile '\(name)'; start it with 'culvert up \(name)'")
+    }
+
+    /// Lists all profiles.
+    func list(json: Bool) async throws(CommandProblem) {
+        let (manager, errors) = try await loaded()
+        let profiles = await manager.profiles
+        for error in errors { console.problem("warning: \(error)") }
+        if json {
+            let document: JSON = ["profiles": .array(profiles.map(Self.json))]
+            console.line(document.text)
+        } else if profiles.isEmpty {
+            console.line("no profiles in \(folder.path)")
+        } else {
+            var table = TextTable(["NAME", "SERVER", "LEAK POLICY"])
+            for profile in profiles {
+                table.add([
+                    profile.name, profile.serverAddress.isEmpty ? "-" : profile.serverAddress,
+                    LeakPolicyName(profile.leakPolicy).rawValue,
+                ])
+            }
+            for line in table.lines { console.line(line) }
+        }
+    }
+
+    /// Shows a profile as a wg-quick file.
+    func show(_ name: String, showsSecrets: Bool, json: Bool) async throws(CommandProblem) {
+        let (manager, _) = try await loaded()
+        let profile = try await named(name, manager)
+        let configuration: WireGuardTunnelConfiguration
+        var secrets: [String: String] = [:]
+        do throws(TunnelError) {
+            configuration = try profile.configuration.decode()
+            if showsSecrets {
+                let store = try folder.secrets()
+                for name in try await store.names(of: profile.id) {
+                    secrets[name] = Self.text(try await store.read(name, of: profile.id))
+                }
+            }
+        } catch {
+            throw CommandProblem(error)
+        }
+        if showsSecrets, console.outputIsWorldAccessible {
+            console.problem("warning: every user of this machine can read the file that the keys are written to")
+        }
+        if json {
+            guard case .object(var members) = Self.json(profile) else { return }
+            members.append(JSON.Member(name: "configuration", value: Self.json(configuration, secrets)))
+            console.line(JSON.object(members).text)
+        } else {
+            for line in WgQuickText.lines(configuration, secrets: secrets) { console.line(line) }
+        }
+    }
+
+    /// Removes a profile and its secrets; its tunnel is stopped before.
+    func remove(_ name: String) async throws(CommandProblem) {
+        let (manager, _) = try await loaded()
+        let profile = try await named(name, manager)
+        do throws(TunnelError) {
+            let channel = UnixTunnelChannel(path: runtime.socket(profile.name))
+            let isUp = await channel.refresh().status.isActive
+            if isUp, try await Self.profile(of: channel) == profile.name {
+                try await channel.stop(.configurationRemoved)
+                await channel.serviceEnd()
+            }
+            try await manager.remove(profile.id)
+        } catch {
+            throw CommandProblem(error)
+        }
+        console.line("removed profile '\(name)'")
+    }
+
+    /// The profile that a running tunnel came from; nil for a file's.
+    private static func profile(of channel: UnixTunnelChannel) async throws(TunnelError) -> String? {
+        do throws(MessageError) {
+            return try await channel.messages.send(ServiceReportRequest()).profile
+        } catch {
+            throw TunnelError(.channelFailed, "the tunnel that runs does not say what it is: \(error)")
+        }
+    }
+
+    // MARK: - Help
+
+    private func loaded() async throws(CommandProblem) -> (manager: TunnelManager, errors: [TunnelError]) {
+        do throws(TunnelError) {
+            return try await folder.manager()
+        } catch {
+            throw CommandProblem(error)
+        }
+    }
+
+    private func problem<Result>(_ body: () throws(TunnelError) -> Result) throws(CommandProblem) -> Result {
+        do throws(TunnelError) { return try body() } catch { throw CommandProblem(error) }
+    }
+
+    private func named(_ name: String, _ manager: TunnelManager) async throws(CommandProblem) -> TunnelProfile {
+        guard let profile = await manager.profiles.first(where: { $0.name == name }) else {
+            throw CommandProblem(
+                ExitStatus.notFound,
+                "there is no profile '\(name)' in \(folder.path)\n  fix: see 'culvert profile list'")
+        }
+        return profile
+    }
+
+    private static func text(_ secret: SecretBytes) -> String {
+        // Kept as bytes, or as what a person wrote.
+        if let key = PrivateKey(bytes: secret.bytes) { return key.exportedBase64 }
+        return String(decoding: secret.bytes.filter { $0 > 32 }, as: UTF8.self)
+    }
+
+    /// A profile without its configuration, and without secrets.
+    static func json(_ profile: TunnelProfile) -> JSON {
+        [
+            "id": .string(profile.id), "name": .string(profile.name), "provider": .string(profile.provider),
+            "server": .string(profile.serverAddress), "enabled": .bool(profile.isEnabled),
+            "leakPolicy": .string(LeakPolicyName(profile.leakPolicy).rawValue),
+        ]
+    }
+
+    private static func json(_ configuration: WireGuardTunnelConfiguration, _ secrets: [String: String]) -> JSON {
+        func secret(_ name: String?) -> JSON { name.flatMap { secrets[$0] }.map { .string($0) } ?? .null }
+        let peers = configuration.peers.map { peer -> JSON in
+            [
+                "publicKey": .string(peer.publicKey), "presharedKey": secret(peer.presharedKeyName),
+                "endpoint": peer.endpoint.map { .string($0) } ?? .null,
+                "allowedIPs": .array(peer.allowedIPs.map { .string($0.description) }),
+                "persistentKeepalive": .integer(peer.persistentKeepalive),
+            ]
+        }
+        return [
+            "privateKey": secret(configuration.privateKeyName),
+            "addresses": .array(configuration.addresses.map { .string($0.description) }),
+            "dns": .array((configuration.dns?.servers ?? []).map { .string($0.description) }),
+            "searchDomains": .array((configuration.dns?.searchDomains ?? []).map { .string($0) }),
+            "mtu": configuration.mtu.map { .integer($0) } ?? .null, "peers": .array(peers),
+        ]
+    }
+}
+
+/// A configuration in the form of wg-quick(8).
+enum WgQuickText {
+    /// What stands in place of a secret that is not shown.
+    static let hidden = "(hidden)"
+
+    static func lines(_ configuration: WireGuardTunnelConfiguration, secrets: [String: String]) -> [String] {
+        var lines = ["[Interface]", "PrivateKey = \(secrets[configuration.privateKeyName] ?? hidden)"]
+        func add(_ key: String, _ values: [String]) {
+            if !values.isEmpty { lines.append("\(key) = \(values.joined(separator: ", "))") }
+        }
+        add("Address", configuration.addresses.map(\.description))
+        add("DNS", (configuration.dns?.servers ?? []).map(\.description) + (configuration.dns?.searchDomains ?? []))
+        add("ListenPort", configuration.listenPort.map { ["\($0)"] } ?? [])
+        add("FwMark", configuration.fwMark.map { ["\($0)"] } ?? [])
+        add("MTU", configuration.mtu.map { ["\($0)"] } ?? [])
+        if !configuration.makesRoutes { add("Table", ["off"]) }
+        for peer in configuration.peers {
+            lines += ["", "[Peer]", "PublicKey = \(peer.publicKey)"]
+            if let name = peer.presharedKeyName { add("PresharedKey", [secrets[name] ?? hidden]) }
+            add("AllowedIPs", peer.allowedIPs.map(\.description))
+            add("Endpoint", peer.endpoint.map { [$0] } ?? [])
+            if peer.persistentKeepalive > 0 { add("PersistentKeepalive", ["\(peer.persistentKeepalive)"]) }
+        }
+        return lines
+    }
+}
+
+/// The leak policies as the command line has them.
+enum LeakPolicyName: String, CaseIterable, Sendable {
+    case routeBased = "route-based"
+    case enforced
+    case everything
+
+    init(_ policy: LeakPolicy) {
+        self =
+            switch policy {
+            case .routeBased: .routeBased
+            case .enforcedRoutes: .enforced
+            case .everything: .everything
+            }
+    }
+
+    var policy: LeakPolicy {
+        switch self {
+        case .routeBased: .routeBased
+        case .enforced: .enforcedRoutes
+        case .everything: .everything
+        }
+    }
+}

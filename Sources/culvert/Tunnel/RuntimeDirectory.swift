@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import ArgumentParser
+import PacketTunnel
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
+/// The folder of what belongs to running tunnels: sockets, journals, logs.
+struct RuntimeDirectory: Sendable, Equatable {
+    /// The environment variable that names another one than ``standard``.
+    static let variable = "CULVERT_RUNTIME_DIRECTORY"
+    /// Gone when the machine starts anew, as are tunnels.
+    static let standard = "/run/culvert"
+
+    var path: String
+
+    init(path: String? = nil, environment: (String) -> String? = StandardStream.environment) {
+        let stated = path ?? environment(Self.variable) ?? ""
+        self.path = stated.isEmpty ? Self.standard : stated
+    }
+
+    /// The socket that a tunnel's service answers at.
+    func socket(_ name: String) -> String { "\(path)/\(name).sock" }
+
+    /// The log of a tunnel, which stays when it ends.
+    func log(_ name: String) -> String { "\(path)/\(name).log" }
+
+    /// The names of the tunnels that run or have left something behind, sorted.
+    /// - Throws: when the folder is there and cannot be read.
+    func tunnels() throws(CommandProblem) -> [String] { try names(of: [".sock", ".journal"]) }
+
+    /// The names of the tunnels that have a log, sorted.
+    func logs() throws(CommandProblem) -> [String] { try names(of: [".log"]) }
+
+    private func names(of suffixes: [String]) throws(CommandProblem) -> [String] {
+        guard let folder = unsafe opendir(path) else {
+            if errno == ENOENT { return [] }
+            let isDenied = errno == EACCES || errno == EPERM
+            throw CommandProblem(
+                isDenied ? ExitStatus.notPermitted : ExitStatus.failure,
+                "\(path): \(unsafe String(cString: strerror(errno)))" + (isDenied ? "\n  fix: run as root" : ""))
+        }
+        defer { unsafe _ = closedir(folder) }
+        var names: Set<String> = []
+        while let entry = unsafe readdir(folder) {
+            let file = unsafe withUnsafePointer(to: &entry.pointee.d_name) { pointer in
+                unsafe pointer.withMemoryRebound(to: CChar.self, capacity: 256) { unsafe String(cString: $0) }
+            }
+            for suffix in suffixes where file.hasSuffix(suffix) { names.insert(String(file.dropLast(suffix.count))) }
+        }
+        return names.filter(TunnelName.isValid).sorted()
+    }
+}
+
+/// The options that say where running tunnels are.
+struct RuntimeOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "Where sockets, journals and logs are (default: $\(RuntimeDirectory.variable), else \(RuntimeDirectory.standard)).",
+            valueName: "folder"),
+        completion: .directory)
+    var runtimeDirectory: String?
+
+    var directory: RuntimeDirectory { RuntimeDirectory(path: runtimeDirectory) }
+
+    /// What shells offer where a tunnel's name is wanted.
+    static let completion = CompletionKind.shellCommand(
+        "ls \(RuntimeDirectory.standard) 2>/dev/null | sed -n 's/\\.sock$//p'")
+}
+
+/// The names of tunnels, which their interfaces have as well.
+enum TunnelName {
+    /// 1 to 15 letters, digits and the signs `_=+.-`, as the kernel and wg-quick(8) have it.
+    static func isValid(_ name: String) -> Bool {
+        (1...15).contains(name.utf8.count) && name != "." && name != ".."
+            && name.utf8.allSatisfy { byte in
+                (48...57).contains(byte) || (65...90).contains(byte) || (97...122).contains(byte)
+                    || "_=+.-".utf8.contains(byte)
+            }
+    }
+
+    /// The name that a file gives its tunnel: `wg0` for `/etc/wireguard/wg0.conf`; nil where that is none.
+    static func of(file: String) -> String? {
+        guard let last = file.split(separator: "/").last, last.hasSuffix(".conf") else { return nil }
+        let name = String(last.dropLast(5))
+        return isValid(name) ? name : nil
+    }
+
+    /// Whether an argument is a file's path and no name.
+    static func isFile(_ argument: String) -> Bool { argument.contains("/") || argument.hasSuffix(".conf") }
+
+    /// The name of the tunnel that an argument means: a file's, or the argument itself.
+    static func of(argument: String) throws(CommandProblem) -> String {
+        if isFile(argument) {
+            guard let name = of(file: argument) else { throw badFile(argument) }
+            return name
+        }
+        guard isValid(argument) else { throw badName(argument) }
+        return argument
+    }
+
+    static func badFile(_ path: String) -> CommandProblem {
+        CommandProblem(
+            ExitStatus.usage,
+            "'\(path)' does not name a tunnel: the file's name must be an interface's and '.conf', such as wg0.conf\n"
+                + "  fix: rename it, or name the interface with --interface")
+    }
+
+    static func badName(_ name: String) -> CommandProblem {
+        CommandProblem(
+            ExitStatus.usage, "'\(name)' is no tunnel name: 1 to 15 letters, digits and the signs _ = + . -")
+    }
+}

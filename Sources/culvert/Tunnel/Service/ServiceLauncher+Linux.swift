@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import PacketTunnel
+    import Synchronization
+    import TunnelIO
+
+    #if canImport(Glibc)
+        import Glibc
+    #elseif canImport(Musl)
+        import Musl
+    #endif
+
+    /// Starts a tunnel's process in the background, in a session of its own, and waits until its tunnel is up.
+    struct ServiceLauncher: Sendable {
+        /// The program; this one.
+        var program = "/proc/self/exe"
+        /// Its arguments, its name first.
+        var arguments: [String]
+        /// What is added to the environment.
+        var environment: [String] = []
+        /// The service has a deadline of its own; this is for one that does not keep it.
+        var limit: Duration
+        /// Hears what the service tells before it is up.
+        var tell: @Sendable (StartEvent) -> Void
+
+        /// The number of the report's descriptor in the service.
+        static let reportNumber: Int32 = 3
+
+        /// Launches it. When the task is cancelled, or time is up, the service is ended and its end waited for.
+        /// - Throws: why the tunnel is not up. Then there is no process.
+        func launch() async throws(TunnelError) {
+            let (child, reading) = try spawn()
+            let stream = AsyncStream.makeStream(of: Message.self)
+            do throws(TunnelIOError) {
+                _ = try LoopThread(name: "culvert-start") { Self.read(reading, child, stream.continuation) }
+            } catch {
+                kill(child, SIGTERM)
+                close(reading)
+                throw TunnelError(.hostFailed, "no thread: \(error)")
+            }
+            let (limit, tell) = (limit, tell)
+            // In a task of its own: what is cancelled is the service, not waiting for it.
+            let outcome = Task { await Self.follow(stream.stream, tell) }
+            let timer = Task {
+                guard (try? await Task.sleep(for: limit)) != nil else { return }
+                kill(child, SIGTERM)
+                guard (try? await Task.sleep(for: .seconds(30))) != nil else { return }
+                kill(child, SIGKILL)
+            }
+            let error = await withTaskCancellationHandler {
+                await outcome.value
+            } onCancel: {
+                kill(child, SIGTERM)
+            }
+            timer.cancel()
+            if let error { throw error }
+        }
+
+        private enum Message: Sendable {
+            case event(StartEvent)
+            case ended(status: Int32)
+        }
+
+        private static func follow(
+            _ messages: AsyncStream<Message>, _ tell: @Sendable (StartEvent) -> Void
+        ) async -> TunnelError? {
+            var failure: TunnelError?
+            for await message in messages {
+                switch message {
+                case .event(.ready(let process, let isListening)):
+                    tell(.ready(process: process, isListening: isListening))
+                    return nil
+                case .event(.failed(let error)): failure = error
+                case .event(let event): tell(event)
+                case .ended(let status):
+                    let end = status & 0x7f == 0 ? "status \((status >> 8) & 0xff)" : "signal \(status & 0x7f)"
+                    return failure
+                        ?? TunnelError(.hostFailed, "the tunnel's process ended with \(end)", fix: "see its log")
+                }
+            }
+            return failure ?? TunnelError(.hostFailed, "the tunnel's process went away")
+        }
+
+        /// Reads what the service tells; then, unless it is up, waits for its end.
+        private static func read(
+            _ descriptor: Int32, _ child: pid_t, _ messages: AsyncStream<Message>.Continuation
+        ) {
+            var events = StartEvents()
+            var chunk = [UInt8](repeating: 0, count: 4096)
+            var isUp = false
+            while !isUp {
+                let count = unsafe chunk.withUnsafeMutableBytes { unsafe systemRead(descriptor, $0) }
+                if count < 0, errno == EINTR { continue }
+                guard count > 0 else { break }
+                for event in events.take(chunk[..<count]) {
+                    if case .ready = event { isUp = true }
+                    messages.yield(.event(event))
+                }
+            }
+            close(descriptor)
+            if !isUp {
+                var status: Int32 = 0
+                while unsafe waitpid(child, &status, 0) < 0, errno == EINTR {}
+                messages.yield(.ended(status: status))
+            }
+            messages.finish()
+        }
+
+        private func spawn() throws(TunnelError) -> (child: pid_t, reading: Int32) {
+            let ends: (reading: Int32, writing: Int32)
+            do throws(DemoFailure) {
+                ends = try ChildProcess.makePipe()
+            } catch {
+                throw TunnelError(.hostFailed, "\(error)")
+            }
+            defer { close(ends.writing) }
+            var actions = unsafe posix_spawn_file_actions_t()
+            var attributes = posix_spawnattr_t()
+            unsafe posix_spawn_file_actions_init(&actions)
+            unsafe posix_spawnattr_init(&attributes)
+            defer {
+                unsafe posix_spawn_file_actions_destroy(&actions)
+                unsafe posix_spawnattr_destroy(&attributes)
+            }
+            unsafe posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+            for number in [1, 2] as [Int32] {
+                unsafe posix_spawn_file_actions_addopen(&actions, number, "/dev/null", O_WRONLY, 0)
+            }
+            unsafe posix_spawn_file_actions_adddup2(&actions, ends.writing, Self.reportNumber)
+            var none = sigset_t()
+            var all = sigset_t()
+            unsafe sigemptyset(&none)
+            unsafe sigfillset(&all)
+            unsafe posix_spawnattr_setsigmask(&attributes, &none)
+            unsafe posix_spawnattr_setsigdefault(&attributes, &all)
+            // POSIX_SPAWN_SETSID, which glibc hides from imports.
+            let flags = Int32(POSIX_SPAWN_SETSIGDEF) | Int32(POSIX_SPAWN_SETSIGMASK) | 0x80
+            unsafe posix_spawnattr_setflags(&attributes, Int16(flags))
+            let kept = ["PATH", "HOME", "LANG", "TZ", RuntimeDirectory.variable].compactMap { name in
+                StandardStream.environment(name).map { "\(name)=\($0)" }
+            }
+            let argumentPointers = unsafe arguments.map { unsafe strdup($0) } + [nil]
+            let environmentPointers = unsafe (kept + environment).map { unsafe strdup($0) } + [nil]
+            defer {
+                unsafe argumentPointers.forEach { unsafe free($0) }
+                unsafe environmentPointers.forEach { unsafe free($0) }
+            }
+            var child: pid_t = 0
+            let error = unsafe posix_spawn(
+                &child, program, &actions, &attributes, argumentPointers, environmentPointers)
+            guard error == 0 else {
+                close(ends.reading)
+                throw TunnelError(
+                    .hostFailed, "cannot start the tunnel's process: \(unsafe String(cString: strerror(error)))")
+            }
+            return (child, ends.reading)
+        }
+    }
+
+    private func systemRead(_ descriptor: Int32, _ bytes: UnsafeMutableRawBufferPointer) -> Int {
+        unsafe read(descriptor, bytes.baseAddress, bytes.count)
+    }
+#endif

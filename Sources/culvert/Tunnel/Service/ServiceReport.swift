@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import PacketTunnel
+import WireGuardTunnel
+
+/// Asks a tunnel's service for all that `culvert status` shows.
+struct ServiceReportRequest: TunnelMessage {
+    typealias Reply = ServiceReport
+    static let name = "culvert.service.report"
+}
+
+/// What a tunnel's service says of itself.
+struct ServiceReport: Codable, Hashable, Sendable {
+    /// A peer as it was configured.
+    struct Peer: Codable, Hashable, Sendable {
+        var publicKey: String
+        var endpoint: String?
+        var allowedIPs: [String]
+        var persistentKeepalive: UInt16
+    }
+
+    var name: String
+    var processID: Int32
+    var version: String
+    /// The file or profile that it was started from.
+    var source: String
+    var profile: String?
+    /// Seconds since 1970.
+    var startedAt: Double
+    var status: TunnelStatusUpdate
+    /// The provider's own status; nil while there is no provider.
+    var wireGuard: StatusRequest.Reply?
+    var publicKey: String?
+    var addresses: [String]
+    var routes: [String]
+    var excludedRoutes: [String]
+    var dnsServers: [String]
+    var searchDomains: [String]
+    var mtu: Int?
+    var leakPolicy: LeakPolicy
+    var allowsLocalNetwork: Bool
+    var peers: [Peer]
+    var residentBytes: Int
+}
+
+extension ServiceReport {
+    /// What is known of a tunnel before it runs.
+    init(_ tunnel: LoadedTunnel, publicKey: String?, processID: Int32, startedAt: Double) {
+        let settings = tunnel.configuration.settings()
+        self.init(
+            name: tunnel.name, processID: processID, version: Culvert.version, source: tunnel.source,
+            profile: tunnel.profile, startedAt: startedAt, status: TunnelStatusUpdate(.disconnected),
+            publicKey: publicKey, addresses: settings.addresses.map(\.description),
+            routes: settings.effectiveRoutes.map(\.description),
+            excludedRoutes: settings.excludedRoutes.map(\.description),
+            dnsServers: (settings.dns?.servers ?? []).map(\.description),
+            searchDomains: settings.dns?.searchDomains ?? [], mtu: settings.mtu, leakPolicy: settings.leakPolicy,
+            allowsLocalNetwork: settings.allowsLocalNetwork,
+            peers: tunnel.configuration.peers.map { peer in
+                Peer(
+                    publicKey: peer.publicKey, endpoint: peer.endpoint,
+                    allowedIPs: peer.allowedIPs.map(\.description), persistentKeepalive: peer.persistentKeepalive)
+            }, residentBytes: 0)
+    }
+}

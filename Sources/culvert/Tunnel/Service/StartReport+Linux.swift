@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import CTunnelSystem
+    import FoundationEssentials
+    import Synchronization
+    import TunnelIO
+
+    #if canImport(Glibc)
+        import Glibc
+    #elseif canImport(Musl)
+        import Musl
+    #endif
+
+    /// The pipe from a service that starts to the command that started it.
+    ///
+    /// When the command goes before the tunnel is up, the service is asked to end: nothing stays behind that nobody waits for.
+    final class StartReport: Sendable {
+        private let descriptor: Int32
+        private let isOver = Atomic(false)
+
+        /// Takes over the pipe's writing end, the highest descriptor that this process was given.
+        init(descriptor: Int32) {
+            self.descriptor = descriptor
+            _ = ctunnel_close_from(UInt32(clamping: descriptor + 1))
+            _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
+        }
+
+        /// Begins to watch for the command's end.
+        func watch() {
+            let (descriptor, report) = (descriptor, self)
+            do throws(TunnelIOError) {
+                _ = try LoopThread(name: "culvert-report") {
+                    var entry = pollfd(fd: descriptor, events: 0, revents: 0)
+                    // A pipe that nobody reads any more is in error.
+                    while unsafe poll(&entry, 1, -1) < 0, errno == EINTR {}
+                    if !report.isOver.load(ordering: .acquiring) { kill(getpid(), SIGTERM) }
+                    close(descriptor)
+                }
+            } catch {
+                // The command's time-out remains.
+            }
+        }
+
+        /// Tells the command.
+        func tell(_ event: StartEvent) {
+            switch event {
+            case .ready, .failed: isOver.store(true, ordering: .releasing)
+            case .step, .warning: break
+            }
+            guard let line = try? JSONEncoder().encode(event) else { return }
+            let bytes = Array(line) + [UInt8(ascii: "\n")]
+            // Far less than a pipe holds; whoever does not read it does not want it.
+            unsafe _ = write(descriptor, bytes, bytes.count)
+        }
+    }
+
+    /// What a command reads from a service that starts.
+    struct StartEvents {
+        private var rest: [UInt8] = []
+
+        /// The events that `bytes` complete.
+        mutating func take(_ bytes: some Sequence<UInt8>) -> [StartEvent] {
+            rest += bytes
+            var events: [StartEvent] = []
+            while let end = rest.firstIndex(of: UInt8(ascii: "\n")) {
+                if let event = try? JSONDecoder().decode(StartEvent.self, from: Data(rest[..<end])) {
+                    events.append(event)
+                }
+                rest.removeSubrange(...end)
+            }
+            return events
+        }
+    }
+#endif

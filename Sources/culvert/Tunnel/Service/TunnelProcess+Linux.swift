@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import CTunnelSystem
+    import Logging
+    import PacketTunnel
+    import TunnelIO
+    import WireGuardDevice
+    import WireGuardTunnel
+
+    #if canImport(Glibc)
+        import Glibc
+    #elseif canImport(Musl)
+        import Musl
+    #endif
+
+    /// The process of one tunnel: it brings the tunnel up, answers other processes, and takes it down again.
+    struct TunnelProcess: Sendable {
+        var tunnel: LoadedTunnel
+        var runtime: RuntimeDirectory
+        var budget: MemoryBudget?
+        /// How long the tunnel may take to come up.
+        var startLimit: Duration
+        var logLevel: Logger.Level = .info
+        /// Whether lines of the log go to standard error as well.
+        var isForeground: Bool
+        /// Hears how the start goes.
+        var tell: @Sendable (StartEvent) -> Void
+        var notice = ServiceManagerNotice()
+
+        /// Runs the tunnel until it ends, or the calling task is cancelled.
+        /// - Returns: the exit status.
+        func run() async -> Int32 {
+            // What is in memory here are keys.
+            _ = ctunnel_forbid_dumps()
+            do throws(TunnelError) {
+                let log = try openLog()
+                let logger = makeLogger(log)
+                for warning in tunnel.warnings { logger.warning("\(warning)") }
+                logger.notice("culvert \(Culvert.version): \(tunnel.name) from \(tunnel.source), process \(getpid())")
+                return try await run(logger)
+            } catch {
+                tell(.failed(error))
+                if isForeground { StandardStream.write("error: \(error)\n", to: 2) }
+                return ExitStatus.of(error.code)
+            }
+        }
+
+        // MARK: - Steps
+
+        private func openLog() throws(TunnelError) -> RingLogFile {
+            do throws(LinuxNetworkError) {
+                try JournalDirectory(path: runtime.path).prepare()
+            } catch {
+                throw TunnelError(host: error)
+            }
+            do throws(RingLogError) {
+                return try RingLogFile(path: runtime.log(tunnel.name), ifInvalid: .recreate)
+            } catch {
+                throw TunnelError(.hostFailed, "\(error)")
+            }
+        }
+
+        private func makeLogger(_ log: RingLogFile) -> Logger {
+            let (isForeground, level) = (isForeground, logLevel)
+            return Logger(label: tunnel.name) { label in
+                let ring = RingLogHandler(label: label, file: log, origin: .daemon, logLevel: level)
+                guard isForeground else { return ring }
+                return MultiplexLogHandler([ring, StandardErrorLogHandler(logLevel: level)])
+            }
+        }
+
+        private func makeHost(_ logger: Logger) throws(TunnelError) -> HookedHost {
+            let budget = budget
+            var options = LinuxHostOptions(journalFolder: runtime.path)
+            options.mark = tunnel.configuration.fwMark.flatMap { $0 == 0 ? nil : $0 }
+            do throws(LinuxNetworkError) {
+                let host = try LinuxHost(
+                    name: tunnel.name, options: options, secrets: tunnel.secrets,
+                    deadlines: TunnelDeadlines(start: startLimit), logger: logger
+                ) { mark in
+                    var environment = WireGuardEnvironment()
+                    environment.budget = budget
+                    environment.fwMark = mark
+                    return WireGuardTunnelProvider(environment: environment)
+                }
+                let runner = HookRunner(logger: logger)
+                return HookedHost(host, hooks: tunnel.hooks, logger: logger) { command throws(TunnelError) in
+                    try await runner.run(command)
+                }
+            } catch {
+                throw TunnelError(host: error)
+            }
+        }
+
+        private func run(_ logger: Logger) async throws(TunnelError) -> Int32 {
+            let host = try makeHost(logger)
+            let report = ServiceReport(
+                tunnel, publicKey: await tunnel.publicKey(), processID: getpid(), startedAt: SystemClockTime.now)
+            let service = try TunnelService(host: host, path: runtime.socket(tunnel.name)) {
+                (router) throws(MessageRouter.RegistrationError) in
+                try router.register(ServiceReportRequest.self) { _ in await report.now(host) }
+            }
+            let server = tunnel.configuration.peers.compactMap(\.endpoint).first
+            tell(.step(server.map { "connecting to \($0)" } ?? "starting to listen"))
+            notice.status("connecting")
+            let status: Int32
+            do throws(TunnelError) {
+                try await host.start(tunnel.request)
+                status = await serve(host, logger)
+            } catch {
+                // Told at the end, when nothing is left.
+                await end(host, service)
+                throw error
+            }
+            await end(host, service)
+            return status
+        }
+
+        /// Waits for the end of a tunnel that is up.
+        private func serve(_ host: HookedHost, _ logger: Logger) async -> Int32 {
+            let isListening = tunnel.configuration.peers.allSatisfy { $0.endpoint == nil }
+            tell(.ready(process: getpid(), isListening: isListening))
+            notice.ready(isListening ? "listening" : "connected")
+            for await update in host.statusUpdates() {
+                notice.status(update.status.rawValue)
+                guard update.status == .disconnected else { continue }
+                guard let error = update.error else { return ExitStatus.success }
+                logger.error("the tunnel has ended: \(error)")
+                return ExitStatus.of(error.code)
+            }
+            // The task was cancelled by a signal.
+            logger.notice("asked to end")
+            return ExitStatus.success
+        }
+
+        /// Takes everything down. In a task of its own, which nobody cancels.
+        private func end(_ host: HookedHost, _ service: TunnelService) async {
+            notice.stopping()
+            await Task {
+                await host.stop(.userInitiated)
+                await service.close()
+            }
+            .value
+        }
+    }
+
+    extension ServiceReport {
+        /// The report as it is now.
+        func now(_ host: any TunnelHost) async -> ServiceReport {
+            var report = self
+            report.status = host.status
+            report.residentBytes = ProcessMemory.residentBytes
+            if report.status.status.isRunning {
+                let client = MessageClient(channel: ProviderMessageChannel(host), timeout: .seconds(2))
+                report.wireGuard = try? await client.send(StatusRequest())
+            }
+            return report
+        }
+    }
+
+    extension TunnelError {
+        /// The error of a host that could not be made.
+        init(host error: LinuxNetworkError) {
+            let code: Code =
+                switch (error.code, error.errno) {
+                case (.tunnelRunning, _): .alreadyRunning
+                case (.invalidTunnelName, _): .configurationInvalid
+                case (_, EPERM), (_, EACCES): .permissionDenied
+                default: .hostFailed
+                }
+            self.init(code, error.description)
+        }
+    }
+
+    extension ProcessMemory {
+        /// The bytes that are resident now; zero where the system does not tell.
+        static var residentBytes: Int {
+            let fields = CheckedFile(path: "/proc/self/statm").bytes?.split(separator: UInt8(ascii: " ")) ?? []
+            guard fields.count > 1, let pages = Int(String(decoding: fields[1], as: UTF8.self)) else { return 0 }
+            return pages * sysconf(Int32(_SC_PAGESIZE))
+        }
+    }
+#endif

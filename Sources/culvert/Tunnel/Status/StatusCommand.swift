@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import ArgumentParser
+
+/// `culvert status`: tunnels and how they do.
+struct StatusCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "status",
+        abstract: "Show tunnels: state, peers, handshakes, throughput.",
+        discussion: """
+            Without a name, a table of all tunnels; with one, all there is to know of it. --watch shows one tunnel live: \
+            on a terminal redrawn in place, else a line for each look. It follows the tunnel while it reconnects and \
+            ends when it goes. Colours are for terminals, unless NO_COLOR is set.
+
+            Examples:
+              sudo culvert status
+              sudo culvert status wg0
+              sudo culvert status wg0 --watch
+              sudo culvert status --json | jq '.tunnels[].state'
+              sudo culvert status wg0 --watch --json --interval 5
+
+            Exit status: 0 shown, or the watched tunnel went down as asked; 3 no such tunnel; 4 not permitted; 1 or 6 \
+            the watched tunnel failed; 130 after Ctrl-C.
+            """)
+
+    @Argument(
+        help: ArgumentHelp("A tunnel, by name or by its file.", valueName: "tunnel"),
+        completion: RuntimeOptions.completion)
+    var tunnel: String?
+
+    @Flag(name: .shortAndLong, help: "Show it live.")
+    var watch = false
+
+    @Flag(help: "Print JSON: one document, or a line for each look of --watch.")
+    var json = false
+
+    @Option(help: ArgumentHelp("Seconds between looks: 0.1 to 3600.", valueName: "seconds"))
+    var interval = 1.0
+
+    @OptionGroup var runtime: RuntimeOptions
+
+    func validate() throws {
+        guard (0.1...3600).contains(interval) else {
+            throw ValidationError("--interval is \(interval); it must be from 0.1 to 3600")
+        }
+    }
+
+    func run() throws {
+        let tool = StatusTool(runtime: runtime.directory, console: .standard)
+        let (tunnel, watch, json, interval) = (tunnel, watch, json, interval)
+        try finish(
+            SignalledRun.run {
+                do throws(CommandProblem) {
+                    var name: String?
+                    if let tunnel { name = try TunnelName.of(argument: tunnel) }
+                    if watch { return try await tool.watch(name, every: .seconds(interval), json: json) }
+                    if let name {
+                        try await tool.detail(name, json: json)
+                    } else {
+                        try await tool.list(json: json)
+                    }
+                    return ExitStatus.success
+                } catch {
+                    return error.tell(tool.console)
+                }
+            })
+    }
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import PacketTunnel
+import WireGuardTunnel
+
+/// Tunnels as people read them.
+struct StatusText {
+    var paint: Paint
+
+    /// A table of tunnels.
+    func table(_ tunnels: [TunnelSnapshot]) -> [String] {
+        var table = TextTable(["NAME", "STATE", "ENDPOINT", "HANDSHAKE", "RECEIVED", "SENT"])
+        for tunnel in tunnels {
+            table.add([
+                tunnel.name, tunnel.state, tunnel.endpoint ?? "-", Self.age(tunnel.handshakeAge),
+                tunnel.receivedBytes.map { Figure.bytes($0) } ?? "-", tunnel.sentBytes.map { Figure.bytes($0) } ?? "-",
+            ])
+        }
+        return table.lines
+    }
+
+    /// All there is to know of a tunnel.
+    func detail(_ tunnel: TunnelSnapshot) -> [String] {
+        var lines = [paint(tunnel.name, .bold) + ": " + stateText(tunnel)]
+        func add(_ key: String, _ value: String?) {
+            if let value, !value.isEmpty { lines.append("  \((key + ":").padded(to: 15))\(value)") }
+        }
+        guard let report = tunnel.report else {
+            add("problem", tunnel.problem)
+            if tunnel.problem == nil { add("fix", "culvert down \(tunnel.name) undoes what it left behind") }
+            return lines
+        }
+        if let error = report.status.error {
+            add("error", error.message)
+            add("fix", error.fix)
+        }
+        add("source", report.source)
+        add("process", "\(report.processID), for \(Self.age(tunnel.time - report.startedAt, ago: false))")
+        add("memory", Figure.bytes(report.residentBytes))
+        add("public key", report.publicKey)
+        add("listening on", report.wireGuard?.listenPort.map { "UDP port \($0)" })
+        add("addresses", report.addresses.joined(separator: ", "))
+        add("routes", report.routes.joined(separator: ", "))
+        add("not routed", report.excludedRoutes.joined(separator: ", "))
+        add("name servers", (report.dnsServers + report.searchDomains).joined(separator: ", "))
+        add("leak policy", LeakPolicyName(report.leakPolicy).rawValue)
+        add("received", Self.amount(tunnel.receivedBytes, tunnel.rates?.received))
+        add("sent", Self.amount(tunnel.sentBytes, tunnel.rates?.sent))
+        let drops = (report.wireGuard?.drops ?? [:]).sorted { $0.key < $1.key }
+        add("dropped", drops.map { "\($0.key) \(Figure.grouped($0.value))" }.joined(separator: ", "))
+        for peer in report.peers {
+            let now = report.wireGuard?.peers.first { $0.publicKey == peer.publicKey }
+            lines += ["", "  peer " + paint(peer.publicKey, .bold)]
+            add("endpoint", now?.endpoint ?? peer.endpoint ?? "not known yet")
+            add("handshake", Self.age(now?.lastHandshakeAge))
+            add("received", Self.amount(now?.receivedBytes, nil))
+            add("sent", Self.amount(now?.sentBytes, nil))
+            add("allowed IPs", peer.allowedIPs.joined(separator: ", "))
+            add("keepalive", peer.persistentKeepalive > 0 ? "every \(peer.persistentKeepalive) s" : nil)
+        }
+        return lines
+    }
+
+    /// The state, and what the provider is doing where that says more.
+    func stateText(_ tunnel: TunnelSnapshot) -> String {
+        let activity = tunnel.report?.wireGuard?.state.rawValue
+        let more = activity == nil || activity == tunnel.state ? "" : " (\(activity ?? ""))"
+        return paint.state(tunnel.state) + more
+    }
+
+    /// A time in the past.
+    static func age(_ seconds: Double?, ago: Bool = true) -> String {
+        guard let seconds, seconds.isFinite, seconds < 1e12 else { return "never" }
+        let whole = Int(max(seconds, 0))
+        let text =
+            switch whole {
+            case ..<60: "\(whole) s"
+            case ..<3600: "\(whole / 60) min \(whole % 60) s"
+            case ..<86_400: "\(whole / 3600) h \(whole / 60 % 60) min"
+            default: "\(whole / 86_400) d \(whole / 3600 % 24) h"
+            }
+        return ago ? text + " ago" : text
+    }
+
+    private static func amount(_ bytes: UInt64?, _ rate: Double?) -> String? {
+        guard let bytes else { return nil }
+        return Figure.bytes(bytes) + (rate.map { ", \(self.rate($0))" } ?? "")
+    }
+
+    /// Bits per second in a unit that fits.
+    static func rate(_ bitsPerSecond: Double) -> String {
+        var value = bitsPerSecond
+        for unit in ["bit/s", "kbit/s", "Mbit/s"] {
+            if value < 1000 { return Figure.decimal(value, places: unit == "bit/s" ? 0 : 1) + " " + unit }
+            value /= 1000
+        }
+        return Figure.decimal(value, places: 2) + " Gbit/s"
+    }
+}

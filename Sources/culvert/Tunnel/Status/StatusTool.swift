@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import PacketTunnel
+
+/// What `culvert status` does.
+struct StatusTool: Sendable {
+    var runtime: RuntimeDirectory
+    var console: Console
+    var clock: any Clock<Duration> = ContinuousClock()
+
+    /// Shows all tunnels.
+    func list(json: Bool) async throws(CommandProblem) {
+        let names = try runtime.tunnels()
+        let runtime = runtime
+        let tunnels = await withTaskGroup(of: TunnelSnapshot.self) { group in
+            for name in names { group.addTask { await TunnelSnapshot.take(name, runtime) } }
+            var tunnels: [TunnelSnapshot] = []
+            for await tunnel in group { tunnels.append(tunnel) }
+            return tunnels.sorted { $0.name < $1.name }
+        }
+        if json {
+            show(tunnels)
+        } else if tunnels.isEmpty {
+            console.line("no tunnel is up")
+        } else {
+            for line in StatusText(paint: Paint(console)).table(tunnels) { console.line(line) }
+        }
+    }
+
+    /// Shows one tunnel, with its rates over half a second.
+    func detail(_ name: String, json: Bool) async throws(CommandProblem) {
+        guard try runtime.tunnels().contains(name) else { throw Self.notUp(name) }
+        let channel = UnixTunnelChannel(path: runtime.socket(name))
+        let first = await TunnelSnapshot.take(name, channel)
+        var tunnel = first
+        if first.receivedBytes != nil {
+            let began = ContinuousClock.now
+            do { try await clock.sleep(for: .milliseconds(500)) } catch {
+                throw CommandProblem(ExitStatus.interrupted, "interrupted")
+            }
+            tunnel = await TunnelSnapshot.take(name, channel)
+            tunnel.rates = tunnel.rates(since: first, over: ContinuousClock.now - began)
+        }
+        if json {
+            show([tunnel])
+        } else {
+            for line in StatusText(paint: Paint(console)).detail(tunnel) { console.line(line) }
+        }
+    }
+
+    private func show(_ tunnels: [TunnelSnapshot]) {
+        let document: JSON = ["tunnels": .array(tunnels.map(\.json))]
+        console.line(document.text)
+    }
+
+    /// Shows a tunnel again and again, until it goes or the task is cancelled.
+    /// - Parameter name: the tunnel; nil for the only one.
+    /// - Returns: the exit status.
+    func watch(_ name: String?, every interval: Duration, json: Bool) async throws(CommandProblem) -> Int32 {
+        let names = try runtime.tunnels()
+        guard let name = name ?? (names.count == 1 ? names.first : nil) else {
+            throw CommandProblem(
+                names.isEmpty ? ExitStatus.notFound : ExitStatus.usage,
+                names.isEmpty ? "no tunnel is up" : "name one of the tunnels: \(names.joined(separator: ", "))")
+        }
+        let channel = UnixTunnelChannel(path: runtime.socket(name))
+        guard await channel.refresh().status.isActive else { throw Self.notUp(name) }
+        let view: any WatchView =
+            if console.isLive, !json {
+                LiveWatchView(console) { StandardStream.columns }
+            } else {
+                LineWatchView(console, json: json)
+            }
+        let last = await follow(name, channel, every: interval, view)
+        guard !Task.isCancelled else {
+            view.end("")
+            return ExitStatus.interrupted
+        }
+        let error = last.flatMap(\.error)
+        view.end("\(name): the tunnel is down" + (error.map { ": \($0)" } ?? ""))
+        return error.map { ExitStatus.of($0.code) } ?? ExitStatus.success
+    }
+
+    /// Shows what the monitor gives, until the end.
+    /// - Returns: the last status.
+    private func follow(
+        _ name: String, _ channel: UnixTunnelChannel, every interval: Duration, _ view: any WatchView
+    ) async -> TunnelStatusUpdate? {
+        let monitor = TunnelMonitor(following: channel.statusUpdates(), every: interval, clock: clock) { update in
+            switch update.status {
+            case .connected, .reasserting, .connecting: .polling
+            case .blocked, .disconnecting: .waiting
+            case .disconnected, .invalid: .ended
+            }
+        } poll: {
+            (await TunnelSnapshot.take(name, channel), ContinuousClock.now)
+        }
+        var last: TunnelStatusUpdate?
+        var before: (TunnelSnapshot, ContinuousClock.Instant)?
+        for await event in monitor {
+            switch event {
+            case .status(let update):
+                last = update
+                guard let before, update.status.isActive else { continue }
+                var tunnel = before.0
+                tunnel.report?.status = update
+                tunnel.rates = nil
+                // Polling shows what it finds by itself.
+                if !update.status.isRunning { view.show(tunnel) }
+            case .reply(let (tunnel, now)):
+                guard tunnel.report != nil else { continue }
+                var tunnel = tunnel
+                if let before { tunnel.rates = tunnel.rates(since: before.0, over: now - before.1) }
+                view.show(tunnel)
+                before = (tunnel, now)
+            case .failure: continue
+            }
+        }
+        return last
+    }
+
+    static func notUp(_ name: String) -> CommandProblem {
+        CommandProblem(ExitStatus.notFound, "tunnel '\(name)' is not up")
+    }
+}

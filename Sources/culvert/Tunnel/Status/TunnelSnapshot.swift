@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import PacketTunnel
+import WireGuardTunnel
+
+/// What is known of a tunnel at a moment.
+struct TunnelSnapshot: Sendable {
+    var name: String
+    /// What its service says; nil when nobody answers.
+    var report: ServiceReport?
+    /// Why nobody answers, other than that there is no process.
+    var problem: String?
+    /// Bits per second both ways; nil where only one look was taken.
+    var rates: Rates?
+    /// When it was taken: seconds since 1970.
+    var time = SystemClockTime.now
+
+    /// Bits per second.
+    struct Rates: Equatable, Sendable {
+        var received: Double
+        var sent: Double
+    }
+
+    /// The tunnel's state as a word.
+    var state: String {
+        guard let report else { return problem == nil ? "dead" : "unknown" }
+        return report.status.status.rawValue
+    }
+
+    var receivedBytes: UInt64? { report?.wireGuard?.receivedBytes }
+    var sentBytes: UInt64? { report?.wireGuard?.sentBytes }
+
+    /// Seconds since the latest handshake of any peer.
+    var handshakeAge: Double? { report?.wireGuard?.peers.compactMap(\.lastHandshakeAge).min() }
+
+    /// The endpoint of the peer that was heard of last; else the first one.
+    var endpoint: String? {
+        let peers = report?.wireGuard?.peers ?? []
+        let newest = peers.filter { $0.endpoint != nil }
+            .min { $0.lastHandshakeAge ?? .infinity < $1.lastHandshakeAge ?? .infinity }
+        return newest?.endpoint ?? report?.peers.compactMap(\.endpoint).first
+    }
+
+    /// Bits per second between an earlier look and this one; nil where that says nothing.
+    func rates(since earlier: TunnelSnapshot, over duration: Duration) -> Rates? {
+        let seconds = duration / .seconds(1)
+        guard seconds > 0.001, let received = receivedBytes, let sent = sentBytes,
+            let receivedBefore = earlier.receivedBytes, let sentBefore = earlier.sentBytes,
+            received >= receivedBefore, sent >= sentBefore
+        else { return nil }
+        return Rates(
+            received: Double(received - receivedBefore) * 8 / seconds, sent: Double(sent - sentBefore) * 8 / seconds)
+    }
+
+    /// Asks a tunnel's service.
+    static func take(_ name: String, _ runtime: RuntimeDirectory) async -> TunnelSnapshot {
+        await take(name, UnixTunnelChannel(path: runtime.socket(name)))
+    }
+
+    /// Asks the service at the other end of a channel.
+    static func take(_ name: String, _ channel: UnixTunnelChannel) async -> TunnelSnapshot {
+        do throws(MessageError) {
+            let report = try await channel.messages.send(ServiceReportRequest(), timeout: .seconds(5))
+            return TunnelSnapshot(name: name, report: report)
+        } catch {
+            switch error {
+            case .closed: return TunnelSnapshot(name: name)
+            case .notPermitted(let reason): return TunnelSnapshot(name: name, problem: reason)
+            default: return TunnelSnapshot(name: name, problem: "its process does not answer: \(error)")
+            }
+        }
+    }
+}
+
+extension TunnelSnapshot {
+    /// The snapshot as JSON, whose members docs/culvert.md lists.
+    var json: JSON {
+        func number(_ value: Double?) -> JSON { value.map { .decimal($0, places: 3) } ?? .null }
+        func strings(_ values: [String]?) -> JSON { .array((values ?? []).map { .string($0) }) }
+        func count(_ value: UInt64?) -> JSON { value.map { .integer($0) } ?? .null }
+        let wireGuard = report?.wireGuard
+        let error = report?.status.error
+        return [
+            "name": .string(name), "state": .string(state),
+            "activity": wireGuard.map { .string($0.state.rawValue) } ?? .null,
+            "error": error.map {
+                [
+                    "code": .string($0.code.rawValue), "message": .string($0.message), "fix": .string($0.fix),
+                ]
+            } ?? problem.map { ["code": "channelFailed", "message": .string($0), "fix": ""] } ?? .null,
+            "processID": report.map { .integer($0.processID) } ?? .null,
+            "source": report.map { .string($0.source) } ?? .null,
+            "profile": report?.profile.map { .string($0) } ?? .null,
+            "startedAt": number(report?.startedAt),
+            "publicKey": report?.publicKey.map { .string($0) } ?? .null,
+            "listenPort": wireGuard?.listenPort.map { .integer($0) } ?? .null,
+            "addresses": strings(report?.addresses), "routes": strings(report?.routes),
+            "excludedRoutes": strings(report?.excludedRoutes), "dnsServers": strings(report?.dnsServers),
+            "searchDomains": strings(report?.searchDomains),
+            "leakPolicy": report.map { .string(LeakPolicyName($0.leakPolicy).rawValue) } ?? .null,
+            "allowsLocalNetwork": report.map { .bool($0.allowsLocalNetwork) } ?? .null,
+            "memoryBytes": report.map { .integer($0.residentBytes) } ?? .null,
+            "receivedBytes": count(receivedBytes), "sentBytes": count(sentBytes),
+            "receivedBitsPerSecond": number(rates?.received), "sentBitsPerSecond": number(rates?.sent),
+            "lastHandshakeSeconds": number(handshakeAge),
+            "drops": .object(
+                (wireGuard?.drops ?? [:]).sorted { $0.key < $1.key }.map {
+                    JSON.Member(name: $0.key, value: .integer($0.value))
+                }),
+            "peers": .array(peers),
+        ]
+    }
+
+    private var peers: [JSON] {
+        (report?.peers ?? []).map { peer in
+            let now = report?.wireGuard?.peers.first { $0.publicKey == peer.publicKey }
+            return [
+                "publicKey": .string(peer.publicKey),
+                "endpoint": (now?.endpoint ?? peer.endpoint).map { .string($0) } ?? .null,
+                "allowedIPs": .array(peer.allowedIPs.map { .string($0) }),
+                "persistentKeepalive": .integer(peer.persistentKeepalive),
+                "lastHandshakeSeconds": now?.lastHandshakeAge.map { .decimal($0, places: 3) } ?? .null,
+                "receivedBytes": now.map { .integer($0.receivedBytes) } ?? .null,
+                "sentBytes": now.map { .integer($0.sentBytes) } ?? .null,
+            ]
+        }
+    }
+
+    /// One line of `status --watch --json`.
+    var watchJSON: JSON {
+        func number(_ value: Double?) -> JSON { value.map { .decimal($0, places: 3) } ?? .null }
+        return [
+            "time": number(time), "name": .string(name), "state": .string(state),
+            "activity": report?.wireGuard.map { .string($0.state.rawValue) } ?? .null,
+            "endpoint": endpoint.map { .string($0) } ?? .null, "lastHandshakeSeconds": number(handshakeAge),
+            "receivedBytes": receivedBytes.map { .integer($0) } ?? .null,
+            "sentBytes": sentBytes.map { .integer($0) } ?? .null,
+            "receivedBitsPerSecond": number(rates?.received), "sentBitsPerSecond": number(rates?.sent),
+        ]
+    }
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import PacketTunnel
+
+/// What `status --watch` shows.
+protocol WatchView: AnyObject {
+    /// Shows another look at the tunnel.
+    func show(_ tunnel: TunnelSnapshot)
+    /// Shows why there are no more.
+    func end(_ text: String)
+}
+
+/// One line for each look: for pipes.
+final class LineWatchView: WatchView {
+    private let console: Console
+    private let json: Bool
+
+    init(_ console: Console, json: Bool) {
+        (self.console, self.json) = (console, json)
+    }
+
+    func show(_ tunnel: TunnelSnapshot) {
+        guard !json else {
+            console.line(tunnel.watchJSON.line)
+            return
+        }
+        func amount(_ sign: String, _ bytes: UInt64?, _ rate: Double?) -> String {
+            "\(sign) \(bytes.map { Figure.bytes($0) } ?? "-") (\(rate.map { StatusText.rate($0) } ?? "-"))"
+        }
+        console.line(
+            [
+                tunnel.name, tunnel.state, tunnel.endpoint ?? "-", "handshake \(StatusText.age(tunnel.handshakeAge))",
+                amount("received", tunnel.receivedBytes, tunnel.rates?.received),
+                amount("sent", tunnel.sentBytes, tunnel.rates?.sent),
+            ].joined(separator: "  "))
+    }
+
+    func end(_ text: String) {
+        // Not a line of JSON.
+        if json { console.problem(text) } else { console.line(text) }
+    }
+}
+
+/// A view that is redrawn in place: for terminals.
+final class LiveWatchView: WatchView {
+    private let console: Console
+    private let columns: () -> Int
+    private let text: StatusText
+    private var received: [Double] = []
+    private var sent: [Double] = []
+    private var lineCount = 0
+    private var hasEnded = false
+
+    /// - Parameter columns: the width of the terminal, which may change.
+    init(_ console: Console, columns: @escaping () -> Int) {
+        self.console = console
+        self.columns = columns
+        text = StatusText(paint: Paint(console))
+        // Hides the cursor.
+        console.write(.output, "\u{1b}[?25l")
+    }
+
+    deinit { restore() }
+
+    func show(_ tunnel: TunnelSnapshot) {
+        if let rates = tunnel.rates {
+            received.append(rates.received)
+            sent.append(rates.sent)
+            for _ in 0..<max(0, received.count - 512) {
+                received.removeFirst()
+                sent.removeFirst()
+            }
+        }
+        draw(lines(tunnel, width: max(columns(), 20)))
+    }
+
+    func end(_ text: String) {
+        restore()
+        if !text.isEmpty { console.line(text) }
+    }
+
+    private func restore() {
+        guard !hasEnded else { return }
+        hasEnded = true
+        console.write(.output, "\u{1b}[?25h")
+    }
+
+    /// The lines of a look, none longer than the terminal is wide.
+    private func lines(_ tunnel: TunnelSnapshot, width: Int) -> [String] {
+        func fitted(_ text: String) -> String { String(text.prefix(width)) }
+        let name = fitted(tunnel.name)
+        var lines = [text.paint(name, .bold) + "  " + text.stateText(tunnel)]
+        func add(_ key: String, _ value: String) { lines.append(fitted("  \(key.padded(to: 12))\(value)")) }
+        if let error = tunnel.report?.status.error { add("error", error.message) }
+        add("endpoint", tunnel.endpoint ?? "not known yet")
+        add("handshake", StatusText.age(tunnel.handshakeAge))
+        graph("received", "▼", received, tunnel.receivedBytes, .green, width, &lines)
+        graph("sent", "▲", sent, tunnel.sentBytes, .cyan, width, &lines)
+        lines.append(text.paint(fitted("  Ctrl-C ends this view; the tunnel stays up"), .grey))
+        return lines
+    }
+
+    private func graph(
+        _ key: String, _ sign: String, _ values: [Double], _ bytes: UInt64?, _ colour: Paint.Colour, _ width: Int,
+        _ lines: inout [String]
+    ) {
+        let rate = values.last.map { StatusText.rate($0) } ?? "-"
+        let total = bytes.map { Figure.bytes($0) } ?? "-"
+        let head = "  \(key.padded(to: 12))\(sign) \(rate.padded(to: 14))\(total.padded(to: 10))"
+        let peak = values.max().map { "  peak \(StatusText.rate($0))" } ?? ""
+        lines.append(String((head + peak).prefix(width)))
+        lines.append("  " + text.paint(Sparkline.text(values, width: min(width - 3, 120)), colour))
+    }
+
+    /// Puts lines in place of those before, in one write.
+    private func draw(_ lines: [String]) {
+        var output = lineCount > 0 ? "\u{1b}[\(lineCount)A" : ""
+        for line in lines { output += "\r\u{1b}[2K\(line)\n" }
+        // What a longer one left below.
+        output += "\u{1b}[J"
+        lineCount = lines.count
+        console.write(.output, output)
+    }
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import ArgumentParser
+import PacketTunnel
+import WireGuardDevice
+import WireGuardTunnel
+
+extension LeakPolicyName: ExpressibleByArgument {}
+
+/// `culvert up`: a tunnel as a file or a profile describes it.
+struct UpCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "up",
+        abstract: "Bring a tunnel up, from a wg-quick file or a profile.",
+        discussion: """
+            The argument is a file's path, whose name names the interface (wg0.conf: wg0); else the name of a profile; \
+            else that of a file in /etc/wireguard. A process in the background runs the tunnel; this returns when the \
+            tunnel is connected or has failed, and leaves nothing behind when it failed or is interrupted.
+
+            Routes, name servers and hooks (PreUp, PostUp, PreDown, PostDown) are what wg-quick(8) would make of the \
+            file. Networks that are attached directly stay reachable beside the tunnel. What else may pass beside it is \
+            up to --leak-policy: 'route-based', whatever the routing table sends elsewhere, as with wg-quick; \
+            'enforced', nothing that is routed into the tunnel, even when it fails; 'everything', nothing at all.
+
+            Examples:
+              sudo culvert up wg0.conf
+              sudo culvert up home
+              sudo culvert up wg0 --leak-policy enforced
+              sudo culvert up ./wg0.conf --foreground
+
+            Exit status: 0 the tunnel is up; 1 failure; 2 wrong usage, or the file cannot be used; 3 no such profile or \
+            file; 4 not permitted; 5 the tunnel is up already; 6 no way to the server; 130 after Ctrl-C.
+            """)
+
+    @Argument(
+        help: ArgumentHelp(
+            "A wg-quick file's path, a profile's name, or that of a file in /etc/wireguard.", valueName: "tunnel"),
+        completion: .file(extensions: ["conf"]))
+    var tunnel: String
+
+    @Option(help: ArgumentHelp("The interface's name, in place of the file's or profile's.", valueName: "name"))
+    var interface: String?
+
+    @Option(
+        help: ArgumentHelp("What may pass beside the tunnel: route-based, enforced or everything.", valueName: "policy")
+    )
+    var leakPolicy: LeakPolicyName?
+
+    @Option(
+        help: ArgumentHelp(
+            "The memory of the data path: extension (8 MiB), client (24 MiB), gateway:PEERS or MIB:PEERS.",
+            valueName: "budget"))
+    var memory = "client"
+
+    @Flag(help: "Leave the system's name servers alone.")
+    var noDns = false
+
+    @Option(
+        help: ArgumentHelp(
+            "What is pinged through the tunnel when nothing comes, before it is healed.", valueName: "address"))
+    var ping: String?
+
+    @Flag(help: "Never give the tunnel up, and do not probe it.")
+    var noMonitor = false
+
+    @Option(help: ArgumentHelp("How long to wait for the server's answer: 1 to 600 seconds.", valueName: "seconds"))
+    var timeout = 30
+
+    @Flag(help: "Stay, and write the log to standard error: for service managers (sd_notify is spoken).")
+    var foreground = false
+
+    @Flag(name: .shortAndLong, help: "Log more.")
+    var verbose = false
+
+    @Option(help: .private)
+    var reportDescriptor: Int32?
+
+    @OptionGroup var profiles: ProfileOptions
+    @OptionGroup var runtime: RuntimeOptions
+
+    func validate() throws {
+        guard (1...600).contains(timeout) else {
+            throw ValidationError("--timeout is \(timeout); it must be from 1 to 600")
+        }
+        do throws(MemoryBudgetTextError) {
+            _ = try MemoryBudget(text: memory, lanes: 1)
+        } catch {
+            throw ValidationError("--memory is \(error)")
+        }
+        if let interface, !TunnelName.isValid(interface) {
+            throw ValidationError(TunnelName.badName(interface).text)
+        }
+    }
+
+    func run() throws {
+        try finish(TunnelUp.run(self, console: .standard))
+    }
+}
+
+extension UpCommand {
+    /// The tunnel with what the options say.
+    func load() async throws(CommandProblem) -> LoadedTunnel {
+        let loader = TunnelLoader(profiles: profiles.folder, interface: interface)
+        return adapt(try await loader.load(tunnel))
+    }
+
+    /// A tunnel with what the options say.
+    func adapt(_ loaded: LoadedTunnel) -> LoadedTunnel {
+        var loaded = loaded
+        if let leakPolicy { loaded.configuration.leakPolicy = leakPolicy.policy }
+        if noDns { loaded.configuration.dns = nil }
+        if let ping { loaded.configuration.connectivity.pingAddress = ping }
+        if noMonitor { loaded.configuration.connectivity.isEnabled = false }
+        loaded.configuration.handshakeTimeout = Double(timeout)
+        return loaded
+    }
+}

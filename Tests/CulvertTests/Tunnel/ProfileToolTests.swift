@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Foundation
+import PacketTunnel
+import Testing
+
+@testable import culvert
+
+@Suite("culvert profile")
+struct ProfileToolTests {
+    private let folder: ScratchFolder
+    private let captured = CapturedConsole()
+    private let tool: ProfileTool
+
+    init() throws {
+        folder = try ScratchFolder()
+        tool = ProfileTool(
+            folder: ProfileFolder(path: folder.path + "/culvert"), console: captured.console(),
+            runtime: RuntimeDirectory(path: folder.path + "/run"))
+    }
+
+    private func add(_ text: String = Samples.file(), name: String? = "home") async throws(CommandProblem) {
+        let file = CheckedFile(name: "x.conf", bytes: Array(text.utf8))
+        try await tool.add(file, path: "/tmp/x.conf", name: name, json: false)
+    }
+
+    private func status(_ body: () async throws(CommandProblem) -> Void) async -> Int32 {
+        do throws(CommandProblem) {
+            try await body()
+            return 0
+        } catch {
+            return error.status
+        }
+    }
+
+    @Test("Added, listed, shown and removed")
+    func wholeLife() async throws {
+        try await tool.list(json: false)
+        #expect(captured.output == "no profiles in \(folder.path)/culvert\n")
+        try await add()
+        try await add(Samples.file("PostUp = a"), name: nil)
+        #expect(captured.error.contains("no place for PostUp"))
+        try await tool.list(json: false)
+        #expect(captured.output.contains("home  192.0.2.1:51820  route-based\n"))
+        #expect(captured.output.contains("\nx "))
+        try await tool.remove("home")
+        #expect(await status { () throws(CommandProblem) in try await tool.remove("home") } == ExitStatus.notFound)
+        let (manager, errors) = try await tool.folder.manager()
+        #expect(await manager.profiles.map(\.name) == ["x"])
+        #expect(errors.isEmpty)
+        let secrets = try FileManager.default.contentsOfDirectory(atPath: folder.path + "/culvert/secrets")
+        #expect(secrets == (await manager.profiles.map(\.id)))
+    }
+
+    @Test("Keys are hidden unless asked for, and a shown profile can be added again")
+    func secrets() async throws {
+        try await add()
+        try await tool.show("home", showsSecrets: false, json: false)
+        let hidden = captured.output
+        #expect(hidden.contains("PrivateKey = (hidden)\n") && hidden.contains("PresharedKey = (hidden)\n"))
+        #expect(!hidden.contains(Samples.privateKey) && !hidden.contains(Samples.presharedKey))
+        let shown = CapturedConsole()
+        let other = ProfileTool(folder: tool.folder, console: shown.console(outputIsWorldAccessible: true))
+        try await other.show("home", showsSecrets: true, json: false)
+        #expect(shown.output.contains("PrivateKey = \(Samples.privateKey)\n"))
+        #expect(shown.output.contains("PresharedKey = \(Samples.presharedKey)\n"))
+        #expect(shown.error.contains("every user"))
+        try await add(shown.output, name: "again")
+        let second = CapturedConsole()
+        try await ProfileTool(folder: tool.folder, console: second.console())
+            .show("again", showsSecrets: true, json: false)
+        #expect(second.output == shown.output)
+    }
+
+    @Test("JSON has the same, and no key unless asked for")
+    func json() async throws {
+        try await add()
+        try await tool.show("home", showsSecrets: false, json: true)
+        let document = try JSONSerialization.jsonObject(
+            with: Data(captured.output.split(separator: "\n").dropFirst().joined().utf8))
+        let object = try #require(document as? [String: Any])
+        #expect(object["name"] as? String == "home")
+        #expect(object["leakPolicy"] as? String == "route-based")
+        let configuration = try #require(object["configuration"] as? [String: Any])
+        #expect(configuration["privateKey"] is NSNull)
+        #expect(configuration["addresses"] as? [String] == ["10.7.0.2/24", "fd07::2/64"])
+        #expect(!captured.output.contains(Samples.privateKey))
+    }
+
+    @Test("Only the owner can read what is kept")
+    func modes() async throws {
+        try await add()
+        let top = folder.path + "/culvert"
+        func mode(_ path: String) throws -> Int {
+            try #require(FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int)
+        }
+        #expect(try mode(top) == 0o700)
+        #expect(try mode(top + "/secrets") == 0o700)
+        let walker = try #require(FileManager.default.enumerator(atPath: top + "/secrets"))
+        var files = 0
+        for case let path as String in walker {
+            let isFile = path.contains("/")
+            #expect(try mode("\(top)/secrets/\(path)") == (isFile ? 0o600 : 0o700))
+            files += isFile ? 1 : 0
+        }
+        #expect(files == 2)
+        let file = try #require(FileManager.default.contentsOfDirectory(atPath: top + "/profiles").first)
+        #expect(try !String(contentsOfFile: "\(top)/profiles/\(file)", encoding: .utf8).contains(Samples.privateKey))
+    }
+
+    @Test("What cannot be added says why")
+    func problems() async throws {
+        try await add()
+        #expect(await status { () throws(CommandProblem) in try await add() } == ExitStatus.usage)
+        #expect(await status { () throws(CommandProblem) in try await add(name: "a b") } == ExitStatus.usage)
+        #expect(
+            await status { () throws(CommandProblem) in try await add("[Interface]\n", name: "b") } == ExitStatus.usage)
+        #expect(
+            await status { () throws(CommandProblem) in
+                try await tool.show("none", showsSecrets: false, json: false)
+            } == ExitStatus.notFound)
+        try FileManager.default.setAttributes(
+            [.posixPermissions: 0o755], ofItemAtPath: folder.path + "/culvert/secrets")
+        #expect(
+            await status { () throws(CommandProblem) in try await tool.list(json: false) } == ExitStatus.notPermitted)
+    }
+
+    @Test("Removing the profile of a tunnel that is up takes that down, and no other")
+    func running() async throws {
+        try await add()
+        let run = try ScratchFolder()
+        let host = FakeHost()
+        host.set(.connected)
+        let service = try host.serve("home", in: run)
+        let tool = ProfileTool(
+            folder: tool.folder, console: captured.console(), runtime: RuntimeDirectory(path: run.path))
+        // That tunnel comes from a file.
+        try await tool.remove("home")
+        #expect(host.status.status == .connected)
+        await service.close()
+    }
+}

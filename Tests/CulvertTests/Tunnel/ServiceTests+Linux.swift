@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import Foundation
+    import Logging
+    import PacketTunnel
+    import Testing
+
+    @testable import culvert
+
+    @Suite("The parts of a tunnel's process on Linux", .timeLimit(.minutes(2)))
+    struct LinuxServiceTests {
+        @Test("Events cross a pipe in any pieces")
+        func events() throws {
+            let sent: [StartEvent] = [
+                .step("a\nb"), .warning("c"), .ready(process: 7, isListening: true),
+                .failed(TunnelError(.serverUnreachable, "no answer", fix: "wait")),
+            ]
+            let bytes = try sent.flatMap { event -> [UInt8] in Array(try JSONEncoder().encode(event)) + [10] }
+            for size in [1, 7, bytes.count] {
+                var reader = StartEvents()
+                var received: [StartEvent] = []
+                for start in stride(from: 0, to: bytes.count, by: size) {
+                    received += reader.take(bytes[start..<min(start + size, bytes.count)])
+                }
+                #expect(received == sent)
+            }
+            var reader = StartEvents()
+            #expect(reader.take(Array("nonsense\n".utf8)).isEmpty)
+        }
+
+        @Test("A service manager is told, at a path and at an abstract name", arguments: [false, true])
+        func notice(_ isAbstract: Bool) throws {
+            let folder = try ScratchFolder()
+            let name = isAbstract ? "@\(folder.path)" : folder.path + "/notify"
+            let socket = socket(AF_UNIX, 2 | 0o4000, 0)
+            try #require(socket >= 0)
+            defer { close(socket) }
+            var address = sockaddr_un()
+            address.sun_family = sa_family_t(AF_UNIX)
+            var path = Array(name.utf8)
+            if isAbstract { path[0] = 0 }
+            unsafe withUnsafeMutableBytes(of: &address.sun_path) { unsafe $0.copyBytes(from: path) }
+            let length = socklen_t(2 + path.count + (isAbstract ? 0 : 1))
+            let bound = unsafe withUnsafePointer(to: &address) { pointer in
+                unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { unsafe bind(socket, $0, length) }
+            }
+            try #require(bound == 0)
+            let notice = ServiceManagerNotice { $0 == "NOTIFY_SOCKET" ? name : nil }
+            notice.ready("connected")
+            notice.stopping()
+            func next() -> String {
+                var bytes = [UInt8](repeating: 0, count: 256)
+                let count = unsafe recv(socket, &bytes, bytes.count, 0)
+                return String(decoding: bytes.prefix(max(count, 0)), as: UTF8.self)
+            }
+            #expect(next() == "READY=1\nSTATUS=connected\n")
+            #expect(next() == "STOPPING=1\n")
+            #expect(ServiceManagerNotice { _ in nil }.socket == nil)
+            #expect(ServiceManagerNotice { _ in "relative" }.socket == nil)
+        }
+
+        private func result(_ command: String) async -> TunnelError? {
+            let runner = HookRunner(logger: Logger(label: "t") { _ in SwiftLogNoOpLogHandler() })
+            do throws(TunnelError) {
+                try await runner.run(command)
+                return nil
+            } catch {
+                return error
+            }
+        }
+
+        @Test("Commands are bash's, and what they leave running does not hold them")
+        func hookCommands() async throws {
+            let folder = try ScratchFolder()
+            let file = folder.path + "/out"
+            #expect(await result("echo one | tee \(file) >/dev/null && [[ -f \(file) ]]") == nil)
+            #expect(try String(contentsOfFile: file, encoding: .utf8) == "one\n")
+            let error = try #require(await result("echo reason; exit 7"))
+            #expect(error.code == .hostFailed)
+            #expect(error.message == "the file's command 'echo …' ended with status 7: reason")
+            let began = ContinuousClock.now
+            #expect(await result("sleep 50 & echo $! > \(file)") == nil)
+            #expect(ContinuousClock.now - began < .seconds(40))
+            let process = try #require(Int32(String(contentsOfFile: file, encoding: .utf8).filter(\.isNumber)))
+            kill(process, SIGKILL)
+        }
+
+        private func launch(_ script: String, limit: Duration = .seconds(60)) async -> (TunnelError?, [StartEvent]) {
+            let events = AsyncStream.makeStream(of: StartEvent.self)
+            let launcher = ServiceLauncher(
+                program: "/bin/sh", arguments: ["sh", "-c", script], limit: limit
+            ) { events.continuation.yield($0) }
+            var failure: TunnelError?
+            do throws(TunnelError) { try await launcher.launch() } catch { failure = error }
+            events.continuation.finish()
+            var told: [StartEvent] = []
+            for await event in events.stream { told.append(event) }
+            return (failure, told)
+        }
+
+        @Test("A process that says it is up is left to itself; one that ends is an error, with its reason")
+        func launcher() async throws {
+            let folder = try ScratchFolder()
+            let ready = #"echo '{"step":{"_0":"x"}}' >&3; echo '{"ready":{"process":5,"isListening":false}}' >&3"#
+            // It does not end when the terminal goes: its session is its own.
+            let session = "read -r line < /proc/$$/stat; set -- ${line##*) }; echo $4 $$ > \(folder.path)/ids; "
+            let (none, events) = await launch(session + ready)
+            let numbers = try String(contentsOfFile: folder.path + "/ids", encoding: .utf8).split(separator: " ")
+            #expect(numbers.count == 2 && numbers[0] == numbers[1].dropLast())
+            #expect(none == nil)
+            #expect(events == [.step("x"), .ready(process: 5, isListening: false)])
+            let (ended, _) = await launch("exit 3")
+            #expect(ended?.message == "the tunnel's process ended with status 3")
+            let (killed, _) = await launch("kill -9 $$")
+            #expect(killed?.message == "the tunnel's process ended with signal 9")
+            let error = TunnelError(.serverUnreachable, "no answer")
+            let line = String(decoding: try JSONEncoder().encode(StartEvent.failed(error)), as: UTF8.self)
+            let (failed, _) = await launch("echo '\(line)' >&3; exit 6")
+            #expect(failed == error)
+        }
+
+        @Test("A launch that is cancelled, or takes too long, ends the process before it returns")
+        func launcherEnds() async throws {
+            let folder = try ScratchFolder()
+            let script = "echo $$ > \(folder.path)/id; exec sleep 1000"
+            func isAlive() throws -> Bool {
+                let text = try String(contentsOfFile: folder.path + "/id", encoding: .utf8)
+                return kill(try #require(Int32(text.filter(\.isNumber))), 0) == 0
+            }
+            let task = Task { await launch(script).0 }
+            let end = ContinuousClock.now + .seconds(60)
+            while (try? String(contentsOfFile: folder.path + "/id", encoding: .utf8))?.hasSuffix("\n") != true {
+                try #require(ContinuousClock.now < end)
+                try await Task.sleep(for: .milliseconds(2))
+            }
+            task.cancel()
+            #expect(await task.value != nil)
+            #expect(try !isAlive())
+            #expect(await launch(script, limit: .milliseconds(200)).0 != nil)
+            #expect(try !isAlive())
+        }
+
+        private static var unitFile: String {
+            URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+                .appendingPathComponent("../../../support/systemd/culvert@.service").standardized.path
+        }
+
+        private static let verifier = ["/usr/bin/systemd-analyze", "/bin/systemd-analyze"]
+            .first { FileManager.default.isExecutableFile(atPath: $0) }
+
+        @Test("systemd finds nothing wrong with the unit", .enabled(if: verifier != nil))
+        func unit() throws {
+            let folder = try ScratchFolder()
+            // The program need not be installed here.
+            let text = try String(contentsOfFile: Self.unitFile, encoding: .utf8)
+            #expect(text.contains("ExecStart=/usr/local/bin/culvert up --foreground %i\n"))
+            let unit = try folder.write(
+                text.replacing("/usr/local/bin/culvert", with: "/bin/true"), to: "culvert@.service", mode: 0o644)
+            let process = Process()
+            process.executableURL = URL(fileURLWithPath: try #require(Self.verifier))
+            process.arguments = ["verify", "--man=no", unit]
+            let output = Pipe()
+            process.standardError = output
+            try process.run()
+            let words = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+            process.waitUntilExit()
+            #expect(process.terminationStatus == 0, "\(words)")
+            #expect(!words.contains("culvert@.service"), "\(words)")
+        }
+    }
+#endif

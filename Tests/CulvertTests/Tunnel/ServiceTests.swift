@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Foundation
+import Logging
+import PacketTunnel
+import Synchronization
+import Testing
+
+@testable import culvert
+
+@Suite("The parts of a tunnel's process")
+struct ServiceTests {
+    /// Hooks around a host that only notes what it is asked for.
+    private struct Scene {
+        let host = FakeHost()
+        let hooked: HookedHost
+
+        init(failing: String? = nil) {
+            var hooks = Hooks()
+            hooks.preUp = ["pre-up"]
+            hooks.postUp = ["post-up", "post-up-2"]
+            hooks.preDown = ["pre-down"]
+            hooks.postDown = ["post-down"]
+            hooked = HookedHost(host, hooks: hooks, logger: Logger(label: "t") { _ in SwiftLogNoOpLogHandler() }) {
+                [host] command throws(TunnelError) in
+                host.note(command)
+                if command == failing { throw TunnelError(.hostFailed, command) }
+            }
+        }
+
+        var calls: [String] { host.calls.withLock { $0 } }
+        static let request = TunnelStartRequest(configuration: [])
+    }
+
+    @Test("Hooks run around the tunnel's life, in wg-quick's order, once")
+    func hooks() async throws {
+        let scene = Scene()
+        try await scene.hooked.start(Scene.request)
+        async let first: Void = scene.hooked.stop(.userInitiated)
+        async let second: Void = scene.hooked.stop(.userInitiated)
+        _ = await (first, second)
+        await scene.hooked.stop(.userInitiated)
+        let wanted = ["pre-up", "start", "post-up", "post-up-2", "pre-down", "stop", "post-down"]
+        #expect(Array(scene.calls.prefix(wanted.count)) == wanted)
+        #expect(Set(scene.calls.dropFirst(wanted.count)).isSubset(of: ["stop"]))
+    }
+
+    @Test(
+        "A hook that fails ends the start, and the tunnel is taken down",
+        arguments: [("pre-up", ["pre-up"]), ("post-up", ["pre-up", "start", "post-up", "stop"])])
+    func failingHook(_ name: String, _ calls: [String]) async throws {
+        let scene = Scene(failing: name)
+        await #expect(throws: TunnelError(.hostFailed, name)) { try await scene.hooked.start(Scene.request) }
+        #expect(scene.calls == calls)
+        #expect(scene.hooked.status.status == .disconnected)
+    }
+
+    @Test("A failed start runs no hook for the way down; a tunnel that ended by itself the last ones only")
+    func otherEnds() async throws {
+        let failed = Scene()
+        failed.host.failure.withLock { $0 = TunnelError(.serverUnreachable, "no") }
+        await #expect(throws: TunnelError.self) { try await failed.hooked.start(Scene.request) }
+        await failed.hooked.stop(.userInitiated)
+        #expect(failed.calls == ["pre-up", "start", "stop"])
+        let ended = Scene()
+        try await ended.hooked.start(Scene.request)
+        ended.host.set(.disconnected, TunnelError(.connectivityLost, "gone"))
+        await ended.hooked.stop(.userInitiated)
+        #expect(ended.calls.suffix(2) == ["stop", "post-down"])
+        #expect(!ended.calls.contains("pre-down"))
+        let grumbling = Scene(failing: "pre-down")
+        try await grumbling.hooked.start(Scene.request)
+        await grumbling.hooked.stop(.userInitiated)
+        #expect(grumbling.calls.suffix(3) == ["pre-down", "stop", "post-down"])
+    }
+
+    @Test("Lines on standard error have a level, and no secret")
+    func standardError() {
+        let lines = Mutex<[String]>([])
+        func logger(_ hasPriorities: Bool) -> Logger {
+            Logger(label: "t") { _ in
+                StandardErrorLogHandler(logLevel: .info, hasPriorities: hasPriorities) { line in
+                    lines.withLock { $0.append(line) }
+                }
+            }
+        }
+        logger(false).warning("key \(Samples.privateKey)\nmore", metadata: ["a": "b"])
+        logger(true).error("wrong")
+        logger(true).debug("not this")
+        #expect(lines.withLock { $0 } == ["warning: key [redacted key] more a=b\n", "<3>wrong\n"])
+    }
+
+    @Test("Errors end a command with a status that says what kind they are")
+    func statuses() {
+        #expect(ExitStatus.of(.serverUnreachable) == 6)
+        #expect(ExitStatus.of(.alreadyRunning) == 5)
+        #expect(ExitStatus.of(.permissionDenied) == 4)
+        #expect(ExitStatus.of(.notRunning) == 3)
+        #expect(ExitStatus.of(.configurationInvalid) == 2)
+        #expect(ExitStatus.of(.settingsFailed) == 1)
+        #expect(ExitStatus.of(.stopped) == 130)
+        let error = TunnelError(
+            .settingsInvalid, "wrong", fix: "correct it",
+            problems: [SettingsProblem(field: "mtu", value: "1", problem: "is small", fix: "enlarge it")])
+        #expect(
+            CommandProblem(error, of: "wg0").text == "wg0: wrong\n  mtu '1' is small: enlarge it\n  fix: correct it")
+    }
+
+    @Test("The runtime folder: an option, else the environment, else the standard one")
+    func runtimeFolder() {
+        #expect(RuntimeDirectory(path: "/a", environment: { _ in "/b" }).path == "/a")
+        #expect(RuntimeDirectory(environment: { $0 == RuntimeDirectory.variable ? "/b" : nil }).path == "/b")
+        #expect(RuntimeDirectory(environment: { _ in nil }).path == "/run/culvert")
+        #expect(RuntimeDirectory(path: "/a").socket("wg0") == "/a/wg0.sock")
+    }
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import ArgumentParser
+import Foundation
+import PacketTunnel
+import Testing
+
+@testable import WireGuardTunnel
+@testable import culvert
+
+@Suite("What culvert up starts")
+struct TunnelLoaderTests {
+    private let folder: ScratchFolder
+
+    init() throws { folder = try ScratchFolder() }
+
+    private func loader(interface: String? = nil) -> TunnelLoader {
+        TunnelLoader(
+            wireGuardFolder: folder.path, profiles: ProfileFolder(path: folder.path + "/culvert"), interface: interface)
+    }
+
+    private func problem(_ argument: String, interface: String? = nil) async -> CommandProblem? {
+        do throws(CommandProblem) {
+            _ = try await loader(interface: interface).load(argument)
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    @Test("A file names the tunnel and its interface, as with wg-quick")
+    func file() async throws {
+        let path = try folder.write(Samples.file(), to: "wg0.conf")
+        let tunnel = try await loader().load(path)
+        #expect(tunnel.name == "wg0")
+        #expect(tunnel.source == path)
+        #expect(tunnel.profile == nil)
+        #expect(tunnel.hooks.isEmpty)
+        #expect(tunnel.warnings.isEmpty)
+        #expect(tunnel.configuration.allowsLocalNetwork)
+        #expect(tunnel.configuration.leakPolicy == .routeBased)
+        #expect(tunnel.configuration.peers.map(\.endpoint) == ["192.0.2.1:51820"])
+        #expect(try await tunnel.secrets.names(of: tunnel.profileID) == ["preshared-key-1", "private-key"])
+        #expect(try await tunnel.secrets.read("private-key", of: tunnel.profileID).count == 32)
+        #expect(await tunnel.publicKey()?.count == 44)
+        // A name without a path is one of wg-quick's folder.
+        #expect(try await loader().load("wg0").source == path)
+        #expect(try await loader(interface: "tun7").load(path).name == "tun7")
+        let request = try tunnel.request
+        #expect(request.profileID == tunnel.profileID)
+        #expect(!String(decoding: request.configuration, as: UTF8.self).contains(Samples.privateKey.prefix(12)))
+    }
+
+    @Test(
+        "Names of files and tunnels",
+        arguments: [
+            ("/etc/wireguard/wg0.conf", "wg0"), ("a-b_c=d+e.f.conf", "a-b_c=d+e.f"), ("./x/y.conf", "y"),
+            ("/a/interface-too-long.conf", nil), ("/a/..conf", nil), ("/a/b c.conf", nil), ("/a/wg0", nil),
+            ("/a/é.conf", nil), (".conf", nil),
+        ])
+    func names(_ path: String, _ name: String?) {
+        #expect(TunnelName.of(file: path) == name)
+    }
+
+    @Test("What cannot be started says why, and ends with a status of its own")
+    func problems() async throws {
+        #expect(await problem("wg9")?.status == ExitStatus.notFound)
+        #expect(await problem(folder.path + "/none.conf")?.status == ExitStatus.usage)
+        #expect(await problem("../wg0/")?.status == ExitStatus.usage)
+        let bad = try folder.write(Samples.file().replacing("51820", with: "99999"), to: "bad.conf")
+        let mistake = try #require(await problem(bad))
+        #expect(mistake.status == ExitStatus.usage)
+        #expect(mistake.text.contains("bad.conf:9:"))
+        let table = try folder.write(Samples.file("Table = 1234"), to: "table.conf")
+        #expect(await problem(table)?.text.contains("'Table'") == true)
+        let off = try folder.write(Samples.file("Table = off\nSaveConfig = true"), to: "off.conf")
+        let tunnel = try await loader().load(off)
+        #expect(!tunnel.configuration.makesRoutes)
+        #expect(tunnel.warnings.count == 1 && tunnel.warnings[0].contains("SaveConfig"))
+        let long = try folder.write(Samples.file(), to: "a-name-that-is-too-long.conf")
+        #expect(await problem(long)?.text.contains("--interface") == true)
+        #expect(await problem(long, interface: "wg1") == nil)
+        let open = try folder.write(Samples.file(), to: "open.conf", mode: 0o644)
+        #expect(try await loader().load(open).warnings.contains { $0.contains("chmod 600") })
+    }
+
+    @Test("Commands are taken from files that only root could have written")
+    func hooks() async throws {
+        let hooks = "PreUp = a %i\nPostUp = b %i %i\nPostUp = c\nPreDown = d\nPostDown = e"
+        let path = try folder.write(Samples.file(hooks), to: "hook.conf")
+        let tunnel = try await loader().load(path)
+        #expect(tunnel.hooks.preUp == ["a hook"])
+        #expect(tunnel.hooks.postUp == ["b hook hook", "c"])
+        #expect(tunnel.hooks.preDown == ["d"])
+        #expect(tunnel.hooks.postDown == ["e"])
+        for mode in [0o620, 0o602] {
+            try folder.write(Samples.file(hooks), to: "hook.conf", mode: mode)
+            let problem = try #require(await problem(path))
+            #expect(problem.status == ExitStatus.notPermitted)
+            #expect(problem.text.contains("PostUp"))
+        }
+        // Without commands that is a warning's business at most.
+        try folder.write(Samples.file(), to: "hook.conf", mode: 0o620)
+        #expect(await self.problem(path) == nil)
+        var foreign = CheckedFile(name: "f", bytes: Array(Samples.file(hooks).utf8))
+        foreign.owner = geteuid() + 1
+        #expect(throws: CommandProblem.self) { try loader().load(foreign, path: "f", name: "wg0") }
+    }
+
+    @Test("Options change what the file says")
+    func options() async throws {
+        let path = try folder.write(Samples.file(), to: "wg0.conf")
+        func adapted(_ arguments: String...) async throws -> LoadedTunnel {
+            let command = try UpCommand.parse([path] + arguments)
+            return command.adapt(try await loader().load(path))
+        }
+        #expect(try await adapted().configuration.dns?.servers.count == 1)
+        #expect(try await adapted("--no-dns").configuration.dns == nil)
+        #expect(try await adapted("--leak-policy", "enforced").configuration.leakPolicy == .enforcedRoutes)
+        #expect(try await adapted("--leak-policy", "everything").request.leakPolicy == .everything)
+        #expect(try await adapted("--ping", "10.7.0.1").configuration.connectivity.pingAddress == "10.7.0.1")
+        #expect(try await !adapted("--no-monitor").configuration.connectivity.isEnabled)
+        #expect(try await adapted("--timeout", "5").configuration.handshakeTimeout == 5)
+        for wrong in [
+            ["--leak-policy", "none"], ["--memory", "lots"], ["--timeout", "0"], ["--interface", "a/b"],
+        ] {
+            #expect(throws: (any Error).self) { try UpCommand.parse([path] + wrong) }
+        }
+    }
+
+    @Test("A profile comes before a file of the same name, and its policy counts")
+    func profiles() async throws {
+        try folder.write(Samples.file(), to: "home.conf")
+        let captured = CapturedConsole()
+        let profiles = ProfileFolder(path: folder.path + "/culvert")
+        let tool = ProfileTool(folder: profiles, console: captured.console())
+        #expect(try await loader().load("home").profile == nil)
+        let path = folder.path + "/home.conf"
+        try await tool.add(CheckedFile(path: path), path: path, name: nil, json: false)
+        let tunnel = try await loader().load("home")
+        #expect(tunnel.profile == "home")
+        #expect(tunnel.source == "profile home")
+        #expect(tunnel.configuration.allowsLocalNetwork)
+        #expect(try await tunnel.secrets.read("private-key", of: tunnel.profileID).count == 32)
+        let (manager, _) = try await profiles.manager()
+        var profile = try #require(await manager.profiles.first)
+        profile.leakPolicy = .enforcedRoutes
+        try await manager.update(profile)
+        #expect(try await loader().load("home").configuration.leakPolicy == .enforcedRoutes)
+        profile.isEnabled = false
+        try await manager.update(profile)
+        #expect(await problem("home")?.text.contains("disabled") == true)
+        profile.isEnabled = true
+        profile.name = "My home"
+        try await manager.update(profile)
+        #expect(await problem("My home")?.text.contains("--interface") == true)
+        #expect(await problem("My home", interface: "wg3") == nil)
+    }
+}
