@@ -99,7 +99,7 @@ let package = Package(
             name: "WireGuardTunnelTests",
             dependencies: [
                 "WireGuardTunnel", "PacketTunnel", "WireGuardDevice", "WireGuardCore", "TunnelIO",
-                "PacketTunnelTesting", logging,
+                "PacketTunnelTesting", "HostConformance", logging,
             ],
             swiftSettings: settings),
         .testTarget(

@@ -11,66 +11,21 @@
         /// What the router sees of a host is what leaves it.
         @Suite("Leaks, seen from outside", .timeLimit(.minutes(5)))
         struct LeakTests {
-            /// The packets that the router's interface sees while `body` runs, one line each, oldest first.
-            private func captured(_ world: LinuxHostWorld, _ body: () throws -> Void) throws -> [String] {
-                let file = world.folder + ".pcap"
-                defer { try? FileManager.default.removeItem(atPath: file) }
-                let capture = try world.router.start(
-                    "tcpdump", "-U", "--immediate-mode", "-n", "-i", "eth0", "-Q", "in", "-w", file)
-                try capture.waitForOutput(containing: "listening on")
-                try body()
-                // The last packet is one that may always leave, so that nothing before it is still on its way.
-                try world.send(to: "192.0.2.1", port: 65_000, mark: 51_821)
-                try eventually("the capture has the last packet") {
-                    try run(["tcpdump", "-n", "-r", file, "udp dst port 65000"]).output.contains("65000")
-                }
-                capture.signal(SIGINT)
-                _ = try capture.wait()
-                let lines = try run(["tcpdump", "-n", "-t", "-r", file, "not udp dst port 65000"]).output
-                return lines.split(separator: "\n").map(String.init).filter { !$0.hasPrefix("reading from") }
-            }
-
-            /// All ways in which a program may try to get out.
-            private func tryEverything(_ world: LinuxHostWorld) throws {
-                for address in ["10.55.1.1", "8.8.8.8", "2001:db8:7::7", "fd55::1"] {
-                    for bound in [[], ["-I", "eth0"]] {
-                        _ = try PrivilegedTests.runAllowingFailure(
-                            ["ip", "netns", "exec", world.host.name, "ping", "-n", "-q", "-c", "1", "-W", "0.1"] + bound
-                                + [address])
-                    }
-                    for port: UInt16 in [53, 80] {
-                        try world.send(to: address, port: port)
-                        try world.send(to: address, port: port, interface: "eth0")
-                        try world.connect(to: address, port: port)
-                    }
-                }
-                // The mark is for the tunnel's own protocol.
-                _ = try world.host.runAllowingFailure(
-                    "ping", "-m", "51821", "-n", "-q", "-c", "1", "-W", "0.1", "8.8.8.8")
-            }
-
-            /// Whether a line is of what every policy lets out: the link's own.
-            private func isLinkConfiguration(_ line: String) -> Bool {
-                line.contains("ARP,") || line.contains("neighbor solicitation")
-                    || line.contains("neighbor advertisement") || line.contains("router solicitation")
-                    || line.contains("multicast listener report")
-            }
-
             @Test("Without a guard all of it leaves: the tests of it see what they should")
             func control() throws {
                 let world = try LinuxHostWorld()
-                let lines = try captured(world) { try tryEverything(world) }
+                let lines = try world.captured { try world.tryEverything() }
                 for text in ["> 10.55.1.1: ICMP", "> 8.8.8.8.53:", "> 8.8.8.8.80: Flags [S]", "> 2001:db8:7::7.53:"] {
                     #expect(lines.contains { $0.contains(text) }, "\(text)")
                 }
                 // A routed tunnel without a policy is got around by who binds to another interface.
                 let core = try world.core()
-                let around = try captured(world) {
+                let around = try world.captured {
                     try world.host.perform {
                         try core.prepare(.routeBased)
                         _ = try core.apply(LinuxHostWorld.settings(.routeBased, local: true))
                     }
-                    try tryEverything(world)
+                    try world.tryEverything()
                 }
                 #expect(around.contains { $0.contains("> 8.8.8.8.53:") })
                 try world.host.perform { core.tearDown(leavingBlocked: false) }
@@ -81,21 +36,21 @@
                 let world = try LinuxHostWorld()
                 let before = try world.snapshot()
                 let core = try world.core()
-                let lines = try captured(world) {
+                let lines = try world.captured {
                     try world.host.perform { try core.prepare(.everything) }
-                    try tryEverything(world)
+                    try world.tryEverything()
                     try world.host.perform {
                         _ = try core.apply(LinuxHostWorld.settings(.everything, local: local))
                     }
-                    try tryEverything(world)
+                    try world.tryEverything()
                     try world.send(to: "203.0.113.7", port: 51_820, mark: 51_821)
                     try world.host.perform { core.tearDown(leavingBlocked: true) }
-                    try tryEverything(world)
+                    try world.tryEverything()
                 }
-                let others = lines.filter { !isLinkConfiguration($0) }
+                let others = lines.filter { !LinuxHostWorld.isLinkConfiguration($0) }
                 #expect(others.count == 1, "\(others)")
                 #expect(others.first?.contains("> 203.0.113.7.51820: UDP") == true, "\(others)")
-                let localLines = try captured(world) {
+                let localLines = try world.captured {
                     try world.host.perform {
                         try core.prepare(.everything)
                         _ = try core.apply(LinuxHostWorld.settings(.everything, local: local))
@@ -115,14 +70,14 @@
                 let core = try world.core()
                 let settings = try LinuxHostWorld.settings(
                     .enforcedRoutes, local: false, routes: ["10.55.0.0/16", "fd55::/32"])
-                let lines = try captured(world) {
+                let lines = try world.captured {
                     try world.host.perform {
                         try core.prepare(.enforcedRoutes)
                         _ = try core.apply(settings)
                     }
-                    try tryEverything(world)
+                    try world.tryEverything()
                     try world.host.perform { core.tearDown(leavingBlocked: true) }
-                    try tryEverything(world)
+                    try world.tryEverything()
                 }
                 #expect(!lines.contains { $0.contains("> 10.55.1.1") || $0.contains("> fd55::1") }, "\(lines)")
                 #expect(lines.contains { $0.contains("> 8.8.8.8.80: Flags [S]") })
@@ -144,10 +99,10 @@
                 func forward() throws {
                     _ = try inner.runAllowingFailure("ping", "-n", "-q", "-c", "1", "-W", "0.1", "8.8.8.8")
                 }
-                #expect(try captured(world, forward).contains { $0.contains("198.51.100.2 > 8.8.8.8: ICMP") })
+                #expect(try world.captured(forward).contains { $0.contains("198.51.100.2 > 8.8.8.8: ICMP") })
                 let core = try world.core()
                 try world.host.perform { try core.prepare(.everything) }
-                #expect(try captured(world, forward).allSatisfy(isLinkConfiguration))
+                #expect(try world.captured(forward).allSatisfy(LinuxHostWorld.isLinkConfiguration))
                 try world.host.perform { core.tearDown(leavingBlocked: false) }
             }
 
@@ -161,12 +116,12 @@
                         LinuxHostWorld.settings(.routeBased, local: true, routes: ["0.0.0.0/0", "::/0"]))
                 }
                 try world.router.run("ip", "route", "add", "10.9.0.2", "via", "192.0.2.2")
-                let lines = try captured(world) {
+                let lines = try world.captured {
                     _ = try world.router.runAllowingFailure("ping", "-n", "-q", "-c", "1", "-W", "0.3", "10.9.0.2")
                 }
                 #expect(!lines.contains { $0.contains("echo reply") })
                 try world.host.run("nft", "delete", "table", "inet", "culvert_\(LinuxHostWorld.tunnel)")
-                let unguarded = try captured(world) {
+                let unguarded = try world.captured {
                     try world.router.run("ping", "-n", "-q", "-c", "1", "-W", "9", "10.9.0.2")
                 }
                 #expect(unguarded.contains { $0.contains("echo reply") }, "so it is the firewall that drops")

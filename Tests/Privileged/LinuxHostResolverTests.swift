@@ -8,7 +8,7 @@
     @testable import PacketTunnel
 
     /// A copy of /etc in place of it, until this object goes: only in a sandbox with mounts of its own (scripts/sandbox).
-    private final class PrivateEtc {
+    final class PrivateEtc {
         /// Whether this is such a sandbox, and resolvconf is openresolv's.
         static let isPossible: Bool = {
             let first = (try? String(contentsOfFile: "/proc/1/cmdline", encoding: .utf8)) ?? ""
@@ -53,6 +53,7 @@
                     try world.host.perform {
                         try core.prepare(.enforcedRoutes)
                         _ = try core.apply(settings())
+                        #expect(core.outsideNameServers() == [.v4(192, 0, 2, 53)], "as the file was")
                     }
                     let text = try String(contentsOfFile: "/etc/resolv.conf", encoding: .utf8)
                     #expect(ResolverControl.servers(inResolvConf: text) == ["10.9.0.1"])
@@ -62,7 +63,7 @@
                 }
             }
 
-            @Test("Other interfaces' servers come back")
+            @Test("Other interfaces' servers come back, and are known meanwhile")
             func others() throws {
                 let etc = try PrivateEtc(resolvConf: Self.before)
                 try withExtendedLifetime(etc) {
@@ -75,6 +76,7 @@
                     try world.host.perform {
                         try core.prepare(.enforcedRoutes)
                         _ = try core.apply(settings())
+                        #expect(core.outsideNameServers() == [.v4(192, 0, 2, 99)])
                     }
                     #expect(try !String(contentsOfFile: "/etc/resolv.conf", encoding: .utf8).contains("192.0.2.99"))
                     try world.host.perform { core.tearDown(leavingBlocked: false) }

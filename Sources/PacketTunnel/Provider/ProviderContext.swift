@@ -58,6 +58,12 @@ public struct ProviderContext: Sendable {
         host.cancel(error)
     }
 
+    /// The name servers of the network outside of the tunnel, as of now: whom to ask for the name of the tunnel's own server,
+    /// over sockets with ``socketMark``. None where the host does not know them.
+    public func outsideNameServers() async -> [NetworkAddress] {
+        await host.outsideNameServers()
+    }
+
     /// A secret of the tunnel's profile.
     /// - Throws: `.secretUnavailable`.
     public func secret(_ name: String) async throws(TunnelError) -> SecretBytes {
@@ -71,4 +77,10 @@ package protocol ProviderHost: Sendable {
     func setReasserting(_ isReasserting: Bool)
     func cancel(_ error: TunnelError)
     func secret(_ name: String) async throws(TunnelError) -> SecretBytes
+    func outsideNameServers() async -> [NetworkAddress]
+}
+
+extension ProviderHost {
+    /// Not known.
+    package func outsideNameServers() async -> [NetworkAddress] { [] }
 }

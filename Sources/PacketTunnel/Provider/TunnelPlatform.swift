@@ -24,11 +24,18 @@ public protocol TunnelPlatform: AnyObject, Sendable {
     /// The mark that the provider's own sockets need to get past the tunnel's routes and leak guard; nil where they need
     /// none. It is known once ``prepare(_:)`` has returned.
     var socketMark: UInt32? { get }
+
+    /// The name servers of the network outside of the tunnel, as of now, the preferred one first; none where that is not
+    /// known.
+    func outsideNameServers() async -> [NetworkAddress]
 }
 
 extension TunnelPlatform {
     /// None.
     public var socketMark: UInt32? { nil }
+
+    /// Not known.
+    public func outsideNameServers() async -> [NetworkAddress] { [] }
 }
 
 /// How long the parts of a tunnel's life may take.

@@ -138,6 +138,8 @@ private struct RunContext<Provider: PacketTunnelProvider>: ProviderHost {
         runner.handle(.cancel(run.number, error))
     }
 
+    func outsideNameServers() async -> [NetworkAddress] { await runner.platform.outsideNameServers() }
+
     func secret(_ name: String) async throws(TunnelError) -> SecretBytes {
         guard let secrets = runner.secrets, let profile = run.request.profileID else {
             throw TunnelError(.secretUnavailable, "the tunnel has no secret '\(name)'", fix: "start it from a profile")

@@ -78,7 +78,7 @@ extension WireGuardTunnelProvider {
     func resolve(
         _ configuration: WireGuardTunnelConfiguration, on path: NetworkPath, _ context: ProviderContext
     ) async throws(TunnelError) -> [PublicKey: Endpoint] {
-        let found = await candidates(configuration, on: path, context.clock)
+        let found = await candidates(configuration, on: path, context)
         var failure: TunnelError?
         var endpoints: [PublicKey: Endpoint] = [:]
         for (key, result) in found {
@@ -93,11 +93,23 @@ extension WireGuardTunnelProvider {
         return endpoints
     }
 
+    /// The way past the tunnel for lookups, where the system's own would go into it or be held back: once the tunnel's settings
+    /// are in force, and from the start under the policies that block, which may still hold back what an earlier tunnel carried.
+    private func bypass(
+        _ configuration: WireGuardTunnelConfiguration, _ context: ProviderContext
+    ) async -> TunnelBypass? {
+        let policy = max(configuration.leakPolicy, context.leakPolicy)
+        guard let mark = context.socketMark, run != nil || policy.blocksAfterFailure else { return nil }
+        return TunnelBypass(
+            network: environment.network, mark: mark, servers: await context.outsideNameServers())
+    }
+
     private func candidates(
-        _ configuration: WireGuardTunnelConfiguration, on path: NetworkPath, _ clock: any Clock<Duration>
+        _ configuration: WireGuardTunnelConfiguration, on path: NetworkPath, _ context: ProviderContext
     ) async -> [(PublicKey, Result<[Endpoint], TunnelError>)] {
         let lookup = EndpointLookup(
-            resolver: environment.resolver, clock: clock, timeout: .seconds(configuration.resolutionTimeout))
+            resolver: environment.resolver, clock: context.clock,
+            timeout: .seconds(configuration.resolutionTimeout), bypass: await bypass(configuration, context))
         let peers = configuration.parsedPeers.compactMap { parsed in parsed.address.map { (parsed.key, $0) } }
         return await withTaskGroup(of: (Int, Result<[Endpoint], TunnelError>).self) { group in
             for (index, peer) in peers.enumerated() {
@@ -125,7 +137,7 @@ extension WireGuardTunnelProvider {
 
     private func refresh(rotating: Bool) async {
         guard let run else { return }
-        let found = await candidates(run.configuration, on: run.path, run.context.clock)
+        let found = await candidates(run.configuration, on: run.path, run.context)
         guard !Task.isCancelled, let now = self.run, !now.isPaused else { return }
         var present: [PublicKey: Endpoint] = [:]
         for peer in now.plane.peers() { present[peer.publicKey] = peer.endpoint }

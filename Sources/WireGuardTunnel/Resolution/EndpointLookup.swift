@@ -9,6 +9,8 @@ struct EndpointLookup: Sendable {
     var resolver: any EndpointResolver
     var clock: any Clock<Duration>
     var timeout: Duration
+    /// The way past a tunnel that is up or holds everything back; nil where none is needed.
+    var bypass: TunnelBypass?
 
     /// The endpoints to try, the preferred one first; never empty.
     /// - Throws: `.nameResolutionFailed`, `.networkUnavailable` when the path has no family that the peer has.
@@ -31,9 +33,12 @@ struct EndpointLookup: Sendable {
     }
 
     private func resolve(_ name: String) async throws(TunnelError) -> [NetworkAddress] {
-        let (resolver, timeout) = (resolver, timeout)
+        let (resolver, timeout, bypass) = (resolver, timeout, bypass)
         let answer = await withTimeout(timeout, clock: clock) { () async -> Result<[NetworkAddress], TunnelError> in
-            do throws(TunnelError) { return .success(try await resolver.resolve(name)) } catch {
+            do throws(TunnelError) {
+                guard let bypass else { return .success(try await resolver.resolve(name)) }
+                return .success(try await resolver.resolve(name, around: bypass))
+            } catch {
                 return .failure(error)
             }
         }

@@ -24,7 +24,31 @@ public struct SystemEndpointResolver: EndpointResolver {
 
     /// The addresses of `name`, in the system's order.
     public func resolve(_ name: String) async throws(TunnelError) -> [NetworkAddress] {
-        typealias Answer = Result<[NetworkAddress], TunnelError>
+        try await onThread(name) { Self.lookUp(name) }
+    }
+
+    /// The addresses of `name` by the machine's own table of names, or by the name servers of the network outside of the
+    /// tunnel, asked over sockets that get past it. The system's own resolver would ask through the tunnel, or be held back.
+    public func resolve(_ name: String, around bypass: TunnelBypass) async throws(TunnelError) -> [NetworkAddress] {
+        let own = HostsFile.addresses(of: name, in: HostsFile.text)
+        guard own.isEmpty else { return own }
+        // Then it is the system that may know a way.
+        guard !bypass.servers.isEmpty else { return try await resolve(name) }
+        return try await onThread(name) {
+            do throws(TunnelError) {
+                return .success(try BypassLookup(name: name, bypass: bypass).run())
+            } catch {
+                return .failure(error)
+            }
+        }
+    }
+
+    private typealias Answer = Result<[NetworkAddress], TunnelError>
+
+    /// Runs a lookup that waits on a thread of its own.
+    private func onThread(
+        _ name: String, _ lookUp: @escaping @Sendable () -> Answer
+    ) async throws(TunnelError) -> [NetworkAddress] {
         guard Self.pending.add(1, ordering: .relaxed).newValue <= Self.mostPending else {
             Self.pending.subtract(1, ordering: .relaxed)
             throw Self.failure(name, "too many lookups hang")
@@ -32,7 +56,7 @@ public struct SystemEndpointResolver: EndpointResolver {
         let (stream, continuation) = AsyncStream.makeStream(of: Answer.self)
         do throws(TunnelIOError) {
             _ = try LoopThread(name: "culvert-resolve") {
-                continuation.yield(Self.lookUp(name))
+                continuation.yield(lookUp())
                 continuation.finish()
                 Self.pending.subtract(1, ordering: .relaxed)
             }

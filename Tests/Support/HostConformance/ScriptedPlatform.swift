@@ -18,6 +18,8 @@ package final class ScriptedPlatform: TunnelPlatform {
 
     package var socketMark: UInt32? { platform.socketMark }
 
+    package func outsideNameServers() async -> [NetworkAddress] { await platform.outsideNameServers() }
+
     package func prepare(_ policy: LeakPolicy) async throws(TunnelError) {
         try await script.play(.prepare)
         // Nobody waits any more, and nothing may be left by who comes too late.

@@ -109,6 +109,15 @@
             }
         }
 
+        /// Those of the machine's manager of name servers, without the tunnel's own.
+        public func outsideNameServers() async -> [NetworkAddress] {
+            do throws(TunnelError) {
+                return try await onThread { (core) throws(TunnelError) in core.outsideNameServers() }
+            } catch {
+                return []
+            }
+        }
+
         /// Looks again at what the firewall has to know of the local network, which may have changed.
         func refresh() {
             loop.perform { [core] in core.core.refresh() }

@@ -164,6 +164,15 @@
             }
         }
 
+        func outsideNameServers() -> [NetworkAddress] {
+            do throws(LinuxNetworkError) {
+                return try network.resolver.outsideServers(tunnel: name, record: ledger?.resolverRecord)
+            } catch {
+                logger.warning("the network's name servers are not known: \(error)")
+                return []
+            }
+        }
+
         // MARK: - Plans
 
         private func steps(

@@ -88,6 +88,12 @@
         /// The changes that are made, for people.
         package var summary: [String] { entries.map(\.change.summary) }
 
+        /// What the manager of name servers was told; nil while it was told nothing.
+        package var resolverRecord: ResolverRecord? {
+            for entry in entries { if case .resolver(let record) = entry.change { return record } }
+            return nil
+        }
+
         // MARK: - Making
 
         /// Makes the network as `plan` wants it: undoes what is not in it any more, and makes what is new, in its order.

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import PacketTunnel
+import TunnelIO
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
+/// Asks name servers for a name's addresses, over sockets that get past the tunnel. It waits: for a thread of its own.
+///
+/// One server is asked after the other, each for ``patience``, and an answer that comes late still counts.
+struct BypassLookup {
+    let name: String
+    let bypass: TunnelBypass
+    /// How long a server has until the next one is asked as well, in nanoseconds.
+    var patience: Int64 = 1_000_000_000
+    /// How often all servers are asked.
+    var rounds = 3
+
+    /// What is known so far.
+    private struct Progress {
+        var questions: [DNSMessage]
+        var asked: Set<NetworkAddress> = []
+        /// By question; nil while there is none.
+        var answers: [[NetworkAddress]?]
+        var hasNoSuchName = false
+        var lastCode: UInt8?
+
+        var isDone: Bool { hasNoSuchName || answers.allSatisfy { $0 != nil } }
+        var found: [NetworkAddress] { answers.flatMap { $0 ?? [] } }
+    }
+
+    /// The addresses, those of IPv4 first.
+    func run() throws(TunnelError) -> [NetworkAddress] {
+        var random = SystemRandomNumberGenerator()
+        let questions = [false, true].compactMap { DNSMessage(name: name, wantsIPv6: $0, using: &random) }
+        guard questions.count == 2 else { throw failure("it is no host name") }
+        guard !bypass.servers.isEmpty else { throw failure("no name server is known outside of the tunnel") }
+        var progress = Progress(questions: questions, answers: questions.map { _ in nil })
+        do throws(TunnelIOError) {
+            try askAll(&progress)
+        } catch {
+            throw failure("\(error)")
+        }
+        return try result(progress)
+    }
+
+    private func askAll(_ progress: inout Progress) throws(TunnelIOError) {
+        let sockets = try bypass.network.bind(port: 0, mark: bypass.mark)
+        defer { sockets.close() }
+        let batch = try PacketBatch(packetCapacity: 8, byteCapacity: 1 << 16)
+        for _ in 0..<rounds {
+            for server in bypass.servers {
+                // Some servers never answer for one of the families: that is no reason to ask others.
+                guard !progress.isDone, progress.found.isEmpty else { return }
+                ask(server, sockets, batch, &progress)
+                wait(sockets, batch, &progress)
+            }
+        }
+    }
+
+    private func result(_ progress: Progress) throws(TunnelError) -> [NetworkAddress] {
+        if !progress.found.isEmpty { return progress.found }
+        if progress.hasNoSuchName { throw failure("there is no such name") }
+        if progress.isDone { throw failure("the answer is empty") }
+        if let code = progress.lastCode { throw failure("the name servers refused, code \(code)") }
+        let servers = bypass.servers.map(\.description).joined(separator: ", ")
+        throw failure("no answer from \(servers)")
+    }
+
+    private func failure(_ reason: String) -> TunnelError {
+        TunnelError(
+            .nameResolutionFailed, "'\(name)' has no address, asked for outside of the tunnel: \(reason)",
+            fix: "check the server's name and the network's name servers")
+    }
+
+    private func ask(
+        _ server: NetworkAddress, _ sockets: DatagramSockets, _ batch: PacketBatch, _ progress: inout Progress
+    ) {
+        guard let socket = server.isIPv6 ? sockets.v6 : sockets.v4 else { return }
+        progress.asked.insert(server)
+        batch.removeAll()
+        for (question, answer) in zip(progress.questions, progress.answers) where answer == nil {
+            batch.append(copying: question.query, endpoint: DatagramEndpoint(server, port: DNSMessage.port))
+        }
+        // What is not sent has no answer, and is sent again.
+        _ = try? socket.send(batch, in: 0..<batch.count)
+    }
+
+    /// Takes answers until all are there, or patience ends.
+    private func wait(
+        _ sockets: DatagramSockets, _ batch: PacketBatch, _ progress: inout Progress
+    ) {
+        progress.lastCode = nil
+        let end = LaneClock.now() + patience
+        while !progress.isDone {
+            let left = end - LaneClock.now()
+            guard left > 0 else { return }
+            var entries = sockets.all.map { pollfd(fd: $0.readiness, events: Int16(POLLIN), revents: 0) }
+            let count = unsafe poll(&entries, nfds_t(entries.count), Int32(clamping: left / 1_000_000 + 1))
+            guard count > 0 else { continue }
+            for socket in sockets.all {
+                batch.removeAll()
+                // A refusal by ICMP is an error of the socket, and says nothing of other servers.
+                guard (try? socket.receive(into: batch)) ?? 0 > 0 else { continue }
+                for index in 0..<batch.count { take(batch.copy(of: index), batch[endpoint: index], &progress) }
+            }
+            if progress.lastCode != nil, progress.found.isEmpty { return }
+        }
+    }
+
+    private func take(_ message: [UInt8], _ sender: DatagramEndpoint, _ progress: inout Progress) {
+        guard sender.port == DNSMessage.port, progress.asked.contains(NetworkAddress(sender)) else { return }
+        for (index, question) in progress.questions.enumerated() where progress.answers[index] == nil {
+            switch question.answer(in: message) {
+            case .addresses(let addresses)?: progress.answers[index] = addresses
+            case .noSuchName?: progress.hasNoSuchName = true
+            case .refused(let code)?: progress.lastCode = code
+            case nil: break
+            }
+        }
+    }
+}
+
+extension DatagramEndpoint {
+    /// A server, by whatever way there is to it.
+    fileprivate init(_ address: NetworkAddress, port: UInt16) {
+        switch address {
+        case .v4(let value): self.init(isIPv6: false, high: 0, low: UInt64(value), port: port)
+        case .v6(let high, let low): self.init(isIPv6: true, high: high, low: low, port: port)
+        }
+    }
+}
+
+extension NetworkAddress {
+    fileprivate init(_ endpoint: DatagramEndpoint) {
+        self =
+            endpoint.isIPv6
+            ? .v6(endpoint.high, endpoint.low) : .v4(UInt32(truncatingIfNeeded: endpoint.low))
+    }
+}

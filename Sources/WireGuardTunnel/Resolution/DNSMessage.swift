@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import PacketTunnel
+
+/// One question for a name's addresses of one family, and its answer, as they are on the wire (RFC 1035).
+struct DNSMessage: Hashable, Sendable {
+    /// What a server says.
+    enum Answer: Hashable, Sendable {
+        /// The addresses; none when the name has none of this family.
+        case addresses([NetworkAddress])
+        /// There is no such name.
+        case noSuchName
+        /// The server cannot say: another one may.
+        case refused(code: UInt8)
+    }
+
+    /// The port of name servers.
+    static let port: UInt16 = 53
+
+    let name: String
+    let isIPv6: Bool
+    let identifier: UInt16
+
+    /// A question; nil where `name` is no host name.
+    init?(name: String, wantsIPv6: Bool, using random: inout some RandomNumberGenerator) {
+        let labels = name.split(separator: ".", omittingEmptySubsequences: true)
+        guard !labels.isEmpty, name.utf8.count <= 253, labels.allSatisfy({ (1...63).contains($0.utf8.count) }) else {
+            return nil
+        }
+        (self.name, isIPv6) = (name, wantsIPv6)
+        identifier = UInt16.random(in: 0 ... .max, using: &random)
+    }
+
+    private var type: UInt8 { isIPv6 ? 28 : 1 }
+
+    private var question: [UInt8] {
+        var bytes: [UInt8] = []
+        for label in name.split(separator: ".") {
+            bytes.append(UInt8(clamping: label.utf8.count))
+            bytes += Array(label.utf8)
+        }
+        return bytes + [0, 0, type, 0, 1]
+    }
+
+    /// The message that asks, with recursion.
+    var query: [UInt8] {
+        [UInt8(identifier >> 8), UInt8(identifier & 0xff), 1, 0, 0, 1, 0, 0, 0, 0, 0, 0] + question
+    }
+
+    /// What `message` answers; nil when it is no answer to this question.
+    func answer(in message: [UInt8]) -> Answer? {
+        let reader = Reader(bytes: message)
+        guard reader.word(0) == identifier, let flags = reader.word(2), flags & 0x8000 != 0, reader.word(4) == 1,
+            let asked = reader.slice(12, question.count), Self.lowercased(asked) == Self.lowercased(question[...])
+        else { return nil }
+        switch flags & 0x000f {
+        case 0: return .addresses(addresses(in: reader, from: 12 + question.count))
+        case 3: return .noSuchName
+        case let code: return .refused(code: UInt8(code))
+        }
+    }
+
+    /// Names are compared without regard to case. No other byte of a question is a letter that matters.
+    private static func lowercased(_ bytes: ArraySlice<UInt8>) -> [UInt8] {
+        bytes.map { (0x41...0x5a).contains($0) ? $0 | 0x20 : $0 }
+    }
+
+    /// The addresses of all records of the type, whatever name an alias has led to.
+    private func addresses(in reader: Reader, from start: Int) -> [NetworkAddress] {
+        guard let answers = reader.word(6) else { return [] }
+        var found: [NetworkAddress] = []
+        var offset = start
+        for _ in 0..<answers {
+            guard let end = reader.endOfName(offset), let kind = reader.word(end), let length = reader.word(end + 8),
+                let data = reader.slice(end + 10, Int(length))
+            else { break }
+            if kind == UInt16(type), let address = NetworkAddress(bytes: data), address.isIPv6 == isIPv6,
+                !found.contains(address)
+            {
+                found.append(address)
+            }
+            offset = end + 10 + Int(length)
+        }
+        return found
+    }
+
+    /// Bytes that may end anywhere.
+    private struct Reader {
+        var bytes: [UInt8]
+
+        func word(_ offset: Int) -> UInt16? {
+            guard offset >= 0, offset + 2 <= bytes.count else { return nil }
+            return UInt16(bytes[offset]) << 8 | UInt16(bytes[offset + 1])
+        }
+
+        func slice(_ offset: Int, _ count: Int) -> ArraySlice<UInt8>? {
+            guard offset >= 0, offset + count <= bytes.count else { return nil }
+            return bytes[offset..<(offset + count)]
+        }
+
+        /// Where a name ends that begins at `offset`: behind its zero byte, or behind its first pointer.
+        func endOfName(_ offset: Int) -> Int? {
+            var offset = offset
+            while offset < bytes.count {
+                let length = Int(bytes[offset])
+                if length == 0 { return offset + 1 }
+                if length & 0xc0 == 0xc0 { return offset + 2 }
+                guard length < 64 else { return nil }
+                offset += 1 + length
+            }
+            return nil
+        }
+    }
+}

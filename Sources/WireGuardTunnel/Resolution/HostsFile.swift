@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import PacketTunnel
+
+#if canImport(FoundationEssentials)
+    import FoundationEssentials
+#else
+    import Foundation
+#endif
+
+/// The machine's own table of names (hosts(5)), which comes before any name server.
+enum HostsFile {
+    /// The table's text; empty where there is none.
+    static var text: String {
+        do { return try String(contentsOfFile: "/etc/hosts", encoding: .utf8) } catch { return "" }
+    }
+
+    /// The addresses of `name` in the table's text.
+    static func addresses(of name: String, in text: String) -> [NetworkAddress] {
+        let wanted = name.lowercased()
+        var found: [NetworkAddress] = []
+        for line in text.split(whereSeparator: \.isNewline) {
+            let entry = line.prefix { $0 != "#" }.split(whereSeparator: \.isWhitespace)
+            guard let address = entry.first.flatMap({ NetworkAddress(String($0)) }), !found.contains(address),
+                entry.dropFirst().contains(where: { $0.lowercased() == wanted })
+            else { continue }
+            found.append(address)
+        }
+        return found
+    }
+}
