@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import Foundation
+    import Logging
+    import Testing
+
+    @testable import PacketTunnel
+
+    /// Processes that write to one log as fast as they can, and are killed.
+    @Suite("The log of processes that are killed", .timeLimit(.minutes(5)))
+    struct RingLogCrashTests {
+        private static let variable = "CULVERT_TEST_LOGS"
+        private static let geometry = RingLogGeometry(slotByteCount: 256, slotCount: 16_384)
+
+        /// Text of one to five slots that shows whether any of it is from elsewhere.
+        private static func message(_ writer: Int, _ number: Int) -> String {
+            let word = "\(writer).\(number)"
+            return "\(word) " + String(repeating: "<\(word)>", count: 1 + number % 97) + " end"
+        }
+
+        private static func record(_ writer: Int, _ number: Int) -> LogRecord {
+            LogRecord(
+                time: Int64(number), level: .info, origin: .extension, processID: getpid(), label: "test",
+                message: message(writer, number))
+        }
+
+        /// The writer and the number in a message; nil where it is not whole.
+        private static func parse(_ text: String) -> (writer: Int, number: Int)? {
+            let words = text.prefix { $0 != " " }.split(separator: ".").compactMap { Int($0) }
+            guard words.count == 2, text == message(words[0], words[1]) else { return nil }
+            return (words[0], words[1])
+        }
+
+        private func start(_ path: String, _ writer: Int) throws -> SpawnedProcess {
+            try SpawnedProcess([
+                "env", "\(Self.variable)=\(writer) \(path)",
+                try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"),
+                "--testing-library", "swift-testing", "--filter", "RingLogCrashTests/child",
+            ])
+        }
+
+        @Test("Nothing torn is shown, and nothing whole is lost but what the dead were writing over")
+        func killed() throws {
+            let folder = try TemporaryFolder()
+            let path = folder.path + "/log"
+            let log = try RingLogFile(path: path, geometry: Self.geometry)
+            var first = 0
+            for round in 0..<4 {
+                let writers = try [start(path, 2 * round), start(path, 2 * round + 1)]
+                // Both write, and the ring has gone round since.
+                let goal = first + 3 * Self.geometry.slotCount / 2
+                try eventually("both write", within: .seconds(120), pollEvery: .milliseconds(200)) {
+                    let newest = log.records().last.map { Int($0.sequence) } ?? 0
+                    return newest > goal && writers.allSatisfy { $0.outputSoFar.contains("writing") }
+                }
+                for writer in writers { writer.kill() }
+                let reader = try RingLogFile(readingFrom: path)
+                let records = reader.records()
+                #expect(records == reader.records(), "nobody writes any more")
+                #expect(zip(records, records.dropFirst()).allSatisfy { $0.sequence < $1.sequence })
+                var numbers: [Int: [Int]] = [:]
+                for record in records {
+                    let parsed = try #require(Self.parse(record.message), "torn: \(record.message.prefix(80))")
+                    #expect(!record.isCut)
+                    numbers[parsed.writer, default: []].append(parsed.number)
+                }
+                // A writer that was stopped for a whole lap of the ring writes over newer records: one of its own at most.
+                var holes = 0
+                for (_, numbers) in numbers {
+                    #expect(numbers == numbers.sorted())
+                    if let low = numbers.first, let high = numbers.last { holes += high - low + 1 - numbers.count }
+                }
+                #expect(holes <= 2 * 6, "\(holes) records are lost of \(records.count)")
+                print(
+                    "round \(round): \(records.count) records of \(numbers.count) killed processes are whole,",
+                    "\(holes) lost between them")
+                // Who comes after them goes on behind their last.
+                let newest = try #require(records.last?.sequence)
+                let next = try #require(
+                    try RingLogFile(path: path).append(
+                        Self.record(1000 + round, 1)))
+                #expect(next > newest)
+                #expect(log.records().last?.sequence == next)
+                first = Int(next)
+            }
+        }
+
+        @Test(
+            "(the process that logs)", .enabled(if: ProcessInfo.processInfo.environment[variable] != nil))
+        func child() throws {
+            let words = try #require(ProcessInfo.processInfo.environment[Self.variable]).split(separator: " ")
+            let writer = try #require(Int(words[0]))
+            let log = try RingLogFile(path: String(words[1]))
+            FileHandle.standardOutput.write(Data("writing\n".utf8))
+            var number = 0
+            // Until it is killed.
+            while number < .max {
+                log.append(
+                    Self.record(writer, number))
+                number += 1
+            }
+        }
+    }
+#endif
