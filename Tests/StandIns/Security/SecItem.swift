@@ -28,25 +28,25 @@ public let errSecMissingEntitlement: OSStatus = -34018
 
 private func key(_ text: String) -> CFString { NSString(string: text) }
 
-nonisolated(unsafe) public let kSecClass = key("class")
-nonisolated(unsafe) public let kSecClassGenericPassword = key("genp")
-nonisolated(unsafe) public let kSecAttrService = key("svce")
-nonisolated(unsafe) public let kSecAttrAccount = key("acct")
-nonisolated(unsafe) public let kSecAttrLabel = key("labl")
-nonisolated(unsafe) public let kSecAttrDescription = key("desc")
-nonisolated(unsafe) public let kSecAttrAccessGroup = key("agrp")
-nonisolated(unsafe) public let kSecAttrAccessible = key("pdmn")
-nonisolated(unsafe) public let kSecAttrAccessibleAfterFirstUnlockThisDeviceOnly = key("cku")
-nonisolated(unsafe) public let kSecAttrSynchronizable = key("sync")
-nonisolated(unsafe) public let kSecUseDataProtectionKeychain = key("nleg")
-nonisolated(unsafe) public let kSecValueData = key("v_Data")
-nonisolated(unsafe) public let kSecValuePersistentRef = key("v_PersistentRef")
-nonisolated(unsafe) public let kSecReturnData = key("r_Data")
-nonisolated(unsafe) public let kSecReturnAttributes = key("r_Attributes")
-nonisolated(unsafe) public let kSecReturnPersistentRef = key("r_PersistentRef")
-nonisolated(unsafe) public let kSecMatchLimit = key("m_Limit")
-nonisolated(unsafe) public let kSecMatchLimitOne = key("m_LimitOne")
-nonisolated(unsafe) public let kSecMatchLimitAll = key("m_LimitAll")
+public var kSecClass: CFString { key("class") }
+public var kSecClassGenericPassword: CFString { key("genp") }
+public var kSecAttrService: CFString { key("svce") }
+public var kSecAttrAccount: CFString { key("acct") }
+public var kSecAttrLabel: CFString { key("labl") }
+public var kSecAttrDescription: CFString { key("desc") }
+public var kSecAttrAccessGroup: CFString { key("agrp") }
+public var kSecAttrAccessible: CFString { key("pdmn") }
+public var kSecAttrAccessibleAfterFirstUnlockThisDeviceOnly: CFString { key("cku") }
+public var kSecAttrSynchronizable: CFString { key("sync") }
+public var kSecUseDataProtectionKeychain: CFString { key("nleg") }
+public var kSecValueData: CFString { key("v_Data") }
+public var kSecValuePersistentRef: CFString { key("v_PersistentRef") }
+public var kSecReturnData: CFString { key("r_Data") }
+public var kSecReturnAttributes: CFString { key("r_Attributes") }
+public var kSecReturnPersistentRef: CFString { key("r_PersistentRef") }
+public var kSecMatchLimit: CFString { key("m_Limit") }
+public var kSecMatchLimitOne: CFString { key("m_LimitOne") }
+public var kSecMatchLimitAll: CFString { key("m_LimitAll") }
 
 public func SecItemAdd(_ attributes: CFDictionary, _ result: UnsafeMutablePointer<CFTypeRef?>?) -> OSStatus {
     StandInKeychain.add(attributes, result)

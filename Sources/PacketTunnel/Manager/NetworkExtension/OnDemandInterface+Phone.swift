@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if canImport(NetworkExtension) && !os(macOS)
+    import NetworkExtension
+
+    extension OnDemandRules.Interface {
+        /// The system's word; nil where it has none.
+        var networkExtensionType: NEOnDemandRuleInterfaceType? {
+            switch self {
+            case .any: .any
+            case .wifi: .wiFi
+            case .cellular: .cellular
+            case .ethernet: nil
+            }
+        }
+    }
+#endif
