@@ -150,12 +150,14 @@ if Context.environment["CULVERT_STANDINS"] == "1" {
             name: name, dependencies: name == "NetworkExtension" ? ["Network"] : [], path: "Tests/StandIns/\(name)",
             swiftSettings: [.swiftLanguageMode(.v6)])
     }
+    let used: [Target.Dependency] =
+        [
+            "PacketTunnel", "WireGuardTunnel", "WireGuardDevice", "WireGuardCore", "TunnelIO", "PacketTunnelTesting",
+            "HostConformance", logging,
+        ] + standIns.map { .byName(name: $0) }
+    package.targets.append(.testTarget(name: "AppleTests", dependencies: used, swiftSettings: settings))
+    // With links to the namespaces and processes of the other privileged tests, which say their module's name.
     package.targets.append(
         .testTarget(
-            name: "AppleTests",
-            dependencies: [
-                "PacketTunnel", "WireGuardTunnel", "WireGuardDevice", "WireGuardCore", "TunnelIO",
-                "PacketTunnelTesting", "HostConformance", logging,
-            ] + standIns.map { .byName(name: $0) },
-            swiftSettings: settings))
+            name: "PrivilegedTests", dependencies: used, path: "Tests/PrivilegedApple", swiftSettings: settings))
 }

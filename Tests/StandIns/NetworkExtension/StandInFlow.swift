@@ -15,6 +15,8 @@ public final class StandInFlow: Sendable {
         var isBroken = false
         var dropped = 0
         var readCount = 0
+        var routedCount = 0
+        var writtenCount = 0
         var largestBatch = 64
     }
 
@@ -37,6 +39,7 @@ public final class StandInFlow: Sendable {
         let taken = state.withLock { state -> Int in
             let room = max(0, capacity - state.queue.count)
             state.queue += packets.prefix(room)
+            state.routedCount += min(room, packets.count)
             state.dropped += max(0, packets.count - room)
             return min(room, packets.count)
         }
@@ -49,6 +52,9 @@ public final class StandInFlow: Sendable {
 
     /// Packets that found no room.
     public var droppedCount: Int { state.withLock { $0.dropped } }
+
+    /// Packets that found room, and packets that the provider wrote.
+    public var counts: (routed: Int, written: Int) { state.withLock { ($0.routedCount, $0.writtenCount) } }
 
     /// How often the provider asked for packets.
     public var readCount: Int { state.withLock { $0.readCount } }
@@ -104,6 +110,7 @@ public final class StandInFlow: Sendable {
         }
         let handler = state.withLock { state -> (@Sendable (Data) -> Void)?? in
             guard !state.isBroken else { return nil }
+            state.writtenCount += packets.count
             for (packet, family) in zip(packets, protocols) where family.int32Value != Self.family(of: packet) {
                 StandInRules.report("a packet was written with the protocol family \(family)")
             }
