@@ -114,7 +114,7 @@ let package = Package(
             path: "Tests/Support/TrustPinningTesting", swiftSettings: settings),
         .testTarget(
             name: "TrustPinningTests",
-            dependencies: ["TrustPinning", "TrustPinningTesting", crypto, x509, asn1, logging],
+            dependencies: ["TrustPinning", "TrustPinningTesting", "PacketTunnelTesting", crypto, x509, asn1, logging],
             swiftSettings: settings),
         .testTarget(name: "PacketTunnelTestingTests", dependencies: ["PacketTunnelTesting"], swiftSettings: settings),
         .testTarget(

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if canImport(FoundationEssentials)
+    internal import FoundationEssentials
+#else
+    internal import Foundation
+#endif
+
+extension PolicySet {
+    /// Reads policies from JSON; docs/trust-pinning.md describes its form.
+    ///
+    /// - Throws: ``PolicyError`` with every problem, of the text and of what it says.
+    public init(json: [UInt8]) throws(PolicyError) { try self.init(try JSONReader.read(json)) }
+
+    /// Reads policies from JSON text.
+    ///
+    /// - Throws: ``PolicyError`` with every problem, of the text and of what it says.
+    public init(json: String) throws(PolicyError) { try self.init(json: Array(json.utf8)) }
+
+    package init(_ value: PolicyValue) throws(PolicyError) {
+        var problems: [PolicyProblem] = []
+        guard let set = Self.read(value, at: "", hasVersion: true, &problems) else { throw PolicyError(problems) }
+        self = set
+    }
+
+    /// Reads a set. Nil: there are problems.
+    static func read(
+        _ value: PolicyValue, at path: String, hasVersion: Bool, _ problems: inout [PolicyProblem]
+    ) -> PolicySet? {
+        guard var fields = PolicyFields(value, at: path, &problems) else { return nil }
+        if hasVersion, fields.integer("version") != 1 { fields.note("version", "this has to be 1") }
+        var hosts: [HostPolicy] = []
+        for (index, element) in (fields.array("hosts") ?? []).enumerated() {
+            var found: [PolicyProblem] = []
+            if let host = HostPolicy.read(element, &found) { hosts.append(host) }
+            for problem in found { fields.note(problem.below("hosts[\(index)]")) }
+        }
+        let unlisted = readUnlisted(&fields)
+        fields.end()
+        var found = fields.problems
+        if found.isEmpty, let unlisted {
+            do { return try PolicySet(hosts, unlisted: unlisted) } catch { found = error.problems }
+        }
+        problems += found.map { $0.below(path) }
+        return nil
+    }
+
+    private static func readUnlisted(_ fields: inout PolicyFields) -> UnlistedHosts? {
+        switch fields.take("unlistedHosts") {
+        case .text("refuse"): return .refuse
+        case .text("systemTrust"): return .systemTrust
+        case .object(let members):
+            var found: [PolicyProblem] = []
+            if var inner = PolicyFields(.object(members), at: "", &found) {
+                let policy = PinningPolicy.read(&inner)
+                inner.end()
+                found += inner.problems
+                if found.isEmpty, let policy { return .pinned(policy) }
+            }
+            for problem in found { fields.note(problem.below("unlistedHosts")) }
+        case nil: fields.note("unlistedHosts", "is missing: refuse, systemTrust, or a policy; there is no default")
+        default: fields.note("unlistedHosts", "refuse, systemTrust, or a policy was expected")
+        }
+        return nil
+    }
+}
+
+extension HostPolicy {
+    fileprivate static func read(_ value: PolicyValue, _ problems: inout [PolicyProblem]) -> HostPolicy? {
+        guard var fields = PolicyFields(value, at: "", &problems) else { return nil }
+        var pattern: HostPattern?
+        let includesSubdomains = fields.boolean("includeSubdomains", default: false)
+        if let text = fields.text("host") {
+            do {
+                if includesSubdomains, text.hasPrefix("*.") {
+                    fields.note("host", "either *. or includeSubdomains: the first is one level, the second all")
+                } else {
+                    pattern = includesSubdomains ? try .includingSubdomains(text) : try HostPattern(text)
+                }
+            } catch { fields.note("host", error.description) }
+        } else if !fields.problems.contains(where: { $0.path == "host" }) {
+            fields.note("host", "is missing")
+        }
+        if fields.boolean("exclude", default: false) {
+            fields.end()
+            problems += fields.problems
+            return fields.problems.isEmpty ? pattern.map { .excluding($0) } : nil
+        }
+        let policy = PinningPolicy.read(&fields)
+        fields.end()
+        problems += fields.problems
+        guard fields.problems.isEmpty, let pattern, let policy else { return nil }
+        return HostPolicy(pattern, policy)
+    }
+}
+
+extension PinningPolicy {
+    /// Takes the fields of a policy. Nil: there are problems, which the fields have noted.
+    fileprivate static func read(_ fields: inout PolicyFields) -> PinningPolicy? {
+        let before = fields.problems.count
+        let mode = fields.choice("mode", default: Mode.strict)
+        let requiresSystemTrust = fields.boolean("requiresSystemTrust", default: true)
+        let allowsFallback = fields.boolean("allowsSystemTrustFallback", default: false)
+        let hasExpiry = fields.has("expires")
+        let expires = fields.date("expires")
+        let hasAfterwards = fields.has("afterExpiry")
+        let afterwards = fields.choice("afterExpiry", default: Expiry.Afterwards.systemTrust)
+        if hasAfterwards, !hasExpiry { fields.note("afterExpiry", "there is no expires that it could follow") }
+        var pins: [Pin] = []
+        for (index, element) in (fields.array("pins") ?? []).enumerated() {
+            var found: [PolicyProblem] = []
+            if let pin = Pin.read(element, &found) { pins.append(pin) }
+            for problem in found { fields.note(problem.below("pins[\(index)]")) }
+        }
+        // With pins that could not be read, what is said about their number would mislead.
+        guard fields.problems.count == before else { return nil }
+        do {
+            return try PinningPolicy(
+                pins: pins, mode: mode, requiresSystemTrust: requiresSystemTrust,
+                allowsSystemTrustFallback: allowsFallback, expiry: expires.map { Expiry($0, afterwards: afterwards) })
+        } catch {
+            for problem in error.problems { fields.note(problem) }
+            return nil
+        }
+    }
+}
+
+extension Pin {
+    fileprivate static func read(_ value: PolicyValue, _ problems: inout [PolicyProblem]) -> Pin? {
+        guard var fields = PolicyFields(value, at: "", &problems) else { return nil }
+        let kind = fields.choice("kind", default: Kind.spki)
+        let role = fields.choice("role", default: Role.primary)
+        let scope = fields.choice("scope", default: Scope.any)
+        var hash: PinHash?
+        if let text = fields.text("hash") {
+            do { hash = try PinHash(text) } catch { fields.note("hash", error.reason) }
+        } else if !fields.problems.contains(where: { $0.path == "hash" }) {
+            fields.note("hash", "is missing")
+        }
+        var pin: Pin?
+        if let hash, fields.problems.isEmpty {
+            do { pin = try Pin(kind, hash, role: role, scope: scope) } catch { fields.note("scope", error.reason) }
+        }
+        fields.end()
+        problems += fields.problems
+        return fields.problems.isEmpty ? pin : nil
+    }
+}
+
+extension TrustConfiguration {
+    /// Reads environments from JSON: `selected`, and `environments` with a set of policies for each.
+    ///
+    /// - Throws: ``PolicyError`` with every problem.
+    public init(json: [UInt8]) throws(PolicyError) { try self.init(try JSONReader.read(json)) }
+
+    /// Reads environments from a property list, such as an app's Info.plist, in XML or binary form.
+    ///
+    /// - Parameters:
+    ///   - propertyList: the whole file.
+    ///   - key: the name of the dictionary in it that holds what would be the JSON; nil if it is the whole.
+    /// - Throws: ``PolicyError`` with every problem.
+    public init(propertyList: [UInt8], key: String? = "CulvertTrust") throws(PolicyError) {
+        guard case .object(let members)? = try? PropertyListDecoder().decode(PolicyValue.self, from: Data(propertyList))
+        else { throw PolicyError([PolicyProblem("", "not a property list with a dictionary")]) }
+        guard let key else {
+            try self.init(.object(members))
+            return
+        }
+        guard let value = members[key] else { throw PolicyError([PolicyProblem(key, "is missing")]) }
+        do { try self.init(value) } catch { throw PolicyError(error.problems.map { $0.below(key) }) }
+    }
+
+    /// A set of policies alone is that of the environment `production`.
+    init(_ value: PolicyValue) throws(PolicyError) {
+        var problems: [PolicyProblem] = []
+        guard var fields = PolicyFields(value, at: "", &problems) else { throw PolicyError(problems) }
+        guard fields.has("environments") else {
+            self.init(try PolicySet(value))
+            return
+        }
+        if fields.integer("version") != 1 { fields.note("version", "this has to be 1") }
+        let selected = TrustEnvironment(rawValue: fields.text("selected") ?? TrustEnvironment.production.rawValue)
+        var environments: [TrustEnvironment: PolicySet] = [:]
+        if case .object(let members)? = fields.take("environments") {
+            for (name, value) in members.sorted(by: { $0.key < $1.key }) {
+                let path = "environments.\(name)"
+                guard let set = PolicySet.read(value, at: path, hasVersion: false, &problems) else { continue }
+                environments[TrustEnvironment(rawValue: name)] = set
+            }
+        } else {
+            fields.note("environments", "a dictionary was expected")
+        }
+        fields.end()
+        problems += fields.problems
+        if problems.isEmpty {
+            do {
+                try self.init(environments, selected: selected)
+                return
+            } catch { problems = error.problems }
+        }
+        throw PolicyError(problems)
+    }
+}

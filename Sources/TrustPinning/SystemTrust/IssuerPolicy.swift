@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+internal import SwiftASN1
+internal import Synchronization
+internal import X509
+
+#if canImport(FoundationEssentials)
+    internal import FoundationEssentials
+#else
+    internal import Foundation
+#endif
+
+/// What a search for paths found.
+final class PathRecord: Sendable {
+    private struct State {
+        var preferred: [[UInt8]]?
+        var first: [[UInt8]]?
+        var failure: SystemTrustFailure?
+    }
+
+    private let date: Date
+    private let leaf: [UInt8]
+    private let isPreferred: @Sendable ([[UInt8]]) -> Bool
+    private let state = Mutex(State())
+
+    init(date: Date, leaf: [UInt8], isPreferred: @escaping @Sendable ([[UInt8]]) -> Bool) {
+        self.date = date
+        self.leaf = leaf
+        self.isPreferred = isPreferred
+    }
+
+    /// The path that counts: the first that is preferred, else the first.
+    var accepted: [[UInt8]]? { state.withLock { $0.preferred ?? $0.first } }
+
+    /// Takes a path on which everything is right. Returns whether the search can end.
+    func accept(_ path: UnverifiedCertificateChain) -> Bool {
+        guard let chain = try? [leaf] + path.dropFirst().map(Self.der) else { return false }
+        let isPreferred = isPreferred(chain)
+        state.withLock { state in
+            if isPreferred { state.preferred = state.preferred ?? chain }
+            state.first = state.first ?? chain
+        }
+        return isPreferred
+    }
+
+    func reject(_ failure: SystemTrustFailure) {
+        state.withLock { $0.failure = $0.failure ?? failure }
+    }
+
+    /// Why there is no path: the reason that helps most.
+    func failure(_ paths: [[Certificate]]) -> SystemTrustFailure {
+        if let failure = state.withLock({ $0.failure }) { return failure }
+        if paths.isEmpty {
+            return SystemTrustFailure(.unknownIssuer, "no path leads from the certificate to a trusted root")
+        }
+        let certificates = paths.flatMap(\.self)
+        if certificates.contains(where: { $0.notValidAfter < date }) {
+            return SystemTrustFailure(.expired, "a certificate of the chain has expired")
+        }
+        if certificates.contains(where: { $0.notValidBefore > date }) {
+            return SystemTrustFailure(.notYetValid, "a certificate of the chain is not valid yet")
+        }
+        return SystemTrustFailure(.constraint, "the chain breaks a constraint of one of its authorities")
+    }
+
+    private static func der(_ certificate: Certificate) throws -> [UInt8] {
+        var serializer = DER.Serializer()
+        try serializer.serialize(certificate)
+        return serializer.serializedBytes
+    }
+}
+
+/// What swift-certificates leaves to others to check of issuers, as the last of the policies: whatever passes it is
+/// accepted.
+struct IssuerPolicy: VerifierPolicy {
+    let record: PathRecord
+
+    /// Those that are checked here and, for the leaf, in ``ServerIdentity``.
+    let verifyingCriticalExtensions: [ASN1ObjectIdentifier] = [
+        .X509ExtensionID.subjectAlternativeName, .X509ExtensionID.extendedKeyUsage,
+    ]
+
+    func chainMeetsPolicyRequirements(chain: UnverifiedCertificateChain) -> PolicyEvaluationResult {
+        if let failure = Self.failure(of: chain) {
+            record.reject(failure)
+            return .failsToMeetPolicy(reason: failure.reason)
+        }
+        return record.accept(chain) ? .meetsPolicy : .failsToMeetPolicy(reason: "another path is preferred")
+    }
+
+    private static func failure(of chain: UnverifiedCertificateChain) -> SystemTrustFailure? {
+        guard chain.count <= TrustEvaluator.maximumChainLength else {
+            return SystemTrustFailure(.constraint, "the path has \(chain.count) certificates")
+        }
+        for (index, certificate) in chain.enumerated() {
+            // The root's own signature and use are nobody's business: it is trusted for being in the store.
+            let isRoot = index == chain.count - 1
+            if !isRoot, certificate.signatureAlgorithm == .sha1WithRSAEncryption {
+                return SystemTrustFailure(.constraint, "a certificate of the chain is signed with SHA-1")
+            }
+            guard index > 0, !isRoot else { continue }
+            guard certificate.version == .v3 else {
+                return SystemTrustFailure(.constraint, "an issuer of the chain is not a version 3 certificate")
+            }
+            guard let usages = try? certificate.extensions.extendedKeyUsage, !usages.contains(.serverAuth) else {
+                continue
+            }
+            return SystemTrustFailure(.wrongUsage, "an issuer of the chain is not for servers' certificates")
+        }
+        for certificate in chain.dropFirst() {
+            guard let usage = try? certificate.extensions.keyUsage, !usage.keyCertSign else { continue }
+            return SystemTrustFailure(.wrongUsage, "an issuer of the chain is not for signing certificates")
+        }
+        return nil
+    }
+}
+
+/// The intermediates that a server sent, for a limited number of look-ups.
+///
+/// The search goes through every path, and ten certificates that sign each other in all ways have millions.
+struct BoundedStore: CustomCertificateStore {
+    private final class Counter: Sendable {
+        let left: Atomic<Int>
+
+        init(_ count: Int) { left = Atomic(count) }
+    }
+
+    private var certificates: [Certificate]
+    private let counter: Counter
+
+    /// A chain without detours takes ten.
+    static let maximumLookups = 100
+
+    init(_ certificates: [Certificate]) {
+        self.certificates = certificates
+        counter = Counter(Self.maximumLookups)
+    }
+
+    subscript(subject: DistinguishedName) -> [Certificate]? {
+        get async {
+            guard counter.left.subtract(1, ordering: .relaxed).newValue >= 0 else { return nil }
+            let found = certificates.filter { $0.subject == subject }
+            return found.isEmpty ? nil : found
+        }
+    }
+
+    func contains(_ certificate: Certificate) async -> Bool { certificates.contains(certificate) }
+
+    mutating func append(contentsOf certificates: some Sequence<Certificate>) {
+        self.certificates.append(contentsOf: certificates)
+    }
+
+    static func == (one: BoundedStore, other: BoundedStore) -> Bool { one.certificates == other.certificates }
+
+    func hash(into hasher: inout Hasher) { hasher.combine(certificates) }
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+internal import SwiftASN1
+internal import Synchronization
+internal import X509
+
+#if canImport(FoundationEssentials)
+    internal import FoundationEssentials
+#else
+    internal import Foundation
+#endif
+
+/// The roots that chains may end in.
+public final class RootStore: Sendable {
+    private enum Source: Sendable {
+        case files([String])
+        case certificates([[UInt8]])
+    }
+
+    private let source: Source
+    private let loaded = Mutex<Result<CertificateStore, SystemTrustFailure>?>(nil)
+
+    private init(_ source: Source) { self.source = source }
+
+    /// The bundle of the operating system, in the places where Linux distributions keep it. It is read when it is
+    /// first used, once.
+    public static let system = RootStore(
+        .files(["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"]))
+
+    /// The first of these PEM files that there is. It is read when it is first used, once. Certificates in it that
+    /// cannot be read are left out.
+    public static func bundle(atPaths paths: [String]) -> RootStore { RootStore(.files(paths)) }
+
+    /// These certificates and no others, in DER: a private authority, for example.
+    ///
+    /// - Throws: ``PinError`` if one of them cannot be read, or if there is none.
+    public static func certificates(_ certificates: [[UInt8]]) throws(PinError) -> RootStore {
+        guard !certificates.isEmpty else { throw PinError(.malformedDER, "there is no root certificate") }
+        for (index, der) in certificates.enumerated() {
+            do { _ = try Certificate(derEncoded: der) } catch {
+                throw PinError(.malformedDER, "root certificate \(index + 1) cannot be read")
+            }
+        }
+        return RootStore(.certificates(certificates))
+    }
+
+    /// These certificates and no others, from PEM text.
+    ///
+    /// - Throws: ``PinError`` if one of them cannot be read, or if there is none.
+    public static func certificates(pem: String) throws(PinError) -> RootStore {
+        try certificates(try PEMDocument.parse(pem).filter { $0.label == "CERTIFICATE" }.map(\.der))
+    }
+
+    func certificates() throws(SystemTrustFailure) -> CertificateStore {
+        let result = loaded.withLock { loaded in
+            let result = loaded ?? load()
+            loaded = result
+            return result
+        }
+        return try result.get()
+    }
+
+    private func load() -> Result<CertificateStore, SystemTrustFailure> {
+        switch source {
+        case .certificates(let list):
+            return .success(CertificateStore(list.compactMap { try? Certificate(derEncoded: $0) }))
+        case .files(let paths):
+            for path in paths {
+                guard let data = try? Data(contentsOf: URL(filePath: path)) else { continue }
+                guard let blocks = try? PEMDocument.parse(String(decoding: data, as: UTF8.self)) else {
+                    return .failure(SystemTrustFailure(.rootsUnavailable, "\(path) is not a bundle of certificates"))
+                }
+                let roots = blocks.compactMap { try? Certificate(derEncoded: $0.der) }
+                guard !roots.isEmpty else { continue }
+                return .success(CertificateStore(roots))
+            }
+            return .failure(SystemTrustFailure(.rootsUnavailable, "there is no bundle of root certificates"))
+        }
+    }
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+internal import Crypto
+internal import SwiftASN1
+internal import Synchronization
+@_spi(FixedExpiryValidationTime) internal import X509
+
+#if canImport(FoundationEssentials)
+    internal import FoundationEssentials
+#else
+    internal import Foundation
+#endif
+
+/// System trust with roots from a ``RootStore``: what there is where no platform verifies chains.
+///
+/// swift-certificates builds paths and verifies signatures, validity, basic constraints and name constraints. This adds
+/// what it leaves to others: the host's name without common names, validity and usage of the leaf by the same code that
+/// policies without system trust use, extended key usage and key usage of issuers, no version 1 issuers, no SHA-1.
+/// Revocation is not checked.
+///
+/// Chains that were verified are remembered, so that the next handshake with the same server costs a look-up.
+public final class RootStoreTrust: SystemTrust {
+    private struct Key: Hashable {
+        let host: HostName
+        let digest: PinHash
+    }
+
+    private struct Verified {
+        let chain: [[UInt8]]
+        /// Seconds since 1970 between which all of its certificates are valid.
+        let validity: ClosedRange<Int64>
+    }
+
+    private let roots: RootStore
+    private let cache = Mutex<[Key: Verified]>([:])
+    private let cacheLimit: Int
+
+    /// Trust in the roots of a store.
+    ///
+    /// - Parameter rememberedChains: how many verified chains are remembered; 0 for none. Each takes a few KiB.
+    public init(roots: RootStore = .system, rememberedChains: Int = 64) {
+        self.roots = roots
+        cacheLimit = rememberedChains
+    }
+
+    /// Verifies what a server sent.
+    public func verify(_ request: SystemTrustRequest) async -> SystemTrustResult {
+        let seconds = Int64(exactly: request.date.timeIntervalSince1970.rounded(.down)) ?? .max
+        let key = Key(host: request.host, digest: Self.digest(request.chain))
+        if let known = cache.withLock({ $0[key] }), known.validity.contains(seconds), request.isPreferred(known.chain) {
+            return .trusted(chain: known.chain)
+        }
+        let result = await build(request, at: seconds)
+        if case .trusted(let chain) = result, request.isPreferred(chain), let validity = Self.validity(chain) {
+            cache.withLock { cache in
+                guard cacheLimit > 0 else { return }
+                // Which one goes does not matter much; that the memory is bounded does.
+                if cache.count >= cacheLimit, let first = cache.keys.first { cache[first] = nil }
+                cache[key] = Verified(chain: chain, validity: validity)
+            }
+        }
+        return result
+    }
+
+    private func build(_ request: SystemTrustRequest, at seconds: Int64) async -> SystemTrustResult {
+        guard let leafBytes = request.chain.first, let fields = try? CertificateFields(leafBytes) else {
+            return .untrusted(SystemTrustFailure(.unreadable, "the server's certificate cannot be read"))
+        }
+        // First what costs no signature.
+        if let failure = ServerIdentity.failure(of: fields, host: request.host, at: seconds) {
+            return .untrusted(failure)
+        }
+        let store: CertificateStore
+        do { store = try roots.certificates() } catch { return .untrusted(error) }
+        guard let leaf = try? Certificate(derEncoded: leafBytes) else {
+            let reason = "the server's certificate has a key or a form that is not supported"
+            return .untrusted(SystemTrustFailure(.unreadable, reason))
+        }
+        // Others that cannot be read are of no use, and do no harm.
+        let others = request.chain.dropFirst().compactMap { try? Certificate(derEncoded: $0) }
+        let record = PathRecord(date: request.date, leaf: leafBytes, isPreferred: request.isPreferred)
+        var verifier = Verifier(rootCertificates: store) {
+            RFC5280Policy(fixedExpiryValidationTime: request.date)
+            IssuerPolicy(record: record)
+        }
+        let intermediates = CertificateStore(custom: BoundedStore(others))
+        let result = await verifier.validate(leaf: leaf, intermediates: intermediates)
+        if let chain = record.accepted { return .trusted(chain: chain) }
+        guard case .couldNotValidate(let failures) = result else {
+            return .untrusted(SystemTrustFailure(.other, "the chain was not verified as a whole"))
+        }
+        return .untrusted(record.failure(failures.map { Array($0.chain) }))
+    }
+
+    private static func digest(_ chain: [[UInt8]]) -> PinHash {
+        // Hashes of fixed size, so that one chain cannot be read as another.
+        PinHash(sha256Of: chain.flatMap { PinHash(sha256Of: $0).bytes })
+    }
+
+    private static func validity(_ chain: [[UInt8]]) -> ClosedRange<Int64>? {
+        var start = Int64.min
+        var end = Int64.max
+        for der in chain {
+            guard let fields = try? CertificateFields(der) else { return nil }
+            start = max(start, fields.notBefore)
+            end = min(end, fields.notAfter)
+        }
+        return start <= end ? start...end : nil
+    }
+}
