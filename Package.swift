@@ -26,6 +26,11 @@ let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
 let asn1 = Target.Dependency.product(name: "SwiftASN1", package: "swift-asn1")
 let x509 = Target.Dependency.product(name: "X509", package: "swift-certificates")
 let cryptoExtras = Target.Dependency.product(name: "CryptoExtras", package: "swift-crypto")
+let nio: [Target.Dependency] = [
+    .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
+    .product(name: "NIOHTTP1", package: "swift-nio"), .product(name: "NIOTLS", package: "swift-nio"),
+    .product(name: "NIOConcurrencyHelpers", package: "swift-nio"), .product(name: "NIOSSL", package: "swift-nio-ssl"),
+]
 let argumentParser = Target.Dependency.product(name: "ArgumentParser", package: "swift-argument-parser")
 
 let package = Package(
@@ -38,6 +43,7 @@ let package = Package(
         .library(name: "PacketTunnel", targets: ["PacketTunnel"]),
         .library(name: "WireGuardTunnel", targets: ["WireGuardTunnel"]),
         .library(name: "TrustPinning", targets: ["TrustPinning"]),
+        .library(name: "TrustPinningNIO", targets: ["TrustPinningNIO"]),
         .library(name: "PacketTunnelTesting", targets: ["PacketTunnelTesting"]),
         .executable(name: "culvert", targets: ["culvert"]),
         .executable(name: "culvert-wg", targets: ["culvert-wg"]),
@@ -48,6 +54,8 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-certificates", from: "1.21.1"),
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+        .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+        .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.6"),
     ],
     targets: [
         // MARK: - Libraries
@@ -62,6 +70,7 @@ let package = Package(
             dependencies: ["PacketTunnel", "WireGuardDevice", "WireGuardCore", "TunnelIO", logging],
             swiftSettings: settings),
         .target(name: "TrustPinning", dependencies: [crypto, x509, asn1, logging], swiftSettings: settings),
+        .target(name: "TrustPinningNIO", dependencies: ["TrustPinning", asn1] + nio, swiftSettings: settings),
         .target(name: "PacketTunnelTesting", swiftSettings: settings),
 
         // MARK: - Programs
@@ -116,6 +125,9 @@ let package = Package(
             name: "TrustPinningTests",
             dependencies: ["TrustPinning", "TrustPinningTesting", "PacketTunnelTesting", crypto, x509, asn1, logging],
             swiftSettings: settings),
+        .testTarget(
+            name: "TrustPinningNIOTests",
+            dependencies: ["TrustPinningNIO", "TrustPinning", "TrustPinningTesting"] + nio, swiftSettings: settings),
         .testTarget(name: "PacketTunnelTestingTests", dependencies: ["PacketTunnelTesting"], swiftSettings: settings),
         .testTarget(
             name: "PrivilegedTests",

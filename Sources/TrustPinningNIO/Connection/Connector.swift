@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import NIOConcurrencyHelpers
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+import NIOSSL
+import NIOTLS
+import TrustPinning
+
+/// Makes connections: name lookup, TCP, TLS with the verifier's verdict, HTTP on top.
+struct Connector: Sendable {
+    let tls: PinnedTLS
+    let group: any EventLoopGroup
+    let connectTimeout: TimeAmount
+    let keepAlive: TimeAmount
+    /// Other places for some endpoints, as `host:port`.
+    let detours: [Endpoint: Endpoint]
+
+    /// What a pool wants to hear of a connection.
+    struct Events: Sendable {
+        var onIdle: @Sendable (HTTPConnection) -> Void
+        var onClose: @Sendable (HTTPConnection) -> Void
+    }
+
+    /// Connects, and returns when the server was found trusted.
+    /// - Parameter deadline: the latest time for it; the time-out for connecting may come before.
+    func connect(
+        _ key: ConnectionKey, deadline: NIODeadline, events: Events
+    ) async -> Result<HTTPConnection, PinnedSessionError> {
+        let loop = group.next()
+        let attempt = ConnectionAttempt()
+        let timeout = min(deadline, .now() + connectTimeout)
+        let phase: PinnedSessionError.TimedPhase = deadline < .now() + connectTimeout ? .whole : .connect
+        let timer = loop.scheduleTask(deadline: timeout) { attempt.finish(.failure(.timedOut(phase))) }
+        defer { timer.cancel() }
+        return await withTaskCancellationHandler {
+            await withCheckedContinuation { waiter in
+                attempt.start(waiter)
+                start(attempt, key, on: loop, events: events)
+            }
+        } onCancel: {
+            attempt.finish(.failure(.cancelled))
+        }
+    }
+
+    private func start(_ attempt: ConnectionAttempt, _ key: ConnectionKey, on loop: any EventLoop, events: Events) {
+        let record = HandshakeRecord()
+        let endpoint = key.endpoint
+        let place = detours[endpoint] ?? endpoint
+        let bootstrap = ClientBootstrap(group: loop)
+            .connectTimeout(connectTimeout)
+            .channelOption(.socketOption(.tcp_nodelay), value: 1)
+            .channelInitializer { channel in
+                // Several addresses of a host may be tried at once; one of them gets as far as TLS.
+                channel.eventLoop.makeCompletedFuture {
+                    let handler = try tls.handler(for: endpoint.host.description, port: endpoint.port, record: record)
+                    try channel.pipeline.syncOperations.addHandlers([handler, HandshakeWatcher(eventLoop: loop)])
+                }
+            }
+        bootstrap.connect(host: place.host.description, port: place.port).whenComplete { result in
+            switch result {
+            case .failure(let error): attempt.finish(.failure(.unreachable(Connector.reason(error))))
+            case .success(let channel):
+                attempt.track(channel)
+                finish(channel, key, record, attempt, events)
+            }
+        }
+    }
+
+    /// On the event loop of the channel: waits for the handshake, then puts HTTP on top.
+    private func finish(
+        _ channel: any Channel, _ key: ConnectionKey, _ record: HandshakeRecord, _ attempt: ConnectionAttempt,
+        _ events: Events
+    ) {
+        let future: EventLoopFuture<Void>
+        do {
+            future = try channel.pipeline.syncOperations.handler(type: HandshakeWatcher.self).completed
+        } catch {
+            // The channel has gone, and its handlers with it.
+            attempt.finish(.failure(.connectionLost("the server closed it during the handshake")))
+            return
+        }
+        future.whenComplete { result in
+            switch result {
+            case .failure(let error):
+                channel.close(promise: nil)
+                if let verdict = record.verdict, !verdict.isTrusted {
+                    attempt.finish(.failure(.untrusted(host: key.endpoint.host.description, verdict: verdict)))
+                } else {
+                    attempt.finish(.failure(.handshakeFailed(Connector.reason(error))))
+                }
+            case .success:
+                do {
+                    attempt.finish(.success(try addHTTP(to: channel, key, events)))
+                } catch {
+                    channel.close(promise: nil)
+                    attempt.finish(.failure(.connectionLost(Connector.reason(error))))
+                }
+            }
+        }
+    }
+
+    private func addHTTP(to channel: any Channel, _ key: ConnectionKey, _ events: Events) throws -> HTTPConnection {
+        // Events come from the handler after the connection object exists, and refer to it.
+        let box = NIOLockedValueBox<HTTPConnection?>(nil)
+        let handler = ExchangeHandler(
+            eventLoop: channel.eventLoop, keepAlive: keepAlive,
+            onIdle: { if let connection = box.withLockedValue({ $0 }) { events.onIdle(connection) } },
+            onClose: {
+                let connection = box.withLockedValue { box in
+                    // The connection holds the handler, and would stay for ever in a circle.
+                    defer { box = nil }
+                    return box
+                }
+                if let connection { events.onClose(connection) }
+            })
+        let connection = HTTPConnection(
+            key: key, channel: channel, handler: NIOLoopBound(handler, eventLoop: channel.eventLoop))
+        box.withLockedValue { $0 = connection }
+        let operations = channel.pipeline.syncOperations
+        var limits = NIOHTTPDecoderLimitConfiguration()
+        limits.maxHeaderFieldSize = 16 * 1024
+        limits.maxHeaderListSize = 64 * 1024
+        let decoder = HTTPResponseDecoder(
+            leftOverBytesStrategy: .dropBytes, informationalResponseStrategy: .forward, limitConfiguration: limits)
+        try operations.addHandlers([
+            HTTPRequestEncoder(), ByteToMessageHandler(decoder), NIOHTTPRequestHeadersValidator(), handler,
+        ])
+        guard channel.isActive else {
+            box.withLockedValue { $0 = nil }
+            throw ChannelError.ioOnClosedChannel
+        }
+        return connection
+    }
+
+    private static func reason(_ error: any Error) -> String {
+        switch error {
+        case let error as NIOConnectionError:
+            error.connectionErrors.first.map { String(describing: $0.error) }
+                ?? "the name \(error.host) has no address (\(error.dnsAError.map { String(describing: $0) } ?? "unknown"))"
+        case let error as PinnedTLSError: error.description
+        default: String(describing: error)
+        }
+    }
+}
+
+/// One attempt to connect, which ends once: with a connection, an error, cancellation or the time-out.
+private final class ConnectionAttempt: Sendable {
+    private struct Content {
+        var waiter: CheckedContinuation<Result<HTTPConnection, PinnedSessionError>, Never>?
+        var result: Result<HTTPConnection, PinnedSessionError>?
+        var channel: (any Channel)?
+    }
+
+    private let content = NIOLockedValueBox(Content())
+
+    func start(_ waiter: CheckedContinuation<Result<HTTPConnection, PinnedSessionError>, Never>) {
+        let early = content.withLockedValue { content -> Result<HTTPConnection, PinnedSessionError>? in
+            guard content.result == nil else { return content.result }
+            content.waiter = waiter
+            return nil
+        }
+        if let early { waiter.resume(returning: early) }
+    }
+
+    /// Remembers what to close when the attempt has ended before the handshake.
+    func track(_ channel: any Channel) {
+        let isOver = content.withLockedValue { content in
+            content.channel = channel
+            return content.result != nil
+        }
+        if isOver { channel.close(promise: nil) }
+    }
+
+    func finish(_ result: Result<HTTPConnection, PinnedSessionError>) {
+        let before = content.withLockedValue { content -> Content in
+            defer {
+                if content.result == nil { content.result = result }
+                content.waiter = nil
+            }
+            return content
+        }
+        let isFirst = before.result == nil
+        switch result {
+        case .success(let connection): if !isFirst { connection.close() }
+        case .failure: if isFirst { before.channel?.close(promise: nil) }
+        }
+        before.waiter?.resume(returning: result)
+    }
+}
+
+/// Tells when the handshake is over, one way or the other.
+private final class HandshakeWatcher: ChannelInboundHandler {
+    typealias InboundIn = NIOAny
+
+    private let promise: EventLoopPromise<Void>
+
+    var completed: EventLoopFuture<Void> { promise.futureResult }
+
+    init(eventLoop: any EventLoop) { promise = eventLoop.makePromise() }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if case TLSUserEvent.handshakeCompleted = event { promise.succeed() }
+        context.fireUserInboundEventTriggered(event)
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        promise.fail(error)
+        context.fireErrorCaught(error)
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        promise.fail(ChannelError.eof)
+        context.fireChannelInactive()
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) { promise.fail(ChannelError.eof) }
+}

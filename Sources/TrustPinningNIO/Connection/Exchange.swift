@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import NIOConcurrencyHelpers
+import NIOCore
+import NIOHTTP1
+
+/// How a request is to be carried out on a connection.
+struct ExchangePlan: Sendable {
+    var head: HTTPRequestHead
+    var body: PinnedRequest.Body
+    var waitsForContinue: Bool
+    var idleTimeout: TimeAmount
+    var deadline: NIODeadline
+    /// The longest body that is taken.
+    var bodyLimit: Int
+}
+
+/// The beginning of an answer.
+struct ExchangeAnswer: Sendable {
+    var head: HTTPResponseHead
+    var body: PinnedBody
+}
+
+/// Why there is no answer, with what decides whether the request may be sent again.
+struct ExchangeFailure: Error {
+    var error: PinnedSessionError
+    /// Whether any of the request may have reached the server.
+    var requestLeft: Bool
+    /// Whether the connection ended, as one that was kept for long does.
+    var isStale: Bool
+}
+
+/// Names one exchange to its connection, from any thread, before and after it has begun.
+final class ExchangeToken: Sendable {
+    private let cancelled = NIOLockedValueBox(false)
+
+    var isCancelled: Bool { cancelled.withLockedValue { $0 } }
+
+    func cancel() { cancelled.withLockedValue { $0 = true } }
+}
+
+/// The state of an exchange, on the event loop of its connection.
+final class Exchange {
+    let token: ExchangeToken
+    let plan: ExchangePlan
+    private var waiter: CheckedContinuation<Result<ExchangeAnswer, ExchangeFailure>, Never>?
+
+    var upload: Task<Void, Never>?
+    var queue: BodyQueue?
+    var idleTimer: Scheduled<Void>?
+    var deadlineTimer: Scheduled<Void>?
+    var continueTimer: Scheduled<Void>?
+
+    var lastActivity = NIODeadline.uptimeNanoseconds(0)
+    var bodySent = 0
+    var lastChunk: ByteBuffer?
+    var bodyBegan = false
+    var requestComplete = false
+    var responseBegan = false
+    var informationalCount = 0
+    var bodyReceived = 0
+    var keepsAlive = true
+
+    init(
+        token: ExchangeToken, plan: ExchangePlan,
+        waiter: CheckedContinuation<Result<ExchangeAnswer, ExchangeFailure>, Never>
+    ) {
+        self.token = token
+        self.plan = plan
+        self.waiter = waiter
+    }
+
+    func answer(_ result: Result<ExchangeAnswer, ExchangeFailure>) {
+        waiter?.resume(returning: result)
+        waiter = nil
+    }
+
+    func stopTimers() {
+        idleTimer?.cancel()
+        deadlineTimer?.cancel()
+        continueTimer?.cancel()
+    }
+}

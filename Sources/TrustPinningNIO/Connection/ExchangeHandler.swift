@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import NIOCore
+import NIOHTTP1
+import NIOSSL
+
+/// The end of a connection's pipeline: one exchange at a time, and none on a connection that did anything unexpected.
+final class ExchangeHandler: ChannelDuplexHandler {
+    typealias InboundIn = HTTPClientResponsePart
+    typealias OutboundIn = HTTPClientRequestPart
+    typealias OutboundOut = HTTPClientRequestPart
+
+    private enum Phase {
+        case idle
+        case active(Exchange)
+        case closed
+    }
+
+    /// How long the server's word is awaited before the body is sent without it.
+    static let continueTimeout = TimeAmount.seconds(1)
+    /// More answers of the 1xx kind than this are taken for an attack.
+    private static let informationalLimit = 16
+
+    private let eventLoop: any EventLoop
+    private let keepAlive: TimeAmount
+    private let onIdle: @Sendable () -> Void
+    private let onClose: @Sendable () -> Void
+    private var phase = Phase.idle
+    private var context: ChannelHandlerContext?
+    private var keepAliveTimer: Scheduled<Void>?
+    private var isPaused = false
+    private var wantsRead = false
+
+    /// - Parameters:
+    ///   - eventLoop: the connection's.
+    ///   - keepAlive: how long the connection stays open without work.
+    ///   - onIdle: called when the connection can take the next request.
+    ///   - onClose: called once, when the connection has ended.
+    init(
+        eventLoop: any EventLoop, keepAlive: TimeAmount, onIdle: @escaping @Sendable () -> Void,
+        onClose: @escaping @Sendable () -> Void
+    ) {
+        self.eventLoop = eventLoop
+        self.keepAlive = keepAlive
+        self.onIdle = onIdle
+        self.onClose = onClose
+    }
+
+    func handlerAdded(context: ChannelHandlerContext) { self.context = context }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+        end(with: .connectionLost("closed"), isStale: true)
+        self.context = nil
+    }
+
+    // MARK: - From the session
+
+    func begin(
+        _ token: ExchangeToken, _ plan: ExchangePlan,
+        _ waiter: CheckedContinuation<Result<ExchangeAnswer, ExchangeFailure>, Never>
+    ) {
+        let exchange = Exchange(token: token, plan: plan, waiter: waiter)
+        guard case .idle = phase, let context, context.channel.isActive else {
+            let error = PinnedSessionError.connectionLost("closed before the request")
+            exchange.answer(.failure(ExchangeFailure(error: error, requestLeft: false, isStale: true)))
+            return
+        }
+        guard !token.isCancelled else {
+            exchange.answer(.failure(ExchangeFailure(error: .cancelled, requestLeft: false, isStale: false)))
+            onIdle()
+            return
+        }
+        keepAliveTimer?.cancel()
+        phase = .active(exchange)
+        startTimers(exchange, context)
+
+        context.write(wrapOutboundOut(.head(plan.head)), promise: nil)
+        if plan.waitsForContinue {
+            context.flush()
+            let handler = NIOLoopBound(self, eventLoop: eventLoop)
+            exchange.continueTimer = eventLoop.scheduleTask(in: ExchangeHandler.continueTimeout) {
+                handler.value.sendBody(of: token)
+            }
+        } else {
+            sendBody(of: token)
+        }
+    }
+
+    func cancel(_ token: ExchangeToken) {
+        guard current(token) != nil else { return }
+        fail(.cancelled)
+    }
+
+    /// The reader of the body is gone. That is the end of an exchange that has not come to its own.
+    func readerEnded(_ token: ExchangeToken) { cancel(token) }
+
+    func readerWantsMore(_ token: ExchangeToken) {
+        guard let exchange = current(token), isPaused else { return }
+        exchange.lastActivity = eventLoop.now
+        resumeReading()
+    }
+
+    /// Closes the connection, unless an exchange is on it.
+    func closeIfIdle() {
+        guard case .idle = phase else { return }
+        close()
+    }
+
+    func close() {
+        keepAliveTimer?.cancel()
+        context?.close(promise: nil)
+    }
+
+    // MARK: - Request
+
+    private func sendBody(of token: ExchangeToken) {
+        guard let exchange = current(token), let context, !exchange.bodyBegan else { return }
+        exchange.bodyBegan = true
+        exchange.continueTimer?.cancel()
+        switch exchange.plan.body.source {
+        case .none: finishRequest(exchange, context)
+        case .bytes(let bytes):
+            if bytes.readableBytes > 0 {
+                let sent = eventLoop.makePromise(of: Void.self)
+                let handler = NIOLoopBound(self, eventLoop: eventLoop)
+                sent.futureResult.whenSuccess { handler.value.noteActivity(of: token) }
+                context.write(wrapOutboundOut(.body(.byteBuffer(bytes))), promise: sent)
+            }
+            finishRequest(exchange, context)
+        case .stream(let length, let produce):
+            context.flush()
+            let handler = NIOLoopBound(self, eventLoop: eventLoop)
+            let loop = eventLoop
+            let writer = PinnedRequest.BodyWriter { chunk in
+                try await loop.flatSubmit { handler.value.write(chunk, of: token, length: length) }.get()
+            }
+            exchange.upload = Task {
+                do {
+                    try await produce(writer)
+                    loop.execute { handler.value.bodyEnded(of: token, length: length) }
+                } catch let error as PinnedSessionError {
+                    loop.execute { handler.value.bodyFailed(of: token, error) }
+                } catch {
+                    let reason = String(describing: error)
+                    loop.execute { handler.value.bodyFailed(of: token, .bodyFailed(reason)) }
+                }
+            }
+        }
+    }
+
+    private func write(_ chunk: ByteBuffer, of token: ExchangeToken, length: Int?) -> EventLoopFuture<Void> {
+        guard let context, let exchange = current(token), !exchange.requestComplete else {
+            return failedFuture(.connectionLost("the exchange has ended"))
+        }
+        guard chunk.readableBytes > 0 else { return eventLoop.makeSucceededVoidFuture() }
+        let (sent, isTooMuch) = exchange.bodySent.addingReportingOverflow(chunk.readableBytes)
+        if isTooMuch || sent > length ?? .max {
+            return failedFuture(.bodyFailed("it is longer than the \(length ?? .max) bytes that were announced"))
+        }
+        exchange.bodySent = sent
+        guard sent != length else {
+            // It makes the request complete, which has to wait for the word that nothing follows.
+            exchange.lastChunk = chunk
+            return eventLoop.makeSucceededVoidFuture()
+        }
+        let promise = eventLoop.makePromise(of: Void.self)
+        let handler = NIOLoopBound(self, eventLoop: eventLoop)
+        promise.futureResult.whenSuccess { handler.value.noteActivity(of: token) }
+        context.writeAndFlush(wrapOutboundOut(.body(.byteBuffer(chunk))), promise: promise)
+        return promise.futureResult
+    }
+
+    private func noteActivity(of token: ExchangeToken) { current(token)?.lastActivity = eventLoop.now }
+
+    private func failedFuture(_ error: PinnedSessionError) -> EventLoopFuture<Void> {
+        eventLoop.makeFailedFuture(error)
+    }
+
+    private func bodyEnded(of token: ExchangeToken, length: Int?) {
+        guard let exchange = current(token), let context, !exchange.requestComplete else { return }
+        if let length, exchange.bodySent < length {
+            fail(.bodyFailed("it has \(exchange.bodySent) bytes, and \(length) were announced"))
+            return
+        }
+        if let chunk = exchange.lastChunk { context.write(wrapOutboundOut(.body(.byteBuffer(chunk))), promise: nil) }
+        finishRequest(exchange, context)
+    }
+
+    private func bodyFailed(of token: ExchangeToken, _ error: PinnedSessionError) {
+        guard current(token) != nil else { return }
+        fail(error)
+    }
+
+    private func finishRequest(_ exchange: Exchange, _ context: ChannelHandlerContext) {
+        exchange.requestComplete = true
+        context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
+    }
+
+    // MARK: - Answer
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard case .active(let exchange) = phase else {
+            // Nobody asked for this. What comes next could be anybody's.
+            context.close(promise: nil)
+            return
+        }
+        exchange.lastActivity = eventLoop.now
+        switch unwrapInboundIn(data) {
+        case .head(let head): received(head, exchange, context)
+        case .body(let bytes): received(bytes, exchange)
+        case .end: complete(exchange, context)
+        }
+    }
+
+    private func received(_ head: HTTPResponseHead, _ exchange: Exchange, _ context: ChannelHandlerContext) {
+        guard !(100..<200).contains(head.status.code) else {
+            receivedInformational(head, exchange)
+            return
+        }
+        let lengths = head.headers["content-length"]
+        guard lengths.isEmpty || head.headers["transfer-encoding"].isEmpty else {
+            fail(.invalidResponse("it has both a length and a transfer coding"))
+            return
+        }
+        if exchange.plan.head.method != .HEAD, let length = lengths.first.flatMap({ Int($0) }),
+            length > exchange.plan.bodyLimit
+        {
+            fail(.responseTooLarge(limit: exchange.plan.bodyLimit))
+            return
+        }
+        exchange.responseBegan = true
+        exchange.keepsAlive = head.isKeepAlive
+        // The server answered without the body it could have had: it will not get it (RFC 9110, section 10.1.1).
+        exchange.continueTimer?.cancel()
+        exchange.bodyBegan = true
+
+        let handler = NIOLoopBound(self, eventLoop: eventLoop)
+        let loop = eventLoop
+        let token = exchange.token
+        let queue = BodyQueue(
+            onDemand: { loop.execute { handler.value.readerWantsMore(token) } },
+            onAbandon: { loop.execute { handler.value.readerEnded(token) } })
+        exchange.queue = queue
+        exchange.answer(.success(ExchangeAnswer(head: head, body: PinnedBody(reader: BodyReader(queue)))))
+    }
+
+    private func receivedInformational(_ head: HTTPResponseHead, _ exchange: Exchange) {
+        exchange.informationalCount += 1
+        guard head.status != .switchingProtocols, exchange.informationalCount <= ExchangeHandler.informationalLimit
+        else {
+            fail(.invalidResponse("status \(head.status.code) was not asked for"))
+            return
+        }
+        if head.status == .continue { sendBody(of: exchange.token) }
+    }
+
+    private func received(_ bytes: ByteBuffer, _ exchange: Exchange) {
+        guard exchange.responseBegan else { return }
+        exchange.bodyReceived &+= bytes.readableBytes
+        guard exchange.bodyReceived <= exchange.plan.bodyLimit else {
+            fail(.responseTooLarge(limit: exchange.plan.bodyLimit))
+            return
+        }
+        if exchange.queue?.push(bytes) == false { isPaused = true }
+    }
+
+    private func complete(_ exchange: Exchange, _ context: ChannelHandlerContext) {
+        // The end of an informational answer.
+        guard exchange.responseBegan else { return }
+        exchange.stopTimers()
+        exchange.upload?.cancel()
+        let canStay = exchange.requestComplete && exchange.keepsAlive && context.channel.isActive
+        phase = canStay ? .idle : .closed
+        exchange.queue?.finish()
+        resumeReading()
+        guard canStay else {
+            context.close(promise: nil)
+            return
+        }
+        let handler = NIOLoopBound(self, eventLoop: eventLoop)
+        keepAliveTimer = eventLoop.scheduleTask(in: keepAlive) { handler.value.closeIfIdle() }
+        onIdle()
+    }
+
+    /// Reading stops while the reader of a body has more than enough.
+    func read(context: ChannelHandlerContext) {
+        if isPaused {
+            wantsRead = true
+        } else {
+            context.read()
+        }
+    }
+
+    private func resumeReading() {
+        isPaused = false
+        guard wantsRead else { return }
+        wantsRead = false
+        context?.read()
+    }
+
+    // MARK: - Ends
+
+    func channelInactive(context: ChannelHandlerContext) {
+        end(with: .connectionLost("the server closed it"), isStale: true)
+        onClose()
+        context.fireChannelInactive()
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        end(with: ExchangeHandler.failure(for: error), isStale: !(error is HTTPParserError))
+        context.close(promise: nil)
+    }
+
+    private static func failure(for error: any Error) -> PinnedSessionError {
+        switch error {
+        case let error as HTTPParserError: .invalidResponse(String(describing: error))
+        case let error as NIOHTTPDecoderError: .invalidResponse(String(describing: error))
+        case NIOSSLError.uncleanShutdown: .connectionLost("it was cut off, without the end that TLS has")
+        default: .connectionLost(String(describing: error))
+        }
+    }
+
+    private func fail(_ error: PinnedSessionError) {
+        end(with: error, isStale: false)
+        context?.close(promise: nil)
+    }
+
+    private func end(with error: PinnedSessionError, isStale: Bool) {
+        keepAliveTimer?.cancel()
+        guard case .active(let exchange) = phase else {
+            phase = .closed
+            return
+        }
+        phase = .closed
+        exchange.stopTimers()
+        exchange.upload?.cancel()
+        exchange.queue?.finish(error)
+        exchange.answer(.failure(ExchangeFailure(error: error, requestLeft: true, isStale: isStale)))
+        isPaused = false
+    }
+
+    private func startTimers(_ exchange: Exchange, _ context: ChannelHandlerContext) {
+        let handler = NIOLoopBound(self, eventLoop: eventLoop)
+        let token = exchange.token
+        exchange.deadlineTimer = eventLoop.scheduleTask(deadline: exchange.plan.deadline) {
+            guard handler.value.current(token) != nil else { return }
+            handler.value.fail(.timedOut(.whole))
+        }
+        exchange.lastActivity = eventLoop.now
+        scheduleIdleTimer(exchange, context)
+    }
+
+    private func scheduleIdleTimer(_ exchange: Exchange, _ context: ChannelHandlerContext) {
+        let handler = NIOLoopBound(self, eventLoop: eventLoop)
+        let token = exchange.token
+        exchange.idleTimer = eventLoop.scheduleTask(
+            deadline: exchange.lastActivity + exchange.plan.idleTimeout
+        ) { handler.value.idleTimerFired(token) }
+    }
+
+    private func idleTimerFired(_ token: ExchangeToken) {
+        guard let exchange = current(token), let context else { return }
+        // A reader that takes its time is not the server's fault.
+        if isPaused { exchange.lastActivity = eventLoop.now }
+        if eventLoop.now >= exchange.lastActivity + exchange.plan.idleTimeout {
+            fail(.timedOut(.idle))
+        } else {
+            scheduleIdleTimer(exchange, context)
+        }
+    }
+
+    private func current(_ token: ExchangeToken) -> Exchange? {
+        guard case .active(let exchange) = phase, exchange.token === token else { return nil }
+        return exchange
+    }
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import NIOCore
+import NIOHTTP1
+import TrustPinning
+
+#if canImport(FoundationEssentials)
+    import FoundationEssentials
+#else
+    import Foundation
+#endif
+
+/// Where a connection goes.
+struct Endpoint: Hashable, Sendable {
+    var host: HostName
+    var port: Int
+
+    /// The host and port of an `https` URL.
+    init(_ url: URL) throws(PinnedSessionError) {
+        guard url.scheme?.lowercased() == "https" else {
+            throw .invalidRequest("only https is spoken, and the URL has '\(url.scheme ?? "no scheme")'")
+        }
+        guard url.user() == nil, url.password() == nil else {
+            throw .invalidRequest("the URL has a user name or a password in it; use a header field")
+        }
+        guard let text = url.host(percentEncoded: false), !text.isEmpty else {
+            throw .invalidRequest("the URL has no host")
+        }
+        do {
+            host = try HostName(text)
+        } catch {
+            throw .invalidRequest("the host cannot be asked for: \(error)")
+        }
+        port = url.port ?? 443
+        guard (1...65_535).contains(port) else { throw .invalidRequest("\(port) is no port") }
+    }
+
+    /// `host:port` or `[address]:port`; 443 where there is no port.
+    init?(authority: String) {
+        guard let url = URL(string: "https://" + authority), let endpoint = try? Endpoint(url) else { return nil }
+        self = endpoint
+    }
+
+    /// As in the field `Host`.
+    var authority: String {
+        let name = host.description.contains(":") ? "[\(host)]" : host.description
+        return port == 443 ? name : "\(name):\(port)"
+    }
+}
+
+/// Builds what is sent in front of a body, and refuses what could be read as more than one request.
+enum RequestHead {
+    /// Fields that say how the message is framed or kept: the session's own business.
+    private static let reserved: Set<String> = [
+        "host", "content-length", "transfer-encoding", "connection", "keep-alive", "proxy-connection", "expect", "te",
+        "trailer", "upgrade",
+    ]
+
+    static func make(_ request: PinnedRequest, to endpoint: Endpoint) throws(PinnedSessionError) -> HTTPRequestHead {
+        let method = request.method.rawValue
+        guard isToken(method), request.method != .CONNECT else {
+            throw .invalidRequest("'\(printable(method))' is no method for this")
+        }
+        var headers: HTTPHeaders = ["Host": endpoint.authority]
+        for (name, value) in request.headers {
+            guard isToken(name) else { throw .invalidRequest("'\(printable(name))' is no name of a header field") }
+            guard !reserved.contains(name.lowercased()) else {
+                throw .invalidRequest("the field '\(name)' is set by the session")
+            }
+            guard isFieldValue(value) else {
+                throw .invalidRequest("the value of '\(name)' has a line break or another control character in it")
+            }
+            headers.add(name: name, value: value)
+        }
+        if headers["accept"].isEmpty { headers.add(name: "Accept", value: "*/*") }
+        if headers["accept-encoding"].isEmpty { headers.add(name: "Accept-Encoding", value: "identity") }
+        switch request.body.source {
+        case .none:
+            // Servers take the lack of a length for an error where a body is usual (RFC 9110, section 8.6).
+            if [.POST, .PUT, .PATCH].contains(request.method) { headers.add(name: "Content-Length", value: "0") }
+        case .bytes(let bytes): headers.add(name: "Content-Length", value: String(bytes.readableBytes))
+        case .stream(let length?, _):
+            guard length >= 0 else { throw .invalidRequest("the body has a negative length") }
+            headers.add(name: "Content-Length", value: String(length))
+        case .stream(nil, _): headers.add(name: "Transfer-Encoding", value: "chunked")
+        }
+        if waitsForContinue(request) { headers.add(name: "Expect", value: "100-continue") }
+        return HTTPRequestHead(
+            version: .http1_1, method: request.method, uri: try target(request.url), headers: headers)
+    }
+
+    static func waitsForContinue(_ request: PinnedRequest) -> Bool {
+        guard request.expectsContinue else { return false }
+        if case .none = request.body.source { return false }
+        return true
+    }
+
+    /// Whether the method may be sent twice (RFC 9110, section 9.2.2).
+    static func isIdempotent(_ method: HTTPMethod) -> Bool {
+        switch method {
+        case .GET, .HEAD, .OPTIONS, .TRACE, .PUT, .DELETE: true
+        default: false
+        }
+    }
+
+    private static func target(_ url: URL) throws(PinnedSessionError) -> String {
+        let path = url.path(percentEncoded: true)
+        var target = path.hasPrefix("/") ? path : "/" + path
+        if let query = url.query(percentEncoded: true) { target += "?" + query }
+        guard target.utf8.count <= 16_384 else { throw .invalidRequest("the URL is longer than 16 KiB") }
+        guard target.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
+            throw .invalidRequest("the URL has characters that are not percent-encoded")
+        }
+        return target
+    }
+
+    static func isLetterOrDigit(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"):
+            true
+        default: false
+        }
+    }
+
+    private static let tokenMarks = Set("!#$%&'*+-.^_`|~".utf8)
+
+    /// RFC 9110, section 5.6.2.
+    private static func isToken(_ text: String) -> Bool {
+        !text.isEmpty && text.utf8.allSatisfy { isLetterOrDigit($0) || tokenMarks.contains($0) }
+    }
+
+    /// RFC 9110, section 5.5, with bytes beyond ASCII.
+    private static func isFieldValue(_ text: String) -> Bool {
+        text.utf8.allSatisfy { $0 == 0x09 || ($0 >= 0x20 && $0 != 0x7f) }
+    }
+
+    private static func printable(_ text: String) -> String {
+        String(text.unicodeScalars.prefix(40).map { (0x20...0x7e).contains($0.value) ? Character($0) : "?" })
+    }
+}

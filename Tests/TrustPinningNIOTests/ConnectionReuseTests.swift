@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import FoundationEssentials
+import NIOConcurrencyHelpers
+import NIOCore
+import NIOHTTP1
+import Testing
+
+@testable import TrustPinningNIO
+
+@Suite("Kept connections")
+struct ConnectionReuseTests {
+    @Test("serve one request after another")
+    func reuse() async throws {
+        let server = try await LoopbackServer.start { [.send(LoopbackServer.ok("\($0.connection).\($0.index)"))] }
+        let session = try server.session()
+        for index in 0..<5 { #expect(String(try await session.data(from: server.url()).0) == "0.\(index)") }
+        #expect(server.figures.accepted == 1)
+    }
+
+    @Test(
+        "are not kept when an answer says so, or does not say where it ends",
+        arguments: [
+            LoopbackServer.ok("hello", ["Connection: close"]),
+            "HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+        ])
+    func notKept(answer: String) async throws {
+        let server = try await LoopbackServer.start { _ in [.send(answer)] }
+        let session = try server.session()
+        for _ in 0..<2 { #expect(String(try await session.data(from: server.url()).0) == "hello") }
+        #expect(server.figures.accepted == 2)
+        #expect(await server.wait { $0.closed == 2 })
+    }
+
+    @Test("that the server closes meanwhile are replaced, without a word to who asks")
+    func stale() async throws {
+        let server = try await LoopbackServer.start { request in
+            // The first connection answers once, and closes when it is asked again.
+            request.connection == 0 && request.index == 1
+                ? [.abort] : [.send(LoopbackServer.ok("\(request.connection)"))]
+        }
+        let session = try server.session()
+        #expect(String(try await session.data(from: server.url()).0) == "0")
+        #expect(String(try await session.data(from: server.url()).0) == "1")
+        #expect(server.figures.requests.count == 3)
+    }
+
+    @Test("that end under a request which must not be sent twice end it", arguments: [HTTPMethod.POST, .PATCH])
+    func notRepeated(method: HTTPMethod) async throws {
+        let server = try await LoopbackServer.start { request in
+            request.index == 1 ? [.abort] : [.send(LoopbackServer.ok("\(request.connection)"))]
+        }
+        let session = try server.session()
+        _ = try await session.data(from: server.url())
+        let request = try PinnedRequest(url: server.url(), method: method, body: .bytes("order".utf8))
+        await #expect(throws: PinnedSessionError.self) { try await session.data(for: request) }
+        #expect(server.figures.requests.count == 2)
+    }
+
+    @Test("that are new are not tried twice")
+    func newConnection() async throws {
+        let server = try await LoopbackServer.start { _ in [.abort] }
+        let session = try server.session()
+        let url = try server.url()
+        await #expect(throws: PinnedSessionError.self) { try await session.data(from: url) }
+        #expect(server.figures.requests.count == 1)
+    }
+
+    @Test("on which more comes than was asked for are not used again")
+    func unasked() async throws {
+        let server = try await LoopbackServer.start { request in
+            [.send(LoopbackServer.ok("\(request.connection)") + LoopbackServer.ok("poison"))]
+        }
+        let session = try server.session()
+        #expect(String(try await session.data(from: server.url()).0) == "0")
+        #expect(await server.wait { $0.closed == 1 })
+        #expect(String(try await session.data(from: server.url()).0) == "1")
+    }
+
+    @Test("are closed when they had no work for long")
+    func keepAlive() async throws {
+        let server = try await LoopbackServer.start()
+        let session = try server.session { $0.keepAlive = .milliseconds(1) }
+        _ = try await session.data(from: server.url())
+        #expect(await server.wait { $0.closed == 1 })
+        _ = try await session.data(from: server.url())
+        #expect(server.figures.accepted == 2)
+    }
+
+    @Test("to one host are no more than allowed; requests wait for their turn")
+    func limit() async throws {
+        let server = try await LoopbackServer.start()
+        let session = try server.session { $0.connectionsPerHost = 2 }
+        let url = try server.url()
+        let texts = try await withThrowingTaskGroup(of: String.self) { group in
+            for _ in 0..<20 { group.addTask { String(try await session.data(from: url).0) } }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(texts.count == 20)
+        #expect(server.figures.accepted <= 2)
+        #expect(server.figures.requests.count == 20)
+    }
+
+    @Test("that fail leave their turn to who waits")
+    func failedTurn() async throws {
+        let server = try await LoopbackServer.start { request in
+            request.head.uri == "/bad" ? [.abort] : [.send(LoopbackServer.ok("fine"))]
+        }
+        let session = try server.session { $0.connectionsPerHost = 1 }
+        let (bad, good) = try (server.url("/bad"), server.url("/good"))
+        await withTaskGroup(of: Void.self) { group in
+            for _ in 0..<5 {
+                group.addTask { _ = try? await session.data(from: bad) }
+                group.addTask { await #expect(throws: Never.self) { try await session.data(from: good) } }
+            }
+        }
+        #expect(session.connectionFigures.open <= 1)
+    }
+
+    @Test("are closed with their session")
+    func finish() async throws {
+        let server = try await LoopbackServer.start()
+        let session = try server.session()
+        let url = try server.url()
+        _ = try await session.data(from: url)
+        session.finish()
+        #expect(await server.wait { $0.closed == 1 })
+        await #expect(throws: PinnedSessionError.sessionClosed) { try await session.data(from: url) }
+    }
+
+    @Test("do not outlive a session that nobody holds")
+    func forgotten() async throws {
+        let server = try await LoopbackServer.start()
+        var session: PinnedSession? = try server.session()
+        _ = try await session?.data(from: server.url())
+        session = nil
+        #expect(await server.wait { $0.closed == 1 })
+    }
+
+    @Test("can be closed while they are idle")
+    func closeIdle() async throws {
+        let server = try await LoopbackServer.start()
+        let session = try server.session()
+        _ = try await session.data(from: server.url())
+        session.closeIdleConnections()
+        #expect(await server.wait { $0.closed == 1 })
+        _ = try await session.data(from: server.url())
+        #expect(server.figures.accepted == 2)
+    }
+
+    @Test("are closed when an answer is not read to its end")
+    func droppedBody() async throws {
+        let server = try await LoopbackServer.start { _ in
+            [.send("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n\(String(repeating: "x", count: 1000))")]
+        }
+        let session = try server.session()
+        do {
+            let (body, response) = try await session.bytes(from: server.url())
+            #expect(response.statusCode == 200)
+            var iterator = body.makeAsyncIterator()
+            #expect(try await iterator.next() != nil)
+        }
+        #expect(await server.wait { $0.closed == 1 })
+    }
+}

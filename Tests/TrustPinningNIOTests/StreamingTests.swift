@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import FoundationEssentials
+import NIOConcurrencyHelpers
+import NIOCore
+import NIOHTTP1
+import Testing
+
+@testable import TrustPinningNIO
+
+@Suite("Bodies that come and go in pieces")
+struct StreamingTests {
+    @Test("arrive as they come, however large")
+    func download() async throws {
+        let chunk = [UInt8](repeating: 0x61, count: 65_536)
+        let server = try await LoopbackServer.start { _ in
+            [.send("HTTP/1.1 200 OK\r\nContent-Length: \(65_536 * 64)\r\n\r\n")]
+                + (0..<64).map { _ in .sendBytes(chunk) }
+        }
+        let session = try server.session()
+        let (body, _) = try await session.bytes(from: server.url())
+        var count = 0
+        for try await part in body {
+            count += part.readableBytes
+            await Task.yield()
+        }
+        #expect(count == 65_536 * 64)
+        #expect(String(try await session.data(from: server.url()).0.prefix(1)) == "a")
+        #expect(server.figures.accepted == 1)
+    }
+
+    @Test("are seen before they are complete")
+    func firstPart() async throws {
+        let paused = NIOLockedValueBox<LoopbackServer.Connection?>(nil)
+        let server = try await LoopbackServer.start { _ in
+            [
+                .send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"),
+                .call { connection in paused.withLockedValue { $0 = connection } },
+            ]
+        }
+        let session = try server.session()
+        let (body, _) = try await session.bytes(from: server.url())
+        var iterator = body.makeAsyncIterator()
+        #expect(try await iterator.next().map { String(buffer: $0) } == "hello")
+        paused.withLockedValue { $0 }?.take([.send("6\r\n world\r\n0\r\n\r\n")])
+        #expect(try await iterator.next().map { String(buffer: $0) } == " world")
+        #expect(try await iterator.next() == nil)
+    }
+
+    @Test("do not pile up in memory when nobody reads")
+    func backPressure() async throws {
+        let sent = NIOLockedValueBox(0)
+        let done = NIOLockedValueBox(false)
+        let total = 64 * 1024 * 1024
+        let server = try await LoopbackServer.start { _ in
+            [
+                .send("HTTP/1.1 200 OK\r\nContent-Length: \(total)\r\n\r\n"),
+                .call { connection in
+                    // One chunk after another, as fast as they are taken.
+                    let chunk = ByteBuffer(repeating: 0x62, count: 65_536)
+                    @Sendable func next() {
+                        guard sent.withLockedValue({ $0 }) < total else { return done.withLockedValue { $0 = true } }
+                        connection.channel.writeAndFlush(chunk).whenSuccess {
+                            sent.withLockedValue { $0 += 65_536 }
+                            next()
+                        }
+                    }
+                    next()
+                },
+            ]
+        }
+        let session = try server.session()
+        let (body, _) = try await session.bytes(from: server.url())
+        // The server comes to a stand with what the sockets and the reader's queue hold.
+        var last = -1
+        var still = 0
+        while still < 200 {
+            let now = sent.withLockedValue { $0 }
+            still = now == last ? still + 1 : 0
+            last = now
+            await Task.yield()
+            try await session.spin()
+        }
+        #expect(!done.withLockedValue { $0 })
+        #expect(last < total / 2)
+        var count = 0
+        for try await part in body { count += part.readableBytes }
+        #expect(count == total)
+    }
+
+    @Test("leave in chunks when their length is not known")
+    func uploadChunked() async throws {
+        let server = try await LoopbackServer.start { [.send(LoopbackServer.ok($0.text))] }
+        let session = try server.session()
+        let chunks = AsyncStream<ByteBuffer> { continuation in
+            for text in ["one ", "two ", "", "three"] { continuation.yield(ByteBuffer(string: text)) }
+            continuation.finish()
+        }
+        let request = try PinnedRequest(url: server.url(), method: .POST, body: .stream(chunks))
+        #expect(String(try await session.data(for: request).0) == "one two three")
+        let head = try #require(server.figures.requests.first?.head)
+        #expect(head.headers["transfer-encoding"] == ["chunked"])
+        #expect(head.headers["content-length"].isEmpty)
+    }
+
+    @Test(
+        "leave with their length where it is known, and must have it",
+        arguments: [
+            (10, 10, true), (9, 10, false), (11, 10, false), (0, 10, false),
+        ])
+    func uploadLength(sent: Int, announced: Int, isFine: Bool) async throws {
+        let server = try await LoopbackServer.start { [.send(LoopbackServer.ok("\($0.body.readableBytes)"))] }
+        let session = try server.session()
+        let request = try PinnedRequest(
+            url: server.url(), method: .PUT,
+            body: .stream(length: announced) { writer in
+                for _ in 0..<sent { try await writer.write([1]) }
+            })
+        if isFine {
+            #expect(String(try await session.data(for: request).0) == "\(announced)")
+        } else {
+            let error = await #expect(throws: PinnedSessionError.self) { try await session.data(for: request) }
+            guard case .bodyFailed = error else {
+                Issue.record("\(String(describing: error))")
+                return
+            }
+            // A server that got another length would wait, or take what follows for a request.
+            #expect(await server.wait { $0.closed == 1 })
+            #expect(server.figures.requests.isEmpty)
+        }
+    }
+
+    @Test("that fail at their source fail the request")
+    func sourceFails() async throws {
+        struct Broken: Error {}
+        let server = try await LoopbackServer.start()
+        let session = try server.session()
+        let request = try PinnedRequest(
+            url: server.url(), method: .POST,
+            body: .stream { writer in
+                try await writer.write("beginning".utf8)
+                throw Broken()
+            })
+        await #expect(throws: PinnedSessionError.bodyFailed("Broken()")) { try await session.data(for: request) }
+        #expect(await server.wait { $0.closed == 1 })
+    }
+
+    @Test("end when the server has answered without them")
+    func earlyAnswer() async throws {
+        let server = try await LoopbackServer.start(
+            onHead: { _ in [.send(LoopbackServer.answer("413 Content Too Large", "no", ["Connection: close"]))] },
+            script: { _ in [] })
+        let session = try server.session()
+        let ended = NIOLockedValueBox(false)
+        let request = try PinnedRequest(
+            url: server.url(), method: .POST,
+            body: .stream { writer in
+                defer { ended.withLockedValue { $0 = true } }
+                // For ever, if nobody stops it.
+                while true { try await writer.write([UInt8](repeating: 1, count: 65_536)) }
+            })
+        let (data, response) = try await session.data(for: request)
+        #expect(response.statusCode == 413)
+        #expect(String(data) == "no")
+        #expect(await server.wait { _ in ended.withLockedValue { $0 } })
+    }
+
+    @Test("wait for the server's word where that is wanted, and leave with it")
+    func continueGranted() async throws {
+        let order = NIOLockedValueBox<[String]>([])
+        let server = try await LoopbackServer.start(
+            onHead: { head in
+                order.withLockedValue { $0.append("head \(head.headers["expect"])") }
+                return [.send("HTTP/1.1 100 Continue\r\n\r\n")]
+            },
+            script: { request in
+                order.withLockedValue { $0.append("body") }
+                return [.send(LoopbackServer.ok(request.text))]
+            })
+        let session = try server.session()
+        var request = try PinnedRequest(
+            url: server.url(), method: .POST,
+            body: .stream { writer in
+                order.withLockedValue { $0.append("produce") }
+                try await writer.write("data".utf8)
+            })
+        request.expectsContinue = true
+        #expect(String(try await session.data(for: request).0) == "data")
+        #expect(order.withLockedValue { $0 } == ["head [\"100-continue\"]", "produce", "body"])
+    }
+
+    @Test("do not leave when the server's word is no")
+    func continueRefused() async throws {
+        let server = try await LoopbackServer.start(
+            onHead: { _ in [.send(LoopbackServer.answer("417 Expectation Failed", "no"))] }, script: { _ in [] })
+        let session = try server.session()
+        var request = try PinnedRequest(url: server.url(), method: .POST, body: .bytes("secret".utf8))
+        request.expectsContinue = true
+        #expect(try await session.data(for: request).1.statusCode == 417)
+        #expect(await server.wait { $0.closed == 1 })
+        #expect(server.figures.requests.isEmpty)
+    }
+
+    @Test("leave without the server's word when it does not come")
+    func continueSilent() async throws {
+        let server = try await LoopbackServer.start { [.send(LoopbackServer.ok($0.text))] }
+        let session = try server.session()
+        var request = try PinnedRequest(url: server.url(), method: .POST, body: .bytes("data".utf8))
+        request.expectsContinue = true
+        #expect(String(try await session.data(for: request).0) == "data")
+    }
+}
+
+extension PinnedSession {
+    /// Lets the event loops do a round of work.
+    func spin() async throws {
+        try await MultiThreadedEventLoopGroupProbe.round()
+    }
+}

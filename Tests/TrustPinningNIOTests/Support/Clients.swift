@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import FoundationEssentials
+import NIOCore
+import NIOHTTP1
+import TrustPinningNIO
+import TrustPinningTesting
+
+/// One authority for all tests that do not need another.
+enum Shared {
+    static let authority = Result { try TestAuthority() }
+}
+
+extension LoopbackServer {
+    /// A server for `www.example.com` with the shared authority's certificates.
+    static func start(
+        script: @escaping Script = { _ in [.send(ok("hello"))] }
+    ) async throws -> LoopbackServer {
+        try await start(onHead: { _ in [] }, script: script)
+    }
+
+    /// The same, with something to do when the head of a request has come, before its body.
+    static func start(
+        onHead: @escaping @Sendable (HTTPRequestHead) -> [Step], script: @escaping Script
+    ) async throws -> LoopbackServer {
+        let authority = try Shared.authority.get()
+        return try await start(
+            chain: authority.served, key: authority.leaf.key, onHead: onHead, script: script)
+    }
+
+    /// The URL of a path on this server.
+    func url(_ path: String = "/", host: String = "www.example.com") throws -> URL {
+        guard let url = URL(string: "https://\(host):\(port)\(path)") else { throw URLError() }
+        return url
+    }
+
+    struct URLError: Error {}
+
+    /// A session that finds this server under the names of tests, and trusts it as `verdict` says.
+    func session(
+        _ verdict: ServerVerdict = ServerVerdict(isTrusted: true, reason: "test"),
+        hosts: [String] = ["www.example.com", "v1.api.example.com", "other.example.org"],
+        configure: (inout PinnedSession.Configuration) -> Void = { _ in }
+    ) throws -> PinnedSession {
+        try session(tls: PinnedTLS { _ in verdict }, hosts: hosts, configure: configure)
+    }
+
+    func session(
+        tls: PinnedTLS, hosts: [String] = ["www.example.com", "v1.api.example.com", "other.example.org"],
+        configure: (inout PinnedSession.Configuration) -> Void = { _ in }
+    ) throws -> PinnedSession {
+        var configuration = PinnedSession.Configuration()
+        for host in hosts { configuration.detours["\(host):\(port)"] = "127.0.0.1:\(port)" }
+        configure(&configuration)
+        return PinnedSession(tls: tls, configuration: configuration)
+    }
+}
+
+extension String {
+    init(_ data: Data) { self = String(decoding: data, as: UTF8.self) }
+}

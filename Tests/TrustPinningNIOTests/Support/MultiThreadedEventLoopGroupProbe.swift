@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import NIOCore
+import NIOPosix
+
+/// Rounds of the event loops that tests run on.
+enum MultiThreadedEventLoopGroupProbe {
+    /// Returns when each event loop has polled its sockets and run what was due.
+    static func round() async throws {
+        for loop in MultiThreadedEventLoopGroup.singleton.makeIterator() {
+            try await loop.scheduleTask(in: .milliseconds(1)) {}.futureResult.get()
+        }
+    }
+}

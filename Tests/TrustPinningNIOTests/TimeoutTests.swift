@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import FoundationEssentials
+import NIOConcurrencyHelpers
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+import Testing
+
+@testable import TrustPinningNIO
+
+@Suite("Requests that do not end")
+struct TimeoutTests {
+    @Test("are given up when the server never speaks TLS")
+    func connect() async throws {
+        // Takes connections, and says nothing.
+        let silent = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .bind(host: "127.0.0.1", port: 0).get()
+        defer { silent.close(promise: nil) }
+        let port = try #require(silent.localAddress?.port)
+        var configuration = PinnedSession.Configuration()
+        configuration.connectTimeout = .milliseconds(50)
+        configuration.detours["www.example.com:\(port)"] = "127.0.0.1:\(port)"
+        let tls = try PinnedTLS { _ in ServerVerdict(isTrusted: true, reason: "test") }
+        let session = PinnedSession(tls: tls, configuration: configuration)
+        let url = try #require(URL(string: "https://www.example.com:\(port)/"))
+        await #expect(throws: PinnedSessionError.timedOut(.connect)) { try await session.data(from: url) }
+        #expect(session.connectionFigures.open == 0)
+    }
+
+    @Test("are given up when the verifier never comes to a verdict, and nothing is sent")
+    func verdict() async throws {
+        let server = try await LoopbackServer.start()
+        let tls = try PinnedTLS { _ in
+            try? await Task.sleep(for: .seconds(3600))
+            return ServerVerdict(isTrusted: true, reason: "late")
+        }
+        let session = try server.session(tls: tls) { $0.connectTimeout = .milliseconds(200) }
+        let url = try server.url()
+        await #expect(throws: PinnedSessionError.timedOut(.connect)) { try await session.data(from: url) }
+        #expect(await server.wait { $0.closed == 1 })
+        #expect(server.figures.applicationBytes == 0)
+    }
+
+    @Test(
+        "are given up when the connection stands still, before the answer and in it",
+        arguments: [
+            [], [LoopbackServer.Step.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello")],
+        ])
+    func idle(steps: [LoopbackServer.Step]) async throws {
+        let server = try await LoopbackServer.start { _ in steps }
+        let session = try server.session { $0.idleTimeout = .milliseconds(50) }
+        let url = try server.url()
+        await #expect(throws: PinnedSessionError.timedOut(.idle)) { try await session.data(from: url) }
+        #expect(await server.wait { $0.closed == 1 })
+    }
+
+    @Test("are given up as a whole, though bytes keep coming")
+    func whole() async throws {
+        let server = try await LoopbackServer.start { _ in
+            [
+                .send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"),
+                .call { connection in
+                    connection.channel.eventLoop.scheduleRepeatedTask(initialDelay: .zero, delay: .milliseconds(1)) {
+                        task in
+                        guard connection.channel.isActive else { return task.cancel() }
+                        connection.take([.send("1\r\nx\r\n")])
+                    }
+                },
+            ]
+        }
+        let session = try server.session()
+        var request = try PinnedRequest(url: server.url())
+        request.timeout = .milliseconds(300)
+        let limited = request
+        await #expect(throws: PinnedSessionError.timedOut(.whole)) { try await session.data(for: limited) }
+        #expect(await server.wait { $0.closed == 1 })
+    }
+
+    @Test("are given up while they wait for their turn")
+    func turn() async throws {
+        let server = try await LoopbackServer.start { _ in [] }
+        let session = try server.session { $0.connectionsPerHost = 1 }
+        let url = try server.url()
+        let first = Task { try await session.data(from: url) }
+        #expect(await server.wait { $0.requests.count == 1 })
+        var request = PinnedRequest(url: url)
+        request.timeout = .milliseconds(50)
+        let waiting = request
+        await #expect(throws: PinnedSessionError.timedOut(.whole)) { try await session.data(for: waiting) }
+        first.cancel()
+        await #expect(throws: PinnedSessionError.cancelled) { try await first.value }
+        #expect(server.figures.requests.count == 1)
+    }
+
+    @Test("end with their task: connecting, waiting for the answer, reading it, waiting for their turn")
+    func cancellation() async throws {
+        let server = try await LoopbackServer.start { request in
+            request.head.uri == "/body" ? [.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello")] : []
+        }
+        let session = try server.session { $0.connectionsPerHost = 1 }
+        for path in ["/head", "/body"] {
+            let count = server.figures.requests.count
+            let url = try server.url(path)
+            let task = Task { try await session.data(from: url) }
+            #expect(await server.wait { $0.requests.count == count + 1 })
+            let waiting = Task { try await session.data(from: url) }
+            waiting.cancel()
+            await #expect(throws: PinnedSessionError.cancelled) { try await waiting.value }
+            task.cancel()
+            await #expect(throws: PinnedSessionError.cancelled) { try await task.value }
+        }
+        let slow = try PinnedTLS { _ in
+            try? await Task.sleep(for: .seconds(3600))
+            return ServerVerdict(isTrusted: true, reason: "late")
+        }
+        let connecting = try server.session(tls: slow)
+        let url = try server.url()
+        let accepted = server.figures.accepted
+        let task = Task { try await connecting.data(from: url) }
+        #expect(await server.wait { $0.accepted == accepted + 1 })
+        task.cancel()
+        await #expect(throws: PinnedSessionError.cancelled) { try await task.value }
+        #expect(await server.wait { $0.closed == $0.accepted })
+        #expect(connecting.connectionFigures.open == 0)
+    }
+
+    @Test("do not begin when their task was cancelled before")
+    func cancelledBefore() async throws {
+        let server = try await LoopbackServer.start()
+        let session = try server.session()
+        let url = try server.url()
+        let task = Task {
+            while !Task.isCancelled { await Task.yield() }
+            return try await session.data(from: url)
+        }
+        task.cancel()
+        await #expect(throws: PinnedSessionError.cancelled) { try await task.value }
+        #expect(server.figures.requests.isEmpty)
+    }
+}
