@@ -6,6 +6,12 @@ public import NIOCore
 public import NIOSSL
 public import TrustPinning
 
+#if canImport(FoundationEssentials)
+    package import FoundationEssentials
+#else
+    package import Foundation
+#endif
+
 /// TLS for clients in which the app's policies say which servers are trusted, for any NIO bootstrap.
 ///
 ///     let tls = try PinnedTLS(trust: TrustEvaluator(policies: policies, systemTrust: systemTrust))
@@ -43,8 +49,17 @@ public struct PinnedTLS: Sendable {
     public init(
         trust: TrustEvaluator, options: Options = Options(), identities: ClientIdentities? = nil
     ) throws(PinnedTLSError) {
+        try self.init(trust: trust, options: options, identities: identities, now: { Date() })
+    }
+
+    /// - Parameter now: the time that certificates and pins have to be valid at.
+    package init(
+        trust: TrustEvaluator, options: Options = Options(), identities: ClientIdentities? = nil,
+        now: @escaping @Sendable () -> Date
+    ) throws(PinnedTLSError) {
         try self.init(trust: trust, options: options, identities: identities) { chain in
-            ServerVerdict(await trust.evaluate(chain: chain.certificates, host: chain.host, port: chain.port))
+            ServerVerdict(
+                await trust.evaluate(chain: chain.certificates, host: chain.host, port: chain.port, at: now()))
         }
     }
 
@@ -57,7 +72,7 @@ public struct PinnedTLS: Sendable {
     }
 
     /// - Parameter trust: what `verifier` asks, if it asks policies.
-    init(
+    private init(
         trust: TrustEvaluator?, options: Options, identities: ClientIdentities?, verifier: @escaping ServerVerifier
     ) throws(PinnedTLSError) {
         var configuration = TLSConfiguration.makeClientConfiguration()

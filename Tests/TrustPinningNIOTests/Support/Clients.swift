@@ -40,14 +40,14 @@ extension LoopbackServer {
     /// A session that finds this server under the names of tests, and trusts it as `verdict` says.
     func session(
         _ verdict: ServerVerdict = ServerVerdict(isTrusted: true, reason: "test"),
-        hosts: [String] = ["www.example.com", "v1.api.example.com", "other.example.org"],
+        hosts: [String] = testHosts,
         configure: (inout PinnedSession.Configuration) -> Void = { _ in }
     ) throws -> PinnedSession {
         try session(tls: PinnedTLS { _ in verdict }, hosts: hosts, configure: configure)
     }
 
     func session(
-        tls: PinnedTLS, hosts: [String] = ["www.example.com", "v1.api.example.com", "other.example.org"],
+        tls: PinnedTLS, hosts: [String] = testHosts,
         configure: (inout PinnedSession.Configuration) -> Void = { _ in }
     ) throws -> PinnedSession {
         var configuration = PinnedSession.Configuration()
@@ -60,3 +60,9 @@ extension LoopbackServer {
 extension String {
     init(_ data: Data) { self = String(decoding: data, as: UTF8.self) }
 }
+
+/// Names that sessions of tests find on 127.0.0.1.
+let testHosts = [
+    "www.example.com", "v1.example.com", "v1.api.example.com", "v2.api.example.com", "a.b.api.example.com",
+    "other.example.org",
+]
