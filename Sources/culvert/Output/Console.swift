@@ -18,8 +18,10 @@ struct Console: Sendable {
 
     /// Writes text as it is.
     var write: @Sendable (Stream, String) -> Void
-    /// Whether output goes to a terminal that understands escape codes and may be sent them.
+    /// Whether output goes to a terminal that understands escape codes and may be sent them, colours among them.
     var isLive: Bool
+    /// Whether output goes to a terminal on which lines can be redrawn, colours or not.
+    var isTerminal = false
     /// The characters of one line of the terminal.
     var columns: Int
     /// Whether others than the owner may read the file that output goes to.
@@ -36,6 +38,9 @@ struct Console: Sendable {
         Console(
             write: { stream, text in StandardStream.write(text, to: stream == .output ? 1 : 2) },
             isLive: allowsEscapeCodes(isTerminal: isatty(1) == 1, environment: StandardStream.environment),
+            isTerminal: allowsEscapeCodes(isTerminal: isatty(1) == 1) { name in
+                name == "NO_COLOR" ? nil : StandardStream.environment(name)
+            },
             columns: StandardStream.columns, outputIsWorldAccessible: StandardStream.isWorldAccessible(1))
     }
 

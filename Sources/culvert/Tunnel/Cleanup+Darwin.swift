@@ -4,7 +4,7 @@
 #if !os(Linux)
     /// Elsewhere the system undoes what a tunnel changed.
     enum Cleanup {
-        static func run(_ names: [String], console: Console) -> Int32 {
+        static func run(_ names: [String], _ runtime: RuntimeDirectory, console: Console) -> Int32 {
             console.problem("error: only Linux leaves a tunnel's changes behind; there is nothing to clean up here")
             return ExitStatus.failure
         }

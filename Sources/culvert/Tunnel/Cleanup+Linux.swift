@@ -6,6 +6,11 @@
 
     /// Undoes what tunnels have left behind.
     enum Cleanup {
+        /// Does so for tunnels whose journals are in this folder.
+        static func run(_ names: [String], _ runtime: RuntimeDirectory, console: Console) -> Int32 {
+            run(names, options: LinuxHostOptions(journalFolder: runtime.path), console: console)
+        }
+
         /// - Parameter names: the tunnels; empty for every one that does not run.
         /// - Returns: the exit status.
         static func run(

@@ -24,7 +24,9 @@ struct CleanupCommand: ParsableCommand {
     @Argument(help: ArgumentHelp("Tunnels to clean up after.", valueName: "name"))
     var names: [String] = []
 
+    @OptionGroup var runtime: RuntimeOptions
+
     func run() throws {
-        try finish(Cleanup.run(names, console: .standard))
+        try finish(Cleanup.run(names, runtime.directory, console: .standard))
     }
 }

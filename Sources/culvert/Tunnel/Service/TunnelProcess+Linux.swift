@@ -79,10 +79,9 @@
                 let host = try LinuxHost(
                     name: tunnel.name, options: options, secrets: tunnel.secrets,
                     deadlines: TunnelDeadlines(start: startLimit), logger: logger
-                ) { mark in
+                ) {
                     var environment = WireGuardEnvironment()
                     environment.budget = budget
-                    environment.fwMark = mark
                     return WireGuardTunnelProvider(environment: environment)
                 }
                 let runner = HookRunner(logger: logger)

@@ -67,7 +67,7 @@ struct StatusTool: Sendable {
         let channel = UnixTunnelChannel(path: runtime.socket(name))
         guard await channel.refresh().status.isActive else { throw Self.notUp(name) }
         let view: any WatchView =
-            if console.isLive, !json {
+            if console.isTerminal, !json {
                 LiveWatchView(console) { StandardStream.columns }
             } else {
                 LineWatchView(console, json: json)

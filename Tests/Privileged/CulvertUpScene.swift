@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import Foundation
+    import WireGuardCore
+
+    /// A host and, behind its router, a wireguard-go server that is everybody's way out; with a wg-quick file for it.
+    final class CulvertUpScene {
+        let world: LinuxHostWorld
+        let server: DaemonProcess
+        /// The tunnel's name on the host.
+        let name = UniqueInterface.next()
+        /// Sockets, journals and logs of the host's tunnels.
+        let runtime: TemporaryFolder
+        let files: TemporaryFolder
+        private let etc: PrivateEtcFolder
+        private let serverKeys = StaticKeys()
+        private let keys = StaticKeys()
+        /// The network before there was a tunnel.
+        let before: [String]
+
+        static let resolvConf = "nameserver 192.0.2.53\noptions edns0\n# not by any program\n"
+        static let port = 51_820
+        /// In the tunnel, on the server's side.
+        static let gateway4 = "10.77.0.1"
+        static let gateway6 = "fd77::1"
+
+        init() throws {
+            etc = try PrivateEtcFolder(resolvConf: Self.resolvConf)
+            world = try LinuxHostWorld()
+            runtime = try TemporaryFolder()
+            files = try TemporaryFolder()
+            server = try DaemonProcess(.wireguardGo, in: world.router)
+            try Wg.configure(
+                server.name,
+                """
+                [Interface]
+                PrivateKey = \(serverKeys.text)
+                ListenPort = \(Self.port)
+                [Peer]
+                PublicKey = \(keys.publicKey.base64)
+                AllowedIPs = 10.77.0.2/32, fd77::2/128
+
+                """)
+            try world.router.run("ip", "address", "add", "\(Self.gateway4)/24", "dev", server.name)
+            try world.router.run("ip", "address", "add", "\(Self.gateway6)/64", "dev", server.name, "nodad")
+            try world.router.run("ip", "link", "set", server.name, "mtu", "1420", "up")
+            before = try world.snapshot()
+        }
+
+        deinit {
+            // Only what a failed test left.
+            guard !remains.isEmpty else { return }
+            for process in processes { kill(process, SIGKILL) }
+            try? eventually("the processes have ended") { processes.isEmpty }
+            _ = try? run("cleanup")
+        }
+
+        /// Writes the file that a provider would give its customer; returns its path.
+        @discardableResult
+        func writeFile(
+            interface: String = "DNS = \(gateway4), corp.example", port: Int = port, name: String? = nil
+        ) throws -> String {
+            try files.write(
+                """
+                [Interface]
+                PrivateKey = \(keys.text)
+                Address = 10.77.0.2/24, fd77::2/64
+                \(interface)
+
+                [Peer]
+                PublicKey = \(serverKeys.publicKey.base64)
+                Endpoint = 192.0.2.1:\(port)
+                AllowedIPs = 0.0.0.0/0, ::/0
+
+                """, to: "\(name ?? self.name).conf")
+        }
+
+        /// `wg show` of the server, as to this host.
+        var peer: WgDump.Peer { get throws { try Wg.peer(keys.publicKey, of: server.name) } }
+
+        var privateKey: String { keys.text }
+
+        // MARK: - The program
+
+        /// Beside this test bundle; `CULVERT` names another build of it.
+        private static let program: String = {
+            if let path = ProcessInfo.processInfo.environment["CULVERT"], !path.isEmpty { return path }
+            let bundle = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
+            let candidates = [bundle, CommandLine.arguments.first ?? ""].map {
+                URL(fileURLWithPath: $0).deletingLastPathComponent().appendingPathComponent("culvert").path
+            }
+            return candidates.first { FileManager.default.isExecutableFile(atPath: $0) } ?? "culvert"
+        }()
+
+        /// A command of the program, in the host's namespace.
+        func command(_ arguments: [String], environment: [String] = []) -> [String] {
+            ["ip", "netns", "exec", world.host.name, "env", "CULVERT_RUNTIME_DIRECTORY=\(runtime.path)"] + environment
+                + [Self.program] + arguments
+        }
+
+        /// Runs the program, whatever its status.
+        @discardableResult
+        func run(_ arguments: String..., deadline: Duration = .seconds(120)) throws -> CommandResult {
+            try PrivilegedTests.runAllowingFailure(command(arguments), deadline: deadline)
+        }
+
+        /// Runs the program, which must succeed; returns what it wrote.
+        @discardableResult
+        func succeed(_ arguments: String..., deadline: Duration = .seconds(120)) throws -> String {
+            try PrivilegedTests.run(command(arguments), deadline: deadline).output
+        }
+
+        /// The members of the tunnel in `status --json`.
+        func status() throws -> [String: Any] {
+            let text = try succeed("status", name, "--json")
+            let document = try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: [[String: Any]]]
+            guard let tunnel = document?["tunnels"]?.first else { throw CommandFailure(description: text) }
+            return tunnel
+        }
+
+        /// The processes that run this scene's tunnels.
+        var processes: [pid_t] {
+            DaemonRemains.processes(of: "culvert", with: "--foreground").filter { process in
+                DaemonRemains.commandLine(of: process).contains { $0.contains(files.path) || $0 == name }
+            }
+        }
+
+        /// What tunnels leave, other than logs and locks.
+        var remains: [String] {
+            let names = (try? FileManager.default.contentsOfDirectory(atPath: runtime.path)) ?? []
+            return names.filter { !$0.hasSuffix(".log") && !$0.hasSuffix(".lock") } + processes.map { "process \($0)" }
+        }
+
+        /// Pings far away, through whatever the default route is.
+        func ping(_ address: String = "203.0.113.7") throws {
+            try world.host.run("ping", "-n", "-q", "-c", "3", "-i", "0.02", "-W", "9", address)
+        }
+
+        /// The interface by which the host would send to an address.
+        func way(to address: String) throws -> String {
+            let words = try world.host.run("ip", "route", "get", address).output.split(separator: " ")
+            guard let index = words.firstIndex(of: "dev"), index + 1 < words.count else { return "none" }
+            return String(words[index + 1])
+        }
+
+        static var resolvConfNow: String {
+            get throws { try String(contentsOfFile: "/etc/resolv.conf", encoding: .utf8) }
+        }
+    }
+
+    /// A copy of /etc in place of it, until this object goes: only in a sandbox with mounts of its own (scripts/sandbox).
+    final class PrivateEtcFolder {
+        /// Whether this is such a sandbox, and resolvconf is openresolv's.
+        static let isPossible: Bool = {
+            let first = (try? String(contentsOfFile: "/proc/1/cmdline", encoding: .utf8)) ?? ""
+            let version = (try? PrivilegedTests.runAllowingFailure(["resolvconf", "--version"]))?.output ?? ""
+            return first.contains("sandbox") && version.hasPrefix("openresolv")
+        }()
+
+        private let folder: String
+
+        init(resolvConf: String) throws {
+            folder = "/run/culvert-etc-\(UUID().uuidString)"
+            try PrivilegedTests.run(["cp", "-a", "/etc", folder])
+            try PrivilegedTests.run(["mount", "--bind", folder, "/etc"])
+            try resolvConf.write(toFile: "/etc/resolv.conf", atomically: false, encoding: .utf8)
+        }
+
+        deinit {
+            _ = try? PrivilegedTests.run(["umount", "/etc"])
+            try? FileManager.default.removeItem(atPath: folder)
+        }
+    }
+#endif

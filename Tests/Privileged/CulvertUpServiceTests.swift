@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import Foundation
+    import Testing
+
+    extension CulvertUpTests {
+        @Suite("Watched, and as a service", .timeLimit(.minutes(5)))
+        struct ServiceTests {
+            @Test("status --watch on a pipe: a line for each look, until the tunnel goes")
+            func watchPipe() throws {
+                let scene = try CulvertUpScene()
+                try scene.succeed("up", try scene.writeFile())
+                let watch = try SpawnedProcess(
+                    scene.command(["status", scene.name, "--watch", "--json", "--interval", "0.1"]))
+                func looks() throws -> [[String: Any]] {
+                    try watch.outputSoFar.split(separator: "\n", omittingEmptySubsequences: true)
+                        .filter { $0.hasSuffix("}") }
+                        .map { try #require(try JSONSerialization.jsonObject(with: Data($0.utf8)) as? [String: Any]) }
+                }
+                try eventually("traffic is seen") {
+                    try scene.ping()
+                    return try looks().contains { $0["sentBitsPerSecond"] as? Double ?? 0 > 0 }
+                }
+                let look = try #require(try looks().last)
+                #expect(look["state"] as? String == "connected")
+                #expect(look["endpoint"] as? String == "192.0.2.1:51820")
+                #expect(look["lastHandshakeSeconds"] is Double)
+                let interrupted = try SpawnedProcess(scene.command(["status", "-w", "--interval", "0.1"]))
+                try interrupted.waitForOutput(containing: "connected  192.0.2.1:51820")
+                interrupted.signal(SIGINT)
+                #expect(try interrupted.wait().status == 130)
+                try scene.succeed("down", scene.name)
+                let result = try watch.wait()
+                #expect(result.status == 0)
+                #expect(result.output.hasSuffix("\(scene.name): the tunnel is down\n"), "\(result)")
+            }
+
+            @Test(
+                "status --watch on a terminal: redrawn in place with graphs; the cursor comes back",
+                arguments: [(true, false), (false, true)])
+            func watchTerminal(_ hasColours: Bool, _ isInterrupted: Bool) throws {
+                let scene = try CulvertUpScene()
+                try scene.succeed("up", try scene.writeFile())
+                let terminal = try PseudoTerminal()
+                let watch = try SpawnedProcess(
+                    scene.command(
+                        ["status", scene.name, "--watch", "--interval", "0.1"],
+                        environment: ["TERM=xterm", "NO_COLOR=\(hasColours ? "" : "1")"]),
+                    descriptors: [1: terminal.slave])
+                try eventually("graphs are drawn") {
+                    try scene.ping()
+                    return terminal.output.contains("█")
+                }
+                #expect(terminal.output.hasPrefix("\u{1b}[?25l"))
+                #expect(terminal.output.contains("\u{1b}[32mconnected\u{1b}[0m") == hasColours)
+                for part in ["\u{1b}[8A", "connected", "192.0.2.1:51820", "handshake", "▼", "▲"] {
+                    #expect(terminal.output.contains(part), "\(part)")
+                }
+                if isInterrupted {
+                    watch.signal(SIGINT)
+                } else {
+                    try scene.succeed("down", scene.name)
+                }
+                #expect(try watch.wait().status == (isInterrupted ? 130 : 0))
+                let ends = terminal.output.components(separatedBy: "\u{1b}[?25h")
+                #expect(ends.count == 2, "the cursor comes back once")
+                if !isInterrupted { #expect(ends.last?.contains("\(scene.name): the tunnel is down") == true) }
+            }
+
+            @Test("log --follow shows what is written, until it is interrupted")
+            func followLog() throws {
+                let scene = try CulvertUpScene()
+                let file = try scene.writeFile()
+                try scene.succeed("up", file)
+                let log = try SpawnedProcess(scene.command(["log", scene.name, "--follow", "--level", "info"]))
+                try log.waitForOutput(containing: "tunnel connected")
+                try scene.succeed("down", scene.name)
+                try log.waitForOutput(containing: "tunnel disconnected")
+                log.signal(SIGINT)
+                #expect(try log.wait().status == 130)
+            }
+
+            @Test("In the foreground it tells its service manager, and ends with SIGTERM")
+            func foreground() throws {
+                let scene = try CulvertUpScene()
+                let file = try scene.writeFile()
+                let path = scene.files.path + "/notify"
+                let receiver = try Receiver(path)
+                let service = try SpawnedProcess(
+                    scene.command(["up", file, "--foreground"], environment: ["NOTIFY_SOCKET=\(path)"]))
+                var words = ""
+                try eventually("it is ready") {
+                    words += receiver.next() ?? ""
+                    return words.contains("READY=1\nSTATUS=connected\n")
+                }
+                try scene.ping()
+                #expect(try scene.status()["processID"] as? Int == Int(try #require(scene.processes.first)))
+                service.signal(SIGTERM)
+                let result = try service.wait(deadline: .seconds(60))
+                #expect(result.status == 0, "\(result)")
+                #expect(result.output.contains("tunnel connected") && result.output.contains("tunnel disconnected"))
+                while let more = receiver.next() { words += more }
+                #expect(words.contains("STOPPING=1\n"))
+                try scene.world.expectUnchanged(since: scene.before)
+                #expect(scene.remains.isEmpty)
+                // What the unit may not start again for.
+                let failed = try scene.run("up", try scene.writeFile(port: 9), "--foreground", "--timeout", "1")
+                #expect(failed.status == 6)
+            }
+
+            @Test("The tunnel's process is of no terminal, and keeps nothing open")
+            func background() throws {
+                let scene = try CulvertUpScene()
+                try scene.succeed("up", try scene.writeFile())
+                let process = try #require(scene.processes.first)
+                #expect(getsid(process) == process)
+                #expect(try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/\(process)/cwd") == "/")
+                let descriptors = try FileManager.default.contentsOfDirectory(atPath: "/proc/\(process)/fd").compactMap
+                {
+                    try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/\(process)/fd/\($0)")
+                }
+                #expect(descriptors.filter { $0 == "/dev/null" }.count == 3)
+                #expect(!descriptors.contains { $0.hasPrefix("pipe:") }, "\(descriptors)")
+                try scene.succeed("down", "--all")
+                try scene.world.expectUnchanged(since: scene.before)
+            }
+        }
+    }
+
+    /// A terminal without a person.
+    private final class PseudoTerminal {
+        private let master: Int32
+        /// What a program writes to.
+        let slave: Int32
+        private var bytes: [UInt8] = []
+
+        init() throws {
+            // As posix_openpt, unlockpt and ptsname do, which C libraries declare for X/Open sources only.
+            master = unsafe open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK)
+            var (unlocked, number): (Int32, Int32) = (0, -1)
+            guard master >= 0, unsafe ioctl(master, 0x4004_5431, &unlocked) == 0,
+                unsafe ioctl(master, 0x8004_5430, &number) == 0
+            else { throw CommandFailure(description: "no terminal: errno \(errno)") }
+            slave = unsafe open("/dev/pts/\(number)", O_RDWR | O_NOCTTY | O_CLOEXEC)
+            guard slave >= 0 else { throw CommandFailure(description: "no terminal: errno \(errno)") }
+        }
+
+        deinit {
+            close(slave)
+            close(master)
+        }
+
+        /// What was written so far.
+        var output: String {
+            var chunk = [UInt8](repeating: 0, count: 4096)
+            while true {
+                let count = unsafe read(master, &chunk, chunk.count)
+                guard count > 0 else { return String(decoding: bytes, as: UTF8.self) }
+                bytes += chunk[..<count]
+            }
+        }
+    }
+
+    /// A socket that service managers have.
+    private final class Receiver {
+        private let descriptor: Int32
+
+        init(_ path: String) throws {
+            // SOCK_DGRAM | SOCK_NONBLOCK.
+            descriptor = socket(AF_UNIX, 2 | 0o4000, 0)
+            var address = sockaddr_un()
+            address.sun_family = sa_family_t(AF_UNIX)
+            let number = descriptor
+            unsafe withUnsafeMutableBytes(of: &address.sun_path) { unsafe $0.copyBytes(from: Array(path.utf8)) }
+            let bound = unsafe withUnsafePointer(to: &address) { pointer in
+                unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                    unsafe bind(number, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
+                }
+            }
+            guard bound == 0 else { throw CommandFailure(description: "cannot bind \(path): errno \(errno)") }
+        }
+
+        deinit { close(descriptor) }
+
+        /// What was sent, if anything.
+        func next() -> String? {
+            var bytes = [UInt8](repeating: 0, count: 512)
+            let count = unsafe recv(descriptor, &bytes, bytes.count, 0)
+            return count > 0 ? String(decoding: bytes[..<count], as: UTF8.self) : nil
+        }
+    }
+#endif

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import Foundation
+    import Testing
+
+    /// The program for people, against a wireguard-go server.
+    @Suite(
+        "culvert up", .serialized, .enabled(if: Privileged.isAvailable && PrivateEtcFolder.isPossible),
+        .timeLimit(.minutes(5)))
+    struct CulvertUpTests {
+        @Test("A stock wg-quick file: everything through the tunnel, name servers too; down, and all is as it was")
+        func wholeLife() throws {
+            let scene = try CulvertUpScene()
+            let file = try scene.writeFile()
+            for round in 0..<2 {
+                let words = try scene.succeed("up", file)
+                #expect(words.contains("\(scene.name): connecting to 192.0.2.1:51820\n"))
+                #expect(words.contains("\(scene.name): connected after"))
+                #expect(try scene.way(to: "203.0.113.7") == scene.name)
+                #expect(try scene.way(to: "2001:db8:7::7") == scene.name)
+                // The local network stays beside the tunnel.
+                #expect(try scene.way(to: "192.0.2.1") == "eth0")
+                for address in ["203.0.113.7", "2001:db8:7::7", CulvertUpScene.gateway4, "192.0.2.1"] {
+                    try scene.ping(address)
+                }
+                #expect(try scene.peer.latestHandshake > 0 && scene.peer.received > 1000)
+                let resolver = try CulvertUpScene.resolvConfNow
+                #expect(resolver.contains("nameserver \(CulvertUpScene.gateway4)\n"))
+                #expect(resolver.contains("corp.example") && !resolver.contains("192.0.2.53"))
+
+                try expectStatus(scene)
+                let again = try scene.run("up", file)
+                #expect(again.status == 5)
+                #expect(again.output.contains("'\(scene.name)' is connected already: process "), "\(again)")
+                try scene.ping()
+
+                #expect(try scene.succeed("down", round == 0 ? scene.name : file).contains("down; it was connected"))
+                try scene.world.expectUnchanged(since: scene.before)
+                #expect(scene.remains.isEmpty)
+                #expect(try scene.run("status", scene.name).status == 3)
+                #expect(try scene.run("down", scene.name).status == 3)
+                #expect(try scene.succeed("status") == "no tunnel is up\n")
+            }
+            let log = try scene.succeed("log", scene.name)
+            #expect(log.components(separatedBy: "tunnel connected").count == 3, "\(log)")
+            #expect(!log.contains(scene.privateKey))
+            #expect(try scene.succeed("log", scene.name, "--lines", "1", "--json").contains(#""origin":"daemon""#))
+        }
+
+        private func expectStatus(_ scene: CulvertUpScene) throws {
+            let status = try scene.status()
+            #expect(status["state"] as? String == "connected")
+            #expect(status["activity"] as? String == "connected")
+            #expect(status["source"] as? String == scene.files.path + "/\(scene.name).conf")
+            #expect(status["dnsServers"] as? [String] == [CulvertUpScene.gateway4])
+            #expect(status["leakPolicy"] as? String == "route-based")
+            // Three pings of 84 bytes each, and what wraps them.
+            #expect(status["receivedBytes"] as? Int ?? 0 > 1000)
+            #expect(status["sentBytes"] as? Int ?? 0 > 1000)
+            #expect(status["memoryBytes"] as? Int ?? 0 > 1_000_000)
+            let peer = try #require((status["peers"] as? [[String: Any]])?.first)
+            #expect(peer["endpoint"] as? String == "192.0.2.1:51820")
+            #expect(peer["allowedIPs"] as? [String] == ["0.0.0.0/0", "::/0"])
+            let age = try #require(peer["lastHandshakeSeconds"] as? Double)
+            #expect(age >= 0 && age < 120)
+            #expect(try scene.succeed("status").contains("192.0.2.1:51820"))
+            #expect(try scene.succeed("status", scene.name).contains("  leak policy:   route-based\n"))
+            let mode = try FileManager.default.attributesOfItem(atPath: scene.runtime.path + "/\(scene.name).sock")
+            #expect(mode[.posixPermissions] as? Int == 0o600)
+        }
+
+        @Test("Hooks run in their order and in the tunnel's network; one that fails takes everything back")
+        func hooks() throws {
+            let scene = try CulvertUpScene()
+            let mark = scene.files.path + "/hooks"
+            let file = try scene.writeFile(
+                interface: """
+                    PreUp = echo pre-up %i >> \(mark)
+                    PostUp = echo post-up %i >> \(mark); ip link show %i >/dev/null
+                    PreDown = echo pre-down %i >> \(mark); ip link show %i >/dev/null
+                    PostDown = echo post-down %i >> \(mark)
+                    """)
+            try scene.succeed("up", file)
+            try scene.ping()
+            try scene.succeed("down", scene.name)
+            let hooks = try String(contentsOfFile: mark, encoding: .utf8)
+            #expect(
+                hooks.split(separator: "\n")
+                    == ["pre-up", "post-up", "pre-down", "post-down"].map { "\($0) \(scene.name)" })
+            try scene.world.expectUnchanged(since: scene.before)
+            try scene.writeFile(interface: "PostUp = echo a reason; false")
+            let failed = try scene.run("up", file)
+            #expect(failed.status == 1)
+            #expect(failed.output.contains("'echo …' ended with status 1: a reason"), "\(failed)")
+            try scene.world.expectUnchanged(since: scene.before)
+            #expect(scene.remains.isEmpty)
+        }
+
+        @Test("Mistakes are told, each with its status, and nothing is changed")
+        func mistakes() throws {
+            let scene = try CulvertUpScene()
+            let file = try scene.writeFile(interface: "Adress = 10.0.0.1/24")
+            let mistake = try scene.run("up", file)
+            #expect(mistake.status == 2 && mistake.output.contains("\(scene.name).conf:4:1: error:"), "\(mistake)")
+            #expect(try scene.run("up", "no-such-tunnel").status == 3)
+            try scene.writeFile()
+            try PrivilegedTests.run(["chown", "65534", file, scene.files.path])
+            let command = scene.command(["up", file]).map { $0.replacing(scene.runtime.path, with: scene.files.path) }
+            let user = try PrivilegedTests.runAllowingFailure(
+                command.prefix(4) + ["setpriv", "--reuid", "65534", "--clear-groups"] + command.dropFirst(4))
+            #expect(user.status == 4 && user.output.contains("run as root"), "\(user)")
+            try PrivilegedTests.run(["chown", "0", file, scene.files.path])
+            try scene.world.expectUnchanged(since: scene.before)
+            #expect(scene.remains.isEmpty)
+        }
+
+        @Test("A server that does not answer: an error by the time-out, and nothing is left")
+        func unreachable() throws {
+            let scene = try CulvertUpScene()
+            let file = try scene.writeFile(port: 9)
+            let result = try scene.run("up", file, "--timeout", "2")
+            #expect(result.status == 6)
+            #expect(result.output.contains("no answer from 192.0.2.1"), "\(result)")
+            #expect(result.output.contains("fix: "))
+            try scene.world.expectUnchanged(since: scene.before)
+            #expect(scene.remains.isEmpty)
+        }
+
+        @Test("Interrupted or killed while it starts: nothing is left", arguments: [SIGINT, SIGTERM, SIGKILL])
+        func interrupted(_ signal: Int32) throws {
+            let scene = try CulvertUpScene()
+            let file = try scene.writeFile(port: 9)
+            let command = try SpawnedProcess(scene.command(["up", file]))
+            try command.waitForOutput(containing: "connecting to")
+            // The settings are in force while the answer is waited for.
+            try eventually("routes are set") { try scene.way(to: "203.0.113.7") == scene.name }
+            command.signal(signal)
+            let result = try command.wait(deadline: .seconds(60))
+            if signal == SIGKILL {
+                try eventually("the service has ended", within: .seconds(60)) { scene.remains.isEmpty }
+            } else {
+                #expect(result.status == 130)
+                #expect(result.output.contains("interrupted; the tunnel was taken down again"), "\(result)")
+            }
+            try scene.world.expectUnchanged(since: scene.before)
+            #expect(scene.remains.isEmpty)
+        }
+
+        @Test(
+            "After a process that was killed, each of these leaves the network as it was",
+            arguments: [["down"], ["cleanup"], ["up"]], ["route-based", "enforced", "everything"])
+        func killed(_ mender: [String], _ policy: String) throws {
+            let scene = try CulvertUpScene()
+            let file = try scene.writeFile()
+            try scene.succeed("up", file, "--leak-policy", policy)
+            try scene.ping()
+            let process = try #require(scene.processes.first)
+            #expect(try scene.status()["processID"] as? Int == Int(process))
+            kill(process, SIGKILL)
+            try eventually("it is gone") { scene.processes.isEmpty }
+            #expect(try scene.status()["state"] as? String == "dead")
+            #expect(try scene.succeed("status", scene.name).contains("culvert down \(scene.name)"))
+            #expect(try !scene.world.changes(since: scene.before).isEmpty)
+            if policy != "route-based" {
+                // Nothing leaks meanwhile.
+                #expect(throws: CommandFailure.self) {
+                    try scene.world.host.run("ping", "-n", "-q", "-c", "1", "-W", "1", "203.0.113.7")
+                }
+            }
+            switch mender {
+            case ["up"]:
+                try scene.succeed("up", file, "--leak-policy", policy)
+                try scene.ping()
+                try scene.succeed("down", "--all")
+            case ["cleanup"]: #expect(try scene.succeed("cleanup").contains("\(scene.name): undone:\n"))
+            default: #expect(try scene.succeed("down", scene.name).contains("its process had died; cleaned up"))
+            }
+            try scene.world.expectUnchanged(since: scene.before)
+        }
+
+        @Test("A profile: added, brought up, shown, taken down by its removal")
+        func profile() throws {
+            let scene = try CulvertUpScene()
+            let file = try scene.writeFile()
+            let directory = ["--directory", scene.files.path + "/profiles"]
+            func profile(_ arguments: String...) throws -> CommandResult {
+                try PrivilegedTests.runAllowingFailure(scene.command(["profile"] + arguments + directory))
+            }
+            #expect(try profile("add", file).status == 0)
+            #expect(try profile("add", file).status == 2)
+            #expect(try profile("list").output.contains(scene.name))
+            try PrivilegedTests.run(["rm", file])
+            let up = try PrivilegedTests.runAllowingFailure(scene.command(["up", scene.name] + directory))
+            #expect(up.status == 0, "\(up)")
+            try scene.ping()
+            let status = try scene.status()
+            #expect(status["profile"] as? String == scene.name)
+            #expect(status["source"] as? String == "profile \(scene.name)")
+            #expect(try !profile("show", scene.name).output.contains(scene.privateKey))
+            #expect(try profile("show", scene.name, "--show-secrets").output.contains(scene.privateKey))
+            #expect(try profile("remove", scene.name).status == 0)
+            try scene.world.expectUnchanged(since: scene.before)
+            #expect(scene.remains.isEmpty)
+            #expect(try profile("show", scene.name).status == 3)
+        }
+    }
+#endif
