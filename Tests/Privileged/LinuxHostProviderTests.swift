@@ -86,6 +86,7 @@
                 var path = try #require(await paths.next())
                 while path.status == .satisfied { path = try #require(await paths.next()) }
                 #expect(path == .unsatisfied)
+                #expect(path.dnsServers.isEmpty)
                 try world.host.run("ip", "link", "set", "eth0", "up")
                 try world.host.run("ip", "route", "add", "default", "via", "192.0.2.1")
                 path = try #require(await paths.next())

@@ -155,6 +155,56 @@
             }
 
             @Test(
+                "A tunnel that loses its interface is blocked, and comes up again by its server's name",
+                arguments: LeakPolicy.allCases.dropFirst())
+            func blocked(_ policy: LeakPolicy) async throws {
+                let etc = try PrivateEtc(resolvConf: Self.resolvConf)
+                let scene = try WireGuardServerWorld()
+                let world = scene.world
+                let before = try world.snapshot()
+                let names = try NameServer(
+                    on: NamespaceNetwork(namespace: world.router), [Self.name: [.v4(203, 0, 113, 7)]])
+                try scene.startServer()
+                let (host, _) = try await scene.host()
+                let configuration = try scene.configuration(policy, endpoint: "\(Self.name):51820")
+                try await host.start(configuration, leakPolicy: policy, profileID: WireGuardServerWorld.profile)
+                let capture = try LinuxHostWorld.Capture(world)
+                try world.host.run("ip", "link", "delete", LinuxHostWorld.tunnel)
+                await host.reaches(.blocked)
+                #expect(host.status.error?.code == .providerFailed)
+                try await onThread { try world.tryEverything() }
+                // What holds everything back also holds back the system's own lookups.
+                try await host.start(configuration, leakPolicy: policy, profileID: WireGuardServerWorld.profile)
+                try await onThread {
+                    _ = try world.host.run("ping", "-n", "-q", "-c", "2", "-i", "0.05", "-W", "9", "8.8.8.8")
+                }
+                let leaks = Self.leaks(try capture.lines())
+                #expect(leaks.isEmpty, "\(leaks)")
+                await host.stop(.userInitiated)
+                try world.expectUnchanged(since: before)
+                await names.close()
+                withExtendedLifetime(etc) {}
+            }
+
+            @Test("Without blocking, a tunnel that lost its server ends with the reason, and the network is as it was")
+            func lost() async throws {
+                let etc = try PrivateEtc(resolvConf: Self.resolvConf)
+                let scene = try WireGuardServerWorld()
+                let before = try scene.world.snapshot()
+                try scene.startServer()
+                let (host, _) = try await scene.host()
+                var configuration = try scene.configuration(.routeBased)
+                configuration.connectivity.healingInterval = 0.5
+                try await host.start(configuration, profileID: WireGuardServerWorld.profile)
+                scene.killServer()
+                await host.reaches(.reasserting)
+                await host.reaches(.disconnected)
+                #expect(host.status.error?.code == .connectivityLost)
+                try scene.world.expectUnchanged(since: before)
+                withExtendedLifetime(etc) {}
+            }
+
+            @Test(
                 "Name servers that are silent are a typed error in time, and no reason to ask others",
                 arguments: LeakPolicy.allCases.dropFirst())
             func silentNames(_ policy: LeakPolicy) async throws {

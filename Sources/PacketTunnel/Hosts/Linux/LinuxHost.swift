@@ -47,14 +47,15 @@
         ) throws(LinuxNetworkError) {
             monitor = try LinuxPathMonitor(tunnel: platform.name, loop: platform.loop)
             let runner = TunnelRunner<Provider>(
-                platform: wrap(platform), path: monitor.path, secrets: secrets, deadlines: deadlines, clock: clock,
+                platform: wrap(platform), path: platform.firstPath(monitor.path), secrets: secrets,
+                deadlines: deadlines, clock: clock,
                 logger: logger, makeProvider: makeProvider)
             self.platform = platform
             self.runner = runner
             try monitor.start(
                 changed: { [weak runner, weak platform] path in
                     platform?.refresh()
-                    runner?.pathChanged(path)
+                    runner?.pathChanged(platform?.completed(path) ?? path)
                 },
                 woke: { [weak runner] in
                     // Nobody could be told before; the provider sees both, in order.

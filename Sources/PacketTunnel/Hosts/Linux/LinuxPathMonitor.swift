@@ -19,7 +19,6 @@
         let tunnel: String
         /// Where the kernel says what interfaces are.
         var interfaceFolder = "/sys/class/net"
-        var resolverFile = "/etc/resolv.conf"
 
         /// A way out, and what it depends on.
         struct Reading: Hashable {
@@ -28,6 +27,7 @@
             var details: Set<String>
         }
 
+        /// The way out, without name servers: the kernel knows none.
         func read() throws(LinuxNetworkError) -> Reading {
             let links = try netlink.links().filter { $0.isUp && !$0.isLoopback && $0.name != tunnel }
             var ways: [(metric: UInt32, isIPv6: Bool, link: RouteSocket.Link)] = []
@@ -55,11 +55,9 @@
                 }
             }
             guard !interfaces.isEmpty else { return Reading(path: .unsatisfied, details: []) }
-            let resolver = try SmallFile.text(resolverFile) ?? ""
             let path = NetworkPath(
                 status: .satisfied, interfaces: interfaces, supportsIPv4: ways.contains { !$0.isIPv6 },
                 supportsIPv6: ways.contains { $0.isIPv6 },
-                dnsServers: ResolverControl.servers(inResolvConf: resolver).compactMap { NetworkAddress($0) },
                 isExpensive: interfaces.first?.kind == .cellular)
             return Reading(path: path, details: details)
         }

@@ -28,6 +28,7 @@
         }
 
         private let mark = Mutex<UInt32?>(nil)
+        private let resolver: ResolverControl
 
         /// A platform for the tunnel of this name.
         /// - Parameters:
@@ -47,6 +48,7 @@
         ) throws(LinuxNetworkError) {
             try JournalDirectory.validate(name)
             self.name = name
+            self.resolver = resolver
             // Sockets belong to the namespace of the thread that makes them, and so does a thread.
             let network = try LinuxNetwork(resolver: resolver)
             core = OnLoop(
@@ -116,6 +118,26 @@
             } catch {
                 return []
             }
+        }
+
+        /// A path with the name servers that it has outside of the tunnel. On the loop's thread.
+        func completed(_ path: NetworkPath) -> NetworkPath {
+            guard path.status == .satisfied else { return path }
+            var path = path
+            path.dnsServers = core.core.outsideNameServers()
+            return path
+        }
+
+        /// A path with the name servers that it has before there is a tunnel.
+        func firstPath(_ path: NetworkPath) -> NetworkPath {
+            guard path.status == .satisfied else { return path }
+            var path = path
+            do throws(LinuxNetworkError) {
+                path.dnsServers = try resolver.outsideServers(tunnel: name, record: nil)
+            } catch {
+                // Whoever needs them asks again, and finds the reason in the log.
+            }
+            return path
         }
 
         /// Looks again at what the firewall has to know of the local network, which may have changed.
