@@ -30,7 +30,8 @@ public struct ConnectivityOptions: Hashable, Sendable {
         self.healingInterval = healingInterval
     }
 
-    /// The longest time from the last sign of life until the tunnel is no longer called connected.
+    /// The longest time from the last sign of life, or from when the machine woke up, until the tunnel is no longer called
+    /// connected. It holds for the whole tunnel, and for each peer that a default route goes to while traffic is owed.
     public var timeToNotice: Duration {
         // The last sign of life may have come right after a look, and a look may come one ping late.
         .seconds(connectivityInterval * Double(2 * maxConnectionAttempts + 1) + 2 * pingInterval)
@@ -39,6 +40,12 @@ public struct ConnectivityOptions: Hashable, Sendable {
     /// The longest time from the last sign of life until the tunnel is given up, when nothing helps.
     public var timeToGiveUp: Duration {
         timeToNotice + .seconds((healingInterval + pingInterval) * Double(ConnectivityMonitor.Step.allCases.count))
+    }
+
+    /// The longest time from when network, name servers and server are good again until the tunnel is proven, under the
+    /// policies that do not give up: a round of healing at its slowest, and a handshake.
+    public var timeToHeal: Duration {
+        .seconds((healingInterval * 8 + pingInterval) * Double(ConnectivityMonitor.Step.allCases.count) + 15)
     }
 }
 

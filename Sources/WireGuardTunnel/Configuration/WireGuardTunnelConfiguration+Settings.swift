@@ -35,6 +35,9 @@ extension WireGuardTunnelConfiguration {
         }
     }
 
+    /// Whether this side can begin with one of the peers.
+    var hasEndpoints: Bool { peers.contains { $0.endpoint != nil } }
+
     /// What to send to a device so that it has this configuration and nothing else: peers that are not in it go, and a
     /// port or mark that is not in it is given up.
     /// - Parameter replacing: the peers that the device has, so that those that stay keep their sessions; nil for a new
@@ -71,6 +74,9 @@ struct ParsedPeer: Sendable {
     var key: PublicKey
     var address: EndpointAddress?
     var peer: WireGuardTunnelConfiguration.Peer
+
+    /// Whether a default route goes to it, and this side can begin: when it is silent, the tunnel is as good as dead.
+    var isGateway: Bool { address != nil && peer.allowedIPs.contains { $0.length == 0 } }
 }
 
 extension IPAddress {

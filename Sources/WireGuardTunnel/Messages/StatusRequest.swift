@@ -65,6 +65,8 @@ public struct PeerStatus: Codable, Hashable, Sendable {
     public var receivedBytes: UInt64
     /// Bytes sent to it.
     public var sentBytes: UInt64
+    /// Whether it has owed an answer for longer than the connectivity monitor allows.
+    public var isSilent: Bool?
 }
 
 /// Gives the provider another configuration while it runs. Peers that are in both keep their sessions.

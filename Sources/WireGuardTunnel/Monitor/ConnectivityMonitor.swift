@@ -7,6 +7,8 @@
 /// It watches what is received. After ``ConnectivityOptions/maxConnectionAttempts`` looks that found nothing it has
 /// the tunnel probed, and after as many intervals without an answer it has the tunnel healed, step by step. Only
 /// what comes back counts: a byte received from the peer, a handshake, a reply to a ping. What is sent does not.
+///
+/// Of several peers, one that lives does not speak for another: see ``Observation/isGatewaySilent``.
 public struct ConnectivityMonitor: Hashable, Sendable {
     /// What healing consists of, in this order.
     public enum Step: Int, Hashable, Sendable, CaseIterable {
@@ -28,15 +30,20 @@ public struct ConnectivityMonitor: Hashable, Sendable {
         public var handshakeAge: Duration?
         /// Whether a valid reply to a ping came since the observation before.
         public var pingReplied: Bool
+        /// Whether a peer that a default route goes to has owed an answer for too long. Then nothing that comes from
+        /// others counts.
+        public var isGatewaySilent: Bool
 
         /// An observation.
         public init(
-            now: Duration, receivedBytes: UInt64, handshakeAge: Duration? = nil, pingReplied: Bool = false
+            now: Duration, receivedBytes: UInt64, handshakeAge: Duration? = nil, pingReplied: Bool = false,
+            isGatewaySilent: Bool = false
         ) {
             self.now = now
             self.receivedBytes = receivedBytes
             self.handshakeAge = handshakeAge
             self.pingReplied = pingReplied
+            self.isGatewaySilent = isGatewaySilent
         }
     }
 
@@ -74,15 +81,19 @@ public struct ConnectivityMonitor: Hashable, Sendable {
     public private(set) var isReasserting = false
     private var baseline: Observation
     private var lastProbe: Duration?
+    /// When something last proved that the tunnel works. Pauses and changes of the network do not move it.
+    private var lastLife: Duration
 
     /// A monitor of a tunnel that has just been proven to work.
     public init(options: ConnectivityOptions, persists: Bool, baseline: Observation) {
         self.options = options
         self.persists = persists
         self.baseline = baseline
+        lastLife = baseline.now
     }
 
-    /// Begins anew after a pause or a change: what was before does not count. The tunnel is probed until it is proven.
+    /// Begins anew after a pause or a change: what was before does not count. The tunnel is probed until it is proven, and
+    /// said to carry nothing as soon as the last proof is too old, however often this is called.
     /// - Parameter isReasserting: whether the tunnel is said to carry nothing until then.
     public mutating func restart(from observation: Observation, isReasserting: Bool) {
         baseline = observation
@@ -103,26 +114,30 @@ public struct ConnectivityMonitor: Hashable, Sendable {
     /// Takes an observation and says what to do.
     public mutating func tick(_ observation: Observation) -> [Action] {
         if phase == .ended { return [] }
-        let isAlive = isAlive(observation)
+        let isAlive = !observation.isGatewaySilent && isAlive(observation)
+        let gap = observation.now - baseline.now
         baseline = observation
         if isAlive {
             phase = .watching(flat: 0)
+            lastLife = observation.now
             guard isReasserting else { return [] }
             isReasserting = false
             return [.reasserting(false)]
         }
-        switch phase {
-        case .watching(let flat):
+        switch (phase, observation.isGatewaySilent) {
+        // It was given its time already.
+        case (.watching, true), (.probing, true): return heal(.rebind, observation.now, round: 0)
+        case (.watching(let flat), false):
             phase = .watching(flat: flat + 1)
-            guard flat + 1 >= options.maxConnectionAttempts else { return [] }
+            // Where no look came for so long, the machine slept without saying so.
+            guard flat + 1 >= options.maxConnectionAttempts || gap > patience else { return [] }
             phase = .probing(since: observation.now)
             lastProbe = nil
-            return probe(observation.now)
-        case .probing(let since):
-            let patience = Duration.seconds(options.connectivityInterval * Double(options.maxConnectionAttempts))
-            guard observation.now - since >= patience else { return probe(observation.now) }
+            return doubt(observation.now) + probe(observation.now)
+        case (.probing(let since), false):
+            guard observation.now - since >= patience else { return doubt(observation.now) + probe(observation.now) }
             return heal(.rebind, observation.now, round: 0)
-        case .healing(let step, let since, let round):
+        case (.healing(let step, let since, let round), _):
             // Where nothing helps, it takes its time.
             let patience = Duration.seconds(options.healingInterval * Double(1 << min(round, 3)))
             guard observation.now - since >= patience else { return probe(observation.now) }
@@ -130,7 +145,7 @@ public struct ConnectivityMonitor: Hashable, Sendable {
             if persists { return heal(.rebind, observation.now, round: round + 1) }
             phase = .ended
             return [.giveUp]
-        case .ended: return []
+        case (.ended, _): return []
         }
     }
 
@@ -141,6 +156,17 @@ public struct ConnectivityMonitor: Hashable, Sendable {
         if now > before || (now < before && now > 0) { return true }
         guard let age = observation.handshakeAge, age >= .zero else { return false }
         return age < observation.now - baseline.now
+    }
+
+    private var patience: Duration {
+        .seconds(options.connectivityInterval * Double(options.maxConnectionAttempts))
+    }
+
+    /// Says that the tunnel carries nothing once the last proof is as old as it may get, though healing is not due yet.
+    private mutating func doubt(_ now: Duration) -> [Action] {
+        guard !isReasserting, now - lastLife >= patience * 2 else { return [] }
+        isReasserting = true
+        return [.reasserting(true)]
     }
 
     private mutating func probe(_ now: Duration) -> [Action] {

@@ -31,8 +31,11 @@ final class TunnelProber: Sendable {
         if let address = target.flatMap({ NetworkAddress($0) }) { aim(at: address) }
     }
 
-    /// Whether there is something to ping, now or once its name is resolved.
-    var hasTarget: Bool { target != nil }
+    /// Whether it does what `configuration` asks for.
+    func isFor(_ configuration: WireGuardTunnelConfiguration) -> Bool {
+        target == configuration.connectivity.pingAddress && sources == configuration.addresses.map(\.address)
+            && servers == configuration.dns?.servers ?? []
+    }
 
     /// How many pings were sent, and how many valid replies came.
     var counts: (pings: Int, replies: Int) { state.withLock { ($0.pings, $0.replies) } }

@@ -7,11 +7,24 @@ import WireGuardCore
 
 // The monitor's driver: it observes, and does what the monitor says.
 extension WireGuardTunnelProvider {
-    /// Probes the tunnel from here on until it is proven.
-    /// - Parameter isReasserting: whether it is said to carry nothing until then.
-    func restartMonitor(isReasserting: Bool) {
+    /// Says whether the tunnel carries nothing for the present.
+    func setReasserting(_ isOn: Bool) {
+        run?.isReasserting = isOn
+        run?.context.setReasserting(isOn)
+    }
+
+    /// Probes the tunnel from here on until it is proven; one in which only peers begin waits for one of them, where it is
+    /// said to carry nothing.
+    func watchAnew() {
         guard var run else { return }
-        run.monitor.restart(from: observe(run), isReasserting: isReasserting)
+        run.watch.forget()
+        if run.configuration.hasEndpoints {
+            let observation = observe(&run)
+            run.monitor.restart(from: observation, isReasserting: run.isReasserting)
+        } else if run.isReasserting, !run.isListening {
+            run.isListening = true
+            run.bytesBeforeListening = run.receivedBytes
+        }
         self.run = run
         startDriver()
     }
@@ -24,9 +37,9 @@ extension WireGuardTunnelProvider {
     private func drive() async {
         while !Task.isCancelled, let run, !run.isPaused {
             // Without a monitor, only the end of a pause is waited for.
-            guard run.configuration.connectivity.isEnabled || run.monitor.isReasserting || run.isListening else {
-                return
-            }
+            guard run.isListening || run.configuration.hasEndpoints,
+                run.configuration.connectivity.isEnabled || run.monitor.isReasserting || run.isListening
+            else { return }
             let interval: Duration = run.isListening ? .milliseconds(250) : run.monitor.nextInterval
             do { try await run.context.clock.sleep(for: interval) } catch { return }
             if Task.isCancelled { return }
@@ -37,27 +50,50 @@ extension WireGuardTunnelProvider {
     private func look() {
         guard var run, !run.isPaused, !run.isReconfiguring else { return }
         if run.isListening {
-            guard run.plane.peers().contains(where: { $0.handshakeAge != nil }) else { return }
+            guard run.receivedBytes != run.bytesBeforeListening else { return }
             // Now there is somebody; whether he stays is his business.
             self.run?.isListening = false
-            run.context.setReasserting(false)
+            setReasserting(false)
             driver?.cancel()
             return
         }
-        let actions = run.monitor.tick(observe(run))
+        let observation = observe(&run)
+        let actions = run.monitor.tick(observation)
         self.run = run
         for action in actions { perform(action, run) }
+        healSilentPeers()
     }
 
     /// What is seen now. Replies to pings are counted once.
-    func observe(_ run: Run) -> ConnectivityMonitor.Observation {
+    func observe(_ run: inout Run) -> ConnectivityMonitor.Observation {
         var (bytes, age): (UInt64, Duration?) = (0, nil)
-        for peer in run.plane.peers() {
+        let (peers, now) = (run.plane.peers(), run.elapsed.now)
+        for peer in peers {
             bytes &+= peer.receivedBytes
             if let new = peer.handshakeAge { age = min(age ?? new, new) }
         }
+        var keepalives: [PublicKey: UInt16] = [:]
+        for parsed in run.parsedPeers { keepalives[parsed.key] = parsed.peer.persistentKeepalive }
+        run.watch.look(at: peers, now: now) { keepalives[$0] ?? 0 }
+        let isGatewaySilent = run.parsedPeers.contains { $0.isGateway && run.isSilent($0.key, now) }
         return ConnectivityMonitor.Observation(
-            now: run.elapsed.now, receivedBytes: bytes, handshakeAge: age, pingReplied: run.prober.takeReply())
+            now: now, receivedBytes: bytes, handshakeAge: age, pingReplied: run.prober.takeReply(),
+            isGatewaySilent: isGatewaySilent)
+    }
+
+    /// Peers that are silent while the tunnel lives are asked for again by themselves: their names, their other addresses,
+    /// a handshake. The tunnel goes on meanwhile.
+    private func healSilentPeers() {
+        guard let run, !run.monitor.isReasserting else { return }
+        let now = run.elapsed.now
+        let silent = run.parsedPeers.filter { $0.address != nil && run.isSilent($0.key, now) }
+        // As slow as healing that has not helped for long.
+        let interval = Duration.seconds(run.configuration.connectivity.healingInterval * 8)
+        guard !silent.isEmpty, run.peersHealedAt.map({ now - $0 >= interval }) ?? true else { return }
+        self.run?.peersHealedAt = now
+        run.context.logger.warning("nothing comes from \(silent.count) of the peers: asking for them again")
+        refreshEndpoints(rotating: Set(silent.map(\.key)))
+        for peer in silent { run.plane.requestHandshake(with: peer.key) }
     }
 
     private func perform(_ action: ConnectivityMonitor.Action, _ run: Run) {
@@ -69,7 +105,7 @@ extension WireGuardTunnelProvider {
             heal(step, run)
         case .reasserting(let isOn):
             if !isOn { logger.info("the tunnel carries packets again") }
-            run.context.setReasserting(isOn)
+            setReasserting(isOn)
         case .giveUp:
             run.context.cancel(
                 TunnelError(
@@ -91,7 +127,11 @@ extension WireGuardTunnelProvider {
     private func heal(_ step: ConnectivityMonitor.Step, _ run: Run) {
         switch step {
         case .rebind: rebind(run)
-        case .resolve: refreshEndpoints(rotating: true)
+        case .resolve:
+            // Who is heard stays where he is.
+            let (now, time) = (run.elapsed.now, run.silencePatience)
+            let unheard = run.parsedPeers.filter { !run.watch.wasHeard($0.key, within: time, now: now) }
+            refreshEndpoints(rotating: Set(unheard.map(\.key)))
         case .handshake: requestHandshakes(run)
         }
     }
@@ -102,4 +142,19 @@ extension WireGuardTunnelProvider {
             run.context.logger.error("no new sockets: \(error)")
         }
     }
+}
+
+extension WireGuardTunnelProvider.Run {
+    /// How long a peer may owe an answer before it is silent: as long as a tunnel may be without proof.
+    var silencePatience: Duration {
+        let options = configuration.connectivity
+        return .seconds(options.connectivityInterval * Double(2 * options.maxConnectionAttempts))
+    }
+
+    func isSilent(_ key: PublicKey, _ now: Duration) -> Bool {
+        watch.isSilent(key, now: now, patience: silencePatience)
+    }
+
+    /// The bytes that came from all peers.
+    var receivedBytes: UInt64 { plane.peers().reduce(0) { $0 &+ $1.receivedBytes } }
 }

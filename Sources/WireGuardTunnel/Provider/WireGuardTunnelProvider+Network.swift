@@ -18,7 +18,7 @@ extension WireGuardTunnelProvider {
     public func wake() async {
         guard run?.isAsleep == true else { return }
         run?.isAsleep = false
-        if run?.isPaused == false { resume(isReasserting: run?.monitor.isReasserting == true) }
+        if run?.isPaused == false { resume() }
     }
 
     /// Pauses without a network, and follows to another one.
@@ -29,14 +29,14 @@ extension WireGuardTunnelProvider {
             guard !run.isOffline else { return }
             self.run?.isOffline = true
             run.context.logger.info("no network: paused")
-            run.context.setReasserting(true)
+            setReasserting(true)
             if !run.isAsleep { quiesce() }
         } else if run.isOffline {
             self.run?.isOffline = false
-            if !run.isAsleep { resume(isReasserting: true) }
+            if !run.isAsleep { resume() }
         } else if !run.isAsleep, !path.isSameWay(as: run.path) {
             run.context.logger.info("another network: new sockets")
-            resume(isReasserting: run.monitor.isReasserting)
+            resume()
         }
     }
 
@@ -46,20 +46,19 @@ extension WireGuardTunnelProvider {
         setKeepalives(isOn: false)
     }
 
-    private func resume(isReasserting: Bool) {
+    private func resume() {
         guard let run else { return }
         rebind(run)
         setKeepalives(isOn: true)
-        if run.isListening { return startDriver() }
-        refreshEndpoints(rotating: false)
+        refreshEndpoints()
         requestHandshakes(run)
-        restartMonitor(isReasserting: isReasserting)
+        watchAnew()
     }
 
-    private func setKeepalives(isOn: Bool) {
+    func setKeepalives(isOn: Bool) {
         guard let run else { return }
         var update = UAPIDeviceUpdate()
-        for parsed in run.configuration.parsedPeers where parsed.peer.persistentKeepalive != 0 {
+        for parsed in run.parsedPeers where parsed.peer.persistentKeepalive != 0 {
             var change = UAPIPeerUpdate(publicKey: parsed.key)
             change.updateOnly = true
             change.persistentKeepalive = isOn ? parsed.peer.persistentKeepalive : 0
@@ -73,17 +72,17 @@ extension WireGuardTunnelProvider {
 
     // MARK: - Endpoints
 
-    /// Where the peers are, for those that have an endpoint that resolves.
+    /// Where the peers can be, for those that have an endpoint that resolves; the place to try first comes first.
     /// - Throws: the first failure, when there are endpoints and none resolves.
     func resolve(
         _ configuration: WireGuardTunnelConfiguration, on path: NetworkPath, _ context: ProviderContext
-    ) async throws(TunnelError) -> [PublicKey: Endpoint] {
+    ) async throws(TunnelError) -> [PublicKey: [Endpoint]] {
         let found = await candidates(configuration, on: path, context)
         var failure: TunnelError?
-        var endpoints: [PublicKey: Endpoint] = [:]
+        var endpoints: [PublicKey: [Endpoint]] = [:]
         for (key, result) in found {
             switch result {
-            case .success(let candidates): endpoints[key] = candidates.first
+            case .success(let candidates): endpoints[key] = candidates
             case .failure(let error):
                 context.logger.warning("\(error)")
                 failure = failure ?? error
@@ -128,36 +127,64 @@ extension WireGuardTunnelProvider {
     }
 
     /// Resolves the peers again, on the side: nothing waits for it, and a later one takes its place.
-    /// - Parameter rotating: whether a peer that is where one of its addresses is moves to its next one.
-    func refreshEndpoints(rotating: Bool) {
+    /// - Parameter rotating: the peers that move to their next address where they are at one of them.
+    func refreshEndpoints(rotating: Set<PublicKey> = []) {
         refreshing?.cancel()
         guard run != nil else { return }
-        refreshing = Task { await self.refresh(rotating: rotating) }
+        refreshing = Task { await self.refresh(rotating) }
     }
 
-    private func refresh(rotating: Bool) async {
-        guard let run else { return }
-        let found = await candidates(run.configuration, on: run.path, run.context)
-        guard !Task.isCancelled, let now = self.run, !now.isPaused else { return }
+    /// Lookups that fail are repeated for half a minute: a network that has just come up often has no names yet.
+    private func refresh(_ rotating: Set<PublicKey>) async {
+        var (rotating, delays) = (rotating, [1, 2, 4, 8, 16].makeIterator())
+        while let run, !run.isPaused {
+            let found = await candidates(run.configuration, on: run.path, run.context)
+            guard !Task.isCancelled, let now = self.run, !now.isPaused else { return }
+            // What was asked for may be no more.
+            guard now.configuration == run.configuration, now.path == run.path else { continue }
+            if adopt(found, rotating, now) { return }
+            rotating = []
+            guard let delay = delays.next() else { return }
+            do { try await run.context.clock.sleep(for: .seconds(delay)) } catch { return }
+        }
+    }
+
+    /// Moves peers to where they were found; returns whether all were.
+    private func adopt(
+        _ found: [(PublicKey, Result<[Endpoint], TunnelError>)], _ rotating: Set<PublicKey>, _ run: Run
+    ) -> Bool {
         var present: [PublicKey: Endpoint] = [:]
-        for peer in now.plane.peers() { present[peer.publicKey] = peer.endpoint }
+        for peer in run.plane.peers() { present[peer.publicKey] = peer.endpoint }
         var update = UAPIDeviceUpdate()
+        var isComplete = true
         for (key, result) in found {
             switch result {
-            case .failure(let error): now.context.logger.warning("\(error)")
+            case .failure(let error):
+                isComplete = false
+                run.context.logger.warning("\(error)")
             case .success(let candidates):
-                guard let next = Self.next(of: candidates, after: present[key], rotating: rotating) else { continue }
+                guard let next = Self.next(of: candidates, after: present[key], rotating: rotating.contains(key)) else {
+                    continue
+                }
                 var change = UAPIPeerUpdate(publicKey: key)
                 change.updateOnly = true
                 change.endpoint = next
                 update.peers.append(change)
             }
         }
-        guard !update.peers.isEmpty else { return }
-        do throws(TunnelError) { try now.plane.apply(update) } catch { now.context.logger.error("endpoints: \(error)") }
-        for change in update.peers {
-            now.context.logger.info("the peer's endpoint is now \(change.endpoint?.description ?? "none")")
-            now.plane.requestHandshake(with: change.publicKey)
+        move(update.peers, run)
+        return isComplete
+    }
+
+    /// Moves peers to other endpoints, and asks for a handshake there.
+    func move(_ peers: [UAPIPeerUpdate], _ run: Run) {
+        guard !peers.isEmpty else { return }
+        var update = UAPIDeviceUpdate()
+        update.peers = peers
+        do throws(TunnelError) { try run.plane.apply(update) } catch { run.context.logger.error("endpoints: \(error)") }
+        for change in peers {
+            run.context.logger.info("the peer's endpoint is now \(change.endpoint?.description ?? "none")")
+            run.plane.requestHandshake(with: change.publicKey)
         }
     }
 

@@ -6,18 +6,22 @@ import WireGuardCore
 
 extension WireGuardTunnelProvider {
     /// Takes on another configuration while the tunnel runs, `reasserting` meanwhile. Peers that are in both keep their
-    /// sessions; those that are not in the new one go, and so does a port that it does not name.
+    /// sessions; those that are not in the new one go, and so does a port that it does not name. Without a network, names
+    /// are looked up once there is one.
     /// - Throws: as ``start(_:context:)``, and `.notRunning`. Then the tunnel goes on as it was.
     public func reconfigure(_ configuration: WireGuardTunnelConfiguration) async throws(TunnelError) {
-        guard let run, !run.isReconfiguring else {
+        guard let run, run.isProven, !run.isReconfiguring else {
             throw TunnelError(.notRunning, "the tunnel is not up, or is being reconfigured", fix: "try again later")
         }
         try Self.check(configuration)
         self.run?.isReconfiguring = true
-        run.context.setReasserting(true)
+        setReasserting(true)
         defer { finishReconfiguring() }
         let secrets = try await TunnelSecrets.read(for: configuration, from: run.context)
-        let endpoints = try await resolve(configuration, on: run.path, run.context)
+        var endpoints: [PublicKey: Endpoint] = [:]
+        if !run.isOffline {
+            endpoints = try await resolve(configuration, on: run.path, run.context).compactMapValues(\.first)
+        }
         try await run.context.apply(configuration.settings(leakPolicy: run.context.leakPolicy))
         do throws(TunnelError) {
             try run.plane.apply(
@@ -30,21 +34,31 @@ extension WireGuardTunnelProvider {
             throw error
         }
         guard self.run != nil else { throw TunnelError(.notRunning, "the tunnel has ended") }
-        self.run?.configuration = configuration
-        self.run?.isListening = endpoints.isEmpty
-        self.run?.prober = Self.makeProber(configuration)
+        adopt(configuration, insteadOf: run)
+    }
+
+    /// What follows from another configuration that the device has by now. Meanwhile the network may have changed, or gone.
+    private func adopt(_ configuration: WireGuardTunnelConfiguration, insteadOf before: Run) {
+        guard var run else { return }
+        run.configuration = configuration
+        run.isListening = !configuration.hasEndpoints
+        run.bytesBeforeListening = run.receivedBytes
+        // Replies to what it has sent are still its own.
+        if !run.prober.isFor(configuration) { run.prober = Self.makeProber(configuration) }
+        run.watch.forget()
+        let observation = observe(&run)
+        run.monitor = Self.makeMonitor(configuration, run.context, observation)
+        self.run = run
         adoptProber()
-        if let run = self.run {
-            self.run?.monitor = Self.makeMonitor(configuration, run.context, observe(run))
-            requestHandshakes(run)
-        }
+        if run.isPaused { return setKeepalives(isOn: false) }
+        if before.isOffline || run.path != before.path { refreshEndpoints() }
+        requestHandshakes(run)
     }
 
     private func finishReconfiguring() {
         guard self.run != nil else { return }
         self.run?.isReconfiguring = false
-        guard let run, !run.isPaused else { return }
         // Reasserting ends with proof.
-        if run.isListening { startDriver() } else { restartMonitor(isReasserting: true) }
+        if run?.isPaused == false { watchAnew() }
     }
 }

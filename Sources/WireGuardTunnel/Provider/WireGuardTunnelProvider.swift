@@ -28,7 +28,8 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
         let context: ProviderContext
         let plane: any DataPlane
         let elapsed: ElapsedTime
-        var configuration: WireGuardTunnelConfiguration
+        var configuration: WireGuardTunnelConfiguration { didSet { parsedPeers = configuration.parsedPeers } }
+        var parsedPeers: [ParsedPeer]
         var prober: TunnelProber
         var monitor: ConnectivityMonitor
         var path: NetworkPath
@@ -37,6 +38,13 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
         var isAsleep = false
         var isOffline = false
         var isReconfiguring = false
+        /// What was last said to the host.
+        var isReasserting = false
+        /// What had been received when it began to listen.
+        var bytesBeforeListening: UInt64 = 0
+        var watch = PeerWatch()
+        /// When silent peers were last asked for again.
+        var peersHealedAt: Duration?
 
         var isPaused: Bool { isAsleep || isOffline }
     }
@@ -81,30 +89,35 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
             throw TunnelError(.networkUnavailable, "there is no network", fix: "connect to one and try again")
         }
         let secrets = try await TunnelSecrets.read(for: configuration, from: context)
-        let endpoints = try await resolve(configuration, on: context.path, context)
+        let candidates = try await resolve(configuration, on: context.path, context)
         try Self.checkCancelled()
         try await context.apply(configuration.settings(leakPolicy: context.leakPolicy))
         try Self.checkCancelled()
-        let update = configuration.deviceUpdate(secrets: secrets, endpoints: endpoints, mark: context.socketMark)
+        let update = configuration.deviceUpdate(
+            secrets: secrets, endpoints: candidates.compactMapValues(\.first), mark: context.socketMark)
         let plane = try makePlane(try context.packetFlow.takeDevice(), update, context.logger) { context.cancel($0) }
         let elapsed = ElapsedTime(context.clock)
         let run = Run(
             context: context, plane: plane, elapsed: elapsed, configuration: configuration,
+            parsedPeers: configuration.parsedPeers,
             prober: Self.makeProber(configuration),
             monitor: Self.makeMonitor(configuration, context, .init(now: elapsed.now, receivedBytes: 0)),
-            path: context.path, isListening: endpoints.isEmpty)
+            path: context.path, isListening: !configuration.hasEndpoints)
         self.run = run
         adoptProber()
         do throws(TunnelError) {
-            try await prove(run)
+            try await prove(run, candidates)
         } catch {
             self.run = nil
             await plane.close()
             throw error
         }
-        self.run?.isProven = true
-        self.run?.monitor = Self.makeMonitor(configuration, context, observe(run))
-        if run.isListening { context.setReasserting(true) }
+        guard var run = self.run else { throw TunnelError(.stopped, "the start was given up") }
+        run.isProven = true
+        let observation = observe(&run)
+        run.monitor = Self.makeMonitor(configuration, context, observation)
+        self.run = run
+        if run.isListening { setReasserting(true) }
         startDriver()
     }
 
@@ -154,13 +167,20 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
         run.plane.setFilter { prober.takes($0) }
     }
 
-    /// Waits for a handshake with one of the peers that have an endpoint.
-    private func prove(_ run: Run) async throws(TunnelError) {
+    /// Waits for a handshake with one of the peers that have an endpoint, at each of their addresses in turn.
+    private func prove(_ run: Run, _ candidates: [PublicKey: [Endpoint]]) async throws(TunnelError) {
         guard !run.isListening else { return }
         requestHandshakes(run)
         let (start, limit) = (run.elapsed.now, Duration.seconds(run.configuration.handshakeTimeout))
+        var attempt = 0
         while !run.plane.peers().contains(where: { $0.handshakeAge != nil }) {
-            guard run.elapsed.now - start < limit else {
+            let elapsed = run.elapsed.now - start
+            // Two handshakes fit into a third of the usual time.
+            if elapsed >= limit / 3 * (attempt + 1), elapsed < limit {
+                attempt += 1
+                tryNext(candidates, attempt, run)
+            }
+            guard elapsed < limit else {
                 throw TunnelError(
                     .serverUnreachable, "no answer from \(run.configuration.remoteAddress) within \(limit)",
                     fix: "check the server's address and port, both keys, and that UDP passes")
@@ -171,6 +191,17 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
                 throw TunnelError(.stopped, "the start was given up")
             }
         }
+    }
+
+    private func tryNext(_ candidates: [PublicKey: [Endpoint]], _ attempt: Int, _ run: Run) {
+        move(
+            candidates.compactMap { key, endpoints in
+                guard endpoints.count > 1 else { return nil }
+                var change = UAPIPeerUpdate(publicKey: key)
+                change.updateOnly = true
+                change.endpoint = endpoints[attempt % endpoints.count]
+                return change
+            }, run)
     }
 
     func requestHandshakes(_ run: Run) {
@@ -209,7 +240,7 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
             PeerStatus(
                 publicKey: peer.publicKey.base64, endpoint: peer.endpoint?.description,
                 lastHandshakeAge: peer.handshakeAge.map { $0 / .seconds(1) }, receivedBytes: peer.receivedBytes,
-                sentBytes: peer.sentBytes)
+                sentBytes: peer.sentBytes, isSilent: run.isSilent(peer.publicKey, run.elapsed.now))
         }
         let (pings, replies) = run.prober.counts
         return StatusRequest.Reply(

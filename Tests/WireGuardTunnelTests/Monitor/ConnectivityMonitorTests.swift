@@ -13,6 +13,7 @@ private struct Scene {
     var received: UInt64 = 1000
     var handshakeAt: Duration? = .zero
     var reply = false
+    var isGatewaySilent = false
 
     init(persists: Bool = false, options: ConnectivityOptions = ConnectivityOptions()) {
         monitor = ConnectivityMonitor(
@@ -20,7 +21,9 @@ private struct Scene {
     }
 
     var observation: ConnectivityMonitor.Observation {
-        .init(now: now, receivedBytes: received, handshakeAge: handshakeAt.map { now - $0 }, pingReplied: reply)
+        .init(
+            now: now, receivedBytes: received, handshakeAge: handshakeAt.map { now - $0 }, pingReplied: reply,
+            isGatewaySilent: isGatewaySilent)
     }
 
     mutating func step() -> [ConnectivityMonitor.Action] {
@@ -171,6 +174,47 @@ struct ConnectivityMonitorTests {
         scene.received += 1
         #expect(scene.step() == [.reasserting(false)])
         #expect(scene.monitor.nextInterval == .seconds(10))
+    }
+
+    @Test("networks that change again and again do not keep a dead tunnel connected")
+    func flapping() {
+        var scene = Scene()
+        let bound = scene.monitor.options.timeToNotice
+        while !scene.monitor.isReasserting, scene.now < .seconds(600) {
+            _ = scene.step()
+            // Sooner than healing would begin.
+            if Int(scene.now / .seconds(1)) % 20 == 0 {
+                scene.monitor.restart(from: scene.observation, isReasserting: scene.monitor.isReasserting)
+            }
+        }
+        #expect(scene.monitor.isReasserting)
+        #expect(scene.now <= bound)
+    }
+
+    @Test("after a sleep that nobody announced it wants proof at once")
+    func unannouncedSleep() {
+        var scene = Scene()
+        scene.received += 1
+        _ = scene.step()
+        scene.now += .seconds(4 * 3600)
+        #expect(scene.step() == [.reasserting(true), .probe])
+        scene.reply = true
+        #expect(scene.step() == [.reasserting(false)])
+    }
+
+    @Test("what others send does not speak for a silent peer that a default route goes to")
+    func silentGateway() {
+        var scene = Scene()
+        scene.received += 1
+        #expect(scene.step().isEmpty)
+        scene.received += 1
+        scene.isGatewaySilent = true
+        #expect(scene.step() == [.reasserting(true), .heal(.rebind), .probe])
+        scene.received += 1
+        #expect(scene.step().isEmpty || scene.monitor.isReasserting)
+        scene.isGatewaySilent = false
+        scene.received += 1
+        #expect(scene.step() == [.reasserting(false)])
     }
 
     @Test("the documented bounds hold for other constants, at any phase of the last sign of life", arguments: 0..<20)

@@ -190,9 +190,11 @@ extension ConnectivityOptions {
         healingInterval: 0.1)
 }
 
-/// Whether `condition` comes to hold within a minute.
-func eventually(_ condition: () async throws -> Bool) async rethrows -> Bool {
-    let end = ContinuousClock.now + .seconds(60)
+/// Whether `condition` comes to hold within a minute, unless another limit is given.
+func eventually(
+    within limit: Duration = .seconds(60), _ condition: () async throws -> Bool
+) async rethrows -> Bool {
+    let end = ContinuousClock.now + limit
     while ContinuousClock.now < end {
         if try await condition() { return true }
         // Gives the thread to others; real threads are at work here, and none of them can say when it is done.

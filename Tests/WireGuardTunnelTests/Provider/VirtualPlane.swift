@@ -15,6 +15,8 @@ import WireGuardCore
 final class VirtualPlane: DataPlane {
     struct State {
         var isReachable = true
+        /// Peers that do not answer, although the others do.
+        var silent: Set<PublicKey> = []
         var peers: [DataPlanePeer] = []
         var handshakeAt: [PublicKey: Duration] = [:]
         var keepalives: [PublicKey: UInt16] = [:]
@@ -22,6 +24,7 @@ final class VirtualPlane: DataPlane {
         var pings = 0
         var rebinds = 0
         var handshakes = 0
+        var handshakesWith: [PublicKey: Int] = [:]
         var isClosed = false
     }
 
@@ -32,6 +35,21 @@ final class VirtualPlane: DataPlane {
     init(clock: VirtualClock) { self.clock = clock }
 
     private var now: Duration { clock.now.offset }
+
+    func setSilent(_ key: PublicKey, _ isSilent: Bool) {
+        state.withLock { state in
+            if isSilent { state.silent.insert(key) } else { state.silent.remove(key) }
+        }
+    }
+
+    /// Data goes to a peer, and comes back if it answers.
+    func exchange(with key: PublicKey) {
+        state.withLock { state in
+            guard let index = state.peers.firstIndex(where: { $0.publicKey == key }) else { return }
+            state.peers[index].sentBytes += 128
+            if state.isReachable, !state.silent.contains(key) { state.peers[index].receivedBytes += 128 }
+        }
+    }
 
     func setReachable(_ isReachable: Bool) { state.withLock { $0.isReachable = isReachable } }
 
@@ -67,10 +85,12 @@ final class VirtualPlane: DataPlane {
         let now = now
         state.withLock { state in
             state.handshakes += 1
-            guard state.isReachable, let index = state.peers.firstIndex(where: { $0.publicKey == key }) else { return }
+            state.handshakesWith[key, default: 0] += 1
+            guard let index = state.peers.firstIndex(where: { $0.publicKey == key }) else { return }
+            state.peers[index].sentBytes += 148
+            guard state.isReachable, !state.silent.contains(key) else { return }
             state.handshakeAt[key] = now
             state.peers[index].receivedBytes += 92
-            state.peers[index].sentBytes += 148
         }
     }
 
@@ -99,6 +119,7 @@ final class VirtualScene: Sendable {
     let plane: VirtualPlane
     let host: MemoryHost<WireGuardTunnelProvider>
     let configuration: WireGuardTunnelConfiguration
+    let resolver = ScriptedResolver()
 
     init(_ adjust: (inout WireGuardTunnelConfiguration) -> Void = { _ in }) {
         var random = SeededGenerator(seed: 11)
@@ -106,8 +127,11 @@ final class VirtualScene: Sendable {
         let secret = key.secret.withSpan { span in SecretBytes(span.indices.map { span[$0] }) }
         let plane = VirtualPlane(clock: clock)
         self.plane = plane
+        var environment = WireGuardEnvironment()
+        environment.resolver = resolver
+        let used = environment
         host = MemoryHost(secrets: MemorySecrets(["private-key": secret]), clock: clock) {
-            WireGuardTunnelProvider(environment: WireGuardEnvironment()) { tun, update, _, _ throws(TunnelError) in
+            WireGuardTunnelProvider(environment: used) { tun, update, _, _ throws(TunnelError) in
                 tun.close()
                 try plane.apply(update)
                 return plane
@@ -119,6 +143,14 @@ final class VirtualScene: Sendable {
             connectivity: ConnectivityOptions(pingAddress: "10.0.0.1"))
         adjust(&configuration)
         self.configuration = configuration
+    }
+
+    /// The provider's answer to a status request.
+    func status() async throws -> StatusRequest.Reply { try await send(StatusRequest()) }
+
+    /// Sends a message without a deadline of its own: the clock's sleepers are the provider's.
+    func send<Message: TunnelMessage>(_ message: Message) async throws -> Message.Reply {
+        try await MessageClient(channel: HostChannel(host: host), timeout: .seconds(60)).send(message)
     }
 
     func start(leakPolicy: LeakPolicy = .routeBased) async throws {

@@ -73,4 +73,211 @@ struct VirtualTimeTests {
         }
         await scene.host.stop(.userInitiated)
     }
+
+    @Test("asleep without a network, and awake with one: reasserting ends with proof")
+    func sleepsOffline() async throws {
+        let scene = VirtualScene()
+        try await scene.start()
+        scene.host.pathChanged(.unsatisfied)
+        #expect(await eventually { scene.host.status.status == .reasserting })
+        await scene.host.sleep()
+        scene.host.pathChanged(NetworkPath())
+        scene.host.wake()
+        #expect(await eventually { scene.plane.state.withLock { $0.rebinds } == 1 })
+        for _ in 0..<4 {
+            await scene.clock.waitForSleepers()
+            scene.clock.advanceToNextDeadline()
+        }
+        #expect(await eventually { scene.host.status.status == .connected })
+        await scene.host.stop(.userInitiated)
+    }
+
+    @Test("one dead server behind a default route is noticed, although other peers live")
+    func deadGateway() async throws {
+        var random = SeededGenerator(seed: 12)
+        let other = PrivateKey(using: &random).publicKey
+        let scene = VirtualScene {
+            $0.peers.append(
+                .init(
+                    publicKey: other.base64, endpoint: "198.51.100.2:51820",
+                    allowedIPs: [NetworkPrefix("10.1.0.0/16")].compactMap(\.self)))
+            // What answers pings is the other one.
+            $0.connectivity.pingAddress = nil
+        }
+        try await scene.start(leakPolicy: .enforcedRoutes)
+        let gateway = try #require(PublicKey(base64: scene.configuration.peers[0].publicKey))
+        scene.plane.setSilent(gateway, true)
+        let last = scene.clock.now.offset
+        while scene.host.status.status == .connected, scene.clock.now.offset - last < .seconds(600) {
+            scene.plane.exchange(with: other)
+            scene.plane.exchange(with: gateway)
+            await scene.look()
+        }
+        #expect(scene.host.status.status == .reasserting)
+        #expect(scene.clock.now.offset - last <= scene.configuration.connectivity.timeToNotice)
+        let peers = try await scene.status().peers
+        #expect(peers.map(\.isSilent) == [true, false])
+        scene.plane.setSilent(gateway, false)
+        for _ in 0..<200 where scene.host.status.status != .connected {
+            scene.plane.exchange(with: gateway)
+            await scene.look()
+        }
+        #expect(scene.host.status.status == .connected)
+        await scene.host.stop(.userInitiated)
+    }
+
+    @Test("a silent peer without a default route is asked for by itself, and the tunnel stays connected")
+    func silentPeer() async throws {
+        var random = SeededGenerator(seed: 12)
+        let other = PrivateKey(using: &random).publicKey
+        let scene = VirtualScene {
+            $0.peers.append(
+                .init(
+                    publicKey: other.base64, endpoint: "lab.example:51820",
+                    allowedIPs: [NetworkPrefix("10.1.0.0/16")].compactMap(\.self)))
+        }
+        scene.resolver.set("lab.example", .addresses([.v4(198, 51, 100, 2), .v4(198, 51, 100, 3)]))
+        try await scene.start()
+        let gateway = try #require(PublicKey(base64: scene.configuration.peers[0].publicKey))
+        scene.plane.setSilent(other, true)
+        let asked = scene.resolver.asked.count
+        while scene.resolver.asked.count == asked, scene.clock.now.offset < .seconds(600) {
+            scene.plane.exchange(with: other)
+            scene.plane.exchange(with: gateway)
+            await scene.look()
+        }
+        #expect(scene.resolver.asked.count > asked)
+        #expect(
+            await eventually {
+                scene.plane.peers().first { $0.publicKey == other }?.endpoint?.address
+                    == IPAddress(v4: 0xc633_6403)
+            }, "its next address is tried")
+        #expect(scene.host.status.status == .connected)
+        #expect(try await scene.status().peers.map(\.isSilent) == [false, true])
+        #expect(scene.plane.state.withLock { $0.rebinds } == 0)
+        await scene.host.stop(.userInitiated)
+    }
+
+    @Test("lookups that fail on a network that has just come up are repeated soon")
+    func repeatsLookups() async throws {
+        let scene = VirtualScene { $0.peers[0].endpoint = "vpn.example:51820" }
+        scene.resolver.set("vpn.example", .addresses([.v4(198, 51, 100, 1)]))
+        try await scene.start(leakPolicy: .enforcedRoutes)
+        scene.resolver.set("vpn.example", .failure)
+        scene.plane.setReachable(false)
+        let asked = scene.resolver.asked.count
+        scene.host.pathChanged(NetworkPath(interfaces: [.init(name: "pdp0", kind: .cellular)]))
+        #expect(await eventually { scene.resolver.asked.count == asked + 1 })
+        scene.resolver.set("vpn.example", .addresses([.v4(198, 51, 100, 9)]))
+        // It is asked again after a second, and a few more times; healing would ask after forty.
+        var isFound = false
+        for _ in 0..<30 where !isFound {
+            scene.clock.advance(by: .seconds(1))
+            isFound = await eventually(within: .milliseconds(200)) {
+                scene.plane.peers().first?.endpoint?.address == IPAddress(v4: 0xc633_6409)
+            }
+        }
+        #expect(isFound)
+        await scene.host.stop(.userInitiated)
+    }
+
+    @Test(
+        "another configuration while it is paused is taken on without lookups, and it stays quiet",
+        arguments: [true, false])
+    func reconfiguresPaused(offline: Bool) async throws {
+        let scene = VirtualScene {
+            $0.peers[0].endpoint = "vpn.example:51820"
+            $0.peers[0].persistentKeepalive = 25
+        }
+        scene.resolver.set("vpn.example", .addresses([.v4(198, 51, 100, 1)]))
+        try await scene.start()
+        let key = try #require(PublicKey(base64: scene.configuration.peers[0].publicKey))
+        if offline {
+            scene.host.pathChanged(.unsatisfied)
+            #expect(await eventually { scene.host.status.status == .reasserting })
+            scene.resolver.set("vpn.example", .failure)
+        } else {
+            await scene.host.sleep()
+        }
+        var configuration = scene.configuration
+        configuration.mtu = 1300
+        _ = try await scene.send(ReconfigureRequest(configuration: configuration))
+        #expect(scene.host.platform.settings?.mtu == 1300)
+        #expect(scene.plane.state.withLock { $0.keepalives[key] } == 0)
+        #expect(await eventually { scene.clock.sleeperCount == 0 })
+        scene.resolver.set("vpn.example", .addresses([.v4(198, 51, 100, 7)]))
+        if offline { scene.host.pathChanged(NetworkPath()) } else { scene.host.wake() }
+        #expect(await eventually { scene.plane.peers().first?.endpoint?.address == IPAddress(v4: 0xc633_6407) })
+        #expect(scene.plane.state.withLock { $0.keepalives[key] } == 25)
+        for _ in 0..<20 where scene.host.status.status != .connected { await scene.look() }
+        #expect(scene.host.status.status == .connected)
+        await scene.host.stop(.userInitiated)
+    }
+
+    @Test("a tunnel that only peers can begin is not given up after a pause, and waits for one of them")
+    func responder() async throws {
+        let scene = VirtualScene { $0.peers[0].endpoint = nil }
+        try await scene.host.runner.start(scene.configuration, profileID: "test")
+        let key = try #require(PublicKey(base64: scene.configuration.peers[0].publicKey))
+        #expect(scene.host.status.status == .reasserting)
+        for _ in 0..<2 {
+            await scene.look()
+            #expect(scene.host.status.status == .reasserting)
+        }
+        scene.plane.exchange(with: key)
+        scene.clock.advanceToNextDeadline()
+        #expect(await eventually { scene.host.status.status == .connected })
+        scene.host.pathChanged(.unsatisfied)
+        #expect(await eventually { scene.host.status.status == .reasserting })
+        scene.plane.setReachable(false)
+        scene.host.pathChanged(NetworkPath())
+        for _ in 0..<1_000 { await scene.look() }
+        #expect(scene.host.status.status == .reasserting)
+        scene.plane.setReachable(true)
+        scene.plane.exchange(with: key)
+        scene.clock.advanceToNextDeadline()
+        #expect(await eventually { scene.host.status.status == .connected })
+        await scene.host.stop(.userInitiated)
+    }
+
+    @Test("a start tries every address of the server's name")
+    func startTriesAll() async throws {
+        let scene = VirtualScene { $0.peers[0].endpoint = "vpn.example:51820" }
+        scene.resolver.set("vpn.example", .addresses([.v4(198, 51, 100, 1), .v4(198, 51, 100, 2)]))
+        scene.plane.setReachable(false)
+        let starting = Task { try await scene.host.runner.start(scene.configuration, profileID: "test") }
+        // The lookup is over, and the start's deadline and the wait for proof are slept for.
+        #expect(await eventually { scene.plane.peers().first?.endpoint != nil && scene.clock.sleeperCount == 2 })
+        while scene.plane.peers().first?.endpoint?.address != IPAddress(v4: 0xc633_6402) {
+            guard scene.clock.now.offset < .seconds(25) else { break }
+            await scene.clock.waitForSleepers(2)
+            scene.clock.advance(by: .milliseconds(20))
+        }
+        scene.plane.setReachable(true)
+        if let key = PublicKey(base64: scene.configuration.peers[0].publicKey) {
+            scene.plane.requestHandshake(with: key)
+        }
+        #expect(
+            await eventually {
+                scene.clock.advance(by: .milliseconds(20))
+                return scene.host.status.status == .connected
+            })
+        try await starting.value
+        #expect(scene.plane.peers().first?.endpoint?.address == IPAddress(v4: 0xc633_6402))
+        await scene.host.stop(.userInitiated)
+    }
+
+    @Test("there is no other configuration before the first has proven itself")
+    func reconfiguresTooEarly() async throws {
+        let scene = VirtualScene()
+        scene.plane.setReachable(false)
+        let starting = Task { try await scene.host.runner.start(scene.configuration, profileID: "test") }
+        #expect(await eventually { scene.plane.state.withLock { $0.handshakes } > 0 })
+        await #expect(throws: MessageError.self) {
+            _ = try await scene.send(ReconfigureRequest(configuration: scene.configuration))
+        }
+        #expect(scene.host.platform.history.count == 1)
+        await scene.host.stop(.userInitiated)
+        await #expect(throws: TunnelError.self) { try await starting.value }
+    }
 }

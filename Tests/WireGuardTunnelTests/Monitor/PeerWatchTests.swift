@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import PacketTunnelTesting
+import Testing
+import WireGuardCore
+
+@testable import WireGuardTunnel
+
+@Suite("What peers owe")
+struct PeerWatchTests {
+    private static let keys: [PublicKey] = {
+        var random = SeededGenerator(seed: 3)
+        return (0..<2).map { _ in PrivateKey(using: &random).publicKey }
+    }()
+    private static let patience: Duration = .seconds(60)
+
+    /// Two peers that are looked at every ten seconds.
+    private struct Scene {
+        var watch = PeerWatch()
+        var now: Duration = .zero
+        var peers = PeerWatchTests.keys.map { DataPlanePeer(publicKey: $0, endpoint: nil) }
+        var keepalive: UInt16 = 0
+
+        init() { watch.look(at: peers, now: now) { _ in 0 } }
+
+        mutating func look() {
+            now += .seconds(10)
+            let keepalive = keepalive
+            watch.look(at: peers, now: now) { _ in keepalive }
+        }
+
+        func isSilent(_ index: Int) -> Bool {
+            watch.isSilent(PeerWatchTests.keys[index], now: now, patience: PeerWatchTests.patience)
+        }
+    }
+
+    @Test("one that does not answer what it is sent is silent in the end, whatever the other sends")
+    func silent() {
+        var scene = Scene()
+        scene.peers[0].sentBytes += 128
+        for _ in 0..<7 {
+            scene.peers[1].sentBytes += 128
+            scene.peers[1].receivedBytes += 128
+            #expect(!scene.isSilent(0))
+            scene.look()
+        }
+        #expect(scene.isSilent(0))
+        #expect(!scene.isSilent(1))
+        scene.peers[0].receivedBytes += 32
+        scene.look()
+        #expect(!scene.isSilent(0), "an answer ends it")
+    }
+
+    @Test("where nothing is sent nothing is owed, and keepalives are no questions", arguments: [0, 5, 25] as [UInt16])
+    func keepalives(seconds: UInt16) {
+        var scene = Scene()
+        scene.keepalive = seconds
+        for _ in 0..<60 {
+            if seconds > 0 { scene.peers[0].sentBytes += UInt64(10 / min(seconds, 10)) * 32 }
+            // One that answers data of theirs, after which they have nothing more to say.
+            scene.look()
+        }
+        #expect(!scene.isSilent(0))
+        #expect(!scene.isSilent(1))
+    }
+
+    @Test("a pause ends what is owed, and who was heard is known")
+    func pauses() {
+        var scene = Scene()
+        scene.peers[0].sentBytes += 128
+        for _ in 0..<4 { scene.look() }
+        scene.watch.forget()
+        for _ in 0..<4 { scene.look() }
+        #expect(!scene.isSilent(0))
+        scene.peers[1].receivedBytes += 1
+        scene.look()
+        #expect(scene.watch.wasHeard(Self.keys[1], within: .seconds(5), now: scene.now))
+        #expect(!scene.watch.wasHeard(Self.keys[0], within: .seconds(5), now: scene.now))
+    }
+}
