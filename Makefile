@@ -10,7 +10,7 @@ bin = $(shell swift build $(release) --show-bin-path)
 built = .build/release
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak bench fuzz lint docs build install clean
+.PHONY: help demo test standins soak bench fuzz lint docs build install clean
 
 help: ## Print this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
@@ -24,6 +24,10 @@ demo: ## Build culvert and show two WireGuard devices at work; needs no root
 test: ## Build everything and run the tests; as root also those with TUN devices and namespaces
 	@scripts/setup test
 	@scripts/test
+
+standins: ## Build the code for Apple's platforms against stand-ins for its frameworks, and run its tests
+	@scripts/setup test
+	@scripts/standins
 
 soak: ## Run what takes longer: sanitizer, simulations, fuzzing, benchmarks, tunnels, daemons under load
 	@scripts/soak

@@ -162,10 +162,20 @@ if Context.environment["CULVERT_STANDINS"] == "1" {
             name: name, dependencies: name == "NetworkExtension" ? ["Network"] : [], path: "Tests/StandIns/\(name)",
             swiftSettings: [.swiftLanguageMode(.v6)])
     }
+    // The example's extension and what its app does, without the app's views.
+    for part in ["Extension", "Model"] {
+        package.targets.append(
+            .target(
+                name: "AppleTunnel\(part)",
+                dependencies: ["PacketTunnel", "WireGuardTunnel", logging] + standIns.map { .byName(name: $0) },
+                path: "Examples/AppleTunnel/\(part)",
+                exclude: part == "Extension" ? ["Info.plist", "AppleTunnelExtension.entitlements"] : [],
+                swiftSettings: settings))
+    }
     let used: [Target.Dependency] =
         [
             "PacketTunnel", "WireGuardTunnel", "WireGuardDevice", "WireGuardCore", "TunnelIO", "PacketTunnelTesting",
-            "HostConformance", logging,
+            "HostConformance", "AppleTunnelExtension", "AppleTunnelModel", logging,
         ] + standIns.map { .byName(name: $0) }
     package.targets.append(.testTarget(name: "AppleTests", dependencies: used, swiftSettings: settings))
     // With links to the namespaces and processes of the other privileged tests, which say their module's name.
