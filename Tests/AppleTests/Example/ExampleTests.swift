@@ -36,6 +36,35 @@ struct ExampleTests {
         return device
     }
 
+    @Test(
+        "its property lists can be read, and say what the system needs to find the extension",
+        arguments: [
+            "App/Info.plist", "App/AppleTunnel.entitlements", "Extension/Info.plist",
+            "Extension/AppleTunnelExtension.entitlements",
+        ])
+    func propertyLists(_ path: String) throws {
+        let file = Self.root.appendingPathComponent("Examples/AppleTunnel").appendingPathComponent(path)
+        let list = try #require(
+            try PropertyListSerialization.propertyList(from: Data(contentsOf: file), format: nil) as? [String: Any])
+        if path.hasSuffix("entitlements") {
+            let kinds = list["com.apple.developer.networking.networkextension"] as? [String]
+            #expect(kinds == ["packet-tunnel-provider"])
+            #expect((list["keychain-access-groups"] as? [String])?.count == 1)
+        } else {
+            #expect(list["CulvertKeychainGroup"] is String)
+        }
+        if path == "Extension/Info.plist" {
+            let entry = try #require(list["NSExtension"] as? [String: String])
+            #expect(entry["NSExtensionPointIdentifier"] == "com.apple.networkextension.packet-tunnel")
+            #expect(entry["NSExtensionPrincipalClass"] == "$(PRODUCT_MODULE_NAME).\(Tunnel.self)")
+        }
+    }
+
+    /// The package's folder.
+    static var root: URL {
+        (0..<4).reduce(URL(fileURLWithPath: #filePath)) { url, _ in url.deletingLastPathComponent() }
+    }
+
     @Test("a file is imported, its tunnel started in the extension, packets go through, statistics come back")
     @MainActor func wholeWay() async throws {
         var random = SeededGenerator(seed: 21)
