@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// The form of ECDSA signatures on a curve: in DER a SEQUENCE of two INTEGERs (RFC 3279 section 2.2.3), raw two numbers
+/// of fixed size.
+struct ECDSASignatureForm {
+    /// The order of the curve's group, big-endian.
+    let order: [UInt8]
+
+    static let p256 = ECDSASignatureForm(order: [
+        0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+        0xbc, 0xe6, 0xfa, 0xad, 0xa7, 0x17, 0x9e, 0x84, 0xf3, 0xb9, 0xca, 0xc2, 0xfc, 0x63, 0x25, 0x51,
+    ])
+
+    static let p384 = ECDSASignatureForm(
+        order: [UInt8](repeating: 0xff, count: 24) + [
+            0xc7, 0x63, 0x4d, 0x81, 0xf4, 0x37, 0x2d, 0xdf, 0x58, 0x1a, 0x0d, 0xb2,
+            0x48, 0xb0, 0xa7, 0x7a, 0xec, 0xec, 0x19, 0x6a, 0xcc, 0xc5, 0x29, 0x73,
+        ])
+
+    /// The raw form of a signature in DER: nil unless it is exactly one SEQUENCE of two INTEGERs in their shortest form,
+    /// both above zero and below the order, and the second in the lower half if that is asked for.
+    func raw(_ signature: [UInt8], requiresLowS: Bool) -> [UInt8]? {
+        guard var reader = try? DERReader.only(.sequence, signature[...]).reader,
+            let r = number(&reader), let s = number(&reader), reader.isAtEnd, !requiresLowS || isLow(s)
+        else { return nil }
+        return r + s
+    }
+
+    private func number(_ reader: inout DERReader) -> [UInt8]? {
+        guard let octets = try? reader.read(.integer).integer(), let first = octets.first, first < 0x80 else {
+            return nil
+        }
+        let magnitude = Array(octets.drop { $0 == 0 })
+        guard !magnitude.isEmpty, magnitude.count <= order.count else { return nil }
+        let padded = [UInt8](repeating: 0, count: order.count - magnitude.count) + magnitude
+        return padded.lexicographicallyPrecedes(order) ? padded : nil
+    }
+
+    /// Whether s is not above half of the order: not above order - s.
+    func isLow(_ s: [UInt8]) -> Bool { !negated(s).lexicographicallyPrecedes(s) }
+
+    /// The order minus a number below it.
+    func negated(_ number: [UInt8]) -> [UInt8] {
+        var result = order
+        var borrow = 0
+        for index in order.indices.reversed() {
+            let difference = Int(order[index]) - Int(number[index]) - borrow
+            borrow = difference < 0 ? 1 : 0
+            result[index] = UInt8(truncatingIfNeeded: difference)
+        }
+        return result
+    }
+
+    /// The DER form of a raw signature, with the lower of the two values of s that are valid.
+    func lowS(_ raw: [UInt8]) -> [UInt8] {
+        let r = Array(raw.prefix(order.count))
+        let s = Array(raw.dropFirst(order.count))
+        let content = Self.integer(r) + Self.integer(isLow(s) ? s : negated(s))
+        return [0x30, UInt8(truncatingIfNeeded: content.count)] + content
+    }
+
+    /// At most 50 bytes, so that lengths take one octet.
+    private static func integer(_ magnitude: [UInt8]) -> [UInt8] {
+        var octets = Array(magnitude.drop { $0 == 0 })
+        if octets.first.map({ $0 >= 0x80 }) ?? true { octets.insert(0, at: 0) }
+        return [0x02, UInt8(truncatingIfNeeded: octets.count)] + octets
+    }
+}

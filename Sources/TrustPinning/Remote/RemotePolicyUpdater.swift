@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if canImport(FoundationEssentials)
+    public import FoundationEssentials
+#else
+    public import Foundation
+#endif
+
+/// Keeps an evaluator's policies up to date with signed envelopes.
+///
+/// An envelope is verified, compared with what was accepted before, kept, and then put in force at once. Whatever is wrong
+/// with it, the policies that are in force stay in force.
+public actor RemotePolicyUpdater {
+    /// What became of an envelope.
+    public enum Outcome: Sendable, Hashable {
+        /// Its policies are in force.
+        case applied(version: Int64)
+        /// It is the one that is in force.
+        case unchanged
+    }
+
+    private let evaluator: TrustEvaluator
+    private let verifier: RemotePolicyVerifier
+    private let store: any RemotePolicyStore
+    private let transport: (any EnvelopeTransport)?
+    private let name: String
+    /// What is in force: one with a public-key signature, if there was one, and what tightened it since.
+    private var current: [VerifiedPolicies] = []
+
+    /// An updater for the verifier's environment.
+    ///
+    /// - Parameters:
+    ///   - evaluator: has the policies that are built in.
+    ///   - verifier: says what is accepted.
+    ///   - store: keeps what was accepted.
+    ///   - transport: fetches envelopes; nil if others bring them.
+    public init(
+        evaluator: TrustEvaluator, verifier: RemotePolicyVerifier, store: any RemotePolicyStore,
+        transport: (any EnvelopeTransport)? = nil
+    ) {
+        self.evaluator = evaluator
+        self.verifier = verifier
+        self.store = store
+        self.transport = transport
+        name = "\(verifier.appID)/\(verifier.environment)"
+    }
+
+    /// Puts in force again what was in force when the app last ran. It is verified as if it were new, but for its expiry:
+    /// policies do not fall back to older ones because no newer ones could be fetched.
+    ///
+    /// - Returns: the version that is in force; nil if none was accepted yet.
+    /// - Throws: ``EnvelopeError``; the policies that are built in are in force then.
+    @discardableResult
+    public func restore() throws(EnvelopeError) -> Int64? {
+        let accepted = try acceptedVersion()
+        var found: [VerifiedPolicies] = []
+        var policies = evaluator.configuration.environments[verifier.environment]
+        for bytes in try stored({ try store.envelopes(name) }) {
+            let verified = try verifier.verify(try PolicyEnvelope(json: bytes), at: nil)
+            try checkTightening(verified, of: policies)
+            policies = verified.policies
+            found.append(verified)
+        }
+        guard let last = found.last else {
+            guard let accepted else { return nil }
+            throw EnvelopeError(.storeFailed, "version \(accepted.version) was accepted, but is not there any more")
+        }
+        if let accepted { try check(last.envelope, against: accepted) }
+        // A crash may have come between the two writes.
+        if accepted?.version != last.envelope.version { try keepVersion(of: last.envelope) }
+        putInForce(found)
+        return last.envelope.version
+    }
+
+    /// Fetches the current envelope and puts it in force.
+    ///
+    /// - Throws: ``EnvelopeError``; what is in force stays in force then.
+    public func update(at date: Date = Date()) async throws(EnvelopeError) -> Outcome {
+        guard let transport else { throw EnvelopeError(.fetchFailed, "there is nothing to fetch with") }
+        let bytes: [UInt8]
+        do { bytes = try await transport.fetch() } catch {
+            throw EnvelopeError(.fetchFailed, "the envelope could not be fetched: \(error)")
+        }
+        return try apply(bytes, at: date)
+    }
+
+    /// Puts an envelope in force.
+    ///
+    /// - Throws: ``EnvelopeError``; what is in force stays in force then.
+    public func apply(_ json: [UInt8], at date: Date = Date()) throws(EnvelopeError) -> Outcome {
+        let envelope = try PolicyEnvelope(json: json)
+        let verified = try verifier.verify(envelope, at: date)
+        if let accepted = try acceptedVersion() {
+            try check(envelope, against: accepted)
+            if accepted.version == envelope.version, current.last?.envelope.version == envelope.version {
+                return .unchanged
+            }
+        }
+        try checkTightening(verified, of: evaluator.configuration.environments[verifier.environment])
+        var next = [verified]
+        if verified.mayOnlyTighten, let base = current.first, !base.mayOnlyTighten { next.insert(base, at: 0) }
+        let envelopes = next.map { Array($0.envelope.json.utf8) }
+        try stored { try store.setEnvelopes(envelopes, name) }
+        try keepVersion(of: envelope)
+        putInForce(next)
+        return .applied(version: envelope.version)
+    }
+
+    private func putInForce(_ next: [VerifiedPolicies]) {
+        guard let last = next.last else { return }
+        current = next
+        evaluator.update(last.policies, for: verifier.environment)
+        for verified in next {
+            evaluator.learn(issueTime: Date(timeIntervalSince1970: Double(verified.envelope.issued)))
+        }
+    }
+
+    private func check(_ envelope: PolicyEnvelope, against accepted: AcceptedVersion) throws(EnvelopeError) {
+        guard envelope.version >= accepted.version else {
+            throw EnvelopeError(
+                .rolledBack, "version \(envelope.version) is older than \(accepted.version), which was accepted before")
+        }
+        guard envelope.version > accepted.version || Self.digest(envelope) == accepted.digest else {
+            throw EnvelopeError(.equivocation, "another envelope of version \(envelope.version) was accepted before")
+        }
+    }
+
+    private func checkTightening(_ verified: VerifiedPolicies, of policies: PolicySet?) throws(EnvelopeError) {
+        guard verified.mayOnlyTighten else { return }
+        let loosened = verified.policies.loosenings(comparedTo: policies ?? .refusingAll)
+        guard loosened.isEmpty else {
+            let hosts = loosened.prefix(5).joined(separator: ", ")
+            throw EnvelopeError(
+                .loosens, "signed with HMAC, it may only tighten policies; it loosens those of \(hosts)")
+        }
+    }
+
+    private func acceptedVersion() throws(EnvelopeError) -> AcceptedVersion? {
+        try stored { try store.acceptedVersion(name) }
+    }
+
+    private func keepVersion(of envelope: PolicyEnvelope) throws(EnvelopeError) {
+        let accepted = AcceptedVersion(version: envelope.version, digest: Self.digest(envelope))
+        try stored { try store.setAcceptedVersion(accepted, name) }
+    }
+
+    private func stored<Value>(_ access: () throws -> Value) throws(EnvelopeError) -> Value {
+        do { return try access() } catch let error as EnvelopeError { throw error } catch {
+            throw EnvelopeError(.storeFailed, "what was accepted before cannot be read or written: \(error)")
+        }
+    }
+
+    private static func digest(_ envelope: PolicyEnvelope) -> PinHash { PinHash(sha256Of: envelope.signedBytes) }
+}
