@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Synchronization
+import Testing
+import TrustPinning
+import TrustPinningTesting
+
+#if canImport(FoundationEssentials)
+    import FoundationEssentials
+#else
+    import Foundation
+#endif
+
+@Suite("Updating policies")
+struct RemotePolicyUpdaterTests {
+    private let builtIn: PolicySet
+    private let evaluator: TrustEvaluator
+    private let store = MemoryStore()
+
+    init() throws {
+        builtIn = try Publisher.policies("built in")
+        evaluator = TrustEvaluator(policies: builtIn, systemTrust: FixedTrust.everything)
+    }
+
+    private func updater(_ store: (any RemotePolicyStore)? = nil, lowestVersion: Int64 = 1) throws
+        -> RemotePolicyUpdater
+    {
+        RemotePolicyUpdater(
+            evaluator: evaluator, verifier: try Publisher.verifier(lowestVersion: lowestVersion),
+            store: store ?? self.store)
+    }
+
+    private func code(_ updater: RemotePolicyUpdater, _ bytes: [UInt8], on day: TestDate = .today) async
+        -> EnvelopeError.Code?
+    {
+        do {
+            _ = try await updater.apply(bytes, at: day.date)
+            return nil
+        } catch { return error.code }
+    }
+
+    @Test("puts a newer envelope in force, and says when there is none")
+    func applying() async throws {
+        let updater = try updater()
+        let one = try Publisher.envelope(Publisher.policies("one"), version: 1).bytes
+        let three = try Publisher.envelope(Publisher.policies("three"), version: 3).bytes
+        #expect(try await updater.apply(one, at: TestDate.today.date) == .applied(version: 1))
+        #expect(try evaluator.policies == Publisher.policies("one"))
+        #expect(try await updater.apply(one, at: TestDate.today.date) == .unchanged)
+        #expect(try await updater.apply(three, at: TestDate.today.date) == .applied(version: 3))
+        #expect(try evaluator.policies == Publisher.policies("three"))
+    }
+
+    @Test("refuses older versions for good, and another envelope of the same version")
+    func rollback() async throws {
+        let five = try Publisher.envelope(Publisher.policies("five"), version: 5).bytes
+        let four = try Publisher.envelope(Publisher.policies("four"), version: 4).bytes
+        let otherFive = try Publisher.envelope(Publisher.policies("other"), version: 5).bytes
+        let first = try updater()
+        #expect(await code(first, five) == nil)
+        // The app starts anew, with what it was built with and what the store kept.
+        for updater in [first, try updater()] {
+            #expect(await code(updater, four) == .rolledBack)
+            #expect(await code(updater, otherFive) == .equivocation)
+            #expect(await code(updater, five) == nil)
+            #expect(try evaluator.policies == Publisher.policies("five"))
+        }
+    }
+
+    @Test("leaves everything as it was when an update is bad")
+    func badUpdates() async throws {
+        let updater = try updater()
+        let good = try Publisher.envelope(Publisher.policies("good"), version: 2)
+        #expect(await code(updater, good.bytes) == nil)
+        let next = try Publisher.envelope(Publisher.policies("next"), version: 3)
+        let kept = store.state.withLock { ($0.version, $0.envelopes) }
+        let bad: [([UInt8], EnvelopeError.Code)] = [
+            ([], .malformed), (good.payload, .malformed), (Array(next.bytes.dropLast(9)), .malformed),
+            (try next.changed(version: 4).bytes, .badSignature),
+            (try Publisher.envelope(Publisher.policies("x"), version: 3, appID: "other").bytes, .wrongApp),
+            (
+                try Publisher.envelope(Publisher.policies("x"), version: 3, environment: .development).bytes,
+                .wrongEnvironment
+            ),
+            (try Publisher.envelope(Publisher.policies("x"), version: 1).bytes, .rolledBack),
+            (try Publisher.envelope(Publisher.policies("x"), version: 3, issued: TestDate(2026, 5, 1)).bytes, .expired),
+            (
+                try Publisher.envelope(Publisher.policies("x"), version: 3, issued: TestDate(2026, 7, 1)).bytes,
+                .notYetIssued
+            ),
+        ]
+        for (bytes, expected) in bad {
+            #expect(await code(updater, bytes) == expected)
+            #expect(try evaluator.policies == Publisher.policies("good"))
+            let now = store.state.withLock { ($0.version, $0.envelopes) }
+            #expect(now == kept)
+        }
+        #expect(await code(updater, next.bytes) == nil)
+    }
+
+    @Test("lets updates that are signed with HMAC tighten only")
+    func tightening() async throws {
+        let updater = try updater()
+        func hmac(_ policies: PolicySet, _ version: Int64) throws -> [UInt8] {
+            try Publisher.envelope(policies, version: version, .hmacSHA256).bytes
+        }
+        #expect(try await code(updater, hmac(Publisher.policies("other pins"), 1)) == .loosens)
+        #expect(try await code(updater, hmac(PolicySet([], unlisted: .systemTrust), 1)) == .loosens)
+        #expect(evaluator.policies == builtIn)
+        let tighter = try Publisher.policies("built in", unlisted: .refuse)
+        #expect(try await code(updater, hmac(tighter, 1)) == nil)
+        #expect(evaluator.policies == tighter)
+        // The way back is a loosening.
+        #expect(try await code(updater, hmac(builtIn, 2)) == .loosens)
+        // With a signature by a key that only the publisher has, it is none of anybody's business.
+        #expect(try await code(updater, Publisher.envelope(Publisher.policies("new pins"), version: 2).bytes) == nil)
+        #expect(try await code(updater, hmac(Publisher.policies("new pins", unlisted: .refuse), 3)) == nil)
+        // After a new start, the one tightens the other again.
+        let fresh = TrustEvaluator(policies: builtIn, systemTrust: FixedTrust.everything)
+        let restored = RemotePolicyUpdater(evaluator: fresh, verifier: try Publisher.verifier(), store: store)
+        #expect(try await restored.restore() == 3)
+        #expect(try fresh.policies == Publisher.policies("new pins", unlisted: .refuse))
+    }
+
+    @Test("restores what was in force, also after it has expired, but not below the accepted or the lowest version")
+    func restoring() async throws {
+        let fresh = try updater()
+        #expect(try await fresh.restore() == nil)
+        #expect(evaluator.policies == builtIn)
+        let two = try Publisher.envelope(Publisher.policies("two"), version: 2)
+        #expect(await code(fresh, two.bytes) == nil)
+        evaluator.update(builtIn)
+        #expect(try await updater().restore() == 2)
+        #expect(try evaluator.policies == Publisher.policies("two"))
+
+        // Somebody puts an older file back.
+        evaluator.update(builtIn)
+        let one = try Publisher.envelope(Publisher.policies("one"), version: 1)
+        store.state.withLock { $0.envelopes = [one.bytes] }
+        var error = await #expect(throws: EnvelopeError.self) { try await updater().restore() }
+        #expect(error?.code == .rolledBack)
+        // Or takes it away, or damages it.
+        store.state.withLock { $0.envelopes = [] }
+        error = await #expect(throws: EnvelopeError.self) { try await updater().restore() }
+        #expect(error?.code == .storeFailed)
+        store.state.withLock { $0.envelopes = [Array(two.bytes.dropLast(20))] }
+        error = await #expect(throws: EnvelopeError.self) { try await updater().restore() }
+        #expect(error?.code == .malformed)
+        store.state.withLock { $0.envelopes = [two.bytes] }
+        error = await #expect(throws: EnvelopeError.self) { try await updater(lowestVersion: 3).restore() }
+        #expect(error?.code == .rolledBack)
+        #expect(evaluator.policies == builtIn)
+    }
+
+    @Test("takes nothing when the store cannot be read or written, and finishes after a crash between two writes")
+    func failingStore() async throws {
+        let updater = try updater()
+        let one = try Publisher.envelope(Publisher.policies("one"), version: 1).bytes
+        store.state.withLock { $0.failsToRead = true }
+        #expect(await code(updater, one) == .storeFailed)
+        store.state.withLock {
+            $0.failsToRead = false
+            $0.failsToWriteEnvelopes = true
+        }
+        #expect(await code(updater, one) == .storeFailed)
+        store.state.withLock {
+            $0.failsToWriteEnvelopes = false
+            $0.failsToWriteVersions = true
+        }
+        #expect(await code(updater, one) == .storeFailed)
+        #expect(evaluator.policies == builtIn)
+        store.state.withLock { $0.failsToWriteVersions = false }
+        // The envelope is there, its version is not.
+        #expect(try await self.updater().restore() == 1)
+        #expect(store.state.withLock { $0.version?.version } == 1)
+        #expect(try evaluator.policies == Publisher.policies("one"))
+    }
+
+    @Test("fetches through what it was given")
+    func fetching() async throws {
+        struct Transport: EnvelopeTransport {
+            let result: Result<[UInt8], MemoryStore.Failure>
+
+            func fetch() async throws -> [UInt8] { try result.get() }
+        }
+        let bytes = try Publisher.envelope(Publisher.policies("one")).bytes
+        let good = RemotePolicyUpdater(
+            evaluator: evaluator, verifier: try Publisher.verifier(), store: store,
+            transport: Transport(result: .success(bytes)))
+        #expect(try await good.update(at: TestDate.today.date) == .applied(version: 1))
+        for transport in [Transport(result: .failure(MemoryStore.Failure())), nil] {
+            let bad = RemotePolicyUpdater(
+                evaluator: evaluator, verifier: try Publisher.verifier(), store: store, transport: transport)
+            let error = await #expect(throws: EnvelopeError.self) { try await bad.update(at: TestDate.today.date) }
+            #expect(error?.code == .fetchFailed)
+        }
+        #expect(try evaluator.policies == Publisher.policies("one"))
+    }
+
+    @Test("moves the clock of expiring pins forward to the newest time of issue")
+    func issueTimes() async throws {
+        let authority = try TestAuthority()
+        let expiry = PinningPolicy.Expiry(TestDate(2026, 5, 15).date, afterwards: .refuse)
+        let policy = try PinningPolicy(pins: [.of(authority.leaf.pin), .spare()], expiry: expiry)
+        let set = try PolicySet([HostPolicy(.exact("www.example.com"), policy)], unlisted: .refuse)
+        #expect(await code(try updater(), try Publisher.envelope(set).bytes) == nil)
+        let decision = await evaluator.judge(authority.whole, on: TestDate(2026, 5, 1))
+        #expect(decision.reason == .pinSetExpiredRefused)
+    }
+
+    @Test("keeps versions and envelopes in files that are whole or not there")
+    func files() async throws {
+        let folder = FileManager.default.temporaryDirectory.appending(
+            path: "trust-\(UInt64.random(in: 0...UInt64.max))")
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let files = FileRemotePolicyStore(folder: folder)
+        #expect(try files.acceptedVersion("a/b") == nil)
+        #expect(try files.envelopes("a/b").isEmpty)
+        let updater = try updater(files)
+        #expect(try await code(updater, Publisher.envelope(Publisher.policies("one"), version: 4).bytes) == nil)
+        #expect(
+            try await code(
+                updater, Publisher.envelope(Publisher.policies("one", unlisted: .refuse), version: 5, .hmacSHA256).bytes
+            )
+                == nil)
+        evaluator.update(builtIn)
+        #expect(try await self.updater(FileRemotePolicyStore(folder: folder)).restore() == 5)
+        #expect(try evaluator.policies == Publisher.policies("one", unlisted: .refuse))
+
+        let names = try FileManager.default.contentsOfDirectory(atPath: folder.path).sorted()
+        #expect(names.count == 2)
+        for name in names {
+            let file = folder.appending(path: name)
+            let whole = try Data(contentsOf: file)
+            for length in 0..<min(whole.count, 200) {
+                try whole.prefix(length).write(to: file)
+                await #expect(throws: EnvelopeError.self, "\(name) cut to \(length)") {
+                    try await self.updater(files).restore()
+                }
+            }
+            try whole.write(to: file)
+        }
+        #expect(try await self.updater(files).restore() == 5)
+    }
+}
