@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if canImport(FoundationEssentials)
+    internal import FoundationEssentials
+#else
+    internal import Foundation
+#endif
+
+/// The app that reports, as it describes itself. Nothing of it comes from the device by itself.
+public struct ReportingApp: Sendable, Hashable {
+    /// The bundle identifier, or what stands for it.
+    public var bundleID: String
+    /// The version.
+    public var version: String
+    /// The platform: `IOS`, `MACOS`, `LINUX`, …
+    public var platform: String
+    /// The version of the platform.
+    public var platformVersion: String
+    /// A random identifier of the installation, to count how many report; empty for none.
+    public var vendorID: String
+
+    /// An app.
+    public init(
+        bundleID: String, version: String, platform: String = "", platformVersion: String = "", vendorID: String = ""
+    ) {
+        self.bundleID = bundleID
+        self.version = version
+        self.platform = platform
+        self.platformVersion = platformVersion
+        self.vendorID = vendorID
+    }
+}
+
+/// A failure that is reported, in the JSON of TrustKit, which the servers that collect such reports read.
+public struct PinFailureReport: Sendable, Hashable {
+    /// What was wrong, by TrustKit's numbers.
+    public enum Result: Int64, Sendable, Hashable {
+        /// No pin matched.
+        case noMatchingPin = 1
+        /// The chain has no system trust.
+        case invalidCertificateChain = 2
+    }
+
+    /// What was wrong.
+    public let result: Result
+    /// The host that was meant.
+    public let host: String
+    /// Its port.
+    public let port: Int
+    /// The host of the policy.
+    public let notedHost: String
+    /// Whether the policy is for subdomains too.
+    public let includesSubdomains: Bool
+    /// Whether the policy refuses what does not match.
+    public let enforcesPinning: Bool
+    /// What the pins are, in base64.
+    public let knownPins: [String]
+    /// The chain that was verified, else what the server sent, in DER.
+    public let chain: [[UInt8]]
+    /// Seconds since 1970.
+    let date: Int64
+    let expiry: Int64?
+
+    /// The report of an evaluation; nil if there is nothing to report: it went well, or the host is not pinned.
+    public init?(_ evaluation: TrustEvaluation) {
+        switch evaluation.decision.reason {
+        case .pinningFailed, .pinMismatchAllowedByFallback, .pinMismatchPermissive, .pinMismatchAudited:
+            result = .noMatchingPin
+        case .trustFailed: result = .invalidCertificateChain
+        default: return nil
+        }
+        guard let policy = evaluation.policy else { return nil }
+        host = evaluation.host
+        port = evaluation.port
+        notedHost = evaluation.pattern?.host.description ?? ""
+        includesSubdomains = evaluation.pattern.map { $0.kind != .exact } ?? true
+        enforcesPinning = policy.mode == .strict && !policy.allowsSystemTrustFallback
+        knownPins = policy.pins.map(\.hash.base64)
+        let verified = evaluation.decision.verifiedChain
+        chain = verified.isEmpty ? Array(evaluation.presentedChain.prefix(TrustEvaluator.maximumChainLength)) : verified
+        date = Self.seconds(evaluation.date)
+        expiry = policy.expiry.map { Self.seconds($0.date) }
+    }
+
+    private static func seconds(_ date: Date) -> Int64 {
+        Int64(exactly: date.timeIntervalSince1970.rounded(.down)) ?? 0
+    }
+
+    /// The report as JSON.
+    public func json(app: ReportingApp) -> String {
+        let writer = JSONWriter()
+        return writer.text(
+            .object([
+                ("app-bundle-id", .text(app.bundleID)), ("app-version", .text(app.version)),
+                ("app-platform", .text(app.platform)), ("app-platform-version", .text(app.platformVersion)),
+                ("app-vendor-id", .text(app.vendorID)), ("trustkit-version", .text("culvert")),
+                ("date-time", .text(Timestamp.text(date))), ("hostname", .text(host)), ("port", .integer(Int64(port))),
+                ("noted-hostname", .text(notedHost)), ("include-subdomains", .boolean(includesSubdomains)),
+                ("enforce-pinning", .boolean(enforcesPinning)),
+                ("validated-certificate-chain", .array(chain.map { .text(Self.pem($0)) })),
+                ("known-pins", .array(knownPins.map { .text("pin-sha256=\"\($0)\"") })),
+                ("validation-result", .integer(result.rawValue)),
+                ("known-pins-expiration-date", expiry.map { .text(String(Timestamp.text($0).prefix(10))) } ?? .null),
+            ]))
+    }
+
+    /// PEM with lines of 64 characters.
+    private static func pem(_ der: [UInt8]) -> String {
+        var text = "-----BEGIN CERTIFICATE-----\n"
+        var rest = Substring(Data(der).base64EncodedString())
+        while !rest.isEmpty {
+            text += rest.prefix(64) + "\n"
+            rest = rest.dropFirst(64)
+        }
+        return text + "-----END CERTIFICATE-----\n"
+    }
+
+    /// What makes two reports the same for the limit of their rate.
+    var identity: PinHash {
+        var text = [notedHost, host, String(port), String(result.rawValue)] + knownPins
+        text += chain.map { PinHash(sha256Of: $0).base64 }
+        return PinHash(sha256Of: Array(text.joined(separator: "\n").utf8))
+    }
+}
