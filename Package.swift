@@ -78,7 +78,8 @@ let package = Package(
             name: "culvert",
             dependencies: [
                 "CTunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnel", "WireGuardTunnel",
-                argumentParser, logging,
+                "TrustPinning", "TrustPinningNIO", argumentParser, crypto, logging,
+                .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
             ],
             swiftSettings: settings),
         .executableTarget(
@@ -115,7 +116,8 @@ let package = Package(
             name: "CulvertTests",
             dependencies: [
                 "culvert", "WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnel", "WireGuardTunnel",
-                argumentParser, logging,
+                "TrustPinning", "TrustPinningNIO", "TrustPinningTesting", "TrustPinningNIOTesting", argumentParser,
+                logging,
             ],
             swiftSettings: settings),
         .target(
@@ -125,9 +127,13 @@ let package = Package(
             name: "TrustPinningTests",
             dependencies: ["TrustPinning", "TrustPinningTesting", "PacketTunnelTesting", crypto, x509, asn1, logging],
             swiftSettings: settings),
+        .target(
+            name: "TrustPinningNIOTesting", dependencies: ["TrustPinningTesting"] + nio,
+            path: "Tests/Support/TrustPinningNIOTesting", swiftSettings: settings),
         .testTarget(
             name: "TrustPinningNIOTests",
-            dependencies: ["TrustPinningNIO", "TrustPinning", "TrustPinningTesting"] + nio, swiftSettings: settings),
+            dependencies: ["TrustPinningNIO", "TrustPinning", "TrustPinningTesting", "TrustPinningNIOTesting"] + nio,
+            swiftSettings: settings),
         .testTarget(name: "PacketTunnelTestingTests", dependencies: ["PacketTunnelTesting"], swiftSettings: settings),
         .testTarget(
             name: "PrivilegedTests",

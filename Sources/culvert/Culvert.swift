@@ -29,7 +29,7 @@ struct Culvert: ParsableCommand {
         version: "culvert \(version)",
         subcommands: [
             DemoCommand.self, KeyCommand.self, ConfigCommand.self, UpCommand.self, DownCommand.self,
-            StatusCommand.self, LogCommand.self, ProfileCommand.self, CleanupCommand.self,
+            StatusCommand.self, LogCommand.self, ProfileCommand.self, CleanupCommand.self, PinCommand.self,
         ])
 }
 

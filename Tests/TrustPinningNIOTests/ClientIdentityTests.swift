@@ -5,6 +5,7 @@ import FoundationEssentials
 import NIOConcurrencyHelpers
 import Testing
 import TrustPinning
+import TrustPinningNIOTesting
 import TrustPinningTesting
 
 @testable import TrustPinningNIO

@@ -6,6 +6,7 @@ import NIOCore
 import NIOHTTP1
 import Testing
 import TrustPinning
+import TrustPinningNIOTesting
 import TrustPinningTesting
 
 @testable import TrustPinningNIO

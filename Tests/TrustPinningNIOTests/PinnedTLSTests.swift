@@ -7,6 +7,7 @@ import NIOHTTP1
 import NIOPosix
 import NIOSSL
 import Testing
+import TrustPinningNIOTesting
 import TrustPinningTesting
 
 @testable import TrustPinningNIO

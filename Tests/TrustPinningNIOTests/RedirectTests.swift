@@ -5,6 +5,7 @@ import FoundationEssentials
 import NIOCore
 import NIOHTTP1
 import Testing
+import TrustPinningNIOTesting
 
 @testable import TrustPinningNIO
 

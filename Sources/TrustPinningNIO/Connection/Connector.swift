@@ -138,8 +138,9 @@ struct Connector: Sendable {
     private static func reason(_ error: any Error) -> String {
         switch error {
         case let error as NIOConnectionError:
-            error.connectionErrors.first.map { String(describing: $0.error) }
-                ?? "the name \(error.host) has no address (\(error.dnsAError.map { String(describing: $0) } ?? "unknown"))"
+            error.connectionErrors.first.map { reason($0.error) } ?? "the name \(error.host) has no address"
+        case let error as IOError: SystemError.text(error.errnoCode)
+        case is ChannelError: "the connection timed out or was closed"
         case let error as PinnedTLSError: error.description
         default: String(describing: error)
         }

@@ -5,6 +5,7 @@ import FoundationEssentials
 import NIOCore
 import NIOHTTP1
 import TrustPinningNIO
+import TrustPinningNIOTesting
 import TrustPinningTesting
 
 /// One authority for all tests that do not need another.

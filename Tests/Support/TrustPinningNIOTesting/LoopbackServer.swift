@@ -2,17 +2,17 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import NIOConcurrencyHelpers
-import NIOCore
-import NIOHTTP1
+package import NIOCore
+package import NIOHTTP1
 import NIOPosix
-import NIOSSL
+package import NIOSSL
 import NIOTLS
-import TrustPinningTesting
+package import TrustPinningTesting
 
 /// A TLS server on 127.0.0.1 that answers with exactly the bytes a test wants, and counts what reaches it.
-final class LoopbackServer: Sendable {
+package final class LoopbackServer: Sendable {
     /// What a test's script does with a request.
-    enum Step: Sendable {
+    package enum Step: Sendable {
         /// Sends text as it is.
         case send(String)
         case sendBytes([UInt8])
@@ -24,34 +24,33 @@ final class LoopbackServer: Sendable {
         case call(@Sendable (Connection) -> Void)
     }
 
-    struct Request: Sendable {
-        var head: HTTPRequestHead
-        var body = ByteBuffer()
+    package struct Request: Sendable {
+        package var head: HTTPRequestHead
+        package var body = ByteBuffer()
         /// The number of this connection, from 0.
-        var connection: Int
+        package var connection: Int
         /// The number of this request among those of its connection, from 0.
-        var index: Int
+        package var index: Int
 
-        var text: String { String(buffer: body) }
+        package var text: String { String(buffer: body) }
     }
 
-    struct Figures: Sendable {
-        var accepted = 0
-        var handshakes = 0
-        var closed = 0
+    package struct Figures: Sendable {
+        package var accepted = 0
+        package var handshakes = 0
+        package var closed = 0
         /// Bytes of the application that came out of TLS.
-        var applicationBytes = 0
-        var requests: [Request] = []
-        var clientChains: [[[UInt8]]] = []
-        var names: [String?] = []
-        var errors: [String] = []
+        package var applicationBytes = 0
+        package var requests: [Request] = []
+        package var clientChains: [[[UInt8]]] = []
+        package var errors: [String] = []
     }
 
     /// A connection as a script sees it.
-    struct Connection: Sendable {
-        let channel: any Channel
+    package struct Connection: Sendable {
+        package let channel: any Channel
 
-        func take(_ steps: [Step]) {
+        package func take(_ steps: [Step]) {
             channel.eventLoop.execute {
                 for step in steps {
                     switch step {
@@ -71,14 +70,13 @@ final class LoopbackServer: Sendable {
         }
     }
 
-    typealias Script = @Sendable (Request) -> [Step]
+    package typealias Script = @Sendable (Request) -> [Step]
 
     private let channel: any Channel
     private let box: NIOLockedValueBox<Figures>
 
-    let port: Int
-    var figures: Figures { box.withLockedValue { $0 } }
-    var url: String { "https://www.example.com:\(port)" }
+    package let port: Int
+    package var figures: Figures { box.withLockedValue { $0 } }
 
     private init(channel: any Channel, box: NIOLockedValueBox<Figures>) {
         self.channel = channel
@@ -95,7 +93,7 @@ final class LoopbackServer: Sendable {
     ///   - asksForClient: whether it asks clients for certificates; it takes any, and none.
     ///   - onHead: what it does when the head of a request has come, before its body.
     ///   - script: what it does when a request has come.
-    static func start(
+    package static func start(
         chain: [[UInt8]], key: TestKey, asksForClient: Bool = false, maximum: TLSVersion? = nil,
         onHead: @escaping @Sendable (HTTPRequestHead) -> [Step] = { _ in [] },
         script: @escaping Script = { _ in [.send(ok("hello"))] }
@@ -148,16 +146,16 @@ final class LoopbackServer: Sendable {
     ]
 
     /// An answer with a length.
-    static func ok(_ body: String, _ fields: [String] = []) -> String { answer("200 OK", body, fields) }
+    package static func ok(_ body: String, _ fields: [String] = []) -> String { answer("200 OK", body, fields) }
 
     /// An answer with a length and any status.
-    static func answer(_ status: String, _ body: String = "", _ fields: [String] = []) -> String {
+    package static func answer(_ status: String, _ body: String = "", _ fields: [String] = []) -> String {
         let lines = ["HTTP/1.1 \(status)", "Content-Length: \(body.utf8.count)"] + fields
         return lines.joined(separator: "\r\n") + "\r\n\r\n" + body
     }
 
     /// Waits until the figures are as wanted: what the server sees may come after what the client does.
-    func wait(until isReached: @Sendable (Figures) -> Bool) async -> Bool {
+    package func wait(until isReached: @Sendable (Figures) -> Bool) async -> Bool {
         let deadline = ContinuousClock.now + .seconds(60)
         while !isReached(figures) {
             guard ContinuousClock.now < deadline else { return false }

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import FoundationEssentials
+import NIOCore
+import NIOPosix
+import TrustPinning
+import TrustPinningNIO
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
+/// What the pin commands use of the world. Tests put their own in.
+struct PinEnvironment: Sendable {
+    var console: Console
+    var now: Date
+    var probe: ServerProbe
+
+    static var standard: PinEnvironment { PinEnvironment(console: .standard, now: Date(), probe: ServerProbe()) }
+
+    /// No policy, certificate or key is longer.
+    static let fileLimit = 1 << 20
+
+    /// A file as a whole; `-` is standard input.
+    func read(_ path: String) throws(PinToolError) -> [UInt8] {
+        try PinEnvironment.read(path, limit: PinEnvironment.fileLimit)
+    }
+
+    /// A policy in JSON, as an app would read it.
+    func policies(_ path: String, environment: String?) throws(PinToolError) -> TrustConfiguration {
+        let bytes = try read(path)
+        var configuration: TrustConfiguration
+        do {
+            configuration = try TrustConfiguration(json: bytes)
+            if let environment { try configuration.select(TrustEnvironment(rawValue: environment)) }
+        } catch {
+            throw PinToolError(error.problems.map { "\(path): \($0)" }.joined(separator: "\n"))
+        }
+        return configuration
+    }
+
+    /// What a file holds: certificates, requests, keys.
+    func keySources(_ path: String) throws(PinToolError) -> [KeySource] {
+        let bytes = try read(path)
+        do {
+            let text = String(validating: bytes, as: UTF8.self)
+            if let text, text.contains("-----BEGIN ") { return try KeySource.read(pem: text) }
+            return [try KeySource(der: bytes)]
+        } catch {
+            throw PinToolError("\(path): \(error)")
+        }
+    }
+
+    /// The certificates of a file.
+    func certificates(_ path: String) throws(PinToolError) -> [[UInt8]] {
+        let certificates = try keySources(path).compactMap(\.certificate)
+        guard !certificates.isEmpty else { throw PinToolError("\(path): no certificate is in it") }
+        return certificates
+    }
+
+    func systemTrust(roots path: String?) throws(PinToolError) -> RootStoreTrust {
+        guard let path else { return RootStoreTrust() }
+        do {
+            return RootStoreTrust(roots: try .certificates(try certificates(path)))
+        } catch let error as PinError {
+            throw PinToolError("\(path): \(error)")
+        } catch let error as PinToolError {
+            throw error
+        } catch {
+            throw PinToolError("\(path): \(error)")
+        }
+    }
+
+    func fail(_ error: PinToolError) -> Int32 {
+        console.problem("culvert: \(error.reason)")
+        return ExitStatus.usage
+    }
+
+    static func exists(_ path: String) -> Bool { unsafe access(path, F_OK) == 0 }
+
+    private static func read(_ path: String, limit: Int) throws(PinToolError) -> [UInt8] {
+        let descriptor = path == "-" ? 0 : unsafe open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw PinToolError("\(path): \(reason())") }
+        defer { if descriptor > 0 { close(descriptor) } }
+        guard let bytes = StandardStream.readAll(from: descriptor, limit: limit) else {
+            throw PinToolError("\(path): \(reason())")
+        }
+        return bytes
+    }
+
+    private static func reason() -> String { unsafe String(cString: strerror(errno)) }
+}
+
+/// Why a pin command cannot do its work.
+struct PinToolError: Error {
+    var reason: String
+
+    init(_ reason: String) { self.reason = reason }
+}
+
+/// A server as people type it.
+struct PinTarget {
+    var host: HostName
+    var port: Int
+
+    /// `HOST`, `HOST:PORT`, `[ADDRESS]:PORT` or an IPv6 address.
+    init(_ text: String) throws(PinToolError) {
+        var name = Substring(text)
+        var port = 443
+        let isBare = text.count(where: { $0 == ":" }) > 1 && !text.hasPrefix("[")
+        if !isBare, let colon = text.lastIndex(of: ":"), !text[colon...].contains("]") {
+            guard let number = Int(text[text.index(after: colon)...]), (1...65_535).contains(number) else {
+                throw PinToolError("'\(text)' has no port behind its colon")
+            }
+            port = number
+            name = text[..<colon]
+        }
+        do {
+            host = try HostName(String(name))
+        } catch {
+            throw PinToolError("'\(text)' is no host: \(error)")
+        }
+        self.port = port
+    }
+
+    var text: String {
+        guard port != 443 else { return host.description }
+        return host.description.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
+    }
+}
+
+/// Days and dates in what the pin commands print.
+enum PinDates {
+    static func text(_ date: Date) -> String { text(Int64(date.timeIntervalSince1970.rounded(.down))) }
+
+    /// The day, in UTC.
+    static func text(_ seconds: Int64) -> String { String(Timestamp.text(seconds).prefix(10)) }
+
+    /// Whole days from `now` until `end`; negative when it is past.
+    static func days(from now: Date, to end: Date) -> Int {
+        Int((end.timeIntervalSince(now) / 86_400).rounded(.down))
+    }
+
+    static func left(_ days: Int) -> String {
+        switch days {
+        case ..<0: "expired"
+        case 1: "1 day left"
+        default: "\(days) days left"
+        }
+    }
+}
+
+/// Runs an asynchronous command on the thread that the program began with.
+enum Waiting {
+    static func run(_ body: @escaping @Sendable () async -> Int32) -> Int32 {
+        let loop = MultiThreadedEventLoopGroup.singleton.next()
+        return (try? loop.makeFutureWithTask { await body() }.wait()) ?? ExitStatus.failure
+    }
+}
+
+extension JSON {
+    /// What a policy is in JSON, with names in their order.
+    init(_ value: PolicyValue) {
+        switch value {
+        case .null: self = .null
+        case .boolean(let value): self = .bool(value)
+        case .integer(let value): self = .integer(value)
+        case .text(let text): self = .string(text)
+        case .date(let date): self = .string(PinDates.text(date))
+        case .array(let values): self = .array(values.map { JSON($0) })
+        case .object(let members):
+            self = .object(
+                members.sorted { $0.key < $1.key }.map { Member(name: $0.key, value: JSON($0.value)) })
+        }
+    }
+
+    init(_ policies: PolicySet) {
+        let value = try? JSONReader.read(Array(policies.json.utf8))
+        self = value.map { JSON($0) } ?? .null
+    }
+}

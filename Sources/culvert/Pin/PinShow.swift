@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import FoundationEssentials
+import TrustPinning
+import TrustPinningNIO
+
+/// What `culvert pin show` does. Functions give the exit status.
+struct PinShow: Sendable {
+    var environment: PinEnvironment
+    var connect: String?
+    var backup: String?
+    var roots: String?
+    var onlyPolicy = false
+    var json = false
+
+    private var console: Console { environment.console }
+
+    func run(_ target: String) async -> Int32 {
+        do {
+            guard target == "-" || target.contains("/") || PinEnvironment.exists(target) else {
+                return try await showServer(try PinTarget(target))
+            }
+            guard !onlyPolicy else { throw PinToolError("a policy is made for a server, not for a file") }
+            return try showFile(target)
+        } catch let error as PinToolError {
+            return environment.fail(error)
+        } catch {
+            return environment.fail(PinToolError(String(describing: error)))
+        }
+    }
+
+    // MARK: - Servers
+
+    private func showServer(_ target: PinTarget) async throws -> Int32 {
+        let trust = try environment.systemTrust(roots: roots)
+        let backupKey = try backup.map { path throws(PinToolError) in try environment.keySources(path)[0] }
+        let presented: [[UInt8]]
+        do {
+            presented = try await environment.probe.chain(of: target.host, port: target.port, at: connect)
+        } catch {
+            console.problem("culvert: \(target.text): \(error)")
+            return ExitStatus.unreachable
+        }
+        let request = SystemTrustRequest(chain: presented, host: target.host, date: environment.now)
+        let report = ChainReport(presented: presented, trust: await trust.verify(request), now: environment.now)
+        let draft = try PolicyDraft(host: target.host, chain: report, backup: backupKey)
+        if onlyPolicy {
+            console.write(.output, draft.policies.json)
+            for note in draft.notes { console.problem("culvert: note: \(note)") }
+        } else if json {
+            console.line(report.json(target, draft).text)
+        } else {
+            for line in report.lines(target) { console.line(line) }
+            console.line("Policy:")
+            console.write(.output, draft.policies.json)
+            for note in draft.notes { console.line("Note: \(note)") }
+        }
+        return ExitStatus.success
+    }
+
+    // MARK: - Files
+
+    private func showFile(_ path: String) throws(PinToolError) -> Int32 {
+        let sources = try environment.keySources(path)
+        if json {
+            let items = sources.map { source -> JSON in
+                var members: [JSON.Member] = [
+                    JSON.Member(name: "kind", value: .string(PinShow.name(source.kind))),
+                    JSON.Member(name: "key", value: .string(source.keyDescription)),
+                    JSON.Member(name: "spki", value: .string(source.keyHash.description)),
+                ]
+                if let der = source.certificate, let fields = try? CertificateFields(der) {
+                    members += ChainReport.Entry(fields, place: nil, isSent: true, now: environment.now).members
+                }
+                return .object(members)
+            }
+            console.line((["file": .string(path), "items": .array(items)] as JSON).text)
+            return ExitStatus.success
+        }
+        for (index, source) in sources.enumerated() {
+            if index > 0 { console.line() }
+            if let der = source.certificate, let fields = try? CertificateFields(der) {
+                let entry = ChainReport.Entry(fields, place: nil, isSent: true, now: environment.now)
+                for line in entry.lines { console.line(line) }
+            } else {
+                console.line("\(PinShow.name(source.kind)), \(source.keyDescription)")
+                console.line("  spki         \(source.keyHash)")
+            }
+        }
+        return ExitStatus.success
+    }
+
+    private static func name(_ kind: KeySource.Kind) -> String {
+        switch kind {
+        case .certificate: "certificate"
+        case .certificateRequest: "signing request"
+        case .publicKey: "public key"
+        case .privateKey: "private key"
+        }
+    }
+}
+
+/// A policy that can be shipped for a server as it is today.
+struct PolicyDraft {
+    var policies: PolicySet
+    var notes: [String] = []
+
+    init(host: HostName, chain: ChainReport, backup: KeySource?) throws {
+        guard let leaf = chain.entries.first?.fields else { throw PinToolError("the server sent no certificate") }
+        let primary = try Pin(.spki, leaf.keyHash, scope: .leaf)
+        var pins = [primary]
+        if let backup {
+            if backup.keyHash == leaf.keyHash {
+                notes.append("the backup is the key in use, which is no backup: make another and keep it offline")
+            } else {
+                pins.append(try Pin(.spki, backup.keyHash, role: .backup, scope: .leaf))
+            }
+        } else if chain.isTrusted, chain.entries.count > 1, let issuer = chain.entries.dropFirst().first?.fields,
+            issuer.keyHash != leaf.keyHash
+        {
+            pins.append(try Pin(.ca, issuer.keyHash, role: .backup))
+            notes.append(
+                "the backup is the issuer's key: whatever \(issuer.subjectCommonName ?? "it") issues for the host passes, and "
+                    + "another issuer does not. Give a key of your own with --backup")
+        }
+        let policy: PinningPolicy
+        if pins.count > 1, chain.isTrusted {
+            policy = try PinningPolicy(pins: pins)
+        } else if pins.count > 1 {
+            policy = try PinningPolicy(pins: pins, requiresSystemTrust: false)
+            notes.append(
+                "the chain has no system trust, so that the policy does without: only the pinned keys are accepted, with "
+                    + "certificates that are valid for the host")
+        } else {
+            policy = try PinningPolicy(pins: pins, mode: .audit)
+            notes.append("without a backup, pins are only audited: give one with --backup to enforce them")
+        }
+        policies = try PolicySet([HostPolicy(.exact(host.description), policy)], unlisted: .systemTrust)
+    }
+}

@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import FoundationEssentials
+import Testing
+import TrustPinning
+import TrustPinningNIO
+import TrustPinningNIOTesting
+import TrustPinningTesting
+
+@testable import culvert
+
+/// A folder with a policy and certificates, a server on loopback, and a day on which both are good.
+struct PinScene {
+    let folder: URL
+    let authority: TestAuthority
+    let server: LoopbackServer
+    let captured = CapturedConsole()
+    var now = TestDate.today.date
+
+    init(chain: [[UInt8]]? = nil, key: TestKey? = nil) async throws {
+        authority = try TestAuthority()
+        server = try await LoopbackServer.start(
+            chain: chain ?? authority.served, key: key ?? authority.leaf.key)
+        folder = FileManager.default.temporaryDirectory.appending(path: "culvert-pin-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        try write("root.pem", authority.root.pem)
+    }
+
+    func remove() { try? FileManager.default.removeItem(at: folder) }
+
+    @discardableResult
+    func write(_ name: String, _ text: String) throws -> String {
+        let file = folder.appending(path: name)
+        try Data(text.utf8).write(to: file)
+        return file.path
+    }
+
+    func path(_ name: String) -> String { folder.appending(path: name).path }
+
+    var environment: PinEnvironment { PinEnvironment(console: captured.console(), now: now, probe: ServerProbe()) }
+    var place: String { "127.0.0.1:\(server.port)" }
+    var roots: String { path("root.pem") }
+
+    /// Pins the leaf's key and the backup key.
+    func policy(
+        primary: String? = nil, mode: PinningPolicy.Mode = .strict, expiry: PinningPolicy.Expiry? = nil
+    ) throws -> String {
+        let policy = try PinningPolicy(
+            pins: [
+                Pin(.spki, primary ?? authority.leaf.pin, scope: .leaf),
+                Pin(.spki, authority.backupKey().pin, role: .backup, scope: .leaf),
+            ], mode: mode, expiry: expiry)
+        let set = try PolicySet([HostPolicy(.exact("www.example.com"), policy)], unlisted: .systemTrust)
+        return try write("policy.json", set.json)
+    }
+
+    func check(_ policy: String, days: Int = 7, json: Bool = false, hosts: [String] = ["www.example.com"]) async
+        -> Int32
+    {
+        await PinCheck(environment: environment, days: days, connect: place, roots: roots, json: json).run(
+            policy, hosts)
+    }
+
+    func rehearse(_ policy: String, _ file: String, issuers: String? = nil, date: String? = nil) async -> Int32 {
+        await PinRehearsal(environment: environment, issuers: issuers, date: date, roots: roots).run(policy, file)
+    }
+}
+
+@Suite("culvert pin show")
+struct PinShowTests {
+    @Test("prints each certificate of a server with its pins, and a policy that the server passes")
+    func server() async throws {
+        let scene = try await PinScene()
+        defer { scene.remove() }
+        let show = PinShow(environment: scene.environment, connect: scene.place, roots: scene.roots)
+        #expect(await show.run("www.example.com") == 0)
+        let output = scene.captured.output
+        for certificate in [scene.authority.leaf, scene.authority.intermediate, scene.authority.root] {
+            #expect(output.contains("spki         sha256/\(certificate.pin)"))
+            #expect(output.contains("certificate  sha256/\(certificate.certificatePin)"))
+        }
+        #expect(output.contains("system trust: yes"))
+        #expect(output.contains("214 days left"))
+        #expect(output.contains("not sent"))
+        let text = try #require(output.split(separator: "Policy:\n").last?.split(separator: "\nNote:").first)
+        let policies = try PolicySet(json: String(text))
+        #expect(policies.policy(for: try HostName("www.example.com"))?.mode == .strict)
+        let file = try scene.write("shown.json", String(text))
+        #expect(await scene.check(file) == 0)
+    }
+
+    @Test("takes a backup of one's own")
+    func backup() async throws {
+        let scene = try await PinScene()
+        defer { scene.remove() }
+        let key = try scene.authority.backupKey()
+        let show = PinShow(
+            environment: scene.environment, connect: scene.place, backup: try scene.write("next.key", key.pem),
+            roots: scene.roots, onlyPolicy: true)
+        #expect(await show.run("www.example.com:443") == 0)
+        let policy = try #require(
+            try PolicySet(json: scene.captured.output).policy(for: try HostName("www.example.com")))
+        #expect(policy.pins.map(\.hash.base64) == [scene.authority.leaf.pin, key.pin])
+        #expect(policy.pins.map(\.role) == [.primary, .backup])
+        #expect(!scene.captured.output.contains("PRIVATE"))
+    }
+
+    @Test("says that a backup which is in use is none")
+    func backupInUse() async throws {
+        let scene = try await PinScene()
+        defer { scene.remove() }
+        let show = PinShow(
+            environment: scene.environment, connect: scene.place,
+            backup: try scene.write("same.key", scene.authority.leaf.key.pem), roots: scene.roots, onlyPolicy: true)
+        #expect(await show.run("www.example.com") == 0)
+        #expect(scene.captured.error.contains("no backup"))
+        #expect(try PolicySet(json: scene.captured.output).hosts.first?.policy?.mode == .audit)
+    }
+
+    @Test("prints one JSON document")
+    func json() async throws {
+        let scene = try await PinScene()
+        defer { scene.remove() }
+        let show = PinShow(environment: scene.environment, connect: scene.place, roots: scene.roots, json: true)
+        #expect(await show.run("www.example.com") == 0)
+        let document = try JSONReader.read(Array(scene.captured.output.utf8))
+        guard case .object(let members) = document, case .array(let chain)? = members["chain"] else {
+            Issue.record("no chain")
+            return
+        }
+        #expect(chain.count == 3)
+        #expect(members["systemTrust"] == .boolean(true))
+        guard case .object(let policy)? = members["policy"] else {
+            Issue.record("no policy")
+            return
+        }
+        _ = try PolicySet(.object(policy))
+    }
+
+    @Test("says why a chain has no system trust, and pins the key of a server of one's own")
+    func selfSigned() async throws {
+        let key = try TestKey(.ed25519, "of its own making")
+        let leaf = try TestCertificate(key: key)
+        let scene = try await PinScene(chain: [leaf.der], key: key)
+        defer { scene.remove() }
+        let next = try scene.write("next.key", TestKey(.ed25519, "next").pem)
+        let show = PinShow(environment: scene.environment, connect: scene.place, backup: next, roots: scene.roots)
+        #expect(await show.run("www.example.com") == 0)
+        #expect(scene.captured.output.contains("system trust: no: no path leads"))
+        #expect(scene.captured.output.contains("\"requiresSystemTrust\": false"))
+    }
+
+    @Test("prints what files hold", arguments: ["leaf.pem", "next.key", "leaf.der"])
+    func files(name: String) async throws {
+        let scene = try await PinScene()
+        defer { scene.remove() }
+        let leaf = scene.authority.leaf
+        try scene.write("leaf.pem", leaf.pem + scene.authority.intermediate.pem)
+        try scene.write("next.key", leaf.key.pem)
+        try Data(leaf.der).write(to: scene.folder.appending(path: "leaf.der"))
+        #expect(await PinShow(environment: scene.environment).run(scene.path(name)) == 0)
+        #expect(scene.captured.output.contains("sha256/\(leaf.pin)"))
+        #expect(!scene.captured.output.contains("BEGIN"))
+    }
+
+    @Test("ends with 2 for what is neither, and with 6 for a server that is not there")
+    func failures() async throws {
+        let scene = try await PinScene()
+        defer { scene.remove() }
+        let empty = try scene.write("empty.pem", "")
+        #expect(await PinShow(environment: scene.environment).run(empty) == 2)
+        #expect(await PinShow(environment: scene.environment).run(scene.path("none.pem")) == 2)
+        #expect(await PinShow(environment: scene.environment).run("no host") == 2)
+        let nowhere = PinShow(environment: scene.environment, connect: "127.0.0.1:1")
+        #expect(await nowhere.run("www.example.com") == 6)
+        #expect(scene.captured.error.contains("Connection refused"))
+    }
+
+    @Test("shows no control characters of certificates on a terminal")
+    func controlCharacters() {
+        #expect(Printable.text("a\u{1b}[2Jb\u{202e}c\u{9b}d\n") == "a?[2Jb?c?d?")
+    }
+}
+
+@Suite("culvert pin check")
+struct PinCheckTests {
+    @Test("passes servers that match for long enough")
+    func passes() async throws {
+        let scene = try await PinScene()
+        defer { scene.remove() }
+        let policy = try scene.policy()
+        #expect(await scene.check(policy, days: 214) == 0)
+        #expect(scene.captured.output.hasPrefix("PASSES       www.example.com  matches primary spki pin"))
+        #expect(scene.captured.output.contains("214 days left"))
+        #expect(await scene.check(policy, days: 215) == 1)
+        #expect(scene.captured.output.contains("EXPIRING"))
+        #expect(await scene.check(policy, hosts: []) == 0)
+    }
+
+    @Test("counts the days of the pins too")
+    func pinExpiry() async throws {
+        let scene = try await PinScene()
+        defer { scene.remove() }
+        let policy = try scene.policy(expiry: PinningPolicy.Expiry(TestDate(2026, 6, 11).date))
+        #expect(await scene.check(policy, days: 10) == 0)
+        #expect(scene.captured.output.contains("10 days left (pins until 2026-06-11)"))
+        #expect(await scene.check(policy, days: 11) == 1)
+    }
+
+    @Test("fails what apps accept by lenience only", arguments: [PinningPolicy.Mode.audit, .permissive, .strict])
+    func lenience(mode: PinningPolicy.Mode) async throws {
+        let scene = try await PinScene()
+        defer { scene.remove() }
+        let policy = try scene.policy(primary: TestKey(.p256, "nobody's").pin, mode: mode)
+        #expect(await scene.check(policy) == 1)
+        #expect(scene.captured.output.hasPrefix("FAILS        www.example.com  no pin matches"))
+    }
+
+    @Test("fails a host that is not pinned, and one with a chain that is not trusted")
+    func notPinned() async throws {
+        let scene = try await PinScene()
+        defer { scene.remove() }
+        let policy = try scene.policy()
+        #expect(await scene.check(policy, hosts: ["v1.api.example.com"]) == 1)
+        #expect(scene.captured.output.contains("no pins are for this host"))
+        let check = PinCheck(environment: scene.environment, connect: scene.place)
+        #expect(await check.run(policy, ["www.example.com"]) == 1)
+        #expect(scene.captured.output.contains("trustFailed"))
+    }
+
+    @Test("sees a rotation: the next key passes as the backup, and another does not")
+    func rotation() async throws {
+        let authority = try TestAuthority()
+        let next = try authority.rotatedLeaf()
+        let scene = try await PinScene(chain: [next.der, authority.intermediate.der], key: next.key)
+        defer { scene.remove() }
+        #expect(await scene.check(try scene.policy()) == 0)
+        #expect(scene.captured.output.contains("matches backup spki pin"))
+        #expect(scene.captured.output.contains("only a backup matches"))
+
+        let lost = try authority.issue(key: TestKey(.p256, "lost"))
+        let after = try await PinScene(chain: [lost.der, authority.intermediate.der], key: lost.key)
+        defer { after.remove() }
+        #expect(await after.check(try after.policy()) == 1)
+    }
+
+    @Test("tells a server that is not there from one that fails")
+    func unreachable() async throws {
+        let scene = try await PinScene()
+        defer { scene.remove() }
+        let check = PinCheck(environment: scene.environment, connect: "127.0.0.1:1", roots: scene.roots, json: true)
+        #expect(await check.run(try scene.policy(), ["www.example.com"]) == 6)
+        #expect(scene.captured.output.contains("\"status\": \"unreachable\""))
+    }
+
+    @Test("prints one JSON document")
+    func json() async throws {
+        let scene = try await PinScene()
+        defer { scene.remove() }
+        #expect(await scene.check(try scene.policy(), json: true) == 0)
+        guard case .object(let members) = try JSONReader.read(Array(scene.captured.output.utf8)),
+            case .array(let hosts)? = members["hosts"], case .object(let host)? = hosts.first
+        else {
+            Issue.record("no hosts")
+            return
+        }
+        #expect(members["passes"] == .boolean(true))
+        #expect(host["decision"] == .text("pinMatch"))
+        #expect(host["daysLeft"] == .integer(214))
+    }
+
+    @Test(
+        "names every problem of a policy, and connects to nobody",
+        arguments: [
+            "{", "[]", "{\"version\": 1, \"unlistedHosts\": \"refuse\", \"hosts\": [{\"host\": \"*.com\"}]}",
+        ])
+    func badPolicy(text: String) async throws {
+        let scene = try await PinScene()
+        defer { scene.remove() }
+        #expect(await scene.check(try scene.write("bad.json", text)) == 2)
+        #expect(scene.captured.error.contains("bad.json"))
+        #expect(scene.server.figures.accepted == 0)
+    }
+}
+
+@Suite("culvert pin rehearse")
+struct PinRehearsalTests {
+    @Test("passes the backup key before it has a certificate")
+    func backupKey() async throws {
+        let scene = try await PinScene()
+        defer { scene.remove() }
+        let next = try scene.write("next.key", scene.authority.backupKey().pem)
+        #expect(await scene.rehearse(try scene.policy(), next) == 0)
+        #expect(scene.captured.output.hasPrefix("PASSES  www.example.com  matches backup spki pin"))
+        #expect(scene.captured.output.contains("no backup is left"))
+        #expect(scene.server.figures.accepted == 0)
+    }
+
+    @Test("fails a key that is not pinned")
+    func otherKey() async throws {
+        let scene = try await PinScene()
+        defer { scene.remove() }
+        let next = try scene.write("next.key", TestKey(.p256, "another").pem)
+        #expect(await scene.rehearse(try scene.policy(), next) == 1)
+        #expect(scene.captured.output.hasPrefix("FAILS  www.example.com  no pin matches"))
+    }
+
+    @Test(
+        "judges the next certificate as an app would, on any day",
+        arguments: [
+            (nil, 0), ("2026-12-31", 0), ("2027-01-02", 1), ("2025-12-31", 1),
+        ] as [(String?, Int32)])
+    func certificate(date: String?, status: Int32) async throws {
+        let scene = try await PinScene()
+        defer { scene.remove() }
+        let next = try scene.write("next.pem", scene.authority.rotatedLeaf().pem + scene.authority.intermediate.pem)
+        #expect(await scene.rehearse(try scene.policy(), next, date: date) == status)
+    }
+
+    @Test("fails a certificate with the right key for the wrong host, or without its issuer")
+    func wrongCertificate() async throws {
+        let scene = try await PinScene()
+        defer { scene.remove() }
+        let template = CertificateTemplate().with { $0.dnsNames = ["other.example.com"] }
+        let wrong = try scene.authority.issue(template, key: scene.authority.backupKey())
+        let policy = try scene.policy()
+        let host = try scene.write("host.pem", wrong.pem + scene.authority.intermediate.pem)
+        #expect(await scene.rehearse(policy, host) == 1)
+        #expect(scene.captured.output.contains("not for this host"))
+        let alone = try scene.write("alone.pem", scene.authority.rotatedLeaf().pem)
+        #expect(await scene.rehearse(policy, alone) == 1)
+        let issuers = try scene.write("issuers.pem", scene.authority.intermediate.pem)
+        #expect(await scene.rehearse(policy, alone, issuers: issuers) == 0)
+    }
+
+    @Test("tries pins of authorities with the issuers' certificates")
+    func authorities() async throws {
+        let scene = try await PinScene()
+        defer { scene.remove() }
+        let policy = try PinningPolicy(pins: [
+            Pin(.spki, scene.authority.leaf.pin, scope: .leaf),
+            Pin(.ca, scene.authority.intermediate.pin, role: .backup),
+        ])
+        let set = try PolicySet([HostPolicy(.exact("www.example.com"), policy)], unlisted: .refuse)
+        let file = try scene.write("policy.json", set.json)
+        let next = try scene.write("next.key", TestKey(.p256, "another").pem)
+        #expect(await scene.rehearse(file, next) == 1)
+        #expect(scene.captured.output.contains("--issuers"))
+        let issuers = try scene.write("issuers.pem", scene.authority.intermediate.pem)
+        #expect(await scene.rehearse(file, next, issuers: issuers) == 0)
+        #expect(scene.captured.output.contains("through its issuer"))
+    }
+
+    @Test("needs to know the host when there are several")
+    func hosts() async throws {
+        let scene = try await PinScene()
+        defer { scene.remove() }
+        let one = try #require(
+            try PolicySet(json: Array(Data(contentsOf: URL(filePath: scene.policy())))).hosts.first?.policy)
+        let set = try PolicySet(
+            [HostPolicy(.exact("a.example.com"), one), HostPolicy(.exact("b.example.com"), one)], unlisted: .refuse)
+        let file = try scene.write("two.json", set.json)
+        let next = try scene.write("next.key", scene.authority.backupKey().pem)
+        #expect(await scene.rehearse(file, next) == 2)
+        let rehearsal = PinRehearsal(
+            environment: scene.environment, host: "b.example.com", roots: scene.roots, json: true)
+        #expect(await rehearsal.run(file, next) == 0)
+    }
+}
+
+@Suite("What people type as a server")
+struct PinTargetTests {
+    @Test(
+        "is a host and a port",
+        arguments: [
+            ("api.example.com", "api.example.com", 443), ("API.example.com:8443", "api.example.com", 8443),
+            ("127.0.0.1:1", "127.0.0.1", 1), ("[::1]:8443", "::1", 8443), ("[::1]", "::1", 443), ("::1", "::1", 443),
+        ])
+    func good(text: String, host: String, port: Int) throws {
+        let target = try PinTarget(text)
+        #expect(target.host.description == host)
+        #expect(target.port == port)
+    }
+
+    @Test("or an error", arguments: ["", ":443", "a:b", "a:0", "a:65536", "a b", "https://a"])
+    func bad(text: String) {
+        #expect(throws: PinToolError.self) { try PinTarget(text) }
+    }
+}
