@@ -50,7 +50,10 @@ extension WireGuardTunnelProvider {
     private func look() {
         guard var run, !run.isPaused, !run.isReconfiguring else { return }
         if run.isListening {
-            guard run.receivedBytes != run.bytesBeforeListening else { return }
+            // An initiation alone may be a repetition: the first packet of its session proves it.
+            guard run.receivedBytes != run.bytesBeforeListening,
+                run.plane.peers().contains(where: { $0.handshakeAge != nil })
+            else { return }
             // Now there is somebody; whether he stays is his business.
             self.run?.isListening = false
             setReasserting(false)

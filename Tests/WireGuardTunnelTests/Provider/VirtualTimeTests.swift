@@ -224,7 +224,11 @@ struct VirtualTimeTests {
             await scene.look()
             #expect(scene.host.status.status == .reasserting)
         }
+        // An initiation that somebody may have repeated.
         scene.plane.exchange(with: key)
+        await scene.look()
+        #expect(scene.host.status.status == .reasserting)
+        scene.plane.requestHandshake(with: key)
         scene.clock.advanceToNextDeadline()
         #expect(await eventually { scene.host.status.status == .connected })
         scene.host.pathChanged(.unsatisfied)
@@ -264,6 +268,23 @@ struct VirtualTimeTests {
             })
         try await starting.value
         #expect(scene.plane.peers().first?.endpoint?.address == IPAddress(v4: 0xc633_6402))
+        await scene.host.stop(.userInitiated)
+    }
+
+    @Test("the same path told again changes nothing")
+    func samePath() async throws {
+        let scene = VirtualScene()
+        try await scene.start()
+        for _ in 0..<10 {
+            var path = NetworkPath()
+            // What says nothing about the way that packets take.
+            path.isExpensive.toggle()
+            scene.host.pathChanged(path)
+        }
+        // Sleep comes after them, and is waited for.
+        await scene.host.sleep()
+        #expect(scene.plane.state.withLock { $0.rebinds } == 0)
+        #expect(scene.host.status.status == .connected)
         await scene.host.stop(.userInitiated)
     }
 
