@@ -12,7 +12,7 @@
         private let profileID: String
         private let secrets: (any SecretStore)?
         private let updates: Broadcast<TunnelStatusUpdate>
-        private let follower: StatusFollower
+        private let follower: SessionFollower
 
         init(
             _ configuration: SystemConfiguration, _ options: NetworkExtensionManagerOptions, profileID: String,
@@ -24,7 +24,7 @@
             self.secrets = secrets
             let updates = Broadcast(TunnelStatusUpdate(TunnelStatus(configuration.status)))
             self.updates = updates
-            follower = StatusFollower(configuration, updates, clock: options.clock)
+            follower = SessionFollower(configuration, updates, clock: options.clock)
         }
 
         /// Looks at the status again: it may be the first time that there is one. Returns once it is told.

@@ -8,7 +8,7 @@
     /// Follows one connection of the system, and tells what it is in our words, with the error that ended it.
     ///
     /// It listens to its own connection only: the system tells of all of them.
-    final class StatusFollower: Sendable {
+    final class SessionFollower: Sendable {
         /// A status, and who waits until everybody knows of it.
         private struct Told: Sendable {
             var status: NEVPNStatus
