@@ -15,6 +15,9 @@ package final class Broadcast<Value: Sendable>: Sendable {
     }
 
     private let state: Mutex<State>
+    /// Followers that have gone. They are told of with locks of the runtime held, which passing a value to a follower takes
+    /// too: so this lock is taken last, and nothing is called under it.
+    private let departed = Mutex<[UInt64]>([])
 
     /// A broadcast of `value`.
     package init(_ value: Value) {
@@ -30,6 +33,7 @@ package final class Broadcast<Value: Sendable>: Sendable {
     package func send(_ value: Value) {
         state.withLock { state in
             guard !state.isFinished else { return }
+            removeDeparted(&state)
             state.current = value
             // Under the lock, so that all get the same order. It only queues.
             for follower in state.followers.values { follower.yield(value) }
@@ -54,6 +58,7 @@ package final class Broadcast<Value: Sendable>: Sendable {
     package func follow() -> AsyncStream<Value> {
         let (stream, continuation) = AsyncStream.makeStream(of: Value.self, bufferingPolicy: .bufferingNewest(1024))
         let token = state.withLock { state -> UInt64? in
+            removeDeparted(&state)
             continuation.yield(state.current)
             guard !state.isFinished else { return nil }
             defer { state.next += 1 }
@@ -65,12 +70,24 @@ package final class Broadcast<Value: Sendable>: Sendable {
             return stream
         }
         continuation.onTermination = { [weak self] _ in
-            guard let self else { return }
-            _ = self.state.withLock { $0.followers.removeValue(forKey: token) }
+            self?.departed.withLock { $0.append(token) }
         }
         return stream
     }
 
     /// How many follow.
-    package var followerCount: Int { state.withLock { $0.followers.count } }
+    package var followerCount: Int {
+        state.withLock { state in
+            removeDeparted(&state)
+            return state.followers.count
+        }
+    }
+
+    private func removeDeparted(_ state: inout State) {
+        let tokens = departed.withLock { tokens -> [UInt64] in
+            defer { tokens = [] }
+            return tokens
+        }
+        for token in tokens { state.followers[token] = nil }
+    }
 }

@@ -54,7 +54,7 @@ func caught<Value>(_ body: () async throws -> Value) async -> MessageError? {
     }
 }
 
-/// Checks `condition` until it holds, for at most ten seconds, without holding a thread; returns whether it holds.
+/// Checks `condition` until it holds, for at most two minutes, without holding a thread; returns whether it holds.
 func eventually(_ condition: @Sendable () -> Bool) async -> Bool {
     let deadline = ContinuousClock.now + .seconds(120)
     while !condition() {
