@@ -110,19 +110,13 @@ extension WireGuardTunnelProvider {
             resolver: environment.resolver, clock: context.clock,
             timeout: .seconds(configuration.resolutionTimeout), bypass: await bypass(configuration, context))
         let peers = configuration.parsedPeers.compactMap { parsed in parsed.address.map { (parsed.key, $0) } }
-        return await withTaskGroup(of: (Int, Result<[Endpoint], TunnelError>).self) { group in
+        return await withTaskGroup(of: Candidates.self) { group in
             for (index, peer) in peers.enumerated() {
-                group.addTask {
-                    do throws(TunnelError) {
-                        return (index, .success(try await lookup.endpoints(of: peer.1, on: path)))
-                    } catch {
-                        return (index, .failure(error))
-                    }
-                }
+                group.addTask { Candidates(index: index, result: await lookup.result(of: peer.1, on: path)) }
             }
-            var results: [(Int, Result<[Endpoint], TunnelError>)] = []
+            var results: [Candidates] = []
             for await result in group { results.append(result) }
-            return results.sorted { $0.0 < $1.0 }.map { (peers[$0.0].0, $0.1) }
+            return results.sorted { $0.index < $1.index }.map { (peers[$0.index].0, $0.result) }
         }
     }
 
@@ -201,5 +195,24 @@ extension NetworkPath {
     func isSameWay(as other: NetworkPath) -> Bool {
         interfaces == other.interfaces && ssid == other.ssid && supportsIPv4 == other.supportsIPv4
             && supportsIPv6 == other.supportsIPv6
+    }
+}
+
+/// Where a peer may be. A type of its own: of a tuple that a child task returns, optimized builds lose the index when the
+/// task's body catches typed errors.
+private struct Candidates: Sendable {
+    var index: Int
+    var result: Result<[Endpoint], TunnelError>
+}
+
+extension EndpointLookup {
+    /// The endpoints of an address, or why there are none.
+    fileprivate func result(of address: EndpointAddress, on path: NetworkPath) async -> Result<[Endpoint], TunnelError>
+    {
+        do throws(TunnelError) {
+            return .success(try await endpoints(of: address, on: path))
+        } catch {
+            return .failure(error)
+        }
     }
 }
