@@ -13,7 +13,7 @@ struct PeerWatch: Sendable {
         var sent: UInt64
         var received: UInt64
         var lookedAt: Duration
-        var heardAt: Duration
+        var heardAt: Duration?
         /// Since when something was sent that is not answered.
         var owedSince: Duration?
     }
@@ -30,7 +30,7 @@ struct PeerWatch: Sendable {
         for peer in peers {
             var entry =
                 entries[peer.publicKey]
-                ?? Entry(sent: peer.sentBytes, received: peer.receivedBytes, lookedAt: now, heardAt: now)
+                ?? Entry(sent: peer.sentBytes, received: peer.receivedBytes, lookedAt: now)
             if peer.receivedBytes != entry.received {
                 entry.heardAt = now
                 entry.owedSince = nil
@@ -55,9 +55,9 @@ struct PeerWatch: Sendable {
         return now - since >= patience
     }
 
-    /// Whether something came from the peer, or it was seen first, within the last `time`.
+    /// Whether something came from the peer within the last `time`.
     func wasHeard(_ key: PublicKey, within time: Duration, now: Duration) -> Bool {
-        guard let entry = entries[key] else { return false }
-        return now - entry.heardAt < time
+        guard let heardAt = entries[key]?.heardAt else { return false }
+        return now - heardAt < time
     }
 }

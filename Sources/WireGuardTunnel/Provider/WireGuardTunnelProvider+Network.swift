@@ -121,23 +121,25 @@ extension WireGuardTunnelProvider {
     }
 
     /// Resolves the peers again, on the side: nothing waits for it, and a later one takes its place.
-    /// - Parameter rotating: the peers that move to their next address where they are at one of them.
-    func refreshEndpoints(rotating: Set<PublicKey> = []) {
+    /// - Parameter rotating: the only peers that this is about, which also move to their next address where they are at
+    ///   one of them; without it, it is about all of them, and they stay.
+    func refreshEndpoints(rotating: Set<PublicKey>? = nil) {
         refreshing?.cancel()
         guard run != nil else { return }
         refreshing = Task { await self.refresh(rotating) }
     }
 
     /// Lookups that fail are repeated for half a minute: a network that has just come up often has no names yet.
-    private func refresh(_ rotating: Set<PublicKey>) async {
-        var (rotating, delays) = (rotating, [1, 2, 4, 8, 16].makeIterator())
+    private func refresh(_ rotating: Set<PublicKey>?) async {
+        var (isFirst, delays) = (true, [1, 2, 4, 8, 16].makeIterator())
         while let run, !run.isPaused {
-            let found = await candidates(run.configuration, on: run.path, run.context)
+            let all = await candidates(run.configuration, on: run.path, run.context)
+            let found = all.filter { rotating?.contains($0.0) ?? true }
             guard !Task.isCancelled, let now = self.run, !now.isPaused else { return }
             // What was asked for may be no more.
             guard now.configuration == run.configuration, now.path == run.path else { continue }
-            if adopt(found, rotating, now) { return }
-            rotating = []
+            if adopt(found, isRotating: isFirst && rotating != nil, now) { return }
+            isFirst = false
             guard let delay = delays.next() else { return }
             do { try await run.context.clock.sleep(for: .seconds(delay)) } catch { return }
         }
@@ -145,7 +147,7 @@ extension WireGuardTunnelProvider {
 
     /// Moves peers to where they were found; returns whether all were.
     private func adopt(
-        _ found: [(PublicKey, Result<[Endpoint], TunnelError>)], _ rotating: Set<PublicKey>, _ run: Run
+        _ found: [(PublicKey, Result<[Endpoint], TunnelError>)], isRotating: Bool, _ run: Run
     ) -> Bool {
         var present: [PublicKey: Endpoint] = [:]
         for peer in run.plane.peers() { present[peer.publicKey] = peer.endpoint }
@@ -157,9 +159,7 @@ extension WireGuardTunnelProvider {
                 isComplete = false
                 run.context.logger.warning("\(error)")
             case .success(let candidates):
-                guard let next = Self.next(of: candidates, after: present[key], rotating: rotating.contains(key)) else {
-                    continue
-                }
+                guard let next = Self.next(of: candidates, after: present[key], rotating: isRotating) else { continue }
                 var change = UAPIPeerUpdate(publicKey: key)
                 change.updateOnly = true
                 change.endpoint = next

@@ -190,12 +190,15 @@ extension ConnectivityOptions {
         healingInterval: 0.1)
 }
 
-/// Whether `condition` comes to hold within a minute, unless another limit is given.
+/// Whether `condition` comes to hold within a minute, unless another limit is given. It is looked at two hundred times at
+/// least: a process that was stopped meanwhile, or waits for a processor, has not used up its time.
 func eventually(
     within limit: Duration = .seconds(60), _ condition: () async throws -> Bool
 ) async rethrows -> Bool {
     let end = ContinuousClock.now + limit
-    while ContinuousClock.now < end {
+    var looks = 0
+    while ContinuousClock.now < end || looks < 200 {
+        looks += 1
         if try await condition() { return true }
         // Gives the thread to others; real threads are at work here, and none of them can say when it is done.
         do { try await Task.sleep(for: .milliseconds(2)) } catch { return false }

@@ -271,6 +271,26 @@ struct VirtualTimeTests {
         await scene.host.stop(.userInitiated)
     }
 
+    @Test("after another network that does not work, the name is asked for again in the first round of healing")
+    func healsByName() async throws {
+        let scene = VirtualScene { $0.peers[0].endpoint = "vpn.example:51820" }
+        scene.resolver.set("vpn.example", .addresses([.v4(198, 51, 100, 1), .v4(198, 51, 100, 2)]))
+        try await scene.start(leakPolicy: .enforcedRoutes)
+        scene.plane.setReachable(false)
+        scene.host.pathChanged(NetworkPath(interfaces: [.init(name: "pdp0", kind: .cellular)]))
+        #expect(await eventually { scene.resolver.asked.count == 2 })
+        let begun = scene.clock.now.offset
+        while scene.plane.peers().first?.endpoint?.address != IPAddress(v4: 0xc633_6402),
+            scene.clock.now.offset - begun < .seconds(50)
+        {
+            await scene.look()
+            _ = await eventually(within: .milliseconds(5)) { scene.clock.sleeperCount == 1 }
+        }
+        #expect(scene.resolver.asked.count >= 3)
+        #expect(await eventually { scene.plane.peers().first?.endpoint?.address == IPAddress(v4: 0xc633_6402) })
+        await scene.host.stop(.userInitiated)
+    }
+
     @Test("the same path told again changes nothing")
     func samePath() async throws {
         let scene = VirtualScene()

@@ -8,7 +8,7 @@ import WireGuardCore
 
 @testable import WireGuardTunnel
 
-@Suite("Endpoint lookup", .timeLimit(.minutes(1)))
+@Suite("Endpoint lookup", .timeLimit(.minutes(5)))
 struct EndpointLookupTests {
     static let v4 = NetworkAddress.v4(198, 51, 100, 1)
     static let v6 = NetworkAddress.v6(0x2001_0db8_0000_0000, 1)

@@ -69,7 +69,7 @@ struct PhoneDayTests {
         let count = Self.number("CULVERT_DAYS", default: 6)
         let first = Self.number("CULVERT_DAY_SEED", default: 1)
         let seeds = (0..<count).map { UInt64(truncatingIfNeeded: first + $0) }
-        let figures = try await Self.live(seeds, lanes: min(count, 2))
+        let figures = try await Self.live(seeds, lanes: min(count, 4))
         print(
             "phone's days: \(figures.days) days, \(Int(figures.awake / .seconds(3_600))) h awake,",
             "\(figures.starts) starts, \(figures.outages) outages, \(figures.sent) packets, \(figures.echoed) echoed,",
