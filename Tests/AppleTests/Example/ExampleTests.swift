@@ -14,105 +14,103 @@ import WireGuardTunnel
 @testable import PacketTunnel
 @testable import TunnelIO
 
-/// The example, from what its app does to a WireGuard server on this machine's loopback interface.
-@Suite("The example for Apple's platforms", .timeLimit(.minutes(5)))
-struct ExampleTests {
-    private static func key(_ key: PrivateKey) -> String {
-        key.secret.withSpan { span in Data(span.indices.map { span[$0] }) }.base64EncodedString()
-    }
-
-    /// A server with a network behind it that answers ping.
-    private static func makeServer(_ key: PrivateKey, client: PublicKey) throws -> WireGuardDevice {
-        let tun = try MemoryFlowDevice(name: "server")
-        tun.connect(to: VirtualNetwork())
-        let device = try WireGuardDevice(tun: tun, network: SystemDatagramNetwork())
-        var update = UAPIDeviceUpdate()
-        update.privateKey = .set(key)
-        var peer = UAPIPeerUpdate(publicKey: client)
-        peer.allowedIPs.append(.add(try IPPrefix("10.0.0.2/32")))
-        update.peers = [peer]
-        try device.apply(update)
-        try device.start()
-        return device
-    }
-
-    @Test(
-        "its property lists can be read, and say what the system needs to find the extension",
-        arguments: [
-            "App/Info.plist", "App/AppleTunnel.entitlements", "Extension/Info.plist",
-            "Extension/AppleTunnelExtension.entitlements",
-        ])
-    func propertyLists(_ path: String) throws {
-        let file = Self.root.appendingPathComponent("Examples/AppleTunnel").appendingPathComponent(path)
-        let list = try #require(
-            try PropertyListSerialization.propertyList(from: Data(contentsOf: file), format: nil) as? [String: Any])
-        if path.hasSuffix("entitlements") {
-            let kinds = list["com.apple.developer.networking.networkextension"] as? [String]
-            #expect(kinds == ["packet-tunnel-provider"])
-            #expect((list["keychain-access-groups"] as? [String])?.count == 1)
-        } else {
-            #expect(list["CulvertKeychainGroup"] is String)
+extension OneNetworkTests {
+    /// The example, from what its app does to a WireGuard server on this machine's loopback interface.
+    @Suite("The example for Apple's platforms", .timeLimit(.minutes(5)))
+    struct ExampleTests {
+        private static func key(_ key: PrivateKey) -> String {
+            key.secret.withSpan { span in Data(span.indices.map { span[$0] }) }.base64EncodedString()
         }
-        if path == "Extension/Info.plist" {
-            let entry = try #require(list["NSExtension"] as? [String: String])
-            #expect(entry["NSExtensionPointIdentifier"] == "com.apple.networkextension.packet-tunnel")
-            #expect(entry["NSExtensionPrincipalClass"] == "$(PRODUCT_MODULE_NAME).\(Tunnel.self)")
+
+        /// A server with a network behind it that answers ping.
+        private static func makeServer(_ key: PrivateKey, client: PublicKey) throws -> WireGuardDevice {
+            let tun = try MemoryFlowDevice(name: "server")
+            tun.connect(to: VirtualNetwork())
+            let device = try WireGuardDevice(tun: tun, network: SystemDatagramNetwork())
+            var update = UAPIDeviceUpdate()
+            update.privateKey = .set(key)
+            var peer = UAPIPeerUpdate(publicKey: client)
+            peer.allowedIPs.append(.add(try IPPrefix("10.0.0.2/32")))
+            update.peers = [peer]
+            try device.apply(update)
+            try device.start()
+            return device
         }
-    }
 
-    /// The package's folder.
-    static var root: URL {
-        (0..<4).reduce(URL(fileURLWithPath: #filePath)) { url, _ in url.deletingLastPathComponent() }
-    }
+        @Test(
+            "its property lists can be read, and say what the system needs to find the extension",
+            arguments: [
+                "App/Info.plist", "App/AppleTunnel.entitlements", "Extension/Info.plist",
+                "Extension/AppleTunnelExtension.entitlements",
+            ])
+        func propertyLists(_ path: String) throws {
+            let file = Samples.root.appendingPathComponent("Examples/AppleTunnel").appendingPathComponent(path)
+            let list = try #require(
+                try unsafe PropertyListSerialization.propertyList(from: Data(contentsOf: file), format: nil)
+                    as? [String: Any])
+            if path.hasSuffix("entitlements") {
+                let kinds = list["com.apple.developer.networking.networkextension"] as? [String]
+                #expect(kinds == ["packet-tunnel-provider"])
+                #expect((list["keychain-access-groups"] as? [String])?.count == 1)
+            } else {
+                #expect(list["CulvertKeychainGroup"] is String)
+            }
+            if path == "Extension/Info.plist" {
+                let entry = try #require(list["NSExtension"] as? [String: String])
+                #expect(entry["NSExtensionPointIdentifier"] == "com.apple.networkextension.packet-tunnel")
+                #expect(entry["NSExtensionPrincipalClass"] == "$(PRODUCT_MODULE_NAME).\(Tunnel.self)")
+            }
+        }
 
-    @Test("a file is imported, its tunnel started in the extension, packets go through, statistics come back")
-    @MainActor func wholeWay() async throws {
-        var random = SeededGenerator(seed: 21)
-        let (clientKey, serverKey) = (PrivateKey(using: &random), PrivateKey(using: &random))
-        let server = try Self.makeServer(serverKey, client: clientKey.publicKey)
-        defer { server.close() }
-        let port = try #require(server.listenPort)
+        @Test("a file is imported, its tunnel started in the extension, packets go through, statistics come back")
+        @MainActor func wholeWay() async throws {
+            var random = SeededGenerator(seed: 21)
+            let (clientKey, serverKey) = (PrivateKey(using: &random), PrivateKey(using: &random))
+            let server = try Self.makeServer(serverKey, client: clientKey.publicKey)
+            defer { server.close() }
+            let port = try #require(server.listenPort)
 
-        let options = NetworkExtensionManagerOptions(providerBundleIdentifier: "com.example.\(UUID().uuidString)")
-        StandInExtensions.install(options.providerBundleIdentifier) { Tunnel() }
-        let store = NetworkExtensionProfileStore(options)
-        let model = TunnelModel(
-            TunnelManager(store: store, secrets: KeychainSecretStore()) { store.channel(for: $0) })
-        await model.load()
-        #expect(model.profiles.isEmpty && model.problem == nil)
-        await model.add(wgQuick: "[Interface]\nPrivateKey = nonsense", name: "Wrong")
-        #expect(model.problem != nil)
+            let options = NetworkExtensionManagerOptions(providerBundleIdentifier: "com.example.\(UUID().uuidString)")
+            StandInExtensions.install(options.providerBundleIdentifier) { Tunnel() }
+            let store = NetworkExtensionProfileStore(options)
+            let model = TunnelModel(
+                TunnelManager(store: store, secrets: KeychainSecretStore()) { store.channel(for: $0) })
+            await model.load()
+            #expect(model.profiles.isEmpty && model.problem == nil)
+            await model.add(wgQuick: "[Interface]\nPrivateKey = nonsense", name: "Wrong")
+            #expect(model.problem != nil)
 
-        await model.add(
-            wgQuick: """
-                [Interface]
-                PrivateKey = \(Self.key(clientKey))
-                Address = 10.0.0.2/32
-                [Peer]
-                PublicKey = \(serverKey.publicKey.base64)
-                Endpoint = 127.0.0.1:\(port)
-                AllowedIPs = 0.0.0.0/0
-                """, name: "Home")
-        #expect(model.problem == nil)
-        let profile = try #require(model.profiles.first)
-        await model.toggle(profile)
-        #expect(model.problem == nil)
-        #expect(await eventually { model.statuses[profile.id]?.status == .connected })
+            await model.add(
+                wgQuick: """
+                    [Interface]
+                    PrivateKey = \(Self.key(clientKey))
+                    Address = 10.0.0.2/32
+                    [Peer]
+                    PublicKey = \(serverKey.publicKey.base64)
+                    Endpoint = 127.0.0.1:\(port)
+                    AllowedIPs = 0.0.0.0/0
+                    """, name: "Home")
+            #expect(model.problem == nil)
+            let profile = try #require(model.profiles.first)
+            await model.toggle(profile)
+            #expect(model.problem == nil)
+            #expect(await eventually { model.statuses[profile.id]?.status == .connected })
 
-        let channel = try #require(store.channel(for: profile) as? NetworkExtensionChannel)
-        let provider = try #require(channel.configuration.session?.standIn.runningProvider)
-        let flow = provider.packetFlow.standIn
-        let (request, reply) = WireGuardScene.ping(1)
-        flow.route([Data(request)])
-        #expect(await eventually { flow.takeWritten().contains { Array($0) == reply } })
-        let statistics = try #require(await model.statistics(of: profile))
-        #expect(statistics.receivedBytes > 0)
+            let channel = try #require(store.channel(for: profile) as? NetworkExtensionChannel)
+            let provider = try #require(channel.configuration.session?.standIn.runningProvider)
+            let flow = provider.packetFlow.standIn
+            let (request, reply) = WireGuardScene.ping(1)
+            flow.route([Data(request)])
+            #expect(await eventually { flow.takeWritten().contains { Array($0) == reply } })
+            let statistics = try #require(await model.statistics(of: profile))
+            #expect(statistics.receivedBytes > 0)
 
-        await model.toggle(profile)
-        #expect(await eventually { model.statuses[profile.id]?.status == .disconnected })
-        #expect(await model.statistics(of: profile) == nil)
-        await model.remove(profile)
-        #expect(model.profiles.isEmpty && model.problem == nil)
-        #expect(StandInPreferences.count(of: options.providerBundleIdentifier) == 0)
+            await model.toggle(profile)
+            #expect(await eventually { model.statuses[profile.id]?.status == .disconnected })
+            #expect(await model.statistics(of: profile) == nil)
+            await model.remove(profile)
+            #expect(model.profiles.isEmpty && model.problem == nil)
+            #expect(StandInPreferences.count(of: options.providerBundleIdentifier) == 0)
+        }
     }
 }

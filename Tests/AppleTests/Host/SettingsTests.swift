@@ -28,4 +28,76 @@ struct SettingsTests {
         #expect(v6.networkPrefixLengths == [64])
         #expect(v6.includedRoutes?.map(\.destinationAddress) == ["fd00::", "2001:db8::"])
     }
+
+    private static func settings(
+        _ addresses: [String], _ routes: [String], _ adjust: (inout TunnelSettings) -> Void = { _ in }
+    ) throws -> NEPacketTunnelNetworkSettings {
+        var settings = TunnelSettings(
+            remoteAddress: "vpn.example", addresses: try addresses.map { try #require(NetworkPrefix($0)) },
+            includedRoutes: try routes.map { try #require(NetworkPrefix($0)) })
+        adjust(&settings)
+        #expect(settings.validate().isEmpty)
+        return settings.makeNetworkExtensionSettings()
+    }
+
+    @Test("routes of a family without an address are not lost, so that nothing of it leaves outside")
+    func placeholders() throws {
+        let four = try Self.settings(["10.0.0.2/32"], ["0.0.0.0/0", "::/0"])
+        #expect(four.tunnelRemoteAddress == "127.0.0.1")
+        #expect(four.ipv4Settings?.includedRoutes?.count == 1)
+        #expect(four.ipv6Settings?.addresses == [NetworkExtensionSettings.placeholderIPv6.address.description])
+        #expect(four.ipv6Settings?.includedRoutes?.map(\.destinationNetworkPrefixLength) == [0])
+        let six = try Self.settings(["fd00::2/128"], ["0.0.0.0/0"])
+        #expect(six.ipv4Settings?.addresses == ["192.0.2.1"])
+        #expect(six.ipv6Settings?.networkPrefixLengths == [120])
+        #expect(six.ipv6Settings?.includedRoutes == [])
+        let none = try Self.settings(["10.0.0.2/32"], [])
+        #expect(none.ipv6Settings == nil)
+    }
+
+    @Test("under 'everything' both families go into the tunnel, whatever the routes say")
+    func everything() throws {
+        let made = try Self.settings(["10.0.0.2/32"], ["10.0.0.0/8"]) { $0.leakPolicy = .everything }
+        #expect(made.ipv4Settings?.includedRoutes?.map(\.destinationAddress) == ["0.0.0.0"])
+        #expect(made.ipv6Settings?.includedRoutes?.map(\.destinationAddress) == ["::"])
+        #expect(made.ipv4Settings?.excludedRoutes == [])
+    }
+
+    @Test("lookups of every name, or of some domains, with search domains apart")
+    func names() throws {
+        let all = try Self.settings(["10.0.0.2/32"], ["0.0.0.0/0"]) {
+            $0.dns = DNSSettings(servers: [.v4(10, 0, 0, 1)], searchDomains: ["corp.example"])
+        }
+        #expect(all.dnsSettings?.servers == ["10.0.0.1"])
+        #expect(all.dnsSettings?.matchDomains == [""])
+        #expect(all.dnsSettings?.searchDomains == ["corp.example"])
+        let split = try Self.settings(["10.0.0.2/32"], []) {
+            $0.dns = DNSSettings(servers: [.v4(10, 0, 0, 1)], matchDomains: ["corp.example"])
+        }
+        #expect(split.dnsSettings?.matchDomains == ["corp.example"])
+        #expect(split.dnsSettings?.matchDomainsNoSearch == true)
+        #expect(try Self.settings(["10.0.0.2/32"], []).dnsSettings == nil)
+    }
+
+    @Test("an MTU, or else what the tunnel adds")
+    func mtu() throws {
+        let fixed = try Self.settings(["10.0.0.2/32"], []) { $0.mtu = 1_280 }
+        #expect(fixed.mtu == 1_280 && fixed.tunnelOverheadBytes == nil)
+        let automatic = try Self.settings(["10.0.0.2/32"], [])
+        #expect(automatic.mtu == nil && automatic.tunnelOverheadBytes == 80)
+    }
+
+    @Test("proxies, by protocol and by script")
+    func proxies() throws {
+        let made = try Self.settings(["10.0.0.2/32"], []) {
+            $0.proxy = ProxySettings(
+                http: .init(host: "proxy.example", port: 8_080), autoConfigurationURL: "https://proxy.example/p.pac",
+                exceptions: ["*.example"], excludesSimpleHostnames: true)
+        }
+        let proxy = try #require(made.proxySettings)
+        #expect(proxy.httpEnabled && !proxy.httpsEnabled && proxy.autoProxyConfigurationEnabled)
+        #expect(proxy.httpServer?.address == "proxy.example" && proxy.httpServer?.port == 8_080)
+        #expect(proxy.proxyAutoConfigurationURL?.absoluteString == "https://proxy.example/p.pac")
+        #expect(proxy.exceptionList == ["*.example"] && proxy.excludeSimpleHostnames)
+    }
 }

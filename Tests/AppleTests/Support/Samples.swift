@@ -6,6 +6,11 @@ import TunnelIO
 
 /// Values that tests share.
 enum Samples {
+    /// The package's folder.
+    static var root: URL {
+        (0..<4).reduce(URL(fileURLWithPath: #filePath)) { url, _ in url.deletingLastPathComponent() }
+    }
+
     /// A UDP datagram over IPv4 that tells itself from others.
     static func packet(_ number: Int, size: Int = 1) -> [UInt8] {
         PacketBuilder.udp(
