@@ -155,9 +155,9 @@ if Context.environment["CULVERT_STANDINS"] == "1" {
     let standIns = ["NetworkExtension", "Network", "Security", "os"]
     let libraries = [
         "CTunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnel", "WireGuardTunnel",
-        "PacketTunnelTesting", "HostConformance",
+        "PacketTunnelTesting", "HostConformance", "TrustPinning", "TrustPinningTesting", "TrustPinningTests",
     ]
-    let clients = ["PacketTunnel", "WireGuardTunnel"]
+    let clients = ["PacketTunnel", "WireGuardTunnel", "TrustPinning", "TrustPinningTests"]
     package.products = []
     package.targets.removeAll { !libraries.contains($0.name) }
     for target in package.targets where clients.contains(target.name) {

@@ -19,6 +19,8 @@ let settings: [SwiftSetting] = [
 ]
 
 let core = Target.Dependency.product(name: "WireGuardCore", package: "culvert")
+let asn1 = Target.Dependency.product(name: "SwiftASN1", package: "swift-asn1")
+let x509 = Target.Dependency.product(name: "X509", package: "swift-certificates")
 let testing = Target.Dependency.product(name: "PacketTunnelTesting", package: "culvert")
 
 /// No file is the main one: the entry point is libFuzzer's.
@@ -32,7 +34,11 @@ func fuzzer(_ name: String, _ dependencies: [Target.Dependency] = []) -> Target 
 let package = Package(
     name: "culvert-fuzz",
     platforms: [.macOS(.v15)],
-    dependencies: [.package(name: "culvert", path: "..")],
+    dependencies: [
+        .package(name: "culvert", path: ".."),
+        .package(url: "https://github.com/apple/swift-asn1", from: "1.7.4"),
+        .package(url: "https://github.com/apple/swift-certificates", from: "1.21.1"),
+    ],
     targets: [
         .target(name: "FuzzSupport", dependencies: [core, testing], swiftSettings: settings),
         fuzzer("fuzz-datagram"),
@@ -40,5 +46,6 @@ let package = Package(
         fuzzer("fuzz-wgquick"),
         fuzzer("fuzz-tun"),
         fuzzer("fuzz-offload", [.product(name: "TunnelIO", package: "culvert")]),
+        fuzzer("fuzz-trust", [.product(name: "TrustPinning", package: "culvert"), x509, asn1]),
     ]
 )

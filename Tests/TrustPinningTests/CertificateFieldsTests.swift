@@ -3,8 +3,15 @@
 
 import PacketTunnelTesting
 import Testing
-import TrustPinning
 import TrustPinningTesting
+
+@testable import TrustPinning
+
+#if canImport(FoundationEssentials)
+    import FoundationEssentials
+#else
+    import Foundation
+#endif
 
 @Suite("Certificates in DER")
 struct CertificateFieldsTests {
@@ -29,6 +36,23 @@ struct CertificateFieldsTests {
         #expect(root.isAuthority)
         #expect(root.isSelfIssued)
     }
+
+    @Test("of the system's roots are read, each with its key", .enabled(if: !Self.systemRoots.isEmpty))
+    func roots() throws {
+        for root in Self.systemRoots {
+            let key = try CertificateFields.keyInfo(of: root.der)
+            #expect(!key.isEmpty)
+            // Some are older than the rules by which leaves are read.
+            guard let fields = try? CertificateFields(root.der) else { continue }
+            #expect(fields.subjectPublicKeyInfo == key)
+        }
+    }
+
+    private static let systemRoots: [PEMDocument] = {
+        let bundle = URL(filePath: "/etc/ssl/certs/ca-certificates.crt")
+        guard let data = try? Data(contentsOf: bundle) else { return [] }
+        return (try? PEMDocument.parse(String(decoding: data, as: UTF8.self))) ?? []
+    }()
 
     @Test("are refused at every length to which they are cut, and with anything added")
     func truncation() throws {

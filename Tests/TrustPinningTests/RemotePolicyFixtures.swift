@@ -38,13 +38,18 @@ struct Publisher {
     static func verifier(
         lowestVersion: Int64 = 1, requiresLowS: Bool = false, environment: TrustEnvironment = .production
     ) throws -> RemotePolicyVerifier {
+        RemotePolicyVerifier(
+            appID: "com.example.app", environment: environment, keys: try keys.get(), lowestVersion: lowestVersion,
+            requiresLowS: requiresLowS)
+    }
+
+    /// Made once: deriving keys takes longer than verifying with them.
+    private static let keys = Result {
         var keys: [String: PolicyVerificationKey] = [:]
         for algorithm in PolicyEnvelope.Algorithm.allCases {
             keys[algorithm.rawValue] = try verificationKey(algorithm)
         }
-        return RemotePolicyVerifier(
-            appID: "com.example.app", environment: environment, keys: keys, lowestVersion: lowestVersion,
-            requiresLowS: requiresLowS)
+        return keys
     }
 
     /// An envelope of today that lives for a week.

@@ -70,6 +70,18 @@ package struct CertificateFields: Sendable, Hashable {
         return try reader.read(.utcTime).time()
     }
 
+    /// The SubjectPublicKeyInfo of a certificate, of which nothing else is read but what comes before it. Roots are older
+    /// than today's rules, and are trusted for their keys alone.
+    static func keyInfo(of der: [UInt8]) throws(DERError) -> [UInt8] {
+        var outer = try DERReader.only(.sequence, der[...]).reader
+        var fields = try outer.read(.sequence).reader
+        _ = try fields.readOptional(.constructed(0))
+        _ = try fields.read(.integer)
+        // Signature algorithm, issuer, validity, subject.
+        for _ in 0..<4 { _ = try fields.read(.sequence) }
+        return Array(try checkedKeyInfo(try fields.read(.sequence)).bytes)
+    }
+
     /// SEQUENCE of an algorithm (a SEQUENCE that begins with an identifier) and a BIT STRING, nothing more.
     static func checkedKeyInfo(_ element: DERElement) throws(DERError) -> DERElement {
         var reader = element.reader

@@ -120,11 +120,11 @@ struct PinMatcher {
         guard !chain.isEmpty else { return nil }
         var candidates: [Candidate] = []
         for (index, der) in chain.enumerated() {
-            guard let fields = try? CertificateFields(der) else { return nil }
+            guard let keyInfo = try? CertificateFields.keyInfo(of: der) else { return nil }
             candidates.append(
                 Candidate(
-                    isLeaf: index == 0, isRoot: index > 0 && index == chain.count - 1, keyHash: fields.keyHash,
-                    certificateHash: fields.certificateHash))
+                    isLeaf: index == 0, isRoot: index > 0 && index == chain.count - 1,
+                    keyHash: PinHash(sha256Of: keyInfo), certificateHash: PinHash(sha256Of: der)))
         }
         self.candidates = candidates
     }

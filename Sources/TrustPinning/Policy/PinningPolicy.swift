@@ -48,7 +48,7 @@ public struct PinningPolicy: Sendable, Hashable {
         }
     }
 
-    /// What is accepted, in the order of preference that has no meaning for a match.
+    /// What is accepted. Their order is that in which matches are listed, and means nothing else.
     public let pins: [Pin]
     /// What follows when no pin matches.
     public let mode: Mode
