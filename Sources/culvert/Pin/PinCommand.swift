@@ -20,7 +20,7 @@ struct PinCommand: ParsableCommand {
             Exit status: 0 success, 1 a server or a key does not pass, 2 wrong usage or an unreadable file, 6 a server \
             that could not be reached.
             """,
-        subcommands: [Show.self, Check.self, Rehearse.self])
+        subcommands: [Show.self, Check.self, Rehearse.self, Keygen.self, Sign.self, Verify.self])
 
     /// What several of them take.
     struct RootOptions: ParsableArguments {

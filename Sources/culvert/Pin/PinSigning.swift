@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Crypto
+import FoundationEssentials
+import TrustPinning
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
+/// What `culvert pin keygen`, `sign` and `verify` do: policies as signed remote configuration. Functions give the exit
+/// status.
+struct PinSigning: Sendable {
+    var environment: PinEnvironment
+    var json = false
+
+    private var console: Console { environment.console }
+
+    /// How a secret that is shared is kept in a file.
+    static let secretLabel = "CULVERT HMAC SECRET"
+
+    // MARK: - Keys
+
+    /// Makes a key, writes it to a file that nobody else may read, and prints the public half.
+    func generate(_ kind: PinKeyKind, to path: String) -> Int32 {
+        do {
+            let made = kind.make()
+            try PinSigning.writeSecret(made.file, to: path)
+            if json {
+                let document: JSON = [
+                    "file": .string(path), "kind": .string(kind.rawValue),
+                    "algorithm": .string(kind.algorithm.rawValue),
+                    "publicKey": made.publicKey.map { .string($0) } ?? .null,
+                ]
+                console.line(document.text)
+            } else if let publicKey = made.publicKey {
+                console.write(.output, publicKey)
+            }
+            if made.publicKey == nil {
+                console.problem(
+                    "culvert: note: whoever has this secret can sign; it has to be in each app, so that what it signs may only "
+                        + "tighten policies. Prefer ed25519")
+            }
+            return ExitStatus.success
+        } catch {
+            return environment.fail(error)
+        }
+    }
+
+    // MARK: - Envelopes
+
+    /// What an envelope says beside its policies.
+    struct Terms: Sendable {
+        var appID: String
+        var environment: String
+        var keyID: String
+        var version: Int64
+        /// When it is issued, as text; now if there is none.
+        var issued: String?
+        var days: Int
+    }
+
+    /// Signs a policy and prints the envelope.
+    func sign(_ policy: String, keyFile: String, _ terms: Terms) -> Int32 {
+        do throws(PinToolError) {
+            let bytes = try environment.read(policy)
+            let issued = try day(terms.issued)
+            let key = try signingKey(keyFile)
+            console.write(.output, try envelope(policy, bytes, terms, issued, key).json)
+            return ExitStatus.success
+        } catch {
+            return environment.fail(error)
+        }
+    }
+
+    private func envelope(
+        _ path: String, _ bytes: [UInt8], _ terms: Terms, _ issued: Date, _ key: PolicySigningKey
+    ) throws(PinToolError) -> PolicyEnvelope {
+        let policies: PolicySet
+        do { policies = try PolicySet(json: bytes) } catch {
+            throw PinToolError(error.problems.map { "\(path): \($0)" }.joined(separator: "\n"))
+        }
+        do {
+            return try PolicyEnvelope.sign(
+                policies, appID: terms.appID, environment: TrustEnvironment(rawValue: terms.environment),
+                keyID: terms.keyID, version: terms.version, issued: issued,
+                lifetime: .seconds(Int64(terms.days) * 86_400), with: key)
+        } catch {
+            throw PinToolError("cannot sign: \(error)")
+        }
+    }
+
+    /// Verifies an envelope as an app with this key would.
+    func verify(
+        _ path: String, keyFile: String, appID: String, environmentName: String, keyID: String?, lowestVersion: Int64,
+        at date: String?, onlyPolicy: Bool
+    ) -> Int32 {
+        do throws(PinToolError) {
+            let bytes = try environment.read(path)
+            let key = try verificationKey(keyFile)
+            let now = try day(date)
+            do throws(EnvelopeError) {
+                let envelope = try PolicyEnvelope(json: bytes)
+                let verifier = RemotePolicyVerifier(
+                    appID: appID, environment: TrustEnvironment(rawValue: environmentName),
+                    keys: [keyID ?? envelope.keyID: key], lowestVersion: lowestVersion)
+                report(try verifier.verify(envelope, at: now), onlyPolicy: onlyPolicy)
+                return ExitStatus.success
+            } catch {
+                report(error, path)
+                return ExitStatus.failure
+            }
+        } catch {
+            return environment.fail(error)
+        }
+    }
+
+    private func report(_ error: EnvelopeError, _ path: String) {
+        guard json else {
+            console.problem("culvert: \(path): \(error.code.rawValue): \(Printable.text(error.reason))")
+            return
+        }
+        let document: JSON = ["valid": false, "code": .string(error.code.rawValue), "reason": .string(error.reason)]
+        console.line(document.text)
+    }
+
+    private func report(_ verified: VerifiedPolicies, onlyPolicy: Bool) {
+        let envelope = verified.envelope
+        if onlyPolicy {
+            console.write(.output, verified.policies.json)
+        } else if json {
+            let document: JSON = [
+                "valid": true, "appID": .string(envelope.appID), "environment": .string(envelope.environment.rawValue),
+                "keyID": .string(envelope.keyID), "algorithm": .string(envelope.algorithm.rawValue),
+                "version": .integer(envelope.version), "issued": .string(Timestamp.text(envelope.issued)),
+                "expires": .string(Timestamp.text(envelope.expires)), "mayOnlyTighten": .bool(verified.mayOnlyTighten),
+                "policy": JSON(verified.policies),
+            ]
+            console.line(document.text)
+        } else {
+            let name = "\(Printable.text(envelope.appID)), \(Printable.text(envelope.environment.rawValue))"
+            console.line("valid: version \(envelope.version) for \(name)")
+            console.line("  key      \(Printable.text(envelope.keyID)), \(envelope.algorithm.rawValue)")
+            console.line("  issued   \(Timestamp.text(envelope.issued))")
+            console.line("  expires  \(Timestamp.text(envelope.expires))")
+            console.line("  hosts    \(verified.policies.hosts.map(\.pattern.description).joined(separator: ", "))")
+            if verified.mayOnlyTighten { console.line("  it may only tighten what an app has") }
+        }
+    }
+
+    private func day(_ text: String?) throws(PinToolError) -> Date {
+        guard let text else { return environment.now }
+        guard let seconds = Timestamp.parse(text) else {
+            throw PinToolError("'\(text)' is no date: 2027-01-31 or 2027-01-31T12:00:00Z is expected")
+        }
+        return Date(timeIntervalSince1970: Double(seconds))
+    }
+
+    // MARK: - Key files
+
+    private func signingKey(_ path: String) throws(PinToolError) -> PolicySigningKey {
+        try PinSigning.checkSecrecy(of: path)
+        let text = String(decoding: try environment.read(path), as: UTF8.self)
+        do {
+            if let secret = try PinSigning.secret(in: text) { return try PolicySigningKey(hmacSecret: secret) }
+            return try PolicySigningKey(pem: text)
+        } catch {
+            throw PinToolError("\(path): \(error)")
+        }
+    }
+
+    private func verificationKey(_ path: String) throws(PinToolError) -> PolicyVerificationKey {
+        let text = String(decoding: try environment.read(path), as: UTF8.self)
+        do {
+            if let secret = try PinSigning.secret(in: text) { return try PolicyVerificationKey(hmacSecret: secret) }
+            return try PolicyVerificationKey(pem: text)
+        } catch {
+            throw PinToolError("\(path): \(error)")
+        }
+    }
+
+    private static func secret(in text: String) throws -> [UInt8]? {
+        guard text.contains("-----BEGIN \(secretLabel)-----") else { return nil }
+        return try PEMDocument.parse(text).first { $0.label == secretLabel }?.der
+    }
+
+    /// A key that others can read signs for others too.
+    private static func checkSecrecy(of path: String) throws(PinToolError) {
+        guard path != "-" else { return }
+        var status = stat()
+        guard unsafe stat(path, &status) == 0 else {
+            throw PinToolError("\(path): \(unsafe String(cString: strerror(errno)))")
+        }
+        guard status.st_mode & S_IFMT != S_IFREG || status.st_mode & 0o077 == 0 else {
+            throw PinToolError("\(path): other users can read this key; use 'chmod 600 \(path)', or make a new one")
+        }
+    }
+
+    /// Writes a new file that only its owner may read. One that exists is left alone.
+    private static func writeSecret(_ text: String, to path: String) throws(PinToolError) {
+        let descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else {
+            let reason = errno == EEXIST ? "it exists already" : unsafe String(cString: strerror(errno))
+            throw PinToolError("\(path): \(reason)")
+        }
+        defer { close(descriptor) }
+        let bytes = Array(text.utf8)
+        var written = 0
+        while written < bytes.count {
+            let count = unsafe bytes[written...].withUnsafeBytes { unsafe write(descriptor, $0.baseAddress, $0.count) }
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else {
+                let reason = unsafe String(cString: strerror(errno))
+                _ = unsafe unlink(path)
+                throw PinToolError("\(path): \(reason)")
+            }
+            written += count
+        }
+    }
+}
+
+/// The kinds of keys that sign policies.
+enum PinKeyKind: String, Sendable, CaseIterable {
+    case ed25519
+    case p256
+    case p384
+    case hmac
+
+    var algorithm: PolicyEnvelope.Algorithm {
+        switch self {
+        case .ed25519: .ed25519
+        case .p256: .ecdsaP256
+        case .p384: .ecdsaP384
+        case .hmac: .hmacSHA256
+        }
+    }
+
+    /// A new key: what its file holds, and the public half in PEM if it has one.
+    func make() -> (file: String, publicKey: String?) {
+        switch self {
+        case .ed25519:
+            let key = Curve25519.Signing.PrivateKey()
+            // RFC 8410, sections 7 and 4.
+            let secret: [UInt8] = [
+                0x30, 0x2e, 0x02, 0x01, 0, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
+            ]
+            let open: [UInt8] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00]
+            return (
+                PinKeyKind.pem("PRIVATE KEY", secret + key.rawRepresentation),
+                PinKeyKind.pem("PUBLIC KEY", open + key.publicKey.rawRepresentation)
+            )
+        case .p256:
+            let key = P256.Signing.PrivateKey()
+            return (key.pemRepresentation + "\n", key.publicKey.pemRepresentation + "\n")
+        case .p384:
+            let key = P384.Signing.PrivateKey()
+            return (key.pemRepresentation + "\n", key.publicKey.pemRepresentation + "\n")
+        case .hmac:
+            let secret = unsafe SymmetricKey(size: .bits256).withUnsafeBytes { unsafe Array($0) }
+            return (PinKeyKind.pem(PinSigning.secretLabel, secret), nil)
+        }
+    }
+
+    private static func pem(_ label: String, _ bytes: [UInt8]) -> String {
+        "-----BEGIN \(label)-----\n\(Data(bytes).base64EncodedString())\n-----END \(label)-----\n"
+    }
+}

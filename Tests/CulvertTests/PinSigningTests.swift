@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import FoundationEssentials
+import Testing
+import TrustPinning
+import TrustPinningNIO
+import TrustPinningTesting
+
+@testable import culvert
+
+@Suite("culvert pin keygen, sign and verify")
+struct PinSigningTests {
+    /// A folder with a policy, and what the commands write to it.
+    private struct Scene {
+        let folder: URL
+        let captured = CapturedConsole()
+
+        init() throws {
+            folder = FileManager.default.temporaryDirectory.appending(path: "culvert-sign-\(UUID().uuidString)")
+            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+            let policy = try PinningPolicy(pins: [
+                Pin(.spki, TestKey(.p256, "one").pin), Pin(.spki, TestKey(.p256, "two").pin, role: .backup),
+            ])
+            let set = try PolicySet([HostPolicy(.exact("api.example.com"), policy)], unlisted: .refuse)
+            try write("policy.json", set.json)
+        }
+
+        func remove() { try? FileManager.default.removeItem(at: folder) }
+
+        func path(_ name: String) -> String { folder.appending(path: name).path }
+
+        func write(_ name: String, _ text: String) throws {
+            try Data(text.utf8).write(to: folder.appending(path: name))
+        }
+
+        func signing(json: Bool = false, now: Date = TestDate.today.date, _ console: CapturedConsole? = nil)
+            -> PinSigning
+        {
+            let console = (console ?? captured).console()
+            return PinSigning(
+                environment: PinEnvironment(console: console, now: now, probe: ServerProbe()), json: json)
+        }
+
+        static let terms = PinSigning.Terms(
+            appID: "com.example.app", environment: "production", keyID: "2026a", version: 7, days: 30)
+
+        /// Makes a key and an envelope.
+        func sign(_ kind: PinKeyKind, terms: PinSigning.Terms = Scene.terms) throws {
+            let keys = CapturedConsole()
+            try #require(signing(keys).generate(kind, to: path("signing.key")) == 0)
+            try write("signing.pub", keys.output)
+            let envelope = CapturedConsole()
+            try #require(
+                signing(envelope).sign(path("policy.json"), keyFile: path("signing.key"), terms) == 0)
+            try write("envelope.json", envelope.output)
+        }
+
+        func verify(
+            key: String = "signing.pub", app: String = "com.example.app", environment: String = "production",
+            keyID: String? = nil, lowest: Int64 = 1, at date: String? = nil, json: Bool = false,
+            onlyPolicy: Bool = false
+        ) -> Int32 {
+            signing(json: json).verify(
+                path("envelope.json"), keyFile: path(key), appID: app, environmentName: environment, keyID: keyID,
+                lowestVersion: lowest, at: date, onlyPolicy: onlyPolicy)
+        }
+    }
+
+    @Test("make policies that apps take, with each kind of key", arguments: PinKeyKind.allCases)
+    func roundTrip(kind: PinKeyKind) throws {
+        let scene = try Scene()
+        defer { scene.remove() }
+        try scene.sign(kind)
+        #expect(scene.verify(key: kind == .hmac ? "signing.key" : "signing.pub") == 0)
+        #expect(scene.captured.output.contains("valid: version 7 for com.example.app, production"))
+        #expect(scene.captured.output.contains("may only tighten") == (kind == .hmac))
+    }
+
+    @Test("refuse what is for another app, environment, key or time, or was changed")
+    func refusals() throws {
+        let scene = try Scene()
+        defer { scene.remove() }
+        try scene.sign(.ed25519)
+        #expect(scene.verify(app: "com.example.other") == 1)
+        #expect(scene.verify(environment: "acceptance") == 1)
+        #expect(scene.verify(keyID: "2025b") == 1)
+        #expect(scene.verify(lowest: 8) == 1)
+        #expect(scene.verify(at: "2026-07-02") == 1)
+        #expect(scene.verify(at: "2026-05-01") == 1)
+        #expect(scene.verify() == 0)
+        for code in ["wrongApp", "wrongEnvironment", "unknownKey", "rolledBack", "expired", "notYetIssued"] {
+            #expect(scene.captured.error.contains(code))
+        }
+        let text = String(decoding: try Data(contentsOf: scene.folder.appending(path: "envelope.json")), as: UTF8.self)
+        try scene.write("envelope.json", String(text.replacing("\"version\": 7", with: "\"version\": 8")))
+        #expect(scene.verify(json: true) == 1)
+        #expect(scene.captured.output.contains("\"code\": \"badSignature\""))
+        try scene.write("envelope.json", "{}")
+        #expect(scene.verify() == 1)
+    }
+
+    @Test("give back the policy byte for byte")
+    func policy() throws {
+        let scene = try Scene()
+        defer { scene.remove() }
+        try scene.sign(.p384)
+        #expect(scene.verify(onlyPolicy: true) == 0)
+        let policy = try Data(contentsOf: scene.folder.appending(path: "policy.json"))
+        #expect(scene.captured.output == String(decoding: policy, as: UTF8.self))
+    }
+
+    @Test("write keys that only their owner can read, and over no file that exists")
+    func keyFile() throws {
+        let scene = try Scene()
+        defer { scene.remove() }
+        let path = scene.path("signing.key")
+        #expect(scene.signing().generate(.ed25519, to: path) == 0)
+        #expect(!scene.captured.output.contains("PRIVATE"))
+        let mode = try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
+        #expect(mode == 0o600)
+        let before = try Data(contentsOf: URL(filePath: path))
+        #expect(scene.signing().generate(.ed25519, to: path) == 2)
+        #expect(try Data(contentsOf: URL(filePath: path)) == before)
+    }
+
+    @Test("sign with no key that others can read, and with no policy that is not valid")
+    func careful() throws {
+        let scene = try Scene()
+        defer { scene.remove() }
+        let path = scene.path("signing.key")
+        #expect(scene.signing().generate(.p256, to: path) == 0)
+        try scene.write(
+            "bad.json", "{\"version\": 1, \"unlistedHosts\": \"refuse\", \"hosts\": [{\"host\": \"*.com\"}]}")
+        #expect(scene.signing().sign(scene.path("bad.json"), keyFile: path, Scene.terms) == 2)
+        try FileManager.default.setAttributes([.posixPermissions: 0o640], ofItemAtPath: path)
+        #expect(scene.signing().sign(scene.path("policy.json"), keyFile: path, Scene.terms) == 2)
+        #expect(scene.captured.error.contains("chmod 600"))
+    }
+
+    @Test("take keys that other programs wrote, and no private key where a public one belongs")
+    func publicKeys() throws {
+        let scene = try Scene()
+        defer { scene.remove() }
+        let key = try TestKey(.ed25519, "signer")
+        try scene.write("openssl.key", key.pem)
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: scene.path("openssl.key"))
+        try scene.write("openssl.pub", PEMWriter.pem("PUBLIC KEY", key.subjectPublicKeyInfo))
+        let envelope = CapturedConsole()
+        #expect(
+            scene.signing(envelope).sign(scene.path("policy.json"), keyFile: scene.path("openssl.key"), Scene.terms)
+                == 0)
+        try scene.write("envelope.json", envelope.output)
+        #expect(scene.verify(key: "openssl.pub") == 0)
+        #expect(scene.verify(key: "openssl.key") == 2)
+    }
+}
