@@ -44,6 +44,7 @@ let package = Package(
         .library(name: "WireGuardTunnel", targets: ["WireGuardTunnel"]),
         .library(name: "TrustPinning", targets: ["TrustPinning"]),
         .library(name: "TrustPinningNIO", targets: ["TrustPinningNIO"]),
+        .library(name: "TrustPinningFoundation", targets: ["TrustPinningFoundation"]),
         .library(name: "PacketTunnelTesting", targets: ["PacketTunnelTesting"]),
         .executable(name: "culvert", targets: ["culvert"]),
         .executable(name: "culvert-wg", targets: ["culvert-wg"]),
@@ -70,6 +71,10 @@ let package = Package(
             dependencies: ["PacketTunnel", "WireGuardDevice", "WireGuardCore", "TunnelIO", logging],
             swiftSettings: settings),
         .target(name: "TrustPinning", dependencies: [crypto, x509, asn1, logging], swiftSettings: settings),
+        .target(
+            name: "TrustPinningFoundation",
+            dependencies: ["TrustPinningNIO", .product(name: "NIOHTTP1", package: "swift-nio")], swiftSettings: settings
+        ),
         .target(name: "TrustPinningNIO", dependencies: ["TrustPinning", asn1] + nio, swiftSettings: settings),
         .target(name: "PacketTunnelTesting", swiftSettings: settings),
 
@@ -132,7 +137,10 @@ let package = Package(
             path: "Tests/Support/TrustPinningNIOTesting", swiftSettings: settings),
         .testTarget(
             name: "TrustPinningNIOTests",
-            dependencies: ["TrustPinningNIO", "TrustPinning", "TrustPinningTesting", "TrustPinningNIOTesting"] + nio,
+            dependencies: [
+                "TrustPinningNIO", "TrustPinningFoundation", "TrustPinning", "TrustPinningTesting",
+                "TrustPinningNIOTesting",
+            ] + nio,
             swiftSettings: settings),
         .testTarget(name: "PacketTunnelTestingTests", dependencies: ["PacketTunnelTesting"], swiftSettings: settings),
         .testTarget(

@@ -124,7 +124,9 @@ struct PinnedSessionTests {
     func unreachable() async throws {
         let server = try await LoopbackServer.start()
         // Port 1 of the loopback address: nothing listens there, and the system says so at once.
-        let session = try server.session { $0.detours["www.example.com:\(server.port)"] = "127.0.0.1:1" }
+        let session = try server.session {
+            try $0.setDetour(from: "www.example.com:\(server.port)", to: "127.0.0.1:1")
+        }
         let url = try server.url()
         let error = await #expect(throws: PinnedSessionError.self) { try await session.data(from: url) }
         guard case .unreachable = error else {

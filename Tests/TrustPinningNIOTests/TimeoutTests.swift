@@ -22,7 +22,7 @@ struct TimeoutTests {
         let port = try #require(silent.localAddress?.port)
         var configuration = PinnedSession.Configuration()
         configuration.connectTimeout = .milliseconds(50)
-        configuration.detours["www.example.com:\(port)"] = "127.0.0.1:\(port)"
+        try configuration.setDetour(from: "www.example.com:\(port)", to: "127.0.0.1:\(port)")
         let tls = try PinnedTLS { _ in ServerVerdict(isTrusted: true, reason: "test") }
         let session = PinnedSession(tls: tls, configuration: configuration)
         let url = try #require(URL(string: "https://www.example.com:\(port)/"))

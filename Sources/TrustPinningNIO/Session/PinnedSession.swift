@@ -36,13 +36,27 @@ public final class PinnedSession: Sendable {
         public var streamLimit = Int.max
         /// Where redirects may lead.
         public var redirects = Redirects.samePolicy(limit: 5)
-        /// Connects to another place instead, `host:port` to `host:port`. The certificate is still the host's.
-        public var detours: [String: String] = [:]
         /// Sent as `User-Agent` where a request has none.
         public var userAgent: String? = "culvert"
 
+        private(set) var detours: [Endpoint: Endpoint] = [:]
+
         /// The defaults.
         public init() {}
+
+        /// Connects to another place for a host. Its certificate still has to be the host's.
+        /// - Parameters:
+        ///   - authority: the host and port of requests, as `host:port`.
+        ///   - place: where to connect to, as `host:port`.
+        /// - Throws: `.invalidRequest` when one of them is no host with a port.
+        public mutating func setDetour(
+            from authority: String, to place: String
+        ) throws(PinnedSessionError) {
+            guard let from = Endpoint(authority: authority), let to = Endpoint(authority: place) else {
+                throw .invalidRequest("'\(authority)' or '\(place)' is no host with a port")
+            }
+            detours[from] = to
+        }
     }
 
     /// Where redirects may lead. None ever leads away from `https`.
@@ -68,15 +82,10 @@ public final class PinnedSession: Sendable {
     ) {
         self.tls = tls
         self.configuration = configuration
-        var detours: [Endpoint: Endpoint] = [:]
-        for (from, to) in configuration.detours {
-            guard let from = Endpoint(authority: from), let to = Endpoint(authority: to) else { continue }
-            detours[from] = to
-        }
         let connector = Connector(
             tls: tls, group: group ?? MultiThreadedEventLoopGroup.singleton,
             connectTimeout: TimeAmount(configuration.connectTimeout),
-            keepAlive: TimeAmount(configuration.keepAlive), detours: detours)
+            keepAlive: TimeAmount(configuration.keepAlive), detours: configuration.detours)
         pool = ConnectionPool(connector: connector, limit: configuration.connectionsPerHost)
     }
 

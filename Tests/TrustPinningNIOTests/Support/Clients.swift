@@ -42,18 +42,18 @@ extension LoopbackServer {
     func session(
         _ verdict: ServerVerdict = ServerVerdict(isTrusted: true, reason: "test"),
         hosts: [String] = testHosts,
-        configure: (inout PinnedSession.Configuration) -> Void = { _ in }
+        configure: (inout PinnedSession.Configuration) throws -> Void = { _ in }
     ) throws -> PinnedSession {
         try session(tls: PinnedTLS { _ in verdict }, hosts: hosts, configure: configure)
     }
 
     func session(
         tls: PinnedTLS, hosts: [String] = testHosts,
-        configure: (inout PinnedSession.Configuration) -> Void = { _ in }
+        configure: (inout PinnedSession.Configuration) throws -> Void = { _ in }
     ) throws -> PinnedSession {
         var configuration = PinnedSession.Configuration()
-        for host in hosts { configuration.detours["\(host):\(port)"] = "127.0.0.1:\(port)" }
-        configure(&configuration)
+        for host in hosts { try configuration.setDetour(from: "\(host):\(port)", to: "127.0.0.1:\(port)") }
+        try configure(&configuration)
         return PinnedSession(tls: tls, configuration: configuration)
     }
 }
