@@ -9,15 +9,16 @@ import PackageDescription
 // CULVERT_WERROR=1 makes warnings errors, for our own targets only: CI sets it.
 let warnings: [SwiftSetting] = Context.environment["CULVERT_WERROR"] == "1" ? [.treatAllWarnings(as: .error)] : []
 
-let settings: [SwiftSetting] =
+// For tests that do nothing but call C; everything else has `settings`.
+let basics: [SwiftSetting] =
     warnings + [
         .swiftLanguageMode(.v6),
-        .strictMemorySafety(),  // SE-0458
         .enableUpcomingFeature("ExistentialAny"),  // SE-0335
         .enableUpcomingFeature("InternalImportsByDefault"),  // SE-0409
         .enableUpcomingFeature("MemberImportVisibility"),  // SE-0444
         .enableUpcomingFeature("NonisolatedNonsendingByDefault"),  // SE-0461
     ]
+let settings: [SwiftSetting] = basics + [.strictMemorySafety()]  // SE-0458
 
 // MARK: - Dependencies
 
@@ -46,6 +47,8 @@ let package = Package(
         .library(name: "TrustPinningNIO", targets: ["TrustPinningNIO"]),
         .library(name: "TrustPinningFoundation", targets: ["TrustPinningFoundation"]),
         .library(name: "PacketTunnelTesting", targets: ["PacketTunnelTesting"]),
+        .library(name: "culvert-c", type: .dynamic, targets: ["CulvertC"]),
+        .library(name: "culvert-c-static", type: .static, targets: ["CulvertC"]),
         .executable(name: "culvert", targets: ["culvert"]),
         .executable(name: "culvert-wg", targets: ["culvert-wg"]),
     ],
@@ -77,6 +80,14 @@ let package = Package(
         ),
         .target(name: "TrustPinningNIO", dependencies: ["TrustPinning", asn1] + nio, swiftSettings: settings),
         .target(name: "PacketTunnelTesting", swiftSettings: settings),
+
+        // MARK: - For other languages
+        .target(name: "CCulvert"),
+        .target(
+            name: "CulvertC", dependencies: ["CCulvert", "WireGuardDevice", "WireGuardCore", "TunnelIO"],
+            swiftSettings: settings),
+        .executableTarget(
+            name: "culvert-c-example", dependencies: ["CulvertC", "CCulvert"], path: "Examples/CTunnel"),
 
         // MARK: - Programs
         .executableTarget(
@@ -142,12 +153,16 @@ let package = Package(
                 "TrustPinningNIOTesting",
             ] + nio,
             swiftSettings: settings),
+        .testTarget(
+            name: "CulvertCTests", dependencies: ["CulvertC", "CCulvert", "WireGuardCore", "TunnelIO"],
+            swiftSettings: basics),
         .testTarget(name: "PacketTunnelTestingTests", dependencies: ["PacketTunnelTesting"], swiftSettings: settings),
         .testTarget(
             name: "PrivilegedTests",
             dependencies: [
                 "CTunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnel", "WireGuardTunnel",
-                "PacketTunnelTesting", "HostConformance", "culvert", "culvert-wg", logging,
+                "PacketTunnelTesting", "HostConformance", "culvert", "culvert-wg", "culvert-c-example",
+                logging,
             ],
             path: "Tests/Privileged",
             swiftSettings: settings),

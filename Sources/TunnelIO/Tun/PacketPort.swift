@@ -293,7 +293,7 @@ public final class PacketPort: Sendable {
 
 extension LaneClock {
     /// The time that is `duration` from now, as far as there is one.
-    static func deadline(after duration: Duration) -> Int64 {
+    package static func deadline(after duration: Duration) -> Int64 {
         let (seconds, attoseconds) = duration.components
         let (whole, isTooLong) = seconds.multipliedReportingOverflow(by: nanosecondsPerSecond)
         guard !isTooLong else { return seconds < 0 ? .min : .max }

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+internal import CCulvert
+import WireGuardCore
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
+/// What a caller's configuration text asks of a device.
+struct ConfigurationText {
+    /// The most bytes of a text.
+    private static let mostBytes = 16 << 20
+
+    /// What to send to the device.
+    let update: UAPIDeviceUpdate
+    /// The MTU that the text asks for.
+    let mtu: Int?
+
+    /// Reads a wg-quick file, or the lines of a UAPI request.
+    /// - Parameter timeout: for looking names of endpoints up.
+    init(_ text: String, lookingUpWithin timeout: Duration) throws(Failure) {
+        guard text.utf8.count <= Self.mostBytes else {
+            throw Failure(CULVERT_INVALID_CONFIGURATION, "the configuration has more than \(Self.mostBytes) bytes")
+        }
+        // No line of a UAPI request begins with a bracket.
+        let isFile = text.split(whereSeparator: \.isNewline).contains { line in
+            line.first { !$0.isWhitespace } == "["
+        }
+        self = isFile ? try Self.file(text, timeout) : try Self.request(text)
+    }
+
+    private init(update: UAPIDeviceUpdate, mtu: Int?) {
+        self.update = update
+        self.mtu = mtu
+    }
+
+    private static func file(_ text: String, _ timeout: Duration) throws(Failure) -> Self {
+        let configuration: TunnelConfiguration
+        do throws(ConfigurationErrors) {
+            configuration = try TunnelConfiguration.parse(text)
+        } catch {
+            throw Failure(CULVERT_INVALID_CONFIGURATION, error.description)
+        }
+        let found = try EndpointLookup.resolve(configuration.peers.compactMap(\.endpoint), within: timeout)
+        do throws(UnresolvedEndpoint) {
+            let update = try configuration.deviceUpdate { found[$0] ?? $0.endpoint }
+            return Self(update: update, mtu: configuration.interface.mtu.map(Int.init))
+        } catch {
+            throw Failure(CULVERT_NO_ADDRESS, error.description)
+        }
+    }
+
+    private static func request(_ text: String) throws(Failure) -> Self {
+        var parser = UAPIRequestParser(resolveZone: { name in
+            let index = unsafe if_nametoindex(name)
+            return index == 0 ? nil : index
+        })
+        var bytes = Array("set=1\n".utf8)
+        // A blank line would end the request.
+        for line in text.split(whereSeparator: \.isNewline) where line.contains(where: { !$0.isWhitespace }) {
+            bytes += line.utf8
+            bytes.append(UInt8(ascii: "\n"))
+        }
+        defer { for index in bytes.indices { bytes[index] = 0 } }
+        parser.feed(bytes.span)
+        parser.finish()
+        switch parser.next() {
+        case .success(.set(let update)): return Self(update: update, mtu: nil)
+        case .failure(let error):
+            throw Failure(CULVERT_INVALID_CONFIGURATION, "configuration, \(error.description)")
+        case .success(.get), nil:
+            throw Failure(CULVERT_INVALID_CONFIGURATION, "the configuration is empty")
+        }
+    }
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import CTunnelSystem
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
+/// A tunnel device over a socket that keeps messages apart, each of them one IP packet: one end of a socket pair whose
+/// other end some program reads and writes.
+///
+/// It is always up; its MTU is what it is made with. When the other end closes, the device counts as removed: at once with
+/// `SOCK_SEQPACKET`; with `SOCK_DGRAM` the system tells only who sends.
+public final class PacketSocket: TunDevice {
+    /// The most bytes that one read can give.
+    private static let longestPacket = 65_535
+    /// The bytes kept free in front of each packet, and as many behind it.
+    private static let margin = 32
+
+    private let descriptor: SharedDescriptor
+    private let kind: Int32
+    private let mtu: Int
+    private let name: String
+
+    /// Works on a socket that stays the caller's, who closes it when it pleases: what is used is a duplicate, which
+    /// ``close()`` closes. The socket becomes non-blocking, as that belongs to both.
+    /// - Parameters:
+    ///   - number: a socket of type `SOCK_DGRAM` or `SOCK_SEQPACKET` that is connected.
+    ///   - mtu: the most bytes of one IP packet, 68 to 65,535.
+    /// - Throws: `.invalidDescriptor` when it is something else, `.invalidOptions` for an MTU out of range.
+    public init(borrowing number: Int32, mtu: Int) throws(TunnelIOError) {
+        guard (68...65_535).contains(mtu) else {
+            throw TunnelIOError(.invalidOptions(["the MTU \(mtu) is not one of 68 to 65,535"]))
+        }
+        guard number >= 0, fcntl(number, F_GETFD) >= 0 else {
+            throw TunnelIOError(.invalidDescriptor(number, expected: "an open descriptor"), errno: EBADF)
+        }
+        guard let kind = Self.kind(of: number) else {
+            throw TunnelIOError(.invalidDescriptor(number, expected: "a socket"), errno: errno)
+        }
+        // In a stream, packets would run together.
+        guard kind == Self.datagrams || kind == Self.sequencedPackets else {
+            throw TunnelIOError(.invalidDescriptor(number, expected: "a socket that keeps messages apart"))
+        }
+        let copy = OwnedDescriptor(try DescriptorCopy.make(of: number))
+        let flags = fcntl(copy.number, F_GETFL)
+        guard flags >= 0, fcntl(copy.number, F_SETFL, flags | O_NONBLOCK) >= 0 else {
+            throw TunnelIOError(.device(name: "socket \(number)", operation: "set descriptor flags"), errno: errno)
+        }
+        self.kind = kind
+        self.mtu = mtu
+        name = "socket \(number)"
+        descriptor = SharedDescriptor(copy)
+    }
+
+    /// Whether a descriptor is that of a local socket which keeps messages apart. A utun socket is none: it is of the system's family.
+    package static func isSocketOfMessages(_ number: Int32) -> Bool {
+        guard let kind = kind(of: number), kind == datagrams || kind == sequencedPackets else { return false }
+        var name = sockaddr()
+        var length = socklen_t(MemoryLayout<sockaddr>.size)
+        guard unsafe getsockname(number, &name, &length) == 0 else { return false }
+        return Int32(name.sa_family) == AF_UNIX
+    }
+
+    /// `SOCK_DGRAM` and `SOCK_SEQPACKET`, whose types the C libraries do not agree about.
+    private static let datagrams: Int32 = 2
+    private static let sequencedPackets: Int32 = 5
+
+    private static func kind(of number: Int32) -> Int32? {
+        var kind: Int32 = 0
+        var length = socklen_t(MemoryLayout<Int32>.size)
+        guard unsafe getsockopt(number, SOL_SOCKET, SO_TYPE, &kind, &length) == 0 else { return nil }
+        return kind
+    }
+
+    /// "socket" and the number that was given.
+    public func currentName() throws(TunnelIOError) -> String {
+        try checkOpen()
+        return name
+    }
+
+    /// The MTU that the device was made with, in bytes.
+    public func currentMTU() throws(TunnelIOError) -> Int {
+        try checkOpen()
+        return mtu
+    }
+
+    /// Up, with the MTU that the device was made with.
+    public func currentLinkState() throws(TunnelIOError) -> LinkState {
+        try checkOpen()
+        return LinkState(isUp: true, mtu: mtu)
+    }
+
+    private func checkOpen() throws(TunnelIOError) {
+        guard !descriptor.isClosed else { throw TunnelIOError(.closed) }
+    }
+
+    /// Polls readable when there is a packet, and forever once the other end has closed.
+    public var readiness: Int32 { descriptor.number }
+
+    /// Nothing about a socket changes.
+    public var linkReadiness: Int32? { nil }
+
+    /// None.
+    public func drainLinkEvents() -> [LinkEvent] { [] }
+
+    /// Appends packets, at multiples of 16, until there are no more or the batch has no room for another of 65,535 bytes.
+    public func receive(into batch: PacketBatch) throws(TunnelIOError) -> Int {
+        precondition(batch.byteCapacity >= 1 << 17, "a batch for a TUN device has at least 128 KiB")
+        guard descriptor.acquire() else { throw TunnelIOError(.closed) }
+        defer { descriptor.release() }
+        let before = batch.count
+        while batch.count < batch.packetCapacity {
+            let start = (batch.tail + (batch.tail == 0 ? Self.margin : 2 * Self.margin) + 15) & ~15
+            guard start + Self.longestPacket + Self.margin <= batch.byteCapacity else { break }
+            let count = SystemCall.retry {
+                unsafe recv(descriptor.number, batch.base + start, Self.longestPacket, 0)
+            }
+            if count > 0 {
+                batch.append(offset: start, length: count)
+                continue
+            }
+            let reason = errno
+            // A message of no bytes; the end of a connection looks the same, where there are connections.
+            if count == 0, kind == Self.datagrams { continue }
+            if count < 0, reason == EAGAIN || reason == EWOULDBLOCK || reason == ENOMEM || reason == ENOBUFS { break }
+            // What was read is given first; the end comes again.
+            guard batch.count == before else { break }
+            throw removed
+        }
+        return batch.count - before
+    }
+
+    /// Sends every packet of nonzero length as one message; one that finds the socket's queue full is dropped.
+    public func send(_ batch: PacketBatch) throws(TunnelIOError) -> TunSendResult {
+        guard descriptor.acquire() else { throw TunnelIOError(.closed) }
+        defer { descriptor.release() }
+        var result = TunSendResult(sent: 0, dropped: 0)
+        for index in 0..<batch.count {
+            let packet = unsafe UnsafeRawBufferPointer(batch.bytes(of: index))
+            guard packet.count > 0 else { continue }
+            let count = SystemCall.retry {
+                unsafe sendWithoutSignal(descriptor.number, packet.baseAddress, packet.count)
+            }
+            if count >= 0 {
+                result.sent += 1
+                continue
+            }
+            switch errno {
+            case EPIPE, ECONNRESET, ECONNREFUSED, ENOTCONN, EBADF: throw removed
+            default: result.dropped += 1
+            }
+        }
+        return result
+    }
+
+    private var removed: TunnelIOError { TunnelIOError(.deviceRemoved(name: name)) }
+
+    /// Closes the duplicate. Safe to repeat.
+    public func close() { descriptor.close() }
+}
