@@ -186,9 +186,11 @@ if Context.environment["CULVERT_STANDINS"] == "1" {
     for target in package.targets where clients.contains(target.name) {
         target.dependencies += standIns.map { .byName(name: $0) }
     }
+    // swift-certificates asks for Security too, and wants all of it: it is built before there is any.
+    let earlier: [String: [Target.Dependency]] = ["NetworkExtension": ["Network"], "Security": [x509]]
     package.targets += standIns.map { name in
         .target(
-            name: name, dependencies: name == "NetworkExtension" ? ["Network"] : [], path: "Tests/StandIns/\(name)",
+            name: name, dependencies: earlier[name] ?? [], path: "Tests/StandIns/\(name)",
             swiftSettings: [.swiftLanguageMode(.v6)])
     }
     // The example's extension and what its app does, without the app's views.

@@ -123,6 +123,15 @@ struct RootStoreTrustTests {
         #expect(try await failure { $0.usages = [.codeSigning] } == .wrongUsage)
         #expect(try await failure { $0.usages = [.serverAuth] } == nil)
         #expect(try await failure { $0.keyUsage = 0x80 } == .wrongUsage)
+        for last in [37, 15] as [UInt64] {
+            let identifier = DERWriter.objectIdentifier(2, 5, 29, last)
+            let unreadable = TestCertificate.extension(identifier, critical: false, DERWriter.null)
+            #expect(
+                try await failure {
+                    $0.keyUsage = last == 15 ? nil : $0.keyUsage
+                    $0.extraExtensions = [unreadable]
+                } == .constraint)
+        }
         #expect(try await failure { $0.isAuthority = false } == .constraint)
         #expect(try await failure { $0.version = 0 } == .constraint)
         #expect(try await failure { $0.permittedDNSSubtrees = ["example.com"] } == nil)

@@ -103,14 +103,21 @@ struct IssuerPolicy: VerifierPolicy {
             guard certificate.version == .v3 else {
                 return SystemTrustFailure(.constraint, "an issuer of the chain is not a version 3 certificate")
             }
-            guard let usages = try? certificate.extensions.extendedKeyUsage, !usages.contains(.serverAuth) else {
-                continue
-            }
-            return SystemTrustFailure(.wrongUsage, "an issuer of the chain is not for servers' certificates")
         }
-        for certificate in chain.dropFirst() {
-            guard let usage = try? certificate.extensions.keyUsage, !usage.keyCertSign else { continue }
-            return SystemTrustFailure(.wrongUsage, "an issuer of the chain is not for signing certificates")
+        do {
+            for (index, certificate) in chain.enumerated().dropFirst() {
+                // Extended key usages of roots are for those who keep stores of them.
+                if index < chain.count - 1, let usages = try certificate.extensions.extendedKeyUsage,
+                    !usages.contains(.serverAuth)
+                {
+                    return SystemTrustFailure(.wrongUsage, "an issuer of the chain is not for servers' certificates")
+                }
+                if let usage = try certificate.extensions.keyUsage, !usage.keyCertSign {
+                    return SystemTrustFailure(.wrongUsage, "an issuer of the chain is not for signing certificates")
+                }
+            }
+        } catch {
+            return SystemTrustFailure(.constraint, "the usage of an issuer of the chain cannot be read")
         }
         return nil
     }
