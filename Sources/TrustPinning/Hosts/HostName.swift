@@ -34,7 +34,9 @@ public struct HostName: Sendable, Hashable, CustomStringConvertible {
         let labels = rest.split(separator: ".", omittingEmptySubsequences: false)
         for label in labels { try Self.check(label) }
         // A name whose last label is a number is an address, or nothing (WHATWG URL section 3.5).
-        if let last = labels.last, last.utf8.allSatisfy({ (0x30...0x39).contains($0) }) || last.hasPrefix("0x") {
+        if let last = labels.last,
+            last.utf8.allSatisfy({ (0x30...0x39).contains($0) }) || last.lowercased().hasPrefix("0x")
+        {
             guard let address = IPAddressText.parseIPv4(rest) else { throw HostNameError("not an IPv4 address") }
             self.address = address
             description = IPAddressText.description(address)
