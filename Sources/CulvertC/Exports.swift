@@ -4,7 +4,8 @@
 public import CCulvert
 import TunnelIO
 
-// What each function does is said in culvert.h, which the compiler holds these against.
+// swift-format-ignore-file: AlwaysUseLowerCamelCase, AllPublicDeclarationsHaveDocumentation
+// The names are C's. What each function does is said in culvert.h, which the compiler holds these against.
 
 private let versionText: StaticString = "0.1.0"
 
