@@ -80,7 +80,6 @@ struct StreamingTests {
             let now = sent.withLockedValue { $0 }
             still = now == last ? still + 1 : 0
             last = now
-            await Task.yield()
             try await session.spin()
         }
         #expect(!done.withLockedValue { $0 })

@@ -272,15 +272,16 @@ final class ExchangeHandler: ChannelDuplexHandler {
         exchange.upload?.cancel()
         let canStay = exchange.requestComplete && exchange.keepsAlive && context.channel.isActive
         phase = canStay ? .idle : .closed
-        exchange.queue?.finish()
         resumeReading()
-        guard canStay else {
+        if canStay {
+            let handler = NIOLoopBound(self, eventLoop: eventLoop)
+            keepAliveTimer = eventLoop.scheduleTask(in: keepAlive) { handler.value.closeIfIdle() }
+            onIdle()
+        } else {
             context.close(promise: nil)
-            return
         }
-        let handler = NIOLoopBound(self, eventLoop: eventLoop)
-        keepAliveTimer = eventLoop.scheduleTask(in: keepAlive) { handler.value.closeIfIdle() }
-        onIdle()
+        // Last: who has read the answer to its end may ask again at once, and is to find this connection.
+        exchange.queue?.finish()
     }
 
     /// Reading stops while the reader of a body has more than enough.
