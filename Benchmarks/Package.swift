@@ -41,6 +41,10 @@ let package = Package(
     dependencies: [
         .package(name: "culvert", path: ".."),
         .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
+        .package(url: "https://github.com/apple/swift-certificates", from: "1.21.1"),
+        .package(url: "https://github.com/apple/swift-asn1", from: "1.7.4"),
+        .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+        .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.6"),
     ],
     targets: [
         .executableTarget(
@@ -50,6 +54,14 @@ let package = Package(
                 .product(name: "WireGuardDevice", package: "culvert"),
                 .product(name: "TunnelIO", package: "culvert"),
                 .product(name: "PacketTunnelTesting", package: "culvert"),
+                .product(name: "TrustPinning", package: "culvert"),
+                .product(name: "TrustPinningNIO", package: "culvert"),
+                .product(name: "X509", package: "swift-certificates"),
+                .product(name: "SwiftASN1", package: "swift-asn1"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOTLS", package: "swift-nio"),
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
                 .product(name: "Crypto", package: "swift-crypto"),
             ] + systemDependencies,
             exclude: excluded,

@@ -10,6 +10,7 @@ enum Program {
 
         usage: culvert-bench [--quick] [--json] [--save FILE] [--filter TEXT] [--runs N] [--list]
                culvert-bench allocations [--quick] [--json] [--save FILE]    (through scripts/allocations)
+               culvert-bench trust [--quick] [--json] [--save FILE]          judging a server, beside its handshake
                culvert-bench report [--into FOLDER] [--complete] FILE...     the aims, from saved results
         \(PlatformCommands.usage)
           --quick         small sizes and short runs: shows that everything works; the figures are rough
@@ -35,6 +36,11 @@ enum Program {
             case "allocations":
                 arguments.removeFirst()
                 try AllocationCount.run(try Options(arguments))
+            case "trust":
+                arguments.removeFirst()
+                var options = try Options(arguments)
+                options.filter = TrustEvaluation.name
+                try run(options)
             case "report":
                 arguments.removeFirst()
                 try ReportCommand.run(arguments)
@@ -68,6 +74,7 @@ enum Program {
     private static func run(_ options: Options) throws {
         let suites = [
             DataPath.suites, Handshakes.suites, Routing.suites, PeerMemory.suites, ConfigurationText.suites,
+            TrustEvaluation.suites,
         ].flatMap { $0(options.isQuick) }
         let chosen = suites.filter { suite in
             options.filter.map { suite.name.lowercased().contains($0.lowercased()) } ?? true
