@@ -38,6 +38,8 @@
 
         func releaseAll() { steps.releaseAll() }
 
+        var hangingCount: Int { steps.hangingCount }
+
         /// As the kernel has it.
         var hasSettings: Bool {
             let interface = try? world.host.perform { unsafe if_nametoindex(LinuxHostWorld.tunnel) }

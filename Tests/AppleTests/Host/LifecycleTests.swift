@@ -45,6 +45,8 @@ struct NetworkExtensionHostUnderTest: HostUnderTest {
         system.tunnel.standIn.release()
     }
 
+    var hangingCount: Int { steps.hangingCount + system.tunnel.standIn.withheldCount }
+
     var hasSettings: Bool { system.tunnel.standIn.settings != nil }
 
     var hasLeakGuard: Bool { system.status.status == .blocked }

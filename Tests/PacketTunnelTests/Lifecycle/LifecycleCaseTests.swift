@@ -26,6 +26,8 @@ struct MemoryHostUnderTest: HostUnderTest {
 
     func releaseAll() { memory.platform.releaseAll() }
 
+    var hangingCount: Int { memory.platform.hangingCount }
+
     var hasSettings: Bool { memory.platform.settings != nil }
 
     var hasLeakGuard: Bool { memory.platform.guardPolicy != nil }

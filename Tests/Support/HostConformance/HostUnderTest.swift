@@ -22,6 +22,9 @@ package protocol HostUnderTest: Sendable {
     /// Lets the platform's steps return that hang.
     func releaseAll()
 
+    /// How many of the platform's steps hang.
+    var hangingCount: Int { get }
+
     /// Whether anything of a tunnel's settings is in force.
     var hasSettings: Bool { get }
 

@@ -138,6 +138,12 @@ package final class LifecycleScene<Host: HostUnderTest>: Sendable {
         }
     }
 
+    /// A step that is let go before it hangs would hang for good.
+    private func untilStepHangs() async {
+        let end = ContinuousClock.now + .seconds(60)
+        while subject.hangingCount == 0, ContinuousClock.now < end { await Task.yield() }
+    }
+
     /// Brings the tunnel into the situation; returns the start that did.
     private func enter(_ situation: LifecycleCase.Situation) async -> Task<LifecycleCase.Answer, Never>? {
         var plan = Script.Plan()
@@ -154,8 +160,12 @@ package final class LifecycleScene<Host: HostUnderTest>: Sendable {
         script.plan = plan
         let first = start()
         switch situation {
-        case .preparing: await statuses(2)
-        case .applying: await script.noted("start")
+        case .preparing:
+            await statuses(2)
+            await untilStepHangs()
+        case .applying:
+            await script.noted("start")
+            await untilStepHangs()
         case .connecting: await script.noted("waits")
         case .givenUp:
             await script.noted("waits")
