@@ -4,11 +4,24 @@
 #if canImport(Darwin)
     import Darwin
 
-    /// `send` that fails with `EPIPE` and raises no `SIGPIPE`, which Darwin has as an option of the socket.
+    /// What to poll for to be told that nothing can be read any more, and what then comes.
+    enum EndOfReading {
+        /// Without a wish to read, the end is not told.
+        static let asked = Int16(POLLIN)
+        static let told = Int16(POLLHUP)
+    }
+
+    /// Sees to it that `send` fails with `EPIPE` and raises no `SIGPIPE`, which Darwin has as an option of the socket.
+    /// - Returns: whether it could be; otherwise `errno` says why not.
+    func preventSignals(of descriptor: Int32) -> Bool {
+        var on: Int32 = 1
+        return unsafe setsockopt(
+            descriptor, SOL_SOCKET, SO_NOSIGPIPE, &on, socklen_t(MemoryLayout<Int32>.size)) == 0
+    }
+
+    /// `send` on a socket for which signals were prevented.
     @unsafe
     func sendWithoutSignal(_ descriptor: Int32, _ bytes: UnsafeRawPointer?, _ count: Int) -> Int {
-        var on: Int32 = 1
-        unsafe setsockopt(descriptor, SOL_SOCKET, SO_NOSIGPIPE, &on, socklen_t(MemoryLayout<Int32>.size))
-        return unsafe send(descriptor, bytes, count, 0)
+        unsafe send(descriptor, bytes, count, 0)
     }
 #endif

@@ -8,8 +8,19 @@
         import Musl
     #endif
 
+    /// What to poll for to be told that nothing can be read any more, and what then comes.
+    enum EndOfReading {
+        /// `POLLRDHUP`, which not all C libraries show.
+        static let asked: Int16 = 0x2000
+        static let told: Int16 = asked | Int16(POLLHUP)
+    }
+
     /// `MSG_NOSIGNAL`, whose type the C libraries do not agree about.
     private let noSignal: Int32 = 0x4000
+
+    /// Nothing: Linux has a flag of each `send` instead.
+    @inline(__always)
+    func preventSignals(of descriptor: Int32) -> Bool { true }
 
     /// `send` that fails with `EPIPE` and raises no `SIGPIPE`.
     @unsafe

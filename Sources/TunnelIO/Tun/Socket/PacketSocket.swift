@@ -14,8 +14,8 @@ import CTunnelSystem
 /// A tunnel device over a socket that keeps messages apart, each of them one IP packet: one end of a socket pair whose
 /// other end some program reads and writes.
 ///
-/// It is always up; its MTU is what it is made with. When the other end closes, the device counts as removed: at once with
-/// `SOCK_SEQPACKET`; with `SOCK_DGRAM` the system tells only who sends.
+/// It is always up; its MTU is what it is made with. When the socket is shut down, or the other end closes, the device counts
+/// as removed: at once, but for the closing of the other end with `SOCK_DGRAM`, which the system tells only who sends.
 public final class PacketSocket: TunDevice {
     /// The most bytes that one read can give.
     private static let longestPacket = 65_535
@@ -23,12 +23,11 @@ public final class PacketSocket: TunDevice {
     private static let margin = 32
 
     private let descriptor: SharedDescriptor
-    private let kind: Int32
     private let mtu: Int
     private let name: String
 
     /// Works on a socket that stays the caller's, who closes it when it pleases: what is used is a duplicate, which
-    /// ``close()`` closes. The socket becomes non-blocking, as that belongs to both.
+    /// ``close()`` closes. The socket becomes non-blocking, and on Darwin raises no `SIGPIPE`, as that belongs to both.
     /// - Parameters:
     ///   - number: a socket of type `SOCK_DGRAM` or `SOCK_SEQPACKET` that is connected.
     ///   - mtu: the most bytes of one IP packet, 68 to 65,535.
@@ -52,7 +51,9 @@ public final class PacketSocket: TunDevice {
         guard flags >= 0, fcntl(copy.number, F_SETFL, flags | O_NONBLOCK) >= 0 else {
             throw TunnelIOError(.device(name: "socket \(number)", operation: "set descriptor flags"), errno: errno)
         }
-        self.kind = kind
+        guard preventSignals(of: copy.number) else {
+            throw TunnelIOError(.device(name: "socket \(number)", operation: "prevent signals"), errno: errno)
+        }
         self.mtu = mtu
         name = "socket \(number)"
         descriptor = SharedDescriptor(copy)
@@ -126,14 +127,25 @@ public final class PacketSocket: TunDevice {
                 continue
             }
             let reason = errno
-            // A message of no bytes; the end of a connection looks the same, where there are connections.
-            if count == 0, kind == Self.datagrams { continue }
-            if count < 0, reason == EAGAIN || reason == EWOULDBLOCK || reason == ENOMEM || reason == ENOBUFS { break }
+            if count == 0 {
+                // A message of no bytes looks like the end.
+                if !isShutDown { continue }
+            } else if reason == EAGAIN || reason == EWOULDBLOCK || reason == ENOMEM || reason == ENOBUFS {
+                // Linux says of datagrams that there are none yet, though there will never be any.
+                guard batch.count == before, isShutDown else { break }
+            }
             // What was read is given first; the end comes again.
             guard batch.count == before else { break }
             throw removed
         }
         return batch.count - before
+    }
+
+    /// Whether nothing can be read any more.
+    private var isShutDown: Bool {
+        var request = pollfd(fd: descriptor.number, events: EndOfReading.asked, revents: 0)
+        let count = SystemCall.retry { unsafe poll(&request, 1, 0) }
+        return count > 0 && request.revents & EndOfReading.told != 0
     }
 
     /// Sends every packet of nonzero length as one message; one that finds the socket's queue full is dropped.
