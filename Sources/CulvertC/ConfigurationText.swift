@@ -23,8 +23,10 @@ struct ConfigurationText {
     let mtu: Int?
 
     /// Reads a wg-quick file, or the lines of a UAPI request.
-    /// - Parameter timeout: for looking names of endpoints up.
-    init(_ text: String, lookingUpWithin timeout: Duration) throws(Failure) {
+    /// - Parameters:
+    ///   - mark: what the mark is to be where the text is a file that has none; nil: none.
+    ///   - timeout: for looking names of endpoints up.
+    init(_ text: String, mark: UInt32?, lookingUpWithin timeout: Duration) throws(Failure) {
         guard text.utf8.count <= Self.mostBytes else {
             throw Failure(CULVERT_INVALID_CONFIGURATION, "the configuration has more than \(Self.mostBytes) bytes")
         }
@@ -32,7 +34,7 @@ struct ConfigurationText {
         let isFile = text.split(whereSeparator: \.isNewline).contains { line in
             line.first { !$0.isWhitespace } == "["
         }
-        self = isFile ? try Self.file(text, timeout) : try Self.request(text)
+        self = isFile ? try Self.file(text, mark, timeout) : try Self.request(text)
     }
 
     private init(update: UAPIDeviceUpdate, mtu: Int?) {
@@ -40,7 +42,7 @@ struct ConfigurationText {
         self.mtu = mtu
     }
 
-    private static func file(_ text: String, _ timeout: Duration) throws(Failure) -> Self {
+    private static func file(_ text: String, _ mark: UInt32?, _ timeout: Duration) throws(Failure) -> Self {
         let configuration: TunnelConfiguration
         do throws(ConfigurationErrors) {
             configuration = try TunnelConfiguration.parse(text)
@@ -49,7 +51,9 @@ struct ConfigurationText {
         }
         let found = try EndpointLookup.resolve(configuration.peers.compactMap(\.endpoint), within: timeout)
         do throws(UnresolvedEndpoint) {
-            let update = try configuration.deviceUpdate { found[$0] ?? $0.endpoint }
+            var update = try configuration.deviceUpdate { found[$0] ?? $0.endpoint }
+            // What a file leaves out is reset, but the mark is the caller's before it is the file's.
+            if configuration.interface.fwMark == nil, let mark { update.fwMark = mark }
             return Self(update: update, mtu: configuration.interface.mtu.map(Int.init))
         } catch {
             throw Failure(CULVERT_NO_ADDRESS, error.description)

@@ -11,11 +11,13 @@ final class Tunnel: Sendable {
     private let device: WireGuardDevice
     private let pump: LogPump?
     private let lookupTimeout: Duration
+    private let mark: UInt32?
     private let end = Monitor<WireGuardDevice.CloseReason?>(nil)
 
     init(_ options: Options, configuration text: String) throws(Failure) {
         lookupTimeout = options.lookupTimeout
-        let configuration = try ConfigurationText(text, lookingUpWithin: lookupTimeout)
+        mark = options.mark
+        let configuration = try ConfigurationText(text, mark: mark, lookingUpWithin: lookupTimeout)
         guard case .set = configuration.update.privateKey else {
             throw Failure(CULVERT_INVALID_CONFIGURATION, "the configuration has no private key: add one")
         }
@@ -44,7 +46,7 @@ final class Tunnel: Sendable {
         }
         do throws(WireGuardDeviceError) {
             var update = configuration.update
-            if let mark = options.mark { update.fwMark = mark }
+            if let mark { update.fwMark = mark }
             try device.apply(update)
             try device.start()
         } catch {
@@ -85,7 +87,7 @@ final class Tunnel: Sendable {
     }
 
     func configure(_ text: String) throws(Failure) {
-        let configuration = try ConfigurationText(text, lookingUpWithin: lookupTimeout)
+        let configuration = try ConfigurationText(text, mark: mark, lookingUpWithin: lookupTimeout)
         do throws(WireGuardDeviceError) { try device.apply(configuration.update) } catch { throw Failure(error) }
     }
 

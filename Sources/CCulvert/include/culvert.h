@@ -106,7 +106,8 @@ typedef struct culvert_options {
     uint64_t memory;
     /// The most peers that can be configured; 0: 240.
     uint32_t peers;
-    /// The mark of the datagrams (SO_MARK on Linux, which takes CAP_NET_ADMIN); 0: what the configuration says.
+    /// The mark of the datagrams (SO_MARK on Linux, which takes CAP_NET_ADMIN), whatever the configuration says; 0: what that
+    /// says. A mark in a configuration that is given later counts, and this one again after a wg-quick file without any.
     uint32_t mark;
     /// How long names of endpoints may take to be looked up, in milliseconds; 0: 10,000.
     uint32_t lookup_timeout;
