@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import TunnelIO
-import WireGuardCore
+package import TunnelIO
+package import WireGuardCore
 
 // The core and the I/O layer do not know each other; here their endpoints are the same thing.
 
 extension Endpoint {
     /// The endpoint that a datagram came from.
     @inline(__always)
-    init(_ datagram: DatagramEndpoint) {
+    package init(_ datagram: DatagramEndpoint) {
         let address =
             datagram.isIPv6
             ? IPAddress(v6High: datagram.high, low: datagram.low)

@@ -139,7 +139,8 @@ extension DatagramEndpoint {
 }
 
 extension NetworkAddress {
-    fileprivate init(_ endpoint: DatagramEndpoint) {
+    /// The address of an endpoint, without its zone.
+    init(_ endpoint: DatagramEndpoint) {
         self =
             endpoint.isIPv6
             ? .v6(endpoint.high, endpoint.low) : .v4(UInt32(truncatingIfNeeded: endpoint.low))

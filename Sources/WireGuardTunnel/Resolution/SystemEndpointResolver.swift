@@ -5,14 +5,6 @@ public import PacketTunnel
 import Synchronization
 import TunnelIO
 
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#elseif canImport(Darwin)
-    import Darwin
-#endif
-
 /// Asks the system, with `getaddrinfo`, on a thread for each lookup: one that hangs holds up nothing else.
 public struct SystemEndpointResolver: EndpointResolver {
     /// Lookups that have not returned, abandoned ones among them.
@@ -74,40 +66,11 @@ public struct SystemEndpointResolver: EndpointResolver {
         )
     }
 
-    private static func lookUp(_ name: String) -> Result<[NetworkAddress], TunnelError> {
-        var hints = unsafe addrinfo()
-        unsafe hints.ai_family = AF_UNSPEC
-        var list: UnsafeMutablePointer<addrinfo>?
-        let code = unsafe getaddrinfo(name, nil, &hints, &list)
-        guard code == 0 else {
-            let reason = unsafe gai_strerror(code).map { unsafe String(cString: $0) } ?? "error \(code)"
-            return .failure(failure(name, reason))
-        }
-        defer { unsafe freeaddrinfo(list) }
-        var addresses: [NetworkAddress] = []
-        var next = unsafe list
-        while let entry = unsafe next {
-            // Each address comes once for each kind of socket.
-            if let address = unsafe address(entry.pointee.ai_addr), !addresses.contains(address) {
-                addresses.append(address)
-            }
-            unsafe next = entry.pointee.ai_next
-        }
-        return addresses.isEmpty ? .failure(failure(name, "the answer is empty")) : .success(addresses)
-    }
-
-    @unsafe
-    private static func address(_ pointer: UnsafeMutablePointer<sockaddr>?) -> NetworkAddress? {
-        guard let pointer = unsafe pointer else { return nil }
-        let raw = UnsafeRawPointer(pointer)
-        switch unsafe Int32(pointer.pointee.sa_family) {
-        case AF_INET:
-            let name = unsafe raw.loadUnaligned(as: sockaddr_in.self)
-            return .v4(UInt32(bigEndian: name.sin_addr.s_addr))
-        case AF_INET6:
-            let name = unsafe raw.loadUnaligned(as: sockaddr_in6.self)
-            return unsafe withUnsafeBytes(of: name.sin6_addr) { unsafe NetworkAddress(bytes: $0) }
-        default: return nil
+    private static func lookUp(_ name: String) -> Answer {
+        do throws(HostLookupFailure) {
+            return .success(try HostLookup.endpoints(of: name, port: 0).map { NetworkAddress($0) })
+        } catch {
+            return .failure(failure(name, error.reason))
         }
     }
 }

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import CTunnelSystem
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
+/// Why a host has no address, as the system says it.
+package struct HostLookupFailure: Error {
+    package let reason: String
+}
+
+/// The system's own resolver.
+package enum HostLookup {
+    /// The addresses of a host, each once, in the system's order; at least one. It waits: for a thread of its own.
+    /// - Parameters:
+    ///   - host: a name, or an address as text, with a zone where it has one.
+    ///   - port: what the endpoints have as port.
+    package static func endpoints(
+        of host: String, port: UInt16
+    ) throws(HostLookupFailure) -> [DatagramEndpoint] {
+        var hints = unsafe addrinfo()
+        unsafe hints.ai_family = AF_UNSPEC
+        var list: UnsafeMutablePointer<addrinfo>?
+        let code = unsafe getaddrinfo(host, nil, &hints, &list)
+        guard code == 0 else {
+            let reason = unsafe gai_strerror(code).map { unsafe String(cString: $0) } ?? "error \(code)"
+            throw HostLookupFailure(reason: reason)
+        }
+        defer { unsafe freeaddrinfo(list) }
+        var endpoints: [DatagramEndpoint] = []
+        var next = unsafe list
+        while let entry = unsafe next {
+            // Each address comes once for each kind of socket.
+            if let endpoint = unsafe endpoint(entry.pointee.ai_addr, port), !endpoints.contains(endpoint) {
+                endpoints.append(endpoint)
+            }
+            unsafe next = entry.pointee.ai_next
+        }
+        guard !endpoints.isEmpty else { throw HostLookupFailure(reason: "the answer is empty") }
+        return endpoints
+    }
+
+    @unsafe
+    private static func endpoint(_ pointer: UnsafeMutablePointer<sockaddr>?, _ port: UInt16) -> DatagramEndpoint? {
+        guard let pointer = unsafe pointer else { return nil }
+        let raw = UnsafeRawPointer(pointer)
+        switch unsafe Int32(pointer.pointee.sa_family) {
+        case AF_INET:
+            let name = unsafe raw.loadUnaligned(as: sockaddr_in.self)
+            return DatagramEndpoint(
+                isIPv6: false, high: 0, low: UInt64(UInt32(bigEndian: name.sin_addr.s_addr)), port: port)
+        case AF_INET6:
+            let name = unsafe raw.loadUnaligned(as: sockaddr_in6.self)
+            let (high, low) = unsafe withUnsafeBytes(of: name.sin6_addr) { bytes in
+                unsafe (
+                    bytes.loadUnaligned(as: UInt64.self), bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self)
+                )
+            }
+            return DatagramEndpoint(
+                isIPv6: true, high: UInt64(bigEndian: high), low: UInt64(bigEndian: low), port: port,
+                scopeID: name.sin6_scope_id)
+        default: return nil
+        }
+    }
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Testing
+
+@testable import TunnelIO
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
+@Suite("The system's resolver")
+struct HostLookupTests {
+    @Test("an address as text is its own answer, once, with the port that was asked for")
+    func literals() throws {
+        #expect(
+            try HostLookup.endpoints(of: "192.0.2.1", port: 51820) == [
+                DatagramEndpoint(isIPv6: false, high: 0, low: 0xc000_0201, port: 51820)
+            ])
+        #expect(
+            try HostLookup.endpoints(of: "2001:db8::1", port: 7) == [
+                DatagramEndpoint(isIPv6: true, high: 0x2001_0db8 << 32, low: 1, port: 7)
+            ])
+    }
+
+    @Test("a link-local address keeps its zone")
+    func zone() throws {
+        var name = [CChar](repeating: 0, count: Int(IF_NAMESIZE))
+        try #require(unsafe if_indextoname(1, &name) != nil)
+        let text = String(decoding: name.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
+        let found = try HostLookup.endpoints(of: "fe80::1%\(text)", port: 7)
+        #expect(found == [DatagramEndpoint(isIPv6: true, high: 0xfe80 << 48, low: 1, port: 7, scopeID: 1)])
+    }
+
+    @Test("localhost is a loopback address")
+    func localhost() throws {
+        let found = try HostLookup.endpoints(of: "localhost", port: 7)
+        #expect(found.contains(.loopback(isIPv6: false, port: 7)) || found.contains(.loopback(isIPv6: true, port: 7)))
+        #expect(Set(found).count == found.count)
+    }
+
+    @Test("what is no name fails with the system's reason")
+    func failure() {
+        let error = #expect(throws: HostLookupFailure.self) { try HostLookup.endpoints(of: "not a name", port: 7) }
+        #expect(error?.reason.isEmpty == false)
+    }
+}
