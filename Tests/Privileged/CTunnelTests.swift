@@ -40,17 +40,14 @@
                 #expect(try program.shell("ip -o link show").contains(name) == false)
             }
 
-            @Test("A C program whose interface is deleted ends and says why")
-            func interfaceDeleted() throws {
+            @Test("A C program whose interface is deleted ends and says why", arguments: CLibrary.allCases)
+            func interfaceDeleted(library: CLibrary) throws {
                 let namespace = try Namespace()
-                let file = FileManager.default.temporaryDirectory.appendingPathComponent("culvert-c-\(getpid())d.conf")
-                let text = Data("[Interface]\nPrivateKey = \(StaticKeys().text)\n".utf8)
-                try #require(
-                    FileManager.default.createFile(
-                        atPath: file.path, contents: text, attributes: [.posixPermissions: 0o600]))
-                defer { try? FileManager.default.removeItem(at: file) }
+                let folder = try TemporaryFolder()
+                let program = try library.link("Examples/CTunnel/main.c", in: folder)
+                let file = try folder.write("[Interface]\nPrivateKey = \(StaticKeys().text)\n", to: "tunnel.conf")
                 let name = UniqueInterface.next()
-                let process = try namespace.start(Self.path, name, file.path)
+                let process = try namespace.start(program, name, file)
                 try process.waitForOutput(containing: "running")
                 try namespace.run("ip", "link", "delete", name)
                 let result = try process.wait()

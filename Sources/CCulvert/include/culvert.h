@@ -6,6 +6,8 @@
 /// Every function may be called from any thread, and none keeps a pointer that it is given, but for the log function's
 /// context. Structures begin with their own size, so that later versions can add to their end: fill them in with their
 /// culvert_..._init function first. Nothing here writes to standard output or error, or installs a signal handler.
+///
+/// docs/culvert-c.md says how programs are linked. What the libraries hold beside these functions is not interface.
 #ifndef CULVERT_H
 #define CULVERT_H
 
