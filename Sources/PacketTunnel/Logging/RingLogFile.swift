@@ -39,6 +39,7 @@ public final class RingLogFile: Sendable {
 
     /// Opens the log at `path` for reading and writing, and makes it when there is none.
     /// - Parameters:
+    ///   - path: where the file is.
     ///   - geometry: the size of a new file.
     ///   - policy: what to do with a file that cannot be used.
     /// - Throws: what is wrong with the file, or what the system refused.

@@ -121,7 +121,7 @@ public actor TunnelManager {
     ///
     /// - Parameters:
     ///   - profile: what replaces the profile with the same id.
-    ///   - secrets: secrets to change; a nil value forgets one. The others stay.
+    ///   - changes: secrets to change; a nil value forgets one. The others stay.
     /// - Throws: `.profileNotFound`, `.settingsInvalid`; what the stores throw. Then all is as before, secrets included.
     public func update(
         _ profile: TunnelProfile, secrets changes: [String: SecretBytes?] = [:]

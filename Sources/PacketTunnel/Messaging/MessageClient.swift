@@ -19,6 +19,7 @@ public final class MessageClient: Sendable {
 
     /// A client of whoever answers on `channel`.
     /// - Parameters:
+    ///   - channel: the way to it.
     ///   - timeout: how long a request may take.
     ///   - maximumByteCount: the largest request that is sent and the largest reply that is read.
     ///   - clock: measures time-outs.
@@ -34,7 +35,9 @@ public final class MessageClient: Sendable {
     }
 
     /// Sends `message` and waits for its reply.
-    /// - Parameter timeout: how long that may take; nil: what the client was made with.
+    /// - Parameters:
+    ///   - message: what to ask.
+    ///   - timeout: how long that may take; nil: what the client was made with.
     /// - Throws: why there is no reply.
     public func send<Message: TunnelMessage>(
         _ message: Message, timeout: Duration? = nil

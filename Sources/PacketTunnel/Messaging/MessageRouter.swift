@@ -68,7 +68,9 @@ public final class MessageRouter: Sendable {
     private let subscriptions: Admission
 
     /// A router without handlers.
-    /// - Parameter clock: measures the handlers' time.
+    /// - Parameters:
+    ///   - limits: how much clients may ask of it.
+    ///   - clock: measures the handlers' time.
     public init(limits: Limits = Limits(), clock: any Clock<Duration> = ContinuousClock()) {
         self.limits = limits
         self.clock = clock

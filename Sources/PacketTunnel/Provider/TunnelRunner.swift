@@ -12,7 +12,7 @@ import Synchronization
 
 /// Runs providers on a platform: what all hosts have in common.
 ///
-/// It carries out what ``TunnelLifecycle`` decides, with a task for each thing that can take long and a deadline for each of
+/// It carries out what `TunnelLifecycle` decides, with a task for each thing that can take long and a deadline for each of
 /// those. Any task may use it. A tunnel that is not down keeps its runner.
 public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
     typealias Run = TunnelRun<Provider>

@@ -30,7 +30,9 @@ public enum LeakPolicy: String, Codable, Hashable, Sendable, CaseIterable, Compa
     /// matter.
     case everything
 
-    /// What a packet is, seen from the tunnel. ``TunnelSettings/trafficClass(of:)`` tells for a destination.
+    /// What a packet is, seen from the tunnel.
+    ///
+    /// ``TunnelSettings/trafficClass(of:onLink:isBoundElsewhere:)`` tells for a destination.
     public enum TrafficClass: String, Codable, Hashable, Sendable, CaseIterable {
         /// The provider's own packets to its server, and its lookups of the server's name.
         case tunnelTransport

@@ -143,9 +143,13 @@ public struct PolicyEnvelope: Sendable, Hashable {
     ///
     /// - Parameters:
     ///   - policies: what they are.
+    ///   - appID: the app that they are for.
+    ///   - environment: the environment that they are for.
+    ///   - keyID: the name that the app knows the key by.
     ///   - version: one more than that of the last envelope for this app and environment.
     ///   - issued: now, to the second.
     ///   - lifetime: how long the envelope is accepted as an update.
+    ///   - key: what signs.
     /// - Throws: ``EnvelopeError`` with `malformed` for empty names, a version below 1, or a lifetime of none.
     public static func sign(
         _ policies: PolicySet, appID: String, environment: TrustEnvironment, keyID: String, version: Int64,

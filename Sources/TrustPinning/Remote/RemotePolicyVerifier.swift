@@ -34,6 +34,8 @@ public struct RemotePolicyVerifier: Sendable {
     /// A verifier.
     ///
     /// - Parameters:
+    ///   - appID: the app whose envelopes are accepted.
+    ///   - environment: the environment whose envelopes are accepted.
     ///   - keys: the keys that the app was built with, by name.
     ///   - lowestVersion: the lowest version that is accepted.
     ///   - requiresLowS: whether ECDSA signatures have to be in the lower of their two forms, as
@@ -54,7 +56,9 @@ public struct RemotePolicyVerifier: Sendable {
 
     /// Verifies an envelope: app, environment, key, signature, version, times, and then what it holds.
     ///
-    /// - Parameter date: now; nil for an envelope that was accepted before, whose times do not matter any more.
+    /// - Parameters:
+    ///   - envelope: what to verify.
+    ///   - date: now; nil for an envelope that was accepted before, whose times do not matter any more.
     /// - Throws: ``EnvelopeError``.
     public func verify(_ envelope: PolicyEnvelope, at date: Date?) throws(EnvelopeError) -> VerifiedPolicies {
         guard envelope.appID == appID else { throw EnvelopeError(.wrongApp, "the envelope is for another app") }

@@ -38,7 +38,9 @@ public final class RootStoreTrust: SystemTrust {
 
     /// Trust in the roots of a store.
     ///
-    /// - Parameter rememberedChains: how many verified chains are remembered; 0 for none. Each takes a few KiB.
+    /// - Parameters:
+    ///   - roots: the store.
+    ///   - rememberedChains: how many verified chains are remembered; 0 for none. Each takes a few KiB.
     public init(roots: RootStore = .system, rememberedChains: Int = 64) {
         self.roots = roots
         cacheLimit = rememberedChains

@@ -83,7 +83,9 @@ public final class ClientIdentities: Sendable {
     }
 
     /// Binds `identity` to `hosts`, in place of what was bound to exactly these before.
-    /// - Parameter hosts: who may see it. Of several bindings that have a host, the first counts.
+    /// - Parameters:
+    ///   - identity: what is shown.
+    ///   - hosts: who may see it. Of several bindings that have a host, the first counts.
     public func set(_ identity: ClientIdentity, for hosts: [HostPattern]) {
         put(identity, loader: nil, hosts: hosts)
         noteRenewal(of: identity, hosts: hosts)

@@ -57,7 +57,9 @@ public struct PinnedRequest: Sendable {
         public static func buffer(_ buffer: ByteBuffer) -> Body { Body(source: .bytes(buffer)) }
 
         /// The chunks of a sequence, sent as they come and no faster than the server takes them.
-        /// - Parameter length: the number of bytes where it is known; chunked transfer coding otherwise.
+        /// - Parameters:
+        ///   - chunks: the sequence.
+        ///   - length: the number of bytes where it is known; chunked transfer coding otherwise.
         public static func stream<Chunks: AsyncSequence & Sendable>(_ chunks: Chunks, length: Int? = nil) -> Body
         where Chunks.Element == ByteBuffer {
             stream(length: length) { writer in
@@ -66,7 +68,9 @@ public struct PinnedRequest: Sendable {
         }
 
         /// What `produce` writes. Returning ends the body.
-        /// - Parameter length: the number of bytes where it is known; chunked transfer coding otherwise.
+        /// - Parameters:
+        ///   - length: the number of bytes where it is known; chunked transfer coding otherwise.
+        ///   - produce: writes the body.
         public static func stream(
             length: Int? = nil, _ produce: @escaping @Sendable (BodyWriter) async throws -> Void
         ) -> Body {

@@ -75,7 +75,10 @@ public final class PinnedSession: Sendable {
     private let pool: ConnectionPool
 
     /// A session whose connections are judged by `tls`.
-    /// - Parameter group: the event loops that the connections live on; those of the process by default.
+    /// - Parameters:
+    ///   - tls: which servers are trusted.
+    ///   - configuration: how connections are made and kept.
+    ///   - group: the event loops that the connections live on; those of the process by default.
     public init(
         tls: PinnedTLS, configuration: Configuration = Configuration(),
         group: (any EventLoopGroup)? = nil

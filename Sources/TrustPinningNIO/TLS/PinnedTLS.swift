@@ -108,7 +108,9 @@ public struct PinnedTLS: Sendable {
     ]
 
     /// A handler for the pipeline of one connection to `host`: a name or an IP address in text.
-    /// - Parameter port: the port as the verifier is told it.
+    /// - Parameters:
+    ///   - host: the name or address.
+    ///   - port: the port as the verifier is told it.
     /// - Throws: an error when `host` is neither a name that can be sent nor an address.
     public func handler(for host: String, port: Int = 443) throws(PinnedTLSError) -> NIOSSLClientHandler {
         try handler(for: host, port: port, record: HandshakeRecord())

@@ -10,7 +10,7 @@ extension LaneConfiguration {
     package static let systemBytes = 192 << 10
 
     /// The most bytes of memory that a lane takes, with its device and its sockets: the three regions of packets, what
-    /// describes their content, and ``systemBytes``.
+    /// describes their content, and what they keep for themselves.
     public var memoryByteCount: Int { packetRegionBytes + outgoingRegionBytes + incomingRegionBytes + Self.systemBytes }
 
     /// The region of packets that come from the device.

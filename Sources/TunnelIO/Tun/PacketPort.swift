@@ -45,8 +45,10 @@ public final class PacketPort: Sendable {
 
     /// A port on `device`, which it closes when it is closed or goes.
     ///
-    /// - Parameter loop: what asynchronous calls wait with; it is the caller's to run and to stop, and not to stop before the
-    ///   port is closed. Nil: the port starts a thread of its own with the first such call.
+    /// - Parameters:
+    ///   - device: what the packets come from and go to.
+    ///   - loop: what asynchronous calls wait with; it is the caller's to run and to stop, and not to stop before the port is
+    ///     closed. Nil: the port starts a thread of its own with the first such call.
     /// - Throws: `.outOfMemory`, or `.eventLoop` when the system has no more descriptors.
     public init(_ device: any TunDevice, loop: EventLoop? = nil) throws(TunnelIOError) {
         let inbox = try PacketBatch(packetCapacity: 1, byteCapacity: 1 << 17)

@@ -94,7 +94,9 @@ public struct TunAddress: Hashable, Sendable, CustomStringConvertible {
     }
 
     /// An address from text such as `10.0.0.1/24`, `fd00::1/64` or `10.0.0.1` (one address). Nil where it is none.
-    /// - Parameter peer: the address of the other end.
+    /// - Parameters:
+    ///   - text: the address, with the prefix's length or without.
+    ///   - peer: the address of the other end.
     public init?(_ text: String, peer: String? = nil) {
         let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
         guard let host = parts.first.flatMap({ Host($0) }) else { return nil }

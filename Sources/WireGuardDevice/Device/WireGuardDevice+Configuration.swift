@@ -119,6 +119,6 @@ extension WireGuardDevice {
     /// What all lanes together counted: batches, packets and bytes each way, and drops by cause.
     public var laneStatistics: LaneStatistics { lanes.statistics }
 
-    /// How the work is spread over threads; never ``LaneLayout/automatic``, but what that came to.
+    /// How the work is spread over threads; never `LaneLayout.automatic`, but what that came to.
     public var layout: LaneLayout { lanes.layout }
 }

@@ -7,7 +7,7 @@ import WireGuardCore
 extension WireGuardTunnelConfiguration {
     /// Everything that is wrong with the configuration, in the order of its fields; empty when it can be used.
     ///
-    /// Settings that only the host can judge are checked by it: see ``TunnelSettings/validate()``.
+    /// Settings that only the host can judge are checked by it: see `TunnelSettings.validate()`.
     public func validate() -> [SettingsProblem] {
         var problems: [SettingsProblem] = []
         func add(_ field: String, _ value: some CustomStringConvertible, _ problem: String, fix: String) {

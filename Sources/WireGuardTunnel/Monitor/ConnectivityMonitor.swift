@@ -94,7 +94,9 @@ public struct ConnectivityMonitor: Hashable, Sendable {
 
     /// Begins anew after a pause or a change: what was before does not count. The tunnel is probed until it is proven, and
     /// said to carry nothing as soon as the last proof is too old, however often this is called.
-    /// - Parameter isReasserting: whether the tunnel is said to carry nothing until then.
+    /// - Parameters:
+    ///   - observation: what there is to see now.
+    ///   - isReasserting: whether the tunnel is said to carry nothing until then.
     public mutating func restart(from observation: Observation, isReasserting: Bool) {
         baseline = observation
         lastProbe = nil

@@ -8,7 +8,7 @@ public import TunnelIO
 public struct TunnelBypass: Sendable {
     /// Where sockets come from.
     public var network: any DatagramNetwork
-    /// The mark that their datagrams need (``ProviderContext/socketMark``).
+    /// The mark that their datagrams need (`ProviderContext.socketMark`).
     public var mark: UInt32
     /// The name servers of the network outside of the tunnel, the preferred one first.
     public var servers: [NetworkAddress]

@@ -66,7 +66,10 @@ public final class UnixMessageServer: Sendable {
     private let retry = Mutex<(registration: EventLoop.Registration?, timer: EventLoop.Timer?)>((nil, nil))
 
     /// Binds the socket and begins to answer.
-    /// - Parameter clock: measures how long clients stall.
+    /// - Parameters:
+    ///   - configuration: where the socket is, and what clients may do.
+    ///   - router: answers requests.
+    ///   - clock: measures how long clients stall.
     /// - Throws: why the socket cannot be served.
     public init(
         configuration: Configuration, router: MessageRouter, clock: any Clock<Duration> = ContinuousClock()

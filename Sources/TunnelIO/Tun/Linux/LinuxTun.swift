@@ -77,7 +77,10 @@
         /// The descriptor is made non-blocking and close-on-exec. It may have been attached with or without `IFF_VNET_HDR`
         /// and with or without `IFF_NO_PI`; offloads are set anew, and used only with the first of these. Whether there is packet
         /// information (no `IFF_NO_PI`) a kernel older than Linux 4.20 does not tell; there, none is assumed.
-        /// - Parameter hasPacketInformation: nil asks the kernel, which tells what the interface was last attached with.
+        /// - Parameters:
+        ///   - number: the descriptor.
+        ///   - offload: which offloads to use.
+        ///   - hasPacketInformation: nil asks the kernel, which tells what the interface was last attached with.
         /// - Throws: `.invalidDescriptor` when it is not that of a TUN device: not open, of another kind, not attached to
         ///   an interface, or a TAP device, whose frames are Ethernet.
         public convenience init(
