@@ -20,6 +20,12 @@ public struct PolicyVerificationKey: Sendable {
 
     private let backing: Backing
 
+    /// What precedes the 32 bytes of an Ed25519 key in its SubjectPublicKeyInfo: SEQUENCE, SEQUENCE, OID 1.3.101.112,
+    /// BIT STRING (RFC 8410).
+    fileprivate static let edwardsPrefix: [UInt8] = [
+        0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00,
+    ]
+
     /// A secret that is shared with whoever signs, and that is in every copy of the app.
     ///
     /// - Throws: ``EnvelopeError`` with `badKey` for fewer than 32 bytes, or for one byte repeated.
@@ -43,8 +49,7 @@ public struct PolicyVerificationKey: Sendable {
     ///
     /// - Throws: ``EnvelopeError`` with `badKey` for anything else.
     public init(der: [UInt8]) throws(EnvelopeError) {
-        // SEQUENCE, SEQUENCE, OID 1.3.101.112, BIT STRING of 32 bytes: RFC 8410.
-        let edwards: [UInt8] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00]
+        let edwards = Self.edwardsPrefix
         if let key = try? P256.Signing.PublicKey(derRepresentation: der) {
             backing = .p256(key)
         } else if let key = try? P384.Signing.PublicKey(derRepresentation: der) {
@@ -153,8 +158,7 @@ public struct PolicySigningKey: Sendable {
         case .hmac: nil
         case .p256(let key): Array(key.publicKey.derRepresentation)
         case .p384(let key): Array(key.publicKey.derRepresentation)
-        case .ed25519(let key):
-            [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00] + key.publicKey.rawRepresentation
+        case .ed25519(let key): PolicyVerificationKey.edwardsPrefix + key.publicKey.rawRepresentation
         }
     }
 
