@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import PacketTunnel
+import PacketTunnelTesting
+
+@testable import WireGuardTunnel
+
+// What must hold whenever something happened.
+extension PhoneDay {
+    /// The longest time from when all is good to `connected`.
+    static func bound(_ configuration: WireGuardTunnelConfiguration) -> Duration {
+        configuration.connectivity.timeToHeal + .seconds(configuration.resolutionTimeout) + .seconds(30)
+    }
+
+    private var isGood: Bool {
+        guard isAwake, wantsTunnel, let attached = world.attached, world.isServerUp, resolver.mood == .good,
+            world.publishedNumber == world.serverNumber,
+            configuration.peers[0].endpoint?.hasPrefix("vpn") == true || world.serverNumber == 1
+        else { return false }
+        let network = world.networks[attached]
+        // The path that the provider was told of is the one that there is.
+        return !network.isCaptive && !network.isCut && network.conditions.loss <= 0.03
+            && network.conditions.delay.upperBound <= .milliseconds(400)
+            && pendingAnnouncements == 0 && pendingReconfigurations == 0
+    }
+
+    func check() {
+        if let plane = world.plane {
+            if plane !== lastPlane { (lastPlane, lastSigns) = (plane, 0) }
+            if plane.signsOfLife != lastSigns { (lastSigns, lastLife) = (plane.signsOfLife, world.now) }
+        }
+        let status = host.status.status
+        if host.platform.settings != nil, policy == .enforcedRoutes { mustHold = true }
+        if status == .disconnected, !isStarting, policy == .routeBased { mustHold = false }
+        let silence = world.now - max(lastLife, awakeSince)
+        if status != lastStatus { changed(to: status, after: silence) }
+        if status == .connected, isAwake, silence > configuration.connectivity.timeToNotice {
+            problem("connected although nothing was received for \(silence)")
+        }
+        if isGood {
+            if goodSince == nil { goodSince = world.now }
+        } else {
+            goodSince = nil
+        }
+        if let goodSince, status != .connected, world.now - goodSince > Self.bound(configuration) {
+            problem("not healed \(world.now - goodSince) after all was good: \(status)")
+        }
+        for begun in stopsBegun.values where isAwake && world.now - max(begun, awakeSince) > .seconds(25) {
+            problem("a stop does not end")
+        }
+        if let burst = probeBurst, world.now - burst.since > .seconds(20) {
+            if !burst.echoed, goodSince.map({ burst.since - $0 > Self.bound(configuration) }) ?? false {
+                problem("connected on a good network, and of a burst nothing came back")
+            }
+            probeBurst = nil
+        }
+    }
+
+    private func changed(to status: TunnelStatus, after silence: Duration) {
+        note { "status \(status)\(host.status.error.map { ": \($0.code)" } ?? "")" }
+        if lastStatus == .connected, status == .reasserting || status == .disconnecting, isAwake {
+            if world.attached != nil { figures.worstNotice = max(figures.worstNotice, silence) }
+            figures.outages += 1
+        }
+        if let goodSince, world.now - goodSince > Self.bound(configuration), lastStatus == .connected, wantsTunnel {
+            problem("a healthy tunnel was called dead")
+        }
+        if status == .connected, let goodSince { figures.worstHeal = max(figures.worstHeal, world.now - goodSince) }
+        if policy != .routeBased, lastStatus == .connected || lastStatus == .reasserting, wantsTunnel,
+            status != .connected, status != .reasserting
+        {
+            problem("the tunnel gave up under \(policy)")
+        }
+        if status == .disconnected, wantsTunnel, !isStarting { scheduleRetry() }
+        lastStatus = status
+    }
+}
