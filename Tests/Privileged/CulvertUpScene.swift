@@ -14,7 +14,7 @@
         /// Sockets, journals and logs of the host's tunnels.
         let runtime: TemporaryFolder
         let files: TemporaryFolder
-        private let etc: PrivateEtcFolder
+        private let etc: PrivateEtc
         private let serverKeys = StaticKeys()
         private let keys = StaticKeys()
         /// The network before there was a tunnel.
@@ -27,7 +27,7 @@
         static let gateway6 = "fd77::1"
 
         init() throws {
-            etc = try PrivateEtcFolder(resolvConf: Self.resolvConf)
+            etc = try PrivateEtc(resolvConf: Self.resolvConf)
             world = try LinuxHostWorld()
             runtime = try TemporaryFolder()
             files = try TemporaryFolder()
@@ -147,30 +147,6 @@
 
         static var resolvConfNow: String {
             get throws { try String(contentsOfFile: "/etc/resolv.conf", encoding: .utf8) }
-        }
-    }
-
-    /// A copy of /etc in place of it, until this object goes: only in a sandbox with mounts of its own (scripts/sandbox).
-    final class PrivateEtcFolder {
-        /// Whether this is such a sandbox, and resolvconf is openresolv's.
-        static let isPossible: Bool = {
-            let first = (try? String(contentsOfFile: "/proc/1/cmdline", encoding: .utf8)) ?? ""
-            let version = (try? PrivilegedTests.runAllowingFailure(["resolvconf", "--version"]))?.output ?? ""
-            return first.contains("sandbox") && version.hasPrefix("openresolv")
-        }()
-
-        private let folder: String
-
-        init(resolvConf: String) throws {
-            folder = "/run/culvert-etc-\(UUID().uuidString)"
-            try PrivilegedTests.run(["cp", "-a", "/etc", folder])
-            try PrivilegedTests.run(["mount", "--bind", folder, "/etc"])
-            try resolvConf.write(toFile: "/etc/resolv.conf", atomically: false, encoding: .utf8)
-        }
-
-        deinit {
-            _ = try? PrivilegedTests.run(["umount", "/etc"])
-            try? FileManager.default.removeItem(atPath: folder)
         }
     }
 #endif

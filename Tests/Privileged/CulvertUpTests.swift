@@ -7,7 +7,7 @@
 
     /// The program for people, against a wireguard-go server.
     @Suite(
-        "culvert up", .serialized, .enabled(if: Privileged.isAvailable && PrivateEtcFolder.isPossible),
+        "culvert up", .serialized, .enabled(if: Privileged.isAvailable && PrivateEtc.isPossible),
         .timeLimit(.minutes(5)))
     struct CulvertUpTests {
         @Test("A stock wg-quick file: everything through the tunnel, name servers too; down, and all is as it was")
