@@ -107,6 +107,10 @@ let package = Package(
         .target(
             name: "HostConformance", dependencies: ["PacketTunnel", "PacketTunnelTesting", "TunnelIO"],
             path: "Tests/Support/HostConformance", swiftSettings: settings),
+        .target(
+            name: "WireGuardTesting",
+            dependencies: ["WireGuardTunnel", "PacketTunnel", "WireGuardCore", "TunnelIO", "PacketTunnelTesting"],
+            path: "Tests/Support/WireGuardTesting", swiftSettings: settings),
         .testTarget(
             name: "WireGuardCoreTests", dependencies: ["WireGuardCore", "PacketTunnelTesting", crypto],
             swiftSettings: settings),
@@ -125,15 +129,15 @@ let package = Package(
             name: "WireGuardTunnelTests",
             dependencies: [
                 "WireGuardTunnel", "PacketTunnel", "WireGuardDevice", "WireGuardCore", "TunnelIO",
-                "PacketTunnelTesting", "HostConformance", logging,
+                "PacketTunnelTesting", "HostConformance", "WireGuardTesting", logging,
             ],
             swiftSettings: settings),
         .testTarget(
             name: "CulvertTests",
             dependencies: [
                 "culvert", "WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnel", "WireGuardTunnel",
-                "TrustPinning", "TrustPinningNIO", "TrustPinningTesting", "TrustPinningNIOTesting", argumentParser,
-                logging,
+                "PacketTunnelTesting", "TrustPinning", "TrustPinningNIO", "TrustPinningTesting",
+                "TrustPinningNIOTesting", argumentParser, logging,
             ],
             swiftSettings: settings),
         .target(
@@ -178,7 +182,8 @@ if Context.environment["CULVERT_STANDINS"] == "1" {
     let standIns = ["NetworkExtension", "Network", "Security", "os"]
     let libraries = [
         "CTunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnel", "WireGuardTunnel",
-        "PacketTunnelTesting", "HostConformance", "TrustPinning", "TrustPinningTesting", "TrustPinningTests",
+        "PacketTunnelTesting", "HostConformance", "WireGuardTesting", "TrustPinning", "TrustPinningTesting",
+        "TrustPinningTests",
     ]
     let clients = ["PacketTunnel", "WireGuardTunnel", "TrustPinning", "TrustPinningTests"]
     package.products = []
@@ -206,7 +211,7 @@ if Context.environment["CULVERT_STANDINS"] == "1" {
     let used: [Target.Dependency] =
         [
             "PacketTunnel", "WireGuardTunnel", "WireGuardDevice", "WireGuardCore", "TunnelIO", "PacketTunnelTesting",
-            "HostConformance", "AppleTunnelExtension", "AppleTunnelModel", logging,
+            "HostConformance", "WireGuardTesting", "AppleTunnelExtension", "AppleTunnelModel", logging,
         ] + standIns.map { .byName(name: $0) }
     package.targets.append(.testTarget(name: "AppleTests", dependencies: used, swiftSettings: settings))
     // With links to the namespaces and processes of the other privileged tests, which say their module's name.

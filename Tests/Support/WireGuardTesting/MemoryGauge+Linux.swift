@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import Foundation
+
+    /// How much anonymous memory this process has at most beyond what it had at a moment.
+    package struct MemoryGauge {
+        private let baseline: Int
+        /// The most that was measured, in bytes.
+        package private(set) var largest = 0
+
+        /// Measures from now on.
+        package init() throws { baseline = try Self.anonymousBytes() }
+
+        package mutating func measure() throws { largest = max(largest, try Self.anonymousBytes() - baseline) }
+
+        private static func anonymousBytes() throws -> Int {
+            let text = try String(contentsOfFile: "/proc/self/smaps_rollup", encoding: .utf8)
+            let line = text.split(separator: "\n").first { $0.hasPrefix("Anonymous:") }
+            guard let word = line?.split(separator: " ").dropFirst().first, let kibibytes = Int(word) else {
+                throw CocoaError(.fileReadCorruptFile)
+            }
+            return kibibytes << 10
+        }
+    }
+#endif
