@@ -48,6 +48,8 @@ public final class VirtualClock: Clock {
     }
 
     private let state = Mutex(State())
+    /// Tells when it is moved, and when somebody came to sleep or was woken.
+    package let changes = Changes()
 
     /// A clock at zero.
     public init() {}
@@ -114,6 +116,7 @@ public final class VirtualClock: Clock {
             return Array(state.sleepers.prefix(count))
         }
         for sleeper in due { sleeper.continuation.resume() }
+        changes.tell()
     }
 
     private func add(_ sleeper: Sleeper) {
@@ -137,6 +140,7 @@ public final class VirtualClock: Clock {
         case .cancelled: sleeper.continuation.resume(throwing: CancellationError())
         case .sleeps(let watchers):
             for watcher in watchers { watcher.continuation.resume() }
+            changes.tell()
         }
     }
 
@@ -148,6 +152,8 @@ public final class VirtualClock: Clock {
             }
             return state.sleepers.remove(at: index)
         }
-        sleeper?.continuation.resume(throwing: CancellationError())
+        guard let sleeper else { return }
+        sleeper.continuation.resume(throwing: CancellationError())
+        changes.tell()
     }
 }

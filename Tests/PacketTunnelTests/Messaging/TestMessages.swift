@@ -53,13 +53,3 @@ func caught<Value>(_ body: () async throws -> Value) async -> MessageError? {
         return error as? MessageError
     }
 }
-
-/// Checks `condition` until it holds, for at most two minutes, without holding a thread; returns whether it holds.
-func eventually(_ condition: @Sendable () -> Bool) async -> Bool {
-    let deadline = ContinuousClock.now + .seconds(120)
-    while !condition() {
-        guard ContinuousClock.now < deadline else { return condition() }
-        await Task.yield()
-    }
-    return true
-}

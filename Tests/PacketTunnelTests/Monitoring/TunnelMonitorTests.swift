@@ -209,7 +209,7 @@ struct TunnelMonitorTests {
         await fixture.clock.waitForSleepers()
         task.cancel()
         #expect(await task.value <= 2)
-        #expect(await eventually { fixture.clock.sleeperCount == 0 })
+        #expect(await fixture.clock.changes.wait { fixture.clock.sleeperCount == 0 })
         fixture.clock.advance(by: .seconds(10))
         #expect(fixture.pollCount == 1)
     }
@@ -219,7 +219,7 @@ struct TunnelMonitorTests {
         let fixture = Fixture()
         fixture.continuation.yield(.connected)
         for await event in fixture.monitor() where Self.seen(event) == .reply(1) { break }
-        #expect(await eventually { fixture.clock.sleeperCount == 0 })
+        #expect(await fixture.clock.changes.wait { fixture.clock.sleeperCount == 0 })
         #expect(fixture.pollCount == 1)
     }
 

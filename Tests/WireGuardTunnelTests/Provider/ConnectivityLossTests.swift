@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import PacketTunnel
+import PacketTunnelTesting
 import Testing
 import TunnelIO
 
@@ -32,7 +33,7 @@ struct ConnectivityLossTests {
         #expect(await scene.reaches(.reasserting))
         // Several rounds of healing later it is as it was.
         let asked = scene.resolver.asked.count
-        #expect(await eventually { scene.resolver.asked.count >= asked + 3 })
+        #expect(await scene.changes.wait { scene.resolver.asked.count >= asked + 3 })
         #expect(scene.host.status.status == .reasserting)
         #expect(scene.host.platform.guardPolicy == policy)
         #expect(scene.host.runner.leakState?.phase == .reasserting)
@@ -65,7 +66,7 @@ struct ConnectivityLossTests {
             $0.connectivity.maxConnectionAttempts = 1
         }
         try await scene.start()
-        #expect(try await eventually { try await scene.status().pingReplies >= 1 })
+        #expect(try await scene.changes.wait { try await scene.status().pingReplies >= 1 })
         #expect(scene.server.behind.statistics.pingsAnswered >= 1, "they came out of the tunnel at its other end")
         #expect(scene.host.platform.takeDelivered().isEmpty, "replies to the provider's pings are its own")
         #expect(scene.host.status.status == .connected)
@@ -81,7 +82,7 @@ struct ConnectivityLossTests {
         }
         try await scene.start()
         let first = try await scene.status().receivedBytes
-        #expect(try await eventually { try await scene.status().receivedBytes > first })
+        #expect(try await scene.changes.wait { try await scene.status().receivedBytes > first })
         #expect(await scene.reaches(.connected))
         await scene.stop()
     }

@@ -105,6 +105,9 @@ final class TunnelScene: Sendable {
     let server: TestServer
     let host: MemoryHost<WireGuardTunnelProvider>
     let configuration: WireGuardTunnelConfiguration
+    /// Tells of another status, of questions to the resolver, of what comes out of the tunnel, and of every look that the
+    /// provider takes.
+    let changes = Changes()
 
     init(
         endpoint: String? = "vpn.example:51820", path: NetworkPath = TunnelScene.wifi,
@@ -116,15 +119,19 @@ final class TunnelScene: Sendable {
         let (key, serverKey) = (PrivateKey(using: &random), PrivateKey(using: &random))
         server = try TestServer(on: internet, at: [Self.serverAddress], key: serverKey, client: key.publicKey)
         self.network = internet.attach(clientAddresses)
-        resolver = ScriptedResolver(["vpn.example": [.v4(198, 51, 100, 1)]])
+        resolver = ScriptedResolver(["vpn.example": [.v4(198, 51, 100, 1)]], changes: changes)
         var environment = WireGuardEnvironment()
         environment.network = failing?.wrap(self.network) ?? self.network
         environment.resolver = resolver
         let secret = key.secret.withSpan { span in SecretBytes(span.indices.map { span[$0] }) }
         let used = environment
-        host = MemoryHost(path: path, secrets: MemorySecrets(["private-key": secret])) {
+        host = MemoryHost(
+            path: path, secrets: MemorySecrets(["private-key": secret]), clock: ToldClock(changes: changes)
+        ) {
             WireGuardTunnelProvider(environment: used)
         }
+        host.platform.setDeliveryHandler { [changes] in changes.tell() }
+        changes.follow(host.statusUpdates())
         var configuration = WireGuardTunnelConfiguration(
             addresses: [NetworkPrefix(host: Self.inner)],
             peers: [
@@ -152,15 +159,18 @@ final class TunnelScene: Sendable {
             from: Self.inner.forPackets, to: Self.target.forPackets, identifier: 99, sequence: sequence,
             payload: [1, 2, 3])
         let reply = VirtualNetwork().receive(request)
-        var rounds = 0
-        return await eventually {
-            if rounds % 50 == 0 { host.platform.inject(request) }
-            rounds += 1
-            return host.platform.takeDelivered().contains { $0 == reply }
+        // Sent again now and then, as any program would: it may be lost.
+        for _ in 0..<600 {
+            host.platform.inject(request)
+            let isThere = await changes.wait(within: .milliseconds(100)) {
+                host.platform.takeDelivered().contains { $0 == reply }
+            }
+            if isThere { return true }
         }
+        return false
     }
 
-    func reaches(_ status: TunnelStatus) async -> Bool { await eventually { host.status.status == status } }
+    func reaches(_ status: TunnelStatus) async -> Bool { await changes.wait { host.status.status == status } }
 
     /// The provider's answer to a status request.
     func status() async throws -> StatusRequest.Reply {
@@ -190,18 +200,15 @@ extension ConnectivityOptions {
         healingInterval: 0.1)
 }
 
-/// Whether `condition` comes to hold within a minute, unless another limit is given. It is looked at two hundred times at
-/// least: a process that was stopped meanwhile, or waits for a processor, has not used up its time.
-func eventually(
-    within limit: Duration = .seconds(60), _ condition: () async throws -> Bool
-) async rethrows -> Bool {
-    let end = ContinuousClock.now + limit
-    var looks = 0
-    while ContinuousClock.now < end || looks < 200 {
-        looks += 1
-        if try await condition() { return true }
-        // Gives the thread to others; real threads are at work here, and none of them can say when it is done.
-        do { try await Task.sleep(for: .milliseconds(2)) } catch { return false }
+/// The continuous clock, which tells when somebody comes to sleep on it: by then the provider has looked at its peers.
+struct ToldClock: Clock {
+    let changes: Changes
+
+    var now: ContinuousClock.Instant { ContinuousClock.now }
+    var minimumResolution: Duration { ContinuousClock().minimumResolution }
+
+    func sleep(until deadline: ContinuousClock.Instant, tolerance: Duration?) async throws {
+        changes.tell()
+        try await ContinuousClock().sleep(until: deadline, tolerance: tolerance)
     }
-    return false
 }

@@ -32,6 +32,7 @@ final class VirtualPlane: DataPlane {
     private let network = VirtualNetwork()
     let state = Mutex(State())
 
+    /// A plane under a clock, whose changes tell of what the provider does here as well.
     init(clock: VirtualClock) { self.clock = clock }
 
     private var now: Duration { clock.now.offset }
@@ -65,6 +66,7 @@ final class VirtualPlane: DataPlane {
     }
 
     func apply(_ update: UAPIDeviceUpdate) throws(TunnelError) {
+        defer { clock.changes.tell() }
         state.withLock { state in
             if update.replacePeers { state.peers = [] }
             for change in update.peers {
@@ -79,10 +81,14 @@ final class VirtualPlane: DataPlane {
         }
     }
 
-    func rebind() throws(TunnelError) { state.withLock { $0.rebinds += 1 } }
+    func rebind() throws(TunnelError) {
+        state.withLock { $0.rebinds += 1 }
+        clock.changes.tell()
+    }
 
     func requestHandshake(with key: PublicKey) {
         let now = now
+        defer { clock.changes.tell() }
         state.withLock { state in
             state.handshakes += 1
             state.handshakesWith[key, default: 0] += 1
@@ -119,12 +125,15 @@ final class VirtualScene: Sendable {
     let plane: VirtualPlane
     let host: MemoryHost<WireGuardTunnelProvider>
     let configuration: WireGuardTunnelConfiguration
-    let resolver = ScriptedResolver()
+    let resolver: ScriptedResolver
+    /// Those of the clock, the status, the plane and the resolver.
+    var changes: Changes { clock.changes }
 
     init(_ adjust: (inout WireGuardTunnelConfiguration) -> Void = { _ in }) {
         var random = SeededGenerator(seed: 11)
         let (key, server) = (PrivateKey(using: &random), PrivateKey(using: &random).publicKey)
         let secret = key.secret.withSpan { span in SecretBytes(span.indices.map { span[$0] }) }
+        resolver = ScriptedResolver(changes: clock.changes)
         let plane = VirtualPlane(clock: clock)
         self.plane = plane
         var environment = WireGuardEnvironment()
@@ -143,6 +152,7 @@ final class VirtualScene: Sendable {
             connectivity: ConnectivityOptions(pingAddress: "10.0.0.1"))
         adjust(&configuration)
         self.configuration = configuration
+        changes.follow(host.statusUpdates())
     }
 
     /// The provider's answer to a status request.
@@ -155,7 +165,7 @@ final class VirtualScene: Sendable {
 
     func start(leakPolicy: LeakPolicy = .routeBased) async throws {
         try await host.runner.start(configuration, leakPolicy: leakPolicy, profileID: "test")
-        #expect(await eventually { clock.sleeperCount == 1 }, "the monitor's driver alone sleeps")
+        #expect(await changes.wait { clock.sleeperCount == 1 }, "the monitor's driver alone sleeps")
     }
 
     /// Lets the driver look once.

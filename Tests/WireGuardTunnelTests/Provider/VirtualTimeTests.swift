@@ -41,7 +41,7 @@ struct VirtualTimeTests {
             if noticed == nil, scene.host.status.status == .reasserting { noticed = scene.clock.now.offset }
             scene.clock.advanceToNextDeadline()
             #expect(
-                await eventually {
+                await scene.changes.wait {
                     scene.clock.sleeperCount > 0
                         || (scene.host.status.status != .connected && scene.host.status.status != .reasserting)
                 })
@@ -49,7 +49,7 @@ struct VirtualTimeTests {
         let options = scene.configuration.connectivity
         #expect(try #require(noticed) - last <= options.timeToNotice)
         #expect(scene.clock.now.offset - last <= options.timeToGiveUp)
-        #expect(await eventually { scene.host.status.status == .disconnected })
+        #expect(await scene.changes.wait { scene.host.status.status == .disconnected })
         #expect(scene.host.status.error?.code == .connectivityLost)
         #expect(scene.plane.state.withLock { $0.isClosed })
     }
@@ -61,12 +61,12 @@ struct VirtualTimeTests {
         let key = try #require(PublicKey(base64: scene.configuration.peers[0].publicKey))
         for round in 0..<4 {
             if round % 2 == 0 { await scene.host.sleep() } else { scene.host.pathChanged(.unsatisfied) }
-            #expect(await eventually { scene.plane.state.withLock { $0.keepalives[key] } == 0 })
-            #expect(await eventually { scene.clock.sleeperCount == 0 }, "nothing is planned")
+            #expect(await scene.changes.wait { scene.plane.state.withLock { $0.keepalives[key] } == 0 })
+            #expect(await scene.changes.wait { scene.clock.sleeperCount == 0 }, "nothing is planned")
             scene.clock.advance(by: .seconds(8 * 3600))
             let rebinds = scene.plane.state.withLock { $0.rebinds }
             if round % 2 == 0 { scene.host.wake() } else { scene.host.pathChanged(NetworkPath()) }
-            #expect(await eventually { scene.plane.state.withLock { $0.keepalives[key] } == 25 })
+            #expect(await scene.changes.wait { scene.plane.state.withLock { $0.keepalives[key] } == 25 })
             #expect(scene.plane.state.withLock { $0.rebinds } == rebinds + 1)
             await scene.clock.waitForSleepers()
             while scene.host.status.status != .connected { await scene.look() }
@@ -79,16 +79,16 @@ struct VirtualTimeTests {
         let scene = VirtualScene()
         try await scene.start()
         scene.host.pathChanged(.unsatisfied)
-        #expect(await eventually { scene.host.status.status == .reasserting })
+        #expect(await scene.changes.wait { scene.host.status.status == .reasserting })
         await scene.host.sleep()
         scene.host.pathChanged(NetworkPath())
         scene.host.wake()
-        #expect(await eventually { scene.plane.state.withLock { $0.rebinds } == 1 })
+        #expect(await scene.changes.wait { scene.plane.state.withLock { $0.rebinds } == 1 })
         for _ in 0..<4 {
             await scene.clock.waitForSleepers()
             scene.clock.advanceToNextDeadline()
         }
-        #expect(await eventually { scene.host.status.status == .connected })
+        #expect(await scene.changes.wait { scene.host.status.status == .connected })
         await scene.host.stop(.userInitiated)
     }
 
@@ -148,7 +148,7 @@ struct VirtualTimeTests {
         }
         #expect(scene.resolver.asked.count > asked)
         #expect(
-            await eventually {
+            await scene.changes.wait {
                 scene.plane.peers().first { $0.publicKey == other }?.endpoint?.address
                     == IPAddress(v4: 0xc633_6403)
             }, "its next address is tried")
@@ -167,13 +167,13 @@ struct VirtualTimeTests {
         scene.plane.setReachable(false)
         let asked = scene.resolver.asked.count
         scene.host.pathChanged(NetworkPath(interfaces: [.init(name: "pdp0", kind: .cellular)]))
-        #expect(await eventually { scene.resolver.asked.count == asked + 1 })
+        #expect(await scene.changes.wait { scene.resolver.asked.count == asked + 1 })
         scene.resolver.set("vpn.example", .addresses([.v4(198, 51, 100, 9)]))
         // It is asked again after a second, and a few more times; healing would ask after forty.
         var isFound = false
         for _ in 0..<30 where !isFound {
             scene.clock.advance(by: .seconds(1))
-            isFound = await eventually(within: .milliseconds(200)) {
+            isFound = await scene.changes.wait(within: .milliseconds(400)) {
                 scene.plane.peers().first?.endpoint?.address == IPAddress(v4: 0xc633_6409)
             }
         }
@@ -194,7 +194,7 @@ struct VirtualTimeTests {
         let key = try #require(PublicKey(base64: scene.configuration.peers[0].publicKey))
         if offline {
             scene.host.pathChanged(.unsatisfied)
-            #expect(await eventually { scene.host.status.status == .reasserting })
+            #expect(await scene.changes.wait { scene.host.status.status == .reasserting })
             scene.resolver.set("vpn.example", .failure)
         } else {
             await scene.host.sleep()
@@ -204,10 +204,10 @@ struct VirtualTimeTests {
         _ = try await scene.send(ReconfigureRequest(configuration: configuration))
         #expect(scene.host.platform.settings?.mtu == 1300)
         #expect(scene.plane.state.withLock { $0.keepalives[key] } == 0)
-        #expect(await eventually { scene.clock.sleeperCount == 0 })
+        #expect(await scene.changes.wait { scene.clock.sleeperCount == 0 })
         scene.resolver.set("vpn.example", .addresses([.v4(198, 51, 100, 7)]))
         if offline { scene.host.pathChanged(NetworkPath()) } else { scene.host.wake() }
-        #expect(await eventually { scene.plane.peers().first?.endpoint?.address == IPAddress(v4: 0xc633_6407) })
+        #expect(await scene.changes.wait { scene.plane.peers().first?.endpoint?.address == IPAddress(v4: 0xc633_6407) })
         #expect(scene.plane.state.withLock { $0.keepalives[key] } == 25)
         for _ in 0..<20 where scene.host.status.status != .connected { await scene.look() }
         #expect(scene.host.status.status == .connected)
@@ -230,9 +230,9 @@ struct VirtualTimeTests {
         #expect(scene.host.status.status == .reasserting)
         scene.plane.requestHandshake(with: key)
         scene.clock.advanceToNextDeadline()
-        #expect(await eventually { scene.host.status.status == .connected })
+        #expect(await scene.changes.wait { scene.host.status.status == .connected })
         scene.host.pathChanged(.unsatisfied)
-        #expect(await eventually { scene.host.status.status == .reasserting })
+        #expect(await scene.changes.wait { scene.host.status.status == .reasserting })
         scene.plane.setReachable(false)
         scene.host.pathChanged(NetworkPath())
         for _ in 0..<1_000 { await scene.look() }
@@ -240,7 +240,7 @@ struct VirtualTimeTests {
         scene.plane.setReachable(true)
         scene.plane.exchange(with: key)
         scene.clock.advanceToNextDeadline()
-        #expect(await eventually { scene.host.status.status == .connected })
+        #expect(await scene.changes.wait { scene.host.status.status == .connected })
         await scene.host.stop(.userInitiated)
     }
 
@@ -251,7 +251,8 @@ struct VirtualTimeTests {
         scene.plane.setReachable(false)
         let starting = Task { try await scene.host.runner.start(scene.configuration, profileID: "test") }
         // The lookup is over, and the start's deadline and the wait for proof are slept for.
-        #expect(await eventually { scene.plane.peers().first?.endpoint != nil && scene.clock.sleeperCount == 2 })
+        #expect(
+            await scene.changes.wait { scene.plane.peers().first?.endpoint != nil && scene.clock.sleeperCount == 2 })
         while scene.plane.peers().first?.endpoint?.address != IPAddress(v4: 0xc633_6402) {
             guard scene.clock.now.offset < .seconds(25) else { break }
             await scene.clock.waitForSleepers(2)
@@ -261,11 +262,13 @@ struct VirtualTimeTests {
         if let key = PublicKey(base64: scene.configuration.peers[0].publicKey) {
             scene.plane.requestHandshake(with: key)
         }
-        #expect(
-            await eventually {
-                scene.clock.advance(by: .milliseconds(20))
-                return scene.host.status.status == .connected
-            })
+        while scene.host.status.status != .connected {
+            try #require(
+                await scene.changes.wait {
+                    scene.clock.sleeperCount >= 2 || scene.host.status.status == .connected
+                })
+            scene.clock.advance(by: .milliseconds(20))
+        }
         try await starting.value
         #expect(scene.plane.peers().first?.endpoint?.address == IPAddress(v4: 0xc633_6402))
         await scene.host.stop(.userInitiated)
@@ -278,16 +281,16 @@ struct VirtualTimeTests {
         try await scene.start(leakPolicy: .enforcedRoutes)
         scene.plane.setReachable(false)
         scene.host.pathChanged(NetworkPath(interfaces: [.init(name: "pdp0", kind: .cellular)]))
-        #expect(await eventually { scene.resolver.asked.count == 2 })
+        #expect(await scene.changes.wait { scene.resolver.asked.count == 2 })
         let begun = scene.clock.now.offset
         while scene.plane.peers().first?.endpoint?.address != IPAddress(v4: 0xc633_6402),
             scene.clock.now.offset - begun < .seconds(50)
         {
             await scene.look()
-            _ = await eventually(within: .milliseconds(5)) { scene.clock.sleeperCount == 1 }
+            _ = await scene.changes.wait(within: .milliseconds(400)) { scene.clock.sleeperCount == 1 }
         }
         #expect(scene.resolver.asked.count >= 3)
-        #expect(await eventually { scene.plane.peers().first?.endpoint?.address == IPAddress(v4: 0xc633_6402) })
+        #expect(await scene.changes.wait { scene.plane.peers().first?.endpoint?.address == IPAddress(v4: 0xc633_6402) })
         await scene.host.stop(.userInitiated)
     }
 
@@ -313,7 +316,7 @@ struct VirtualTimeTests {
         let scene = VirtualScene()
         scene.plane.setReachable(false)
         let starting = Task { try await scene.host.runner.start(scene.configuration, profileID: "test") }
-        #expect(await eventually { scene.plane.state.withLock { $0.handshakes } > 0 })
+        #expect(await scene.changes.wait { scene.plane.state.withLock { $0.handshakes } > 0 })
         await #expect(throws: MessageError.self) {
             _ = try await scene.send(ReconfigureRequest(configuration: scene.configuration))
         }

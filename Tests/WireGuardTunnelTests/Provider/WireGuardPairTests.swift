@@ -53,6 +53,11 @@ struct WireGuardPairTests {
         let internet = MemoryInternet()
         let near = host(nearKey, on: internet.attach([.v4(0xc000_0201)]))
         let far = host(farKey, on: internet.attach([.v4(0xc633_6401)]))
+        let changes = Changes()
+        for host in [near, far] {
+            changes.follow(host.statusUpdates())
+            host.platform.setDeliveryHandler { changes.tell() }
+        }
         let behind = VirtualNetwork()
         far.platform.connect(to: behind)
         try await far.start(
@@ -64,12 +69,12 @@ struct WireGuardPairTests {
             configuration(
                 nearAddress, peer: farKey.publicKey, at: "198.51.100.1:\(Self.port)", allowed: [.allIPv4]),
             profileID: "test")
-        #expect(await eventually { far.status.status == .connected })
+        #expect(await changes.wait { far.status.status == .connected })
 
         ping(near, nearAddress, to: .v4(203, 0, 113, 1))
         var replies = 0
         #expect(
-            await eventually {
+            await changes.wait {
                 replies += near.platform.takeDelivered().filter { $0.count > 20 && $0[20] == 0 }.count
                 return replies == Self.count
             }, "\(replies) replies")
@@ -79,7 +84,7 @@ struct WireGuardPairTests {
         ping(far, .v4(203, 0, 113, 1), to: nearAddress)
         var requests = 0
         #expect(
-            await eventually {
+            await changes.wait {
                 requests += near.platform.takeDelivered().filter { $0.count > 20 && $0[20] == 8 }.count
                 return requests == Self.count
             }, "\(requests) requests")

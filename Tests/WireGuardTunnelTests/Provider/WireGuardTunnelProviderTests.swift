@@ -83,7 +83,8 @@ struct WireGuardTunnelProviderTests {
         if resolving { scene.resolver.set("vpn.example", .hang) }
         let starting = Task { try await scene.start() }
         #expect(
-            await eventually { resolving ? !scene.resolver.asked.isEmpty : scene.host.platform.settings != nil })
+            await scene.changes.wait { resolving ? !scene.resolver.asked.isEmpty : scene.host.platform.settings != nil }
+        )
         await scene.host.stop(.userInitiated)
         let error = await #expect(throws: TunnelError.self) { try await starting.value }
         #expect(error?.code == .stopped)
@@ -98,7 +99,7 @@ struct WireGuardTunnelProviderTests {
         #expect(await scene.passes())
         scene.network.move(to: [.v4(0xcb00_7163)])
         scene.host.pathChanged(TunnelScene.cellular)
-        #expect(await eventually { scene.server.clientEndpoint?.address == IPAddress(v4: 0xcb00_7163) })
+        #expect(await scene.changes.wait { scene.server.clientEndpoint?.address == IPAddress(v4: 0xcb00_7163) })
         #expect(await scene.passes(2))
         #expect(await scene.reaches(.connected))
         await scene.stop()
@@ -127,7 +128,7 @@ struct WireGuardTunnelProviderTests {
         await scene.host.sleep()
         #expect(try await scene.status().state == .paused)
         scene.host.wake()
-        #expect(await eventually { (try? await scene.status().state) == .connected })
+        #expect(await scene.changes.wait { (try? await scene.status().state) == .connected })
         #expect(try await scene.status().listenPort != port)
         #expect(await scene.passes())
         await scene.stop()
@@ -144,7 +145,7 @@ struct WireGuardTunnelProviderTests {
         scene.network.move(to: [])
         failing.setFailing(true)
         scene.host.pathChanged(TunnelScene.cellular)
-        #expect(await eventually { failing.failures > 0 })
+        #expect(await scene.changes.wait { failing.failures > 0 })
         scene.network.move(to: [.v4(0xcb00_7165)])
         failing.setFailing(false)
         #expect(await scene.reaches(.connected))
@@ -176,7 +177,7 @@ struct WireGuardTunnelProviderTests {
         scene.network.move(to: [.v4(0xcb00_7163)])
         scene.host.pathChanged(TunnelScene.cellular)
         #expect(await scene.passes())
-        #expect(await eventually { scene.resolver.asked.count >= 2 })
+        #expect(await scene.changes.wait { scene.resolver.asked.count >= 2 })
         await scene.stop()
         #expect(scene.host.status.status == .disconnected)
         scene.resolver.release()

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import PacketTunnel
+import PacketTunnelTesting
 import Synchronization
 
 @testable import WireGuardTunnel
@@ -16,7 +17,11 @@ final class ScriptedResolver: EndpointResolver {
 
     private let state = Mutex<(table: [String: Answer], asked: [String])>(([:], []))
 
-    init(_ table: [String: [NetworkAddress]] = [:]) {
+    private let changes: Changes
+
+    /// A resolver that tells `changes` whenever it is asked.
+    init(_ table: [String: [NetworkAddress]] = [:], changes: Changes = Changes()) {
+        self.changes = changes
         state.withLock { $0.table = table.mapValues { .addresses($0) } }
     }
 
@@ -29,6 +34,7 @@ final class ScriptedResolver: EndpointResolver {
             state.asked.append(name)
             return state.table[name] ?? .failure
         }
+        changes.tell()
         switch answer {
         case .addresses(let addresses): return addresses
         case .failure: throw TunnelError(.nameResolutionFailed, "no such name")

@@ -22,6 +22,7 @@ package final class MemoryFlowDevice: FlowControlledTun {
         var isClosed = false
         var events: [LinkEvent] = []
         var roomHandler: (@Sendable () -> Void)?
+        var sentHandler: (@Sendable () -> Void)?
     }
 
     private let name: String
@@ -160,6 +161,11 @@ package final class MemoryFlowDevice: FlowControlledTun {
         return packets
     }
 
+    /// Sets what is called when there is something for ``takeSent()``.
+    package func setSentHandler(_ handler: (@Sendable () -> Void)?) {
+        state.withLock { $0.sentHandler = handler }
+    }
+
     /// Connects two devices: what one is sent, the other receives.
     package static func connect(_ one: MemoryFlowDevice, _ two: MemoryFlowDevice) {
         one.connect(to: two)
@@ -222,10 +228,13 @@ package final class MemoryFlowDevice: FlowControlledTun {
     }
 
     private func deliver(_ packet: [UInt8]) -> PacketQueue.Outcome {
-        let (far, mtu, isUp) = state.withLock { ($0.far, $0.mtu, $0.isUp) }
+        let (far, mtu, isUp, handler) = state.withLock { ($0.far, $0.mtu, $0.isUp, $0.sentHandler) }
         guard isUp, Self.isAcceptable(packet, mtu: mtu) else { return .refused }
         switch far {
-        case .queue: return sent.push(packet)
+        case .queue:
+            let outcome = sent.push(packet)
+            handler?()
+            return outcome
         case .device(let queue, let farMTU): return packet.count <= farMTU() ? queue.push(packet) : .refused
         case .network(let network):
             if let answer = network.receive(packet) { inject(answer) }

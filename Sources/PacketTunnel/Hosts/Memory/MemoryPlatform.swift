@@ -30,6 +30,7 @@ public final class MemoryPlatform: TunnelPlatform {
         var tearDownCount = 0
         var network: VirtualNetwork?
         weak var peer: MemoryPlatform?
+        var deliveryHandler: (@Sendable () -> Void)?
     }
 
     private let script: PlatformScript
@@ -71,8 +72,11 @@ public final class MemoryPlatform: TunnelPlatform {
     }
 
     private func wire() {
-        let (device, network, peer) = state.withLock { ($0.device, $0.network, $0.peer) }
+        let (device, network, peer, handler) = state.withLock {
+            ($0.device, $0.network, $0.peer, $0.deliveryHandler)
+        }
         guard let device else { return }
+        device.setSentHandler(handler)
         if let network { device.connect(to: network) }
         if let other = peer?.state.withLock({ $0.device }) { MemoryFlowDevice.connect(device, other) }
     }
@@ -104,6 +108,12 @@ public final class MemoryPlatform: TunnelPlatform {
 
     /// What came out of the tunnel and went nowhere, oldest first.
     public func takeDelivered() -> [[UInt8]] { device?.takeSent() ?? [] }
+
+    /// Sets what is called when there is something for ``takeDelivered()``, now and after each start.
+    package func setDeliveryHandler(_ handler: (@Sendable () -> Void)?) {
+        state.withLock { $0.deliveryHandler = handler }
+        wire()
+    }
 
     // MARK: - The platform
 

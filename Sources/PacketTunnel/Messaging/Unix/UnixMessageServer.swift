@@ -63,6 +63,7 @@ public final class UnixMessageServer: Sendable {
     private let loop: EventLoop
     private let users: Set<UInt32>
     private let state = Mutex(State())
+    private let counts = Broadcast(0)
     private let retry = Mutex<(registration: EventLoop.Registration?, timer: EventLoop.Timer?)>((nil, nil))
 
     /// Binds the socket and begins to answer.
@@ -99,10 +100,14 @@ public final class UnixMessageServer: Sendable {
     /// How many clients are connected.
     public var clientCount: Int { state.withLock(\.clients.count) }
 
+    /// The same, now and whenever somebody came or went.
+    package func clientCounts() -> AsyncStream<Int> { counts.follow() }
+
     /// Cuts off all clients, removes the socket and refuses new ones. Safe to repeat.
     public func close() {
         let clients = state.withLock { state in
             state.isClosed = true
+            counts.finish(with: 0)
             defer { state.clients = [:] }
             return state.clients
         }
@@ -179,6 +184,7 @@ public final class UnixMessageServer: Sendable {
             guard !state.isClosed, state.clients.count < configuration.maximumClients else { return nil }
             state.nextKey += 1
             state.clients[state.nextKey] = Client(connection: connection)
+            counts.send(state.clients.count)
             return state.nextKey
         }
         guard let key else {
@@ -201,7 +207,10 @@ public final class UnixMessageServer: Sendable {
     }
 
     private func forget(_ key: UInt64) {
-        state.withLock { state in _ = state.clients.removeValue(forKey: key) }
+        state.withLock { state in
+            state.clients[key] = nil
+            counts.send(state.clients.count)
+        }
     }
 
     // MARK: - One client, in its own task
