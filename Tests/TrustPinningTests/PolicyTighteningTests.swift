@@ -35,6 +35,9 @@ struct PolicyTighteningTests {
         let all = [one, two, backup]
         let fewer = [one, backup]
         let strict = try PinningPolicy(pins: all)
+        func untrusted(_ expiry: Expiry?) throws -> PinningPolicy {
+            try PinningPolicy(pins: all, requiresSystemTrust: false, expiry: expiry)
+        }
         let table: [(String, PinningPolicy, PinningPolicy, Bool)] = [
             ("the same", strict, strict, true), ("a pin less", strict, try PinningPolicy(pins: fewer), true),
             ("a pin more", try PinningPolicy(pins: fewer), strict, false),
@@ -84,6 +87,19 @@ struct PolicyTighteningTests {
                 try PinningPolicy(pins: all, expiry: Expiry(early, afterwards: .refuse)),
                 try PinningPolicy(pins: all, expiry: Expiry(late)), false
             ),
+            (
+                "without system trust, never to expire", try untrusted(Expiry(early)), try untrusted(nil), false
+            ),
+            ("without system trust, to expire later", try untrusted(Expiry(early)), try untrusted(Expiry(late)), false),
+            (
+                "without system trust, to expire closed later", try untrusted(Expiry(early)),
+                try untrusted(Expiry(late, afterwards: .refuse)), false
+            ),
+            (
+                "without system trust, to expire closed at the same time", try untrusted(Expiry(early)),
+                try untrusted(Expiry(early, afterwards: .refuse)), true
+            ),
+            ("without system trust, the same", try untrusted(Expiry(early)), try untrusted(Expiry(early)), true),
         ]
         for (name, old, new, expected) in table {
             #expect(try isTighter(set(new), than: set(old)) == expected, "\(name)")
@@ -115,5 +131,33 @@ struct PolicyTighteningTests {
         let address = try PolicySet([HostPolicy(.exact("192.0.2.1"), strict)], unlisted: .systemTrust)
         #expect(try isTighter(address, than: PolicySet([], unlisted: .systemTrust)))
         #expect(try !isTighter(PolicySet([], unlisted: .systemTrust), than: address))
+    }
+
+    @Test("cannot be led to compare only a host that the new policies name")
+    func namedSample() throws {
+        let strict = try PinningPolicy(pins: [one, backup])
+        let base = try PolicySet([HostPolicy(.wildcard("example.com"), strict)], unlisted: .refuse)
+        // Whatever label stands for any other host, naming it does not help: there is always another.
+        let labels = ["x-culvert-x-any-other-host-x", "0", "1", "2", "a", "z", "10"]
+        for count in 1...labels.count {
+            var hosts = [HostPolicy.excluding(try .wildcard("example.com"))]
+            for label in labels.prefix(count) {
+                hosts.append(HostPolicy(try .exact("\(label).example.com"), strict))
+                hosts.append(HostPolicy(try .exact("\(label).\(label).invalid"), strict))
+            }
+            #expect(try !isTighter(PolicySet(hosts, unlisted: .refuse), than: base))
+            #expect(try !isTighter(PolicySet(hosts.dropFirst() + base.hosts, unlisted: .systemTrust), than: base))
+        }
+    }
+
+    @Test("of names that are nearly as long as names can be are compared all the same")
+    func longNames() throws {
+        let strict = try PinningPolicy(pins: [one, backup])
+        // Room for a label of one character in front, twice.
+        let name = Array(repeating: String(repeating: "n", count: 61), count: 4).joined(separator: ".") + ".nn"
+        #expect(name.utf8.count == 250)
+        let base = try PolicySet([HostPolicy(.wildcard(name), strict)], unlisted: .refuse)
+        let open = try PolicySet([.excluding(.wildcard(name))], unlisted: .refuse)
+        #expect(!isTighter(open, than: base))
     }
 }

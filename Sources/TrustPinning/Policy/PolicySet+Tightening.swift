@@ -14,24 +14,38 @@ extension PolicySet {
     /// hosts one level below and hosts further below that no longer pattern takes; and all others. Hosts of one kind have
     /// the same rule in each set, so one of each kind is compared.
     package func loosenings(comparedTo other: PolicySet) -> [String] {
+        let patterns = (self.hosts + other.hosts).map(\.pattern)
+        let label = Self.label(in: patterns)
         var hosts: Set<String> = []
-        for pattern in (self.hosts + other.hosts).map(\.pattern) {
+        for pattern in patterns {
             let name = pattern.host.description
             hosts.insert(name)
             guard pattern.kind != .exact else { continue }
-            hosts.insert("\(Self.label).\(name)")
-            hosts.insert("\(Self.label).\(Self.label).\(name)")
+            hosts.insert("\(label).\(name)")
+            hosts.insert("\(label).\(label).\(name)")
         }
         // Of no pattern, and an address of none.
-        hosts.insert("\(Self.label).\(Self.label).invalid")
+        hosts.insert("\(label).\(label).invalid")
         return hosts.sorted().filter { text in
-            guard let host = try? HostName(text) else { return false }
+            // Longer than a name may be: no host is of this kind, if the label is as short as labels can be.
+            guard let host = try? HostName(text) else { return label.utf8.count > 1 }
             return !rule(for: host).isAtLeastAsTight(as: other.rule(for: host))
         }
     }
 
-    /// A label that no policy names.
-    private static let label = "x-culvert-x-any-other-host-x"
+    /// The shortest label that stands for any other host: one that no pattern has. With a fixed one, whoever writes the new
+    /// policies could name it, and be compared there only.
+    private static func label(in patterns: [HostPattern]) -> String {
+        var taken: Set<Substring> = []
+        for pattern in patterns { taken.formUnion(pattern.host.description.split(separator: ".")) }
+        var number = 0
+        while true {
+            let label = String(number, radix: 36)
+            // Names that end in a number are addresses, which these do not: they only begin with it.
+            if !taken.contains(Substring(label)) { return label }
+            number += 1
+        }
+    }
 }
 
 extension PolicySet.Rule {
@@ -54,6 +68,10 @@ extension PinningPolicy {
     fileprivate func isAtLeastAsTight(as old: PinningPolicy) -> Bool {
         if !requiresSystemTrust {
             guard !old.requiresSystemTrust, pins.filter(\.canMatchLeaf).allSatisfy(old.covers) else { return false }
+            // Once pins have expired, chains without system trust are refused: they may not be accepted for longer.
+            if let oldExpiry = old.expiry {
+                guard let expiry, expiry.date <= oldExpiry.date else { return false }
+            }
         }
         if !old.acceptsAllTrusted {
             guard !acceptsAllTrusted, pins.allSatisfy(old.covers) else { return false }
