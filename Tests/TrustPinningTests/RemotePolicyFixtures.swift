@@ -77,6 +77,7 @@ final class MemoryStore: RemotePolicyStore {
         var version: AcceptedVersion?
         var envelopes: [[UInt8]] = []
         var failsToRead = false
+        var failsToReadEnvelopes = false
         var failsToWriteVersions = false
         var failsToWriteEnvelopes = false
     }
@@ -97,7 +98,12 @@ final class MemoryStore: RemotePolicyStore {
         }
     }
 
-    func envelopes(_ name: String) throws -> [[UInt8]] { state.withLock { $0.envelopes } }
+    func envelopes(_ name: String) throws -> [[UInt8]] {
+        try state.withLock { state in
+            if state.failsToReadEnvelopes { throw Failure() }
+            return state.envelopes
+        }
+    }
 
     func setEnvelopes(_ envelopes: [[UInt8]], _ name: String) throws {
         try state.withLock { state in

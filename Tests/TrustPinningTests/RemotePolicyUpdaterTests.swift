@@ -3,8 +3,9 @@
 
 import Synchronization
 import Testing
-import TrustPinning
 import TrustPinningTesting
+
+@testable import TrustPinning
 
 #if canImport(FoundationEssentials)
     import FoundationEssentials
@@ -123,6 +124,33 @@ struct RemotePolicyUpdaterTests {
         #expect(try fresh.policies == Publisher.policies("new pins", unlisted: .refuse))
     }
 
+    @Test("lets HMAC tighten what was in force when the app last ran, though nobody restored it")
+    func tighteningStored() async throws {
+        let open = try PolicySet([], unlisted: .systemTrust)
+        let strict = try Publisher.policies("strict", unlisted: .refuse)
+        let shared = try Publisher.envelope(open, version: 6, .hmacSHA256).bytes
+        #expect(await code(try updater(), try Publisher.envelope(strict, version: 5).bytes) == nil)
+
+        // A new start of an app whose own policies are loose, and which asks for updates first.
+        let loose = TrustEvaluator(policies: open, systemTrust: FixedTrust.everything)
+        func restarted() throws -> RemotePolicyUpdater {
+            RemotePolicyUpdater(evaluator: loose, verifier: try Publisher.verifier(), store: store)
+        }
+        store.state.withLock { $0.failsToReadEnvelopes = true }
+        #expect(await code(try restarted(), shared) == .storeFailed)
+        store.state.withLock { $0.failsToReadEnvelopes = false }
+        #expect(await code(try restarted(), shared) == .loosens)
+        #expect(loose.policies == strict)
+        #expect(try store.acceptedVersion("")?.version == 5)
+        let tighter = try PolicySet([], unlisted: .refuse)
+        let next = try restarted()
+        #expect(await code(next, try Publisher.envelope(tighter, version: 6, .hmacSHA256).bytes) == nil)
+        #expect(store.state.withLock { $0.envelopes.count } == 2)
+        // What cannot be restored, because the app was built anew without its key, does not keep newer ones out.
+        store.state.withLock { $0.envelopes = [] }
+        #expect(await code(try restarted(), try Publisher.envelope(strict, version: 7).bytes) == nil)
+    }
+
     @Test("restores what was in force, also after it has expired, but not below the accepted or the lowest version")
     func restoring() async throws {
         let fresh = try updater()
@@ -209,6 +237,25 @@ struct RemotePolicyUpdaterTests {
         #expect(decision.reason == .pinSetExpiredRefused)
     }
 
+    @Test("does not let a time that was signed with HMAC end pins early, but lets it end what is refused from then on")
+    func sharedIssueTimes() async throws {
+        let authority = try TestAuthority()
+        for (afterwards, expected) in [
+            (PinningPolicy.Expiry.Afterwards.systemTrust, TrustDecision.Reason.pinningFailed),
+            (.refuse, .pinSetExpiredRefused),
+        ] {
+            let expiry = PinningPolicy.Expiry(TestDate(2026, 5, 15).date, afterwards: afterwards)
+            let pins = [try Pin.of(TestKey(.p256, "nobody").pin), try Pin.spare()]
+            let set = try PolicySet(
+                [HostPolicy(.exact("www.example.com"), PinningPolicy(pins: pins, expiry: expiry))], unlisted: .refuse)
+            let evaluator = TrustEvaluator(policies: set, systemTrust: FixedTrust.everything)
+            let updater = RemotePolicyUpdater(
+                evaluator: evaluator, verifier: try Publisher.verifier(), store: MemoryStore())
+            #expect(await code(updater, try Publisher.envelope(set, .hmacSHA256).bytes) == nil)
+            #expect(await evaluator.judge(authority.whole, on: TestDate(2026, 5, 1)).reason == expected)
+        }
+    }
+
     @Test("keeps versions and envelopes in files that are whole or not there")
     func files() async throws {
         let folder = FileManager.default.temporaryDirectory.appending(
@@ -242,5 +289,55 @@ struct RemotePolicyUpdaterTests {
             try whole.write(to: file)
         }
         #expect(try await self.updater(files).restore() == 5)
+    }
+
+    @Test("keeps files that only their owner can read, leaves no others, and raises versions only")
+    func fileModes() throws {
+        let folder = FileManager.default.temporaryDirectory.appending(
+            path: "trust-\(UInt64.random(in: 0...UInt64.max))")
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let inner = folder.appending(path: "deep/deeper")
+        let files = FileRemotePolicyStore(folder: inner)
+        let digest = PinHash(sha256Of: [1])
+        for version: Int64 in [1, 2, 2, 7] {
+            try files.setAcceptedVersion(AcceptedVersion(version: version, digest: digest), "app/production")
+            try files.setEnvelopes([[1, 2, 3], []], "app/production")
+        }
+        let error = #expect(throws: EnvelopeError.self) {
+            try files.setAcceptedVersion(AcceptedVersion(version: 6, digest: digest), "app/production")
+        }
+        #expect(error?.code == .rolledBack)
+        #expect(try files.acceptedVersion("app/production")?.version == 7)
+        #expect(try files.envelopes("app/production") == [[1, 2, 3], []])
+        let names = try FileManager.default.contentsOfDirectory(atPath: inner.path)
+        #expect(names.sorted() == ["trust-app_2fproduction.envelopes", "trust-app_2fproduction.version"])
+        for path in [folder.path, inner.path] + names.map({ inner.appending(path: $0).path }) {
+            let mode = try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
+            #expect(mode.map { $0 & 0o077 } == 0, "\(path)")
+        }
+        // Another name is another pair of files, whatever bytes it has.
+        try files.setAcceptedVersion(AcceptedVersion(version: 1, digest: digest), "\u{c}2\u{a}b")
+        #expect(try files.acceptedVersion("\u{ab}") == nil)
+    }
+
+    @Test("does not take a version that it cannot look at for one that is not there")
+    func unreadableFiles() async throws {
+        let folder = FileManager.default.temporaryDirectory.appending(
+            path: "trust-\(UInt64.random(in: 0...UInt64.max))")
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let files = FileRemotePolicyStore(folder: folder)
+        // A folder in the place of the file: there is something, and it cannot be read, for root neither.
+        try FileManager.default.createDirectory(
+            at: folder.appending(path: "trust-com_2eexample_2eapp_2fproduction.version"),
+            withIntermediateDirectories: true)
+        let bytes = try Publisher.envelope(Publisher.policies("one")).bytes
+        #expect(await code(try updater(files), bytes) == .storeFailed)
+        // Neither is a link that leads nowhere, or round in a circle.
+        let other = FileManager.default.temporaryDirectory.appending(
+            path: "trust-\(UInt64.random(in: 0...UInt64.max))")
+        defer { try? FileManager.default.removeItem(at: other) }
+        try FileManager.default.createSymbolicLink(at: other, withDestinationURL: other)
+        #expect(await code(try updater(FileRemotePolicyStore(folder: other)), bytes) == .storeFailed)
+        #expect(evaluator.policies == builtIn)
     }
 }

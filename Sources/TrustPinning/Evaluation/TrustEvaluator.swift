@@ -20,8 +20,18 @@ public final class TrustEvaluator: Sendable {
 
     private struct State {
         var configuration: TrustConfiguration
-        /// The newest issue time that was signed, in seconds since 1970: no earlier time is believed for expiry.
+        /// The newest issue time that the publisher signed: no earlier time is believed for expiry.
         var newestIssueTime: Date = .distantPast
+        /// The same of what was signed with a secret that is in every app: believed where that tightens only.
+        var newestSharedIssueTime: Date = .distantPast
+
+        /// The time that expiry is judged by. Of a shared secret's times, only pins that refuse everything after their
+        /// expiry hear: others would give way to system trust whenever somebody says that it is late.
+        func expiryDate(of rule: PolicySet.Rule, at date: Date) -> Date {
+            let published = max(date, newestIssueTime)
+            guard case .pinned(let policy, _) = rule, policy.expiry?.afterwards == .refuse else { return published }
+            return max(published, newestSharedIssueTime)
+        }
     }
 
     private let state: Mutex<State>
@@ -74,8 +84,16 @@ public final class TrustEvaluator: Sendable {
     }
 
     /// Learns that it is at least this late, from something that was signed then.
-    package func learn(issueTime: Date) {
-        state.withLock { $0.newestIssueTime = max($0.newestIssueTime, issueTime) }
+    ///
+    /// - Parameter isShared: whether it was signed with a secret that is in every app.
+    package func learn(issueTime: Date, isShared: Bool = false) {
+        state.withLock { state in
+            if isShared {
+                state.newestSharedIssueTime = max(state.newestSharedIssueTime, issueTime)
+            } else {
+                state.newestIssueTime = max(state.newestIssueTime, issueTime)
+            }
+        }
     }
 
     // MARK: - Evaluation
@@ -100,7 +118,7 @@ public final class TrustEvaluator: Sendable {
             let name = try HostName(host)
             rule = policies.rule(for: name)
             decision = await decide(
-                rule, chain: chain, host: name, at: date, expiryDate: max(date, state.newestIssueTime))
+                rule, chain: chain, host: name, at: date, expiryDate: state.expiryDate(of: rule, at: date))
         } catch {
             decision = TrustDecision(.invalidHost, [.hostInvalid(error.description)])
         }

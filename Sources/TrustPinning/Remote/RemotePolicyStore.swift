@@ -37,7 +37,9 @@ public protocol RemotePolicyStore: Sendable {
     func setEnvelopes(_ envelopes: [[UInt8]], _ name: String) throws
 }
 
-/// Keeps what was accepted in two files of a folder. Each is replaced as a whole or not at all.
+/// Keeps what was accepted in two files of a folder, which only their owner may read. Each is replaced as a whole or not
+/// at all, and is on disk when it was kept. A version is never replaced by a lower one, though several processes share
+/// the folder.
 public struct FileRemotePolicyStore: RemotePolicyStore {
     private let folder: URL
 
@@ -48,7 +50,10 @@ public struct FileRemotePolicyStore: RemotePolicyStore {
     ///
     /// - Throws: ``EnvelopeError`` with `storeFailed` for a file that cannot be read or that is damaged.
     public func acceptedVersion(_ name: String) throws -> AcceptedVersion? {
-        guard let bytes = try read(name, "version") else { return nil }
+        try read(name, "version").map(Self.version)
+    }
+
+    private static func version(_ bytes: [UInt8]) throws(EnvelopeError) -> AcceptedVersion {
         let parts = String(decoding: bytes, as: UTF8.self).split(separator: "\n", omittingEmptySubsequences: false)
         guard parts.count == 3, parts[2].isEmpty, let version = Int64(parts[0]), version > 0,
             let digest = try? PinHash(String(parts[1]))
@@ -57,8 +62,20 @@ public struct FileRemotePolicyStore: RemotePolicyStore {
     }
 
     /// Keeps a version.
+    ///
+    /// - Throws: ``EnvelopeError`` with `rolledBack` if a higher one is there, which another process has accepted meanwhile.
     public func setAcceptedVersion(_ version: AcceptedVersion, _ name: String) throws {
-        try write(Array("\(version.version)\n\(version.digest.base64)\n".utf8), name, "version")
+        let bytes = Array("\(version.version)\n\(version.digest.base64)\n".utf8)
+        guard let folder = try DurableFolder(path: folder.path, makingIt: true) else { return }
+        try folder.lock()
+        if let present = try folder.read(Self.file(name, "version")).map(Self.version),
+            present.version > version.version
+        {
+            throw EnvelopeError(
+                .rolledBack, "version \(version.version) is older than \(present.version), which was accepted meanwhile"
+            )
+        }
+        try folder.write(bytes, to: Self.file(name, "version"))
     }
 
     /// The envelopes in force.
@@ -82,30 +99,24 @@ public struct FileRemotePolicyStore: RemotePolicyStore {
         let bytes = envelopes.flatMap { envelope in
             stride(from: 24, through: 0, by: -8).map { UInt8(truncatingIfNeeded: envelope.count >> $0) } + envelope
         }
-        try write(bytes, name, "envelopes")
-    }
-
-    /// Names come from the app, but are no paths.
-    private func file(_ name: String, _ kind: String) -> URL {
-        let safe = name.utf8.map { byte in
-            let character = Character(Unicode.Scalar(byte))
-            guard byte < 0x80, character.isLetter || character.isNumber || character == "-" else {
-                return "_" + String(byte, radix: 16)
-            }
-            return String(character)
-        }
-        return folder.appending(path: "trust-\(safe.joined()).\(kind)")
+        guard let folder = try DurableFolder(path: folder.path, makingIt: true) else { return }
+        try folder.write(bytes, to: Self.file(name, "envelopes"))
     }
 
     private func read(_ name: String, _ kind: String) throws -> [UInt8]? {
-        let file = file(name, kind)
-        guard FileManager.default.fileExists(atPath: file.path) else { return nil }
-        return Array(try Data(contentsOf: file))
+        try DurableFolder(path: folder.path, makingIt: false)?.read(Self.file(name, kind))
     }
 
-    private func write(_ bytes: [UInt8], _ name: String, _ kind: String) throws {
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        try Data(bytes).write(to: file(name, kind), options: .atomic)
+    /// Names come from the app, but are no paths.
+    private static func file(_ name: String, _ kind: String) -> String {
+        let safe = name.utf8.map { byte in
+            let character = Character(Unicode.Scalar(byte))
+            guard byte < 0x80, character.isLetter || character.isNumber || character == "-" else {
+                return (byte < 16 ? "_0" : "_") + String(byte, radix: 16)
+            }
+            return String(character)
+        }
+        return "trust-\(safe.joined()).\(kind)"
     }
 }
 

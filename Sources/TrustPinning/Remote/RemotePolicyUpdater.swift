@@ -27,6 +27,7 @@ public actor RemotePolicyUpdater {
     private let name: String
     /// What is in force: one with a public-key signature, if there was one, and what tightened it since.
     private var current: [VerifiedPolicies] = []
+    private var isRestored = false
 
     /// An updater for the verifier's environment.
     ///
@@ -63,7 +64,10 @@ public actor RemotePolicyUpdater {
             found.append(verified)
         }
         guard let last = found.last else {
-            guard let accepted else { return nil }
+            guard let accepted else {
+                isRestored = true
+                return nil
+            }
             throw EnvelopeError(.storeFailed, "version \(accepted.version) was accepted, but is not there any more")
         }
         if let accepted { try check(last.envelope, against: accepted) }
@@ -91,6 +95,7 @@ public actor RemotePolicyUpdater {
     public func apply(_ json: [UInt8], at date: Date = Date()) throws(EnvelopeError) -> Outcome {
         let envelope = try PolicyEnvelope(json: json)
         let verified = try verifier.verify(envelope, at: date)
+        try restoreIfNeeded(for: verified)
         if let accepted = try acceptedVersion() {
             try check(envelope, against: accepted)
             if accepted.version == envelope.version, current.last?.envelope.version == envelope.version {
@@ -107,12 +112,23 @@ public actor RemotePolicyUpdater {
         return .applied(version: envelope.version)
     }
 
+    /// What may only tighten is compared with what was in force when the app last ran, too: else it would replace that.
+    /// Where that cannot be put in force any more, for its key or version belong to the app's past, what is built in counts.
+    private func restoreIfNeeded(for verified: VerifiedPolicies) throws(EnvelopeError) {
+        guard !isRestored else { return }
+        if verified.mayOnlyTighten { _ = try stored { try store.envelopes(name) } }
+        do { try restore() } catch { return }
+    }
+
     private func putInForce(_ next: [VerifiedPolicies]) {
         guard let last = next.last else { return }
+        isRestored = true
         current = next
         evaluator.update(last.policies, for: verifier.environment)
         for verified in next {
-            evaluator.learn(issueTime: Date(timeIntervalSince1970: Double(verified.envelope.issued)))
+            evaluator.learn(
+                issueTime: Date(timeIntervalSince1970: Double(verified.envelope.issued)),
+                isShared: verified.mayOnlyTighten)
         }
     }
 
