@@ -154,4 +154,44 @@ struct PinSigningTests {
         #expect(scene.verify(key: "openssl.pub") == 0)
         #expect(scene.verify(key: "openssl.key") == 2)
     }
+
+    @Test("take the policies of one environment from a file with several")
+    func environments() throws {
+        let scene = try Scene()
+        defer { scene.remove() }
+        let set = try String(contentsOf: URL(filePath: scene.path("policy.json")), encoding: .utf8)
+            .replacing("\"version\": 1,", with: "")
+        try scene.write(
+            "policy.json",
+            """
+            {"version": 1, "environments": {"production": \(set),
+             "acceptance": {"unlistedHosts": "systemTrust", "hosts": []}}}
+            """)
+        try scene.sign(.ed25519)
+        #expect(scene.verify() == 0)
+        #expect(scene.captured.output.contains("api.example.com"))
+        var terms = Scene.terms
+        terms.environment = "staging"
+        let status = scene.signing().sign(scene.path("policy.json"), keyFile: scene.path("signing.key"), terms)
+        #expect(status == 2)
+        #expect(scene.captured.error.contains("policy.json: environment: there are no policies for staging"))
+    }
+
+    @Test("say which file is no key, and what to give")
+    func badKeys() throws {
+        let scene = try Scene()
+        defer { scene.remove() }
+        try scene.sign(.ed25519)
+        try Data((0..<200).map { UInt8(truncatingIfNeeded: $0 &* 37 &+ 1) })
+            .write(to: URL(filePath: scene.path("garbage")))
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: scene.path("garbage"))
+        for name in ["garbage", "none.key", "policy.json"] {
+            let before = scene.captured.error.count
+            #expect(scene.verify(key: name) == 2)
+            #expect(scene.signing().sign(scene.path("policy.json"), keyFile: scene.path(name), Scene.terms) == 2)
+            let said = scene.captured.error.dropFirst(before)
+            #expect(said.split(separator: "\n").allSatisfy { $0.contains(name) }, "\(said)")
+        }
+        #expect(scene.captured.error.contains("culvert pin keygen"))
+    }
 }

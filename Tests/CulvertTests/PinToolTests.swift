@@ -172,9 +172,37 @@ struct PinShowTests {
         #expect(await PinShow(environment: scene.environment).run(empty) == 2)
         #expect(await PinShow(environment: scene.environment).run(scene.path("none.pem")) == 2)
         #expect(await PinShow(environment: scene.environment).run("no host") == 2)
-        let nowhere = PinShow(environment: scene.environment, connect: "127.0.0.1:1")
+        let nowhere = PinShow(environment: scene.environment, connect: "127.0.0.1:1", json: true)
         #expect(await nowhere.run("www.example.com") == 6)
         #expect(scene.captured.error.contains("Connection refused"))
+        #expect(scene.captured.output.contains("\"chain\": null"))
+    }
+
+    @Test("names what is wrong with what it was given, and connects to nobody")
+    func badInputs() async throws {
+        let scene = try await PinScene()
+        defer { scene.remove() }
+        let garbage = scene.path("garbage")
+        try Data((0..<200).map { UInt8(truncatingIfNeeded: $0 &* 37 &+ 1) }).write(to: URL(filePath: garbage))
+        let cases: [(PinShow, String, String)] = [
+            (PinShow(environment: scene.environment), garbage, "garbage: neither a certificate"),
+            (PinShow(environment: scene.environment), scene.path("none.pem"), "none.pem: No such file"),
+            (PinShow(environment: scene.environment), scene.folder.path, "Is a directory"),
+            (PinShow(environment: scene.environment), "a.example:65536", "a port from 1 to 65535"),
+            (PinShow(environment: scene.environment), "https://a.example", "a URL"),
+            (
+                PinShow(environment: scene.environment, connect: "127.0.0.1:99999"), "a.example",
+                "--connect: '127.0.0.1:99999'"
+            ),
+            (PinShow(environment: scene.environment, roots: garbage), "a.example", "garbage: neither"),
+            (PinShow(environment: scene.environment, backup: scene.path("none.csr")), "a.example", "none.csr: No such"),
+        ]
+        for (show, target, message) in cases {
+            let before = scene.captured.error.count
+            #expect(await show.run(target) == 2, "\(target)")
+            #expect(scene.captured.error.dropFirst(before).contains(message), "\(message)")
+        }
+        #expect(scene.server.figures.accepted == 0)
     }
 
     @Test("shows no control characters of certificates on a terminal")
@@ -273,14 +301,38 @@ struct PinCheckTests {
     @Test(
         "names every problem of a policy, and connects to nobody",
         arguments: [
-            "{", "[]", "{\"version\": 1, \"unlistedHosts\": \"refuse\", \"hosts\": [{\"host\": \"*.com\"}]}",
+            "", "{", "[]", "{\"version\": 1, \"unlistedHosts\": \"refuse\", \"hosts\": [{\"host\": \"*.com\"}]}",
+            "{\"version\": 1, \"unlistedHosts\": \"refuse\", \"hosts\": []}",
         ])
     func badPolicy(text: String) async throws {
         let scene = try await PinScene()
         defer { scene.remove() }
-        #expect(await scene.check(try scene.write("bad.json", text)) == 2)
+        #expect(await scene.check(try scene.write("bad.json", text), hosts: []) == 2)
         #expect(scene.captured.error.contains("bad.json"))
         #expect(scene.server.figures.accepted == 0)
+    }
+}
+
+@Suite("culvert pin, of many servers")
+struct PinCheckManyTests {
+    @Test("asks all of them, more than there may be connections at a time")
+    func many() async throws {
+        let scene = try await PinScene()
+        defer { scene.remove() }
+        let hosts = (0..<200).map { "127.0.0.1:\(1 + $0 % 8)" }
+        let check = PinCheck(environment: scene.environment, roots: scene.roots, json: true)
+        #expect(await check.run(try scene.policy(), hosts) == 6)
+        guard case .object(let members) = try JSONReader.read(Array(scene.captured.output.utf8)),
+            case .array(let outcomes)? = members["hosts"]
+        else {
+            Issue.record("no hosts")
+            return
+        }
+        let ports = outcomes.map { outcome -> PolicyValue? in
+            guard case .object(let members) = outcome else { return nil }
+            return members["port"]
+        }
+        #expect(ports == (0..<200).map { .integer(Int64(1 + $0 % 8)) })
     }
 }
 
@@ -383,7 +435,7 @@ struct PinTargetTests {
         #expect(target.port == port)
     }
 
-    @Test("or an error", arguments: ["", ":443", "a:b", "a:0", "a:65536", "a b", "https://a"])
+    @Test("or an error", arguments: ["", ":443", "a:b", "a:0", "a:65536", "a b", "https://a", "a:"])
     func bad(text: String) {
         #expect(throws: PinToolError.self) { try PinTarget(text) }
     }

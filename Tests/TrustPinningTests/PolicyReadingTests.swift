@@ -169,6 +169,47 @@ struct PolicyReadingTests {
         #expect(error.problems.map(\.path) == ["CulvertTrust.environments.production.unlistedHosts"])
     }
 
+    @Test("are found in an Info.plist whatever else it holds, and are policies only of what policies hold")
+    func foreignMembers() throws {
+        func list(_ policies: String, _ others: String = "") -> [UInt8] {
+            Array(
+                """
+                <?xml version="1.0" encoding="UTF-8"?>
+                <plist version="1.0"><dict>
+                \(others)
+                <key>CulvertTrust</key>\(policies)
+                </dict></plist>
+                """.utf8)
+        }
+        let good = """
+            <dict><key>version</key><integer>1</integer><key>unlistedHosts</key><string>refuse</string>
+            <key>hosts</key><array/></dict>
+            """
+        let deep = String(repeating: "<array>", count: 40) + String(repeating: "</array>", count: 40)
+        let others = """
+            <key>A</key><real>1.5</real><key>B</key><data>AAEC</data><key>C</key>\(deep)<key>D</key><false/>
+            <key>E</key><date>2027-01-31T12:00:00Z</date><key>F</key><dict><key>version</key><real>2.5</real></dict>
+            """
+        let expected = try PolicySet([], unlisted: .refuse)
+        #expect(try TrustConfiguration(propertyList: list(good, others)).policies == expected)
+        let bad: [(String, [String])] = [
+            (good.replacing("<integer>1</integer>", with: "<real>1.5</real>"), ["CulvertTrust.version"]),
+            (good.replacing("<integer>1</integer>", with: "<true/>"), ["CulvertTrust.version"]),
+            (good.replacing("<integer>1</integer>", with: "<string>1</string>"), ["CulvertTrust.version"]),
+            (good.replacing("<string>refuse</string>", with: "<data>AAEC</data>"), ["CulvertTrust.unlistedHosts"]),
+            (good.replacing("<array/>", with: "<dict/>"), ["CulvertTrust.hosts"]),
+            (good.replacing("<array/>", with: "<array><data>AAEC</data></array>"), ["CulvertTrust.hosts[0]"]),
+            (good.replacing("<key>hosts</key>", with: "<key>Hosts</key>"), ["CulvertTrust.Hosts"]),
+            ("<data>AAEC</data>", ["CulvertTrust"]), (deep, ["CulvertTrust"]),
+        ]
+        for (policies, paths) in bad {
+            let error = #expect(throws: PolicyError.self) {
+                try TrustConfiguration(propertyList: list(policies, others))
+            }
+            #expect(error?.problems.map(\.path) == paths, "\(policies)")
+        }
+    }
+
     @Test("write moments as they read them")
     func timestamps() {
         for seconds: Int64 in [0, -1, 951_782_400, 1_798_761_599, 253_402_300_799, -62_167_219_200, 4_102_444_800] {

@@ -15,6 +15,7 @@ package struct JSONReader {
     /// Reads one value, which is the whole text.
     package static func read(_ bytes: [UInt8]) throws(PolicyError) -> PolicyValue {
         guard bytes.count <= maximumSize else { throw error("the text has more than 1 MiB", at: nil) }
+        guard !bytes.isEmpty else { throw error("there is no text: JSON was expected", at: nil) }
         var reader = JSONReader(bytes: bytes[...], position: 0)
         let value = try reader.value(depth: 0)
         reader.skipSpace()

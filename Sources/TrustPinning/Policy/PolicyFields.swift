@@ -58,6 +58,16 @@ struct PolicyFields {
         }
     }
 
+    /// The version of the form, of which there is one.
+    mutating func version(_ name: String = "version") {
+        switch take(name) {
+        case .integer(1): return
+        case .integer(let number): note(name, "this has to be 1, not \(number)")
+        case nil: note(name, "is missing: this has to be 1")
+        case let other?: note(name, "this has to be the number 1, not \(other.kind)")
+        }
+    }
+
     mutating func choice<Choice: RawRepresentable<String> & CaseIterable>(
         _ name: String, default value: Choice
     ) -> Choice {

@@ -29,7 +29,7 @@ extension PolicySet {
         _ value: PolicyValue, at path: String, hasVersion: Bool, _ problems: inout [PolicyProblem]
     ) -> PolicySet? {
         guard var fields = PolicyFields(value, at: path, &problems) else { return nil }
-        if hasVersion, fields.integer("version") != 1 { fields.note("version", "this has to be 1") }
+        if hasVersion { fields.version() }
         var hosts: [HostPolicy] = []
         for (index, element) in (fields.array("hosts") ?? []).enumerated() {
             var found: [PolicyProblem] = []
@@ -161,13 +161,21 @@ extension TrustConfiguration {
     ///   - key: the name of the dictionary in it that holds what would be the JSON; nil if it is the whole.
     /// - Throws: ``PolicyError`` with every problem.
     public init(propertyList: [UInt8], key: String? = "CulvertTrust") throws(PolicyError) {
-        guard case .object(let members)? = try? PropertyListDecoder().decode(PolicyValue.self, from: Data(propertyList))
-        else { throw PolicyError([PolicyProblem("", "not a property list with a dictionary")]) }
+        guard let members = try? PropertyListDecoder().decode(PolicyMembers.self, from: Data(propertyList)) else {
+            throw PolicyError([PolicyProblem("", "not a property list with a dictionary")])
+        }
+        func check(_ name: String) throws(PolicyError) {
+            guard !members.unreadable.contains(name) else {
+                throw PolicyError([PolicyProblem(name, "is nested too deeply")])
+            }
+        }
         guard let key else {
-            try self.init(.object(members))
+            for name in members.unreadable.sorted() { try check(name) }
+            try self.init(.object(members.values))
             return
         }
-        guard let value = members[key] else { throw PolicyError([PolicyProblem(key, "is missing")]) }
+        try check(key)
+        guard let value = members.values[key] else { throw PolicyError([PolicyProblem(key, "is missing")]) }
         do { try self.init(value) } catch { throw PolicyError(error.problems.map { $0.below(key) }) }
     }
 
@@ -179,7 +187,7 @@ extension TrustConfiguration {
             self.init(try PolicySet(value))
             return
         }
-        if fields.integer("version") != 1 { fields.note("version", "this has to be 1") }
+        fields.version()
         let selected = TrustEnvironment(rawValue: fields.text("selected") ?? TrustEnvironment.production.rawValue)
         var environments: [TrustEnvironment: PolicySet] = [:]
         if case .object(let members)? = fields.take("environments") {

@@ -18,6 +18,8 @@ package enum PolicyValue: Hashable, Sendable {
     case date(Date)
     case array([PolicyValue])
     case object([String: PolicyValue])
+    /// What property lists have and policies do not: fractions and data.
+    case other
 
     var kind: String {
         switch self {
@@ -28,13 +30,14 @@ package enum PolicyValue: Hashable, Sendable {
         case .date: "a date"
         case .array: "a list"
         case .object: "a dictionary"
+        case .other: "a fraction or data"
         }
     }
 }
 
 /// Property lists are decoded with the type that the reader finds first.
 extension PolicyValue: Decodable {
-    private struct Name: CodingKey {
+    fileprivate struct Name: CodingKey {
         var stringValue: String
         var intValue: Int? { nil }
 
@@ -66,8 +69,29 @@ extension PolicyValue: Decodable {
                 self = .integer(value)
             } else if let value = try? container.decode(Date.self) {
                 self = .date(value)
+            } else if let value = try? container.decode(String.self) {
+                self = .text(value)
             } else {
-                self = .text(try container.decode(String.self))
+                self = .other
+            }
+        }
+    }
+}
+
+/// The members of a property list by themselves: what an Info.plist holds beside policies is nobody's business here,
+/// however deep it is.
+struct PolicyMembers: Decodable {
+    private(set) var values: [String: PolicyValue] = [:]
+    /// Those that no policy could be made of.
+    private(set) var unreadable: Set<String> = []
+
+    init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: PolicyValue.Name.self)
+        for name in container.allKeys {
+            if let value = try? container.decode(PolicyValue.self, forKey: name) {
+                values[name.stringValue] = value
+            } else {
+                unreadable.insert(name.stringValue)
             }
         }
     }

@@ -54,7 +54,7 @@ public struct PolicyEnvelope: Sendable, Hashable {
         do {
             let value = try JSONReader.read(json)
             guard var fields = PolicyFields(value, at: "", &problems) else { throw PolicyError(problems) }
-            if fields.integer("format") != 1 { fields.note("format", "this has to be 1") }
+            fields.version("format")
             let algorithm = fields.text("algorithm").flatMap(Algorithm.init)
             let keyID = fields.text("keyID") ?? ""
             let appID = fields.text("appID") ?? ""

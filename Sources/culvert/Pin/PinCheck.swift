@@ -17,6 +17,8 @@ struct PinCheck: Sendable {
 
     private var console: Console { environment.console }
 
+    private static let atOnce = 64
+
     /// What came of one server.
     struct Outcome: Sendable {
         enum Status: String, Sendable {
@@ -41,14 +43,16 @@ struct PinCheck: Sendable {
         do {
             let configuration = try environment.policies(policy, environment: environmentName)
             let targets = try targets(hosts, configuration.policies, policy)
+            let place = try connect.map { text throws(PinToolError) in try PinTarget.place(text) }
             let trust = TrustEvaluator(
                 configuration: configuration, systemTrust: try environment.systemTrust(roots: roots))
-            // Servers are asked at once; each may take its time.
+            // Servers are asked at once, for each may take its time; but only so many, for each takes a descriptor.
             let outcomes = await withTaskGroup(of: (Int, Outcome).self) { group in
-                for (index, target) in targets.enumerated() {
-                    group.addTask { (index, await outcome(of: target, trust)) }
-                }
                 var found: [(Int, Outcome)] = []
+                for (index, target) in targets.enumerated() {
+                    if index >= PinCheck.atOnce, let item = await group.next() { found.append(item) }
+                    group.addTask { (index, await outcome(of: target, at: place, trust)) }
+                }
                 for await item in group { found.append(item) }
                 return found.sorted { $0.0 < $1.0 }.map(\.1)
             }
@@ -66,7 +70,8 @@ struct PinCheck: Sendable {
     ) throws(PinToolError) -> [PinTarget] {
         let names = hosts.isEmpty ? PinCheck.exactHosts(of: policies) : hosts
         guard !names.isEmpty else {
-            throw PinToolError("\(policy): no host is named exactly in it; say which hosts to check")
+            throw PinToolError(
+                "\(policy): it names no host exactly; say which to check: culvert pin check \(policy) HOST")
         }
         var targets: [PinTarget] = []
         for name in names { targets.append(try PinTarget(name)) }
@@ -78,10 +83,10 @@ struct PinCheck: Sendable {
         policies.hosts.filter { $0.policy != nil && $0.pattern.kind != .wildcard }.map { $0.pattern.host.description }
     }
 
-    private func outcome(of target: PinTarget, _ trust: TrustEvaluator) async -> Outcome {
+    private func outcome(of target: PinTarget, at place: String?, _ trust: TrustEvaluator) async -> Outcome {
         let chain: [[UInt8]]
         do {
-            chain = try await environment.probe.chain(of: target.host, port: target.port, at: connect)
+            chain = try await environment.probe.chain(of: target.host, port: target.port, at: place)
         } catch {
             return Outcome(target: target, status: .unreachable, reason: error.description)
         }

@@ -24,7 +24,7 @@ extension PinCommand {
         @Option(help: "ed25519, p256, p384 or hmac.")
         var kind = PinKeyKind.ed25519
 
-        @Option(help: ArgumentHelp("The file to write; it must not exist.", valueName: "file"))
+        @Option(help: ArgumentHelp("The file to write; it must not exist.", valueName: "file"), completion: .file())
         var out: String
 
         @Flag(help: "Print one JSON document.")
@@ -48,10 +48,13 @@ extension PinCommand {
                 Exit status: 0 signed, 2 wrong usage, or a file that cannot be used.
                 """)
 
-        @Argument(help: ArgumentHelp("A policy in JSON; - is standard input.", valueName: "policy"))
+        @Argument(
+            help: ArgumentHelp("A policy in JSON; - is standard input.", valueName: "policy"), completion: .file())
         var policy: String
 
-        @Option(help: ArgumentHelp("The private key, as keygen and openssl genpkey write it.", valueName: "file"))
+        @Option(
+            help: ArgumentHelp("The private key, as keygen and openssl genpkey write it.", valueName: "file"),
+            completion: .file())
         var key: String
 
         @Option(help: ArgumentHelp("The name under which apps know the key.", valueName: "name"))
@@ -98,10 +101,11 @@ extension PinCommand {
                 Exit status: 0 an app would take it, 1 it would not, 2 wrong usage or an unreadable file.
                 """)
 
-        @Argument(help: ArgumentHelp("An envelope; - is standard input.", valueName: "envelope"))
+        @Argument(help: ArgumentHelp("An envelope; - is standard input.", valueName: "envelope"), completion: .file())
         var envelope: String
 
-        @Option(help: ArgumentHelp("The public key in PEM, or the shared secret.", valueName: "file"))
+        @Option(
+            help: ArgumentHelp("The public key in PEM, or the shared secret.", valueName: "file"), completion: .file())
         var key: String
 
         @Option(help: ArgumentHelp("The name that the key must have; any by default.", valueName: "name"))

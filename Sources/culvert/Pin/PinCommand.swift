@@ -25,7 +25,8 @@ struct PinCommand: ParsableCommand {
     /// What several of them take.
     struct RootOptions: ParsableArguments {
         @Option(
-            help: ArgumentHelp("Trust the certificates of this PEM file instead of the system's.", valueName: "file"))
+            help: ArgumentHelp("Trust the certificates of this PEM file instead of the system's.", valueName: "file"),
+            completion: .file())
         var roots: String?
     }
 
@@ -49,13 +50,15 @@ struct PinCommand: ParsableCommand {
                 Exit status: 0 shown, 2 wrong usage or an unreadable file, 6 the server could not be reached.
                 """)
 
-        @Argument(help: ArgumentHelp("A server or a file.", valueName: "host|file"))
+        @Argument(help: ArgumentHelp("A server or a file.", valueName: "host|file"), completion: .file())
         var target: String
 
         @Option(help: ArgumentHelp("Connect there, and ask for the host's certificates.", valueName: "host:port"))
         var connect: String?
 
-        @Option(help: ArgumentHelp("The backup key: a certificate, signing request or key.", valueName: "file"))
+        @Option(
+            help: ArgumentHelp("The backup key: a certificate, signing request or key.", valueName: "file"),
+            completion: .file())
         var backup: String?
 
         @OptionGroup var roots: RootOptions
@@ -92,7 +95,8 @@ struct PinCommand: ParsableCommand {
                 and the others pass.
                 """)
 
-        @Argument(help: ArgumentHelp("A policy in JSON; - is standard input.", valueName: "policy"))
+        @Argument(
+            help: ArgumentHelp("A policy in JSON; - is standard input.", valueName: "policy"), completion: .file())
         var policy: String
 
         @Argument(help: ArgumentHelp("Servers, with :PORT if it is not 443.", valueName: "host"))
@@ -141,16 +145,19 @@ struct PinCommand: ParsableCommand {
                 Exit status: 0 it passes, 1 it does not, 2 wrong usage or an unreadable file.
                 """)
 
-        @Argument(help: ArgumentHelp("A policy in JSON; - is standard input.", valueName: "policy"))
+        @Argument(
+            help: ArgumentHelp("A policy in JSON; - is standard input.", valueName: "policy"), completion: .file())
         var policy: String
 
-        @Argument(help: ArgumentHelp("What the server will have.", valueName: "file"))
+        @Argument(help: ArgumentHelp("What the server will have.", valueName: "file"), completion: .file())
         var file: String
 
         @Option(help: ArgumentHelp("The host it is for, where the policy names several.", valueName: "host"))
         var host: String?
 
-        @Option(help: ArgumentHelp("Certificates of the authorities that will issue it.", valueName: "file"))
+        @Option(
+            help: ArgumentHelp("Certificates of the authorities that will issue it.", valueName: "file"),
+            completion: .file())
         var issuers: String?
 
         @Option(help: ArgumentHelp("The day to judge, as 2027-01-31; today by default.", valueName: "date"))

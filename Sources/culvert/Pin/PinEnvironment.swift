@@ -110,12 +110,15 @@ struct PinTarget {
 
     /// `HOST`, `HOST:PORT`, `[ADDRESS]:PORT` or an IPv6 address.
     init(_ text: String) throws(PinToolError) {
+        guard !text.contains("://") else {
+            throw PinToolError("'\(text)' is no host but a URL: give its host, with :PORT if it is not 443")
+        }
         var name = Substring(text)
         var port = 443
         let isBare = text.count(where: { $0 == ":" }) > 1 && !text.hasPrefix("[")
         if !isBare, let colon = text.lastIndex(of: ":"), !text[colon...].contains("]") {
             guard let number = Int(text[text.index(after: colon)...]), (1...65_535).contains(number) else {
-                throw PinToolError("'\(text)' has no port behind its colon")
+                throw PinToolError("'\(text)' is no host: a port from 1 to 65535 is expected behind the colon")
             }
             port = number
             name = text[..<colon]
@@ -126,6 +129,17 @@ struct PinTarget {
             throw PinToolError("'\(text)' is no host: \(error)")
         }
         self.port = port
+    }
+
+    /// A place to connect to, as `ServerProbe` takes it: with a port in any case.
+    static func place(_ text: String) throws(PinToolError) -> String {
+        do {
+            let target = try PinTarget(text)
+            let name = target.host.description.contains(":") ? "[\(target.host)]" : target.host.description
+            return "\(name):\(target.port)"
+        } catch {
+            throw PinToolError("--connect: \(error.reason)")
+        }
     }
 
     var text: String {
@@ -167,7 +181,7 @@ extension JSON {
     /// What a policy is in JSON, with names in their order.
     init(_ value: PolicyValue) {
         switch value {
-        case .null: self = .null
+        case .null, .other: self = .null
         case .boolean(let value): self = .bool(value)
         case .integer(let value): self = .integer(value)
         case .text(let text): self = .string(text)

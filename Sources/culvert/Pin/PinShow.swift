@@ -18,7 +18,9 @@ struct PinShow: Sendable {
 
     func run(_ target: String) async -> Int32 {
         do {
-            guard target == "-" || target.contains("/") || PinEnvironment.exists(target) else {
+            let isFile = target == "-" || target.contains("/") || PinEnvironment.exists(target)
+            // A URL has slashes too: what is wrong with it as a server helps more.
+            guard isFile, !target.contains("://") else {
                 return try await showServer(try PinTarget(target))
             }
             guard !onlyPolicy else { throw PinToolError("a policy is made for a server, not for a file") }
@@ -34,13 +36,13 @@ struct PinShow: Sendable {
 
     private func showServer(_ target: PinTarget) async throws -> Int32 {
         let trust = try environment.systemTrust(roots: roots)
+        let place = try connect.map { text throws(PinToolError) in try PinTarget.place(text) }
         let backupKey = try backup.map { path throws(PinToolError) in try environment.keySources(path)[0] }
         let presented: [[UInt8]]
         do {
-            presented = try await environment.probe.chain(of: target.host, port: target.port, at: connect)
+            presented = try await environment.probe.chain(of: target.host, port: target.port, at: place)
         } catch {
-            console.problem("culvert: \(target.text): \(error)")
-            return ExitStatus.unreachable
+            return unreachable(target, error)
         }
         let request = SystemTrustRequest(chain: presented, host: target.host, date: environment.now)
         let report = ChainReport(presented: presented, trust: await trust.verify(request), now: environment.now)
@@ -57,6 +59,20 @@ struct PinShow: Sendable {
             for note in draft.notes { console.line("Note: \(note)") }
         }
         return ExitStatus.success
+    }
+
+    private func unreachable(_ target: PinTarget, _ error: PinnedSessionError) -> Int32 {
+        if json, !onlyPolicy {
+            let document: JSON = [
+                "host": .string(target.host.description), "port": .integer(target.port), "chain": .null,
+                "failure": .string(error.description),
+            ]
+            console.line(document.text)
+        }
+        // Whoever mistypes the name of a file is told about a server otherwise.
+        let hint = connect == nil && !target.host.isAddress ? " (and there is no file of this name)" : ""
+        console.problem("culvert: \(target.text): \(error)\(hint)")
+        return ExitStatus.unreachable
     }
 
     // MARK: - Files

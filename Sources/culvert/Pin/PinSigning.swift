@@ -81,10 +81,7 @@ struct PinSigning: Sendable {
     private func envelope(
         _ path: String, _ bytes: [UInt8], _ terms: Terms, _ issued: Date, _ key: PolicySigningKey
     ) throws(PinToolError) -> PolicyEnvelope {
-        let policies: PolicySet
-        do { policies = try PolicySet(json: bytes) } catch {
-            throw PinToolError(error.problems.map { "\(path): \($0)" }.joined(separator: "\n"))
-        }
+        let policies = try policies(path, bytes, terms.environment)
         do {
             return try PolicyEnvelope.sign(
                 policies, appID: terms.appID, environment: TrustEnvironment(rawValue: terms.environment),
@@ -92,6 +89,22 @@ struct PinSigning: Sendable {
                 lifetime: .seconds(Int64(terms.days) * 86_400), with: key)
         } catch {
             throw PinToolError("cannot sign: \(error)")
+        }
+    }
+
+    /// One set of policies: the whole file, or what it says about the environment, where it has several.
+    private func policies(
+        _ path: String, _ bytes: [UInt8], _ environmentName: String
+    ) throws(PinToolError) -> PolicySet {
+        do {
+            guard case .object(let members)? = try? JSONReader.read(bytes), members["environments"] != nil else {
+                return try PolicySet(json: bytes)
+            }
+            var configuration = try TrustConfiguration(json: bytes)
+            try configuration.select(TrustEnvironment(rawValue: environmentName))
+            return configuration.policies
+        } catch {
+            throw PinToolError(error.problems.map { "\(path): \($0)" }.joined(separator: "\n"))
         }
     }
 
@@ -170,7 +183,7 @@ struct PinSigning: Sendable {
             if let secret = try PinSigning.secret(in: text) { return try PolicySigningKey(hmacSecret: secret) }
             return try PolicySigningKey(pem: text)
         } catch {
-            throw PinToolError("\(path): \(error)")
+            throw PinToolError("\(path): \(error); give the file that 'culvert pin keygen --out' wrote")
         }
     }
 
@@ -180,7 +193,8 @@ struct PinSigning: Sendable {
             if let secret = try PinSigning.secret(in: text) { return try PolicyVerificationKey(hmacSecret: secret) }
             return try PolicyVerificationKey(pem: text)
         } catch {
-            throw PinToolError("\(path): \(error)")
+            throw PinToolError(
+                "\(path): \(error); give what 'culvert pin keygen' printed, or the file of an hmac secret")
         }
     }
 
@@ -205,7 +219,10 @@ struct PinSigning: Sendable {
     private static func writeSecret(_ text: String, to path: String) throws(PinToolError) {
         let descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {
-            let reason = errno == EEXIST ? "it exists already" : unsafe String(cString: strerror(errno))
+            let reason =
+                errno == EEXIST
+                ? "it exists already; keys are not written over others, name a new file"
+                : unsafe String(cString: strerror(errno))
             throw PinToolError("\(path): \(reason)")
         }
         defer { close(descriptor) }
