@@ -20,11 +20,17 @@ private final class Collector: ReportTransport {
 
     let received = Recorder<(json: [UInt8], uri: String)>()
     private let failures: Mutex<Int>
+    private let failing: String?
 
-    init(failures: Int = 0) { self.failures = Mutex(failures) }
+    /// - Parameter failing: the place that fails; nil for any.
+    init(failures: Int = 0, from failing: String? = nil) {
+        self.failures = Mutex(failures)
+        self.failing = failing
+    }
 
     func send(_ json: [UInt8], to uri: String) async throws {
         let fails = failures.withLock { left in
+            guard failing == nil || failing == uri else { return false }
             left -= 1
             return left >= 0
         }
@@ -154,6 +160,33 @@ struct ReportingTests {
         for _ in 0..<4 { await never.flush() }
         #expect(never.counts.dropped == 9)
         #expect(never.counts.sent == 0)
+    }
+
+    @Test("that nobody got do not keep the next ones back, and arrive once at each place")
+    func dropped() async throws {
+        let authority = try TestAuthority()
+        // The second place fails at first: the first one hears once all the same.
+        let collector = Collector(failures: 1, from: "b")
+        let reporter = PinFailureReporter(app: Self.app, uris: ["a", "b"], transport: collector)
+        let evaluator = try evaluator([reporter.observer])
+        _ = await evaluator.judge(authority.whole)
+        for _ in 0..<2 { await reporter.flush() }
+        #expect(collector.received.elements.map(\.uri) == ["a", "b"])
+
+        let failing = Collector(failures: 3)
+        let later = PinFailureReporter(app: Self.app, uris: ["a"], transport: failing)
+        let other = try self.evaluator([later.observer])
+        _ = await other.judge(authority.whole)
+        for _ in 0..<3 { await later.flush() }
+        #expect(later.counts == PinFailureReporter.Counts(dropped: 1))
+        _ = await other.judge(authority.whole)
+        await later.flush()
+        #expect(later.counts == PinFailureReporter.Counts(sent: 1, dropped: 1))
+
+        let full = PinFailureReporter(app: Self.app, uris: ["a"], transport: Collector(), queueLimit: 0)
+        let last = try self.evaluator([full.observer])
+        for _ in 0..<2 { _ = await last.judge(authority.whole) }
+        #expect(full.counts == PinFailureReporter.Counts(dropped: 2))
     }
 
     @Test("of hosts say the policy's pattern and never the host")

@@ -79,11 +79,14 @@ public struct PolicySet: Sendable, Hashable {
     static let maximumHosts = 4096
 
     /// No host is listed, and none is accepted.
-    static let refusingAll = PolicySet()
+    static let refusingAll = PolicySet(noHostsBut: .refuse)
 
-    private init() {
+    /// No host is listed, and system trust decides about all.
+    package static let systemTrustOnly = PolicySet(noHostsBut: .systemTrust)
+
+    private init(noHostsBut unlisted: UnlistedHosts) {
         hosts = []
-        unlisted = .refuse
+        self.unlisted = unlisted
         exact = [:]
         wildcards = [:]
         subdomains = [:]

@@ -18,6 +18,8 @@ public protocol ReportTransport: Sendable {
 public final class PinFailureReporter: Sendable {
     private struct Waiting {
         let report: PinFailureReport
+        /// Where it has not arrived yet.
+        var uris: [String]
         var attempts = 0
     }
 
@@ -87,7 +89,8 @@ public final class PinFailureReporter: Sendable {
                 state.counts.dropped += 1
                 return
             }
-            state.queue.append(Waiting(report: report))
+            remember(report, &state)
+            state.queue.append(Waiting(report: report, uris: uris))
             start(&state)
         }
     }
@@ -102,14 +105,22 @@ public final class PinFailureReporter: Sendable {
     }
 
     private func isDue(_ report: PinFailureReport, _ state: inout State) -> Bool {
-        let identity = report.identity
-        if let last = state.sentAt[identity], last <= report.date, report.date - last < interval { return false }
+        guard let last = state.sentAt[report.identity] else { return true }
+        return last > report.date || report.date - last >= interval
+    }
+
+    private func remember(_ report: PinFailureReport, _ state: inout State) {
         if state.sentAt.count >= Self.maximumRemembered {
             state.sentAt = state.sentAt.filter { report.date - $0.value < interval && $0.value <= report.date }
             if state.sentAt.count >= Self.maximumRemembered { state.sentAt = [:] }
         }
-        state.sentAt[identity] = report.date
-        return true
+        state.sentAt[report.identity] = report.date
+    }
+
+    /// A report that nobody got does not keep the next one of the same failure back.
+    private func drop(_ report: PinFailureReport, _ state: inout State) {
+        state.counts.dropped += 1
+        if state.sentAt[report.identity] == report.date { state.sentAt[report.identity] = nil }
     }
 
     private func start(_ state: inout State) {
@@ -123,7 +134,10 @@ public final class PinFailureReporter: Sendable {
         while var next = takeNext(&failed) {
             let json = Array(next.report.json(app: app).utf8)
             do {
-                for uri in uris { try await transport.send(json, to: uri) }
+                while let uri = next.uris.first {
+                    try await transport.send(json, to: uri)
+                    next.uris.removeFirst()
+                }
                 state.withLock { $0.counts.sent += 1 }
             } catch {
                 next.attempts += 1
@@ -141,7 +155,7 @@ public final class PinFailureReporter: Sendable {
                 if report.attempts < Self.maximumAttempts, state.queue.count < queueLimit {
                     state.queue.append(report)
                 } else {
-                    state.counts.dropped += 1
+                    drop(report.report, &state)
                 }
             }
             return nil
