@@ -20,6 +20,17 @@ struct ConnectionReuseTests {
         #expect(server.figures.accepted == 1)
     }
 
+    @Test("serve no other host, though it is at the same address")
+    func otherHost() async throws {
+        let server = try await LoopbackServer.start { [.send(LoopbackServer.ok("\($0.connection)"))] }
+        let session = try server.session(hosts: ["www.example.com", "v1.api.example.com"])
+        for (host, connection) in [("www", "0"), ("v1.api", "1"), ("www", "0"), ("v1.api", "1")] {
+            let url = try server.url("/", host: "\(host).example.com")
+            #expect(String(try await session.data(from: url).0) == connection)
+        }
+        #expect(server.figures.accepted == 2)
+    }
+
     @Test(
         "are not kept when an answer says so, or does not say where it ends",
         arguments: [

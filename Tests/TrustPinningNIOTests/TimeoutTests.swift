@@ -37,10 +37,11 @@ struct TimeoutTests {
             try? await Task.sleep(for: .seconds(3600))
             return ServerVerdict(isTrusted: true, reason: "late")
         }
-        let session = try server.session(tls: tls) { $0.connectTimeout = .milliseconds(200) }
+        let session = try server.session(tls: tls) { $0.connectTimeout = .seconds(1) }
         let url = try server.url()
         await #expect(throws: PinnedSessionError.timedOut(.connect)) { try await session.data(from: url) }
-        #expect(await server.wait { $0.closed == 1 })
+        // On a machine with much else to do, the time may be over before the server has heard of it.
+        #expect(await server.wait { $0.closed == $0.accepted })
         #expect(server.figures.applicationBytes == 0)
     }
 
