@@ -5,6 +5,7 @@ import AppleTunnelExtension
 import AppleTunnelModel
 import Foundation
 import NetworkExtension
+import Observation
 import PacketTunnelTesting
 import Testing
 import WireGuardCore
@@ -94,19 +95,32 @@ extension OneNetworkTests {
             let profile = try #require(model.profiles.first)
             await model.toggle(profile)
             #expect(model.problem == nil)
-            #expect(await eventually { model.statuses[profile.id]?.status == .connected })
+            let changes = Changes()
+            func reaches(_ status: TunnelStatus) async -> Bool {
+                await changes.wait {
+                    // It tells right before, on this actor.
+                    let now = withObservationTracking {
+                        model.statuses[profile.id]?.status
+                    } onChange: {
+                        changes.tell()
+                    }
+                    return now == status
+                }
+            }
+            #expect(await reaches(.connected))
 
             let channel = try #require(store.channel(for: profile) as? NetworkExtensionChannel)
             let provider = try #require(channel.configuration.session?.standIn.runningProvider)
             let flow = provider.packetFlow.standIn
+            flow.setChangeHandler { changes.tell() }
             let (request, reply) = WireGuardScene.ping(1)
             flow.route([Data(request)])
-            #expect(await eventually { flow.takeWritten().contains { Array($0) == reply } })
+            #expect(await changes.wait { flow.takeWritten().contains { Array($0) == reply } })
             let statistics = try #require(await model.statistics(of: profile))
             #expect(statistics.receivedBytes > 0)
 
             await model.toggle(profile)
-            #expect(await eventually { model.statuses[profile.id]?.status == .disconnected })
+            #expect(await reaches(.disconnected))
             #expect(await model.statistics(of: profile) == nil)
             await model.remove(profile)
             #expect(model.profiles.isEmpty && model.problem == nil)

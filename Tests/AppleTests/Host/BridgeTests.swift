@@ -48,7 +48,7 @@ struct BridgeTests {
         let system = Self.system(script)
         try await system.start(Self.request)
         script.context?.cancel(Self.broken)
-        #expect(await eventually { system.tunnel.standIn.cancellations.count == 1 })
+        #expect(await system.changes.wait { system.tunnel.standIn.cancellations.count == 1 })
         let error = try #require(system.tunnel.standIn.cancellations.first ?? nil)
         #expect(TunnelError(error) == Self.broken)
         // The system may well stop it now.
@@ -72,9 +72,9 @@ struct BridgeTests {
         let system = Self.system(script)
         try await system.start(Self.request)
         script.context?.setReasserting(true)
-        #expect(await eventually { system.tunnel.reasserting })
+        #expect(await system.changes.wait { system.tunnel.reasserting })
         script.context?.setReasserting(false)
-        #expect(await eventually { !system.tunnel.reasserting })
+        #expect(await system.changes.wait { !system.tunnel.reasserting })
         await system.stop(.userInitiated)
         #expect(system.tunnel.standIn.reassertingChanges == [true, false])
     }
@@ -91,8 +91,9 @@ struct BridgeTests {
         request.leakPolicy = .enforcedRoutes
         try await system.start(request)
         let flow = system.tunnel.standIn.flow.standIn
+        system.changes.follow(system.statusUpdates())
         script.context?.cancel(Self.broken)
-        #expect(await eventually { system.status.status == .blocked && system.tunnel.reasserting })
+        #expect(await system.changes.wait { system.status.status == .blocked && system.tunnel.reasserting })
         #expect(system.tunnel.standIn.settings != nil)
         #expect(system.tunnel.standIn.cancellations.isEmpty)
         flow.route([Data(Samples.packet(1))])
@@ -100,7 +101,7 @@ struct BridgeTests {
 
         try await system.start(request)
         #expect(system.status.status == .connected)
-        #expect(await eventually { !system.tunnel.reasserting })
+        #expect(await system.changes.wait { !system.tunnel.reasserting })
         #expect(script.calls.messages.filter { $0 == "start" }.count == 2)
         await system.stop(.userInitiated)
         #expect(system.status == TunnelStatusUpdate(.disconnected))

@@ -13,10 +13,12 @@ struct PacketFlowTunTests {
     private let flow = NEPacketTunnelFlow()
     private let reader: PacketFlowReader
     private let tun: PacketFlowTun
+    private let changes = Changes()
 
     init() throws {
         reader = PacketFlowReader(flow)
         tun = try PacketFlowTun(reader, name: "utun7", mtu: 1420, packetCapacity: 8, byteCapacity: 1 << 16)
+        flow.standIn.setChangeHandler { [changes] in changes.tell() }
         tun.start()
     }
 
@@ -29,7 +31,7 @@ struct PacketFlowTunTests {
     /// Receives until there are as many packets.
     private func receive(_ count: Int, from tun: PacketFlowTun? = nil) async throws -> [[UInt8]] {
         let (tun, batch) = (tun ?? self.tun, try batch())
-        let all = try await eventually {
+        let all = try await changes.wait {
             _ = try tun.receive(into: batch)
             return batch.count >= count
         }
@@ -58,15 +60,15 @@ struct PacketFlowTunTests {
     func backPressure() async throws {
         flow.standIn.setLargestBatch(4)
         flow.standIn.route((0..<20).map { Data(Samples.packet($0)) })
-        #expect(await eventually { flow.standIn.waitingCount == 16 })
+        #expect(await changes.wait { flow.standIn.waitingCount == 16 })
         #expect(!flow.standIn.isReading)
         let one = try batch(capacity: 1)
-        #expect(await eventually { (try? tun.receive(into: one)) == 1 })
+        #expect(await changes.wait { (try? tun.receive(into: one)) == 1 })
         #expect(flow.standIn.waitingCount == 16)
         #expect(flow.standIn.readCount == 1)
         // The rest, in order.
         #expect(try await receive(19) == (1..<20).map { Samples.packet($0) })
-        #expect(await eventually { flow.standIn.isReading })
+        #expect(await changes.wait { flow.standIn.isReading })
         #expect(tun.overflowCount == 0)
     }
 
@@ -93,7 +95,7 @@ struct PacketFlowTunTests {
     func tooLong() async throws {
         let small = try PacketBatch(packetCapacity: 4, byteCapacity: 4_096)
         flow.standIn.route([Data(Samples.packet(1, size: 9_000)), Data(Samples.packet(2))])
-        #expect(await eventually { (try? tun.receive(into: small)) == 1 })
+        #expect(await changes.wait { (try? tun.receive(into: small)) == 1 })
         #expect(small.copy(of: 0) == Samples.packet(2))
         #expect(tun.overflowCount == 1)
     }
@@ -115,7 +117,7 @@ struct PacketFlowTunTests {
         #expect(throws: TunnelIOError(.closed)) { try tun.send(batch([Samples.packet(1)])) }
         #expect(throws: TunnelIOError(.closed)) { try tun.currentMTU() }
         flow.standIn.route([Data(Samples.packet(1))])
-        #expect(await eventually { flow.standIn.waitingCount == 0 })
+        #expect(await changes.wait { flow.standIn.waitingCount == 0 })
         #expect(!flow.standIn.isReading)
     }
 

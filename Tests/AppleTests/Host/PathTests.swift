@@ -46,14 +46,16 @@ extension OneNetworkTests {
 
         @Test("are watched no longer than the tunnel's host lives")
         func release() async throws {
-            let before = StandInPaths.monitorCount
+            let (changes, before) = (Changes(), StandInPaths.monitorCount)
+            StandInPaths.setRemovalHandler { changes.tell() }
+            defer { StandInPaths.setRemovalHandler(nil) }
             do {
                 let system = BridgeTests.system(Script()) { $0.watchesPath = true }
                 try await system.start(BridgeTests.request)
                 #expect(StandInPaths.monitorCount == before + 1)
                 await system.stop(.userInitiated)
             }
-            #expect(await eventually { StandInPaths.monitorCount == before })
+            #expect(await changes.wait { StandInPaths.monitorCount == before })
         }
     }
 }

@@ -25,14 +25,3 @@ enum Samples {
             payload: [UInt8(truncatingIfNeeded: number)])
     }
 }
-
-/// Whether `condition` comes to hold within a minute.
-func eventually(_ condition: () async throws -> Bool) async rethrows -> Bool {
-    let end = ContinuousClock.now + .seconds(60)
-    while ContinuousClock.now < end {
-        if try await condition() { return true }
-        // Gives the thread to others; queues of the system and real threads are at work here.
-        do { try await Task.sleep(for: .milliseconds(2)) } catch { return false }
-    }
-    return false
-}

@@ -25,10 +25,14 @@ final class TunnelUnderTest<Provider: PacketTunnelProvider>: NetworkExtensionHos
 /// Does to a tunnel provider what the system does, through its methods and completion handlers only, and counts the latter.
 final class SystemSide<Provider: PacketTunnelProvider>: TunnelHost, @unchecked Sendable {
     let tunnel: TunnelUnderTest<Provider>
+    /// Tells of what the provider says to the system, and of its packets.
+    let changes = Changes()
     private let counts = Mutex<(calls: Int, completions: Int, repeated: [String])>((0, 0, []))
 
     init(_ options: NetworkExtensionOptions, _ make: @escaping @Sendable () -> Provider) {
         tunnel = TunnelUnderTest(options, make)
+        tunnel.standIn.setChangeHandler { [changes] in changes.tell() }
+        tunnel.standIn.flow.standIn.setChangeHandler { [changes] in changes.tell() }
     }
 
     /// The completion handlers that were called more than once, and how many never were.

@@ -88,12 +88,14 @@ final class WireGuardScene: Sendable {
         let (request, reply) = Self.ping(sequence)
         let send = send ?? { self.flow.route([Data($0)]) }
         let take = take ?? { self.flow.takeWritten().map { Array($0) } }
-        var rounds = 0
-        return await eventually {
-            if rounds % 50 == 0 { send(request) }
-            rounds += 1
-            return take().contains { $0 == reply }
+        // Sent again now and then, as any program would: it may be lost.
+        for _ in 0..<600 {
+            send(request)
+            if await system.changes.wait(within: .milliseconds(100), until: { take().contains { $0 == reply } }) {
+                return true
+            }
         }
+        return false
     }
 
     func status() async throws -> StatusRequest.Reply {

@@ -40,10 +40,10 @@ struct WireGuardTests {
         scene.system.pathChanged(NetworkPath(interfaces: [.init(name: "pdp_ip0", kind: .cellular, index: 9)]))
         #expect(await scene.passes(3))
         scene.system.pathChanged(.unsatisfied)
-        #expect(await eventually { scene.system.tunnel.reasserting })
+        #expect(await scene.system.changes.wait { scene.system.tunnel.reasserting })
         scene.system.pathChanged(NetworkPath(interfaces: [.init(name: "en0", kind: .wifi, index: 4)]))
         #expect(await scene.passes(4))
-        #expect(await eventually { !scene.system.tunnel.reasserting })
+        #expect(await scene.system.changes.wait { !scene.system.tunnel.reasserting })
         await scene.system.stop(.userInitiated)
     }
 
@@ -59,7 +59,7 @@ struct WireGuardTests {
         }
         #expect(scene.flow.droppedCount + taken >= 20_000)
         #expect(scene.flow.waitingCount <= scene.flow.capacity)
-        #expect(await eventually { scene.flow.waitingCount == 0 })
+        #expect(await scene.system.changes.wait { scene.flow.waitingCount == 0 })
         #expect(await scene.passes(2))
         #expect(scene.behind.statistics.packetsReceived > before + 1)
         await scene.system.stop(.userInitiated)
@@ -81,7 +81,7 @@ struct WireGuardTests {
         #expect(await scene.passes(send: { device.inject($0) }, take: { device.takeDelivered() }))
         #expect(scene.flow.readCount == 0)
         device.removeDevice()
-        #expect(await eventually { scene.system.tunnel.standIn.cancellations.count == 1 })
+        #expect(await scene.system.changes.wait { scene.system.tunnel.standIn.cancellations.count == 1 })
         let error = try #require(scene.system.tunnel.standIn.cancellations.first ?? nil)
         #expect(TunnelError(error).code == .providerFailed)
         #expect(scene.system.status.status == .disconnected)

@@ -10,6 +10,7 @@ public enum StandInPaths {
         let lock = DispatchQueue(label: "paths")
         var path = NWPath(standIn: .satisfied, interfaces: [NWInterface(standIn: "en0", type: .wifi, index: 4)])
         var monitors: [ObjectIdentifier: NWPathMonitor] = [:]
+        var onRemoval: (@Sendable () -> Void)?
     }
 
     private static let state = State()
@@ -19,6 +20,11 @@ public enum StandInPaths {
 
     /// How many monitors run.
     public static var monitorCount: Int { state.lock.sync { state.monitors.count } }
+
+    /// Sets what is called when a monitor has gone.
+    public static func setRemovalHandler(_ handler: (@Sendable () -> Void)?) {
+        state.lock.sync { state.onRemoval = handler }
+    }
 
     /// Changes it, and tells every monitor.
     public static func change(to path: NWPath) {
@@ -34,6 +40,10 @@ public enum StandInPaths {
     }
 
     static func remove(_ monitor: NWPathMonitor) {
-        state.lock.sync { _ = state.monitors.removeValue(forKey: ObjectIdentifier(monitor)) }
+        let handler = state.lock.sync { () -> (@Sendable () -> Void)? in
+            state.monitors[ObjectIdentifier(monitor)] = nil
+            return state.onRemoval
+        }
+        handler?()
     }
 }

@@ -12,6 +12,7 @@ public final class StandInFlow: Sendable {
         var written: [Data] = []
         var families: [Int] = []
         var onWrite: (@Sendable (Data) -> Void)?
+        var onChange: (@Sendable () -> Void)?
         var isBroken = false
         var dropped = 0
         var readCount = 0
@@ -76,6 +77,11 @@ public final class StandInFlow: Sendable {
     /// Sets who gets what the provider writes from now on.
     public func setWriteHandler(_ handler: (@Sendable (Data) -> Void)?) { state.withLock { $0.onWrite = handler } }
 
+    /// Sets what is called when packets were asked for, handed over or written.
+    public func setChangeHandler(_ handler: (@Sendable () -> Void)?) { state.withLock { $0.onChange = handler } }
+
+    private func tell() { state.withLock { $0.onChange }?() }
+
     /// Makes writing fail.
     public func fail() { state.withLock { $0.isBroken = true } }
 
@@ -89,6 +95,7 @@ public final class StandInFlow: Sendable {
         }
         if isSecond { StandInRules.report("packets were asked for twice at once") }
         pump()
+        tell()
     }
 
     private func pump() {
@@ -100,7 +107,10 @@ public final class StandInFlow: Sendable {
             return (handler, packets)
         }
         guard let handler else { return }
-        system.async { handler(packets, packets.map { NSNumber(value: Self.family(of: $0)) }) }
+        system.async {
+            handler(packets, packets.map { NSNumber(value: Self.family(of: $0)) })
+            self.tell()
+        }
     }
 
     func write(_ packets: [Data], _ protocols: [NSNumber]) -> Bool {
@@ -123,6 +133,7 @@ public final class StandInFlow: Sendable {
         }
         guard let handler else { return false }
         if let handler { packets.forEach(handler) }
+        tell()
         return true
     }
 

@@ -29,6 +29,7 @@ public final class StandInTunnel: @unchecked Sendable {
     private var cancelHandler: (@Sendable ((any Error)?) -> Void)?
     private var cancelErrors: [(any Error)?] = []
     private var reassertingHandler: (@Sendable (Bool) -> Void)?
+    private var changeHandler: (@Sendable () -> Void)?
     /// The packets.
     public let flow = NEPacketTunnelFlow()
 
@@ -69,6 +70,9 @@ public final class StandInTunnel: @unchecked Sendable {
 
     /// The errors that the provider gave up with.
     public var cancellations: [(any Error)?] { lock.withLock { cancelErrors } }
+
+    /// Sets what is called when the provider said whether it connects again, or gave up.
+    public func setChangeHandler(_ handler: (@Sendable () -> Void)?) { lock.withLock { changeHandler = handler } }
 
     /// Removes the settings, as the system does once a tunnel is down.
     public func clearSettings() { lock.withLock { inForce = nil } }
@@ -135,6 +139,7 @@ public final class StandInTunnel: @unchecked Sendable {
             return reassertingHandler
         }
         handler?(isOn)
+        lock.withLock { changeHandler }?()
     }
 
     func cancel(_ error: (any Error)?) {
@@ -144,5 +149,6 @@ public final class StandInTunnel: @unchecked Sendable {
         }
         let handed = Handed(value: error)
         system.async { handler?(handed.value) }
+        lock.withLock { changeHandler }?()
     }
 }
