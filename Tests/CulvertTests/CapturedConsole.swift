@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import PacketTunnelTesting
 import Synchronization
 
 @testable import culvert
@@ -8,6 +9,7 @@ import Synchronization
 /// Keeps what a command writes.
 final class CapturedConsole: Sendable {
     private let text = Mutex((output: "", error: ""))
+    private let writes = Changes()
 
     /// A console that writes here.
     func console(isLive: Bool = false, outputIsWorldAccessible: Bool = false) -> Console {
@@ -19,11 +21,17 @@ final class CapturedConsole: Sendable {
                     case .error: text.error += part
                     }
                 }
+                writes.tell()
             }, isLive: isLive, columns: 80, outputIsWorldAccessible: outputIsWorldAccessible)
     }
 
     var output: String { text.withLock { $0.output } }
     var error: String { text.withLock { $0.error } }
+
+    /// Waits until what was written to standard output is as wanted; returns whether it came to that.
+    func waits(until condition: (String) -> Bool) async -> Bool {
+        await writes.wait { condition(output) }
+    }
 }
 
 extension JSON {

@@ -67,14 +67,10 @@ struct LogToolTests {
         let opened = try tool.open("wg0")
         let last = tool.show(opened)
         file.append(record(.error, "between"))
-        let captured = captured
         let following = Task { await tool.follow(opened, after: last) }
         file.append(record(.info, "not this"))
         file.append(record(.critical, "later"))
-        let end = ContinuousClock.now + .seconds(60)
-        while !captured.output.contains("later"), ContinuousClock.now < end {
-            try await Task.sleep(for: .milliseconds(2))
-        }
+        #expect(await captured.waits { $0.contains("later") })
         following.cancel()
         await following.value
         #expect(

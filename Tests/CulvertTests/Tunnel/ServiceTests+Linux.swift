@@ -5,6 +5,7 @@
     import Foundation
     import Logging
     import PacketTunnel
+    import PacketTunnelTesting
     import Testing
 
     @testable import culvert
@@ -87,11 +88,16 @@
             kill(process, SIGKILL)
         }
 
-        private func launch(_ script: String, limit: Duration = .seconds(60)) async -> (TunnelError?, [StartEvent]) {
+        private func launch(
+            _ script: String, limit: Duration = .seconds(60), tell: @escaping @Sendable (StartEvent) -> Void = { _ in }
+        ) async -> (TunnelError?, [StartEvent]) {
             let events = AsyncStream.makeStream(of: StartEvent.self)
             let launcher = ServiceLauncher(
                 program: "/bin/sh", arguments: ["sh", "-c", script], limit: limit
-            ) { events.continuation.yield($0) }
+            ) { event in
+                events.continuation.yield(event)
+                tell(event)
+            }
             var failure: TunnelError?
             do throws(TunnelError) { try await launcher.launch() } catch { failure = error }
             events.continuation.finish()
@@ -123,23 +129,28 @@
 
         @Test("A launch that is cancelled, or takes too long, ends the process before it returns")
         func launcherEnds() async throws {
-            let folder = try ScratchFolder()
-            let script = "echo $$ > \(folder.path)/id; exec sleep 1000"
-            func isAlive() throws -> Bool {
-                let text = try String(contentsOfFile: folder.path + "/id", encoding: .utf8)
-                return kill(try #require(Int32(text.filter(\.isNumber))), 0) == 0
+            // The process tells who it is.
+            let script = #"echo "{\"step\":{\"_0\":\"$$\"}}" >&3; exec sleep 1000"#
+            func isAlive(_ event: StartEvent) throws -> Bool {
+                guard case .step(let text) = event else { return false }
+                return kill(try #require(Int32(text)), 0) == 0
             }
-            let task = Task { await launch(script).0 }
-            let end = ContinuousClock.now + .seconds(60)
-            while (try? String(contentsOfFile: folder.path + "/id", encoding: .utf8))?.hasSuffix("\n") != true {
-                try #require(ContinuousClock.now < end)
-                try await Task.sleep(for: .milliseconds(2))
+            let (heard, changes) = (Eavesdropper<StartEvent>(), Changes())
+            let task = Task {
+                await launch(script) { event in
+                    heard.observe(event)
+                    changes.tell()
+                }.0
             }
+            #expect(await changes.wait { heard.count > 0 })
+            let process = try #require(heard.messages.first)
+            #expect(try isAlive(process))
             task.cancel()
             #expect(await task.value != nil)
-            #expect(try !isAlive())
-            #expect(await launch(script, limit: .milliseconds(200)).0 != nil)
-            #expect(try !isAlive())
+            #expect(try !isAlive(process))
+            let (error, told) = await launch(script, limit: .milliseconds(200))
+            #expect(error != nil)
+            #expect(try !told.contains { try isAlive($0) })
         }
 
         private static var unitFile: String {

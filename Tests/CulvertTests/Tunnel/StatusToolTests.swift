@@ -70,11 +70,7 @@ struct StatusToolTests {
             }
         }
         func seen(_ text: String) async throws {
-            let end = ContinuousClock.now + .seconds(60)
-            while !captured.output.contains(text) {
-                try #require(ContinuousClock.now < end, "\(text) in \(captured.output)")
-                try await Task.sleep(for: .milliseconds(2))
-            }
+            try #require(await captured.waits { $0.contains(text) }, "\(text) in \(captured.output)")
         }
         try await seen("one  connected")
         try await seen("kbit/s")
@@ -103,10 +99,7 @@ struct StatusToolTests {
             }
         }
         let cancelled = watch()
-        let end = ContinuousClock.now + .seconds(60)
-        while captured.output.split(separator: "\n").count < 3, ContinuousClock.now < end {
-            try await Task.sleep(for: .milliseconds(2))
-        }
+        #expect(await captured.waits { $0.split(separator: "\n").count >= 3 })
         cancelled.cancel()
         #expect(await cancelled.value == ExitStatus.interrupted)
         for line in captured.output.split(separator: "\n") {
@@ -114,7 +107,7 @@ struct StatusToolTests {
         }
         let dying = watch()
         let count = captured.output.count
-        while captured.output.count == count, ContinuousClock.now < end { try await Task.sleep(for: .milliseconds(2)) }
+        #expect(await captured.waits { $0.count > count })
         withExtendedLifetime(service) {}
         service = nil
         #expect(await dying.value == ExitStatus.failure)
