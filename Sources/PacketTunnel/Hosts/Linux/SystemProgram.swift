@@ -77,37 +77,13 @@
         private func spawn(
             _ arguments: [String], input: Int32, output: Int32
         ) throws(LinuxNetworkError) -> pid_t {
-            var actions = unsafe posix_spawn_file_actions_t()
-            var attributes = posix_spawnattr_t()
-            unsafe posix_spawn_file_actions_init(&actions)
-            unsafe posix_spawnattr_init(&attributes)
-            defer {
-                unsafe posix_spawn_file_actions_destroy(&actions)
-                unsafe posix_spawnattr_destroy(&attributes)
-            }
-            unsafe posix_spawn_file_actions_adddup2(&actions, input, 0)
-            unsafe posix_spawn_file_actions_adddup2(&actions, output, 1)
-            unsafe posix_spawn_file_actions_adddup2(&actions, output, 2)
-            // Signals as they are by default, and a group of its own: Ctrl-C is not for it.
-            var none = sigset_t()
-            var all = sigset_t()
-            unsafe sigemptyset(&none)
-            unsafe sigfillset(&all)
-            unsafe posix_spawnattr_setsigmask(&attributes, &none)
-            unsafe posix_spawnattr_setsigdefault(&attributes, &all)
-            unsafe posix_spawnattr_setpgroup(&attributes, 0)
-            unsafe posix_spawnattr_setflags(
-                &attributes, Int16(POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK))
-            let environment = ["PATH=" + Self.folders.joined(separator: ":"), "LC_ALL=C"]
-            let argumentPointers = unsafe ([path] + arguments).map { unsafe strdup($0) } + [nil]
-            let environmentPointers = unsafe environment.map { unsafe strdup($0) } + [nil]
-            defer {
-                unsafe argumentPointers.forEach { unsafe free($0) }
-                unsafe environmentPointers.forEach { unsafe free($0) }
-            }
-            var child: pid_t = 0
-            let failure = unsafe posix_spawn(
-                &child, path, &actions, &attributes, argumentPointers, environmentPointers)
+            let setup = SpawnSetup(.ownGroup)
+            setup.give(input, as: 0)
+            setup.give(output, as: 1)
+            setup.give(output, as: 2)
+            let (child, failure) = setup.start(
+                path, arguments: [path] + arguments,
+                environment: ["PATH=" + Self.folders.joined(separator: ":"), "LC_ALL=C"])
             guard failure == 0 else { throw LinuxNetworkError(.programNotStarted(path: path), errno: failure) }
             return child
         }

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
+    import PacketTunnel
     import TunnelIO
 
     #if canImport(Glibc)
@@ -34,42 +35,18 @@
         init(_ arguments: [String], environment: [String] = [], report: Int32? = nil) throws(DemoFailure) {
             let ends = try ChildProcess.makePipe()
             defer { close(ends.writing) }
-            var actions = unsafe posix_spawn_file_actions_t()
-            var attributes = posix_spawnattr_t()
-            unsafe posix_spawn_file_actions_init(&actions)
-            unsafe posix_spawnattr_init(&attributes)
-            defer {
-                unsafe posix_spawn_file_actions_destroy(&actions)
-                unsafe posix_spawnattr_destroy(&attributes)
-            }
-            unsafe posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
-            unsafe posix_spawn_file_actions_adddup2(&actions, ends.writing, 1)
-            unsafe posix_spawn_file_actions_adddup2(&actions, ends.writing, 2)
-            if let report { unsafe posix_spawn_file_actions_adddup2(&actions, report, ChildProcess.reportNumber) }
-            // A group of its own, and the signals as they are by default.
-            var signals = sigset_t()
-            unsafe sigemptyset(&signals)
-            unsafe posix_spawnattr_setsigmask(&attributes, &signals)
-            unsafe sigaddset(&signals, SIGPIPE)
-            unsafe posix_spawnattr_setsigdefault(&attributes, &signals)
-            unsafe posix_spawnattr_setpgroup(&attributes, 0)
-            unsafe posix_spawnattr_setflags(
-                &attributes, Int16(POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK))
-
+            let setup = SpawnSetup(.ownGroup)
+            setup.openNull(0, forWriting: false)
+            setup.give(ends.writing, as: 1)
+            setup.give(ends.writing, as: 2)
+            if let report { setup.give(report, as: ChildProcess.reportNumber) }
             let inherited = ["PATH", "HOME", "LANG"].compactMap { name in
                 StandardStream.environment(name).map { "\(name)=\($0)" }
             }
-            var child: pid_t = 0
-            let argumentPointers = unsafe arguments.map { unsafe strdup($0) } + [nil]
-            // Numbers and words of the tools are read, so they are asked for in one language.
-            let environmentPointers = unsafe (inherited + ["LC_ALL=C"] + environment).map { unsafe strdup($0) } + [nil]
-            defer {
-                unsafe argumentPointers.forEach { unsafe free($0) }
-                unsafe environmentPointers.forEach { unsafe free($0) }
-            }
             let name = arguments.first ?? ""
-            let error = unsafe posix_spawnp(
-                &child, name, &actions, &attributes, argumentPointers, environmentPointers)
+            // Numbers and words of the tools are read, so they are asked for in one language.
+            let (child, error) = setup.start(
+                name, isSearched: true, arguments: arguments, environment: inherited + ["LC_ALL=C"] + environment)
             guard error == 0 else {
                 close(ends.reading)
                 throw DemoFailure("cannot run \(name): \(unsafe String(cString: strerror(error)))")

@@ -116,40 +116,14 @@
                 throw TunnelError(.hostFailed, "\(error)")
             }
             defer { close(ends.writing) }
-            var actions = unsafe posix_spawn_file_actions_t()
-            var attributes = posix_spawnattr_t()
-            unsafe posix_spawn_file_actions_init(&actions)
-            unsafe posix_spawnattr_init(&attributes)
-            defer {
-                unsafe posix_spawn_file_actions_destroy(&actions)
-                unsafe posix_spawnattr_destroy(&attributes)
-            }
-            unsafe posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
-            for number in [1, 2] as [Int32] {
-                unsafe posix_spawn_file_actions_addopen(&actions, number, "/dev/null", O_WRONLY, 0)
-            }
-            unsafe posix_spawn_file_actions_adddup2(&actions, ends.writing, Self.reportNumber)
-            var none = sigset_t()
-            var all = sigset_t()
-            unsafe sigemptyset(&none)
-            unsafe sigfillset(&all)
-            unsafe posix_spawnattr_setsigmask(&attributes, &none)
-            unsafe posix_spawnattr_setsigdefault(&attributes, &all)
-            // POSIX_SPAWN_SETSID, which glibc hides from imports.
-            let flags = Int32(POSIX_SPAWN_SETSIGDEF) | Int32(POSIX_SPAWN_SETSIGMASK) | 0x80
-            unsafe posix_spawnattr_setflags(&attributes, Int16(flags))
+            let setup = SpawnSetup(.ownSession)
+            setup.openNull(0, forWriting: false)
+            for number in [1, 2] as [Int32] { setup.openNull(number, forWriting: true) }
+            setup.give(ends.writing, as: Self.reportNumber)
             let kept = ["PATH", "HOME", "LANG", "TZ", RuntimeDirectory.variable].compactMap { name in
                 StandardStream.environment(name).map { "\(name)=\($0)" }
             }
-            let argumentPointers = unsafe arguments.map { unsafe strdup($0) } + [nil]
-            let environmentPointers = unsafe (kept + environment).map { unsafe strdup($0) } + [nil]
-            defer {
-                unsafe argumentPointers.forEach { unsafe free($0) }
-                unsafe environmentPointers.forEach { unsafe free($0) }
-            }
-            var child: pid_t = 0
-            let error = unsafe posix_spawn(
-                &child, program, &actions, &attributes, argumentPointers, environmentPointers)
+            let (child, error) = setup.start(program, arguments: arguments, environment: kept + environment)
             guard error == 0 else {
                 close(ends.reading)
                 throw TunnelError(
