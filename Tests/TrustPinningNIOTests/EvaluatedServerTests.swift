@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import FoundationEssentials
+import NIOConcurrencyHelpers
 import NIOCore
 import NIOHTTP1
 import Testing
@@ -93,6 +94,30 @@ struct EvaluatedServerTests {
         #expect(verdict.decision?.reason == .pinningFailed)
         #expect(await server.wait { $0.closed == 2 })
         #expect(server.figures.requests.count == 3)
+    }
+
+    @Test("lose kept connections when their pins expire")
+    func expiry() async throws {
+        let authority = try Shared.authority.get()
+        let server = try await LoopbackServer.start()
+        let expiry = PinningPolicy.Expiry(TestDate(2026, 6, 2).date, afterwards: .refuse)
+        let policy = try ServedChain.policy(authority, authority.leaf.pin, expiry: expiry)
+        let trust = TrustEvaluator(
+            policies: try PolicySet([HostPolicy(.exact("www.example.com"), policy)], unlisted: .refuse),
+            systemTrust: RootStoreTrust(roots: try .certificates([authority.root.der])))
+        let now = NIOLockedValueBox(TestDate.today.date)
+        let session = try server.session(tls: PinnedTLS(trust: trust, now: { now.withLockedValue { $0 } }))
+        for _ in 0..<2 { _ = try await session.data(from: server.url()) }
+        #expect(server.figures.accepted == 1)
+        now.withLockedValue { $0 = TestDate(2026, 6, 3).date }
+        let url = try server.url()
+        let error = await #expect(throws: PinnedSessionError.self) { try await session.data(from: url) }
+        guard case .untrusted(_, let verdict) = error else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
+        #expect(verdict.decision?.reason == .pinSetExpiredRefused)
+        #expect(server.figures.requests.count == 2)
     }
 
     @Test("are redirected to within their policy only")

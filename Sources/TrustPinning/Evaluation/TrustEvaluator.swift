@@ -96,6 +96,12 @@ public final class TrustEvaluator: Sendable {
         }
     }
 
+    /// Whether the pins of a rule have expired: what was decided before that holds no longer.
+    package func hasExpired(_ rule: PolicySet.Rule, at date: Date) -> Bool {
+        guard case .pinned(let policy, _) = rule, let expiry = policy.expiry else { return false }
+        return state.withLock { $0.expiryDate(of: rule, at: date) } >= expiry.date
+    }
+
     // MARK: - Evaluation
 
     /// Judges a server.

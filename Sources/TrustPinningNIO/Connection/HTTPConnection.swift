@@ -12,6 +12,8 @@ struct ConnectionKey: Hashable, Sendable {
     var identityRevision: UInt64
     /// What it was judged by. A connection that an older policy let through is not used under a newer one.
     var rule: PolicySet.Rule?
+    /// Whether its pins had expired then, after which another verdict is due.
+    var hasExpired = false
 }
 
 /// A connection that was found trusted, and takes one request after another.

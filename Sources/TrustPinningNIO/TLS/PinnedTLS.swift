@@ -40,6 +40,7 @@ public struct PinnedTLS: Sendable {
     private let verifier: ServerVerifier
     private let trust: TrustEvaluator?
     private let identities: ClientIdentities?
+    private let now: @Sendable () -> Date
     private let configuration: TLSConfiguration
     /// For connections that have no identity to show.
     private let context: NIOSSLContext
@@ -57,7 +58,7 @@ public struct PinnedTLS: Sendable {
         trust: TrustEvaluator, options: Options = Options(), identities: ClientIdentities? = nil,
         now: @escaping @Sendable () -> Date
     ) throws(PinnedTLSError) {
-        try self.init(trust: trust, options: options, identities: identities) { chain in
+        try self.init(trust: trust, options: options, identities: identities, now: now) { chain in
             ServerVerdict(
                 await trust.evaluate(chain: chain.certificates, host: chain.host, port: chain.port, at: now()))
         }
@@ -68,12 +69,13 @@ public struct PinnedTLS: Sendable {
     public init(
         options: Options = Options(), identities: ClientIdentities? = nil, verifier: @escaping ServerVerifier
     ) throws(PinnedTLSError) {
-        try self.init(trust: nil, options: options, identities: identities, verifier: verifier)
+        try self.init(trust: nil, options: options, identities: identities, now: { Date() }, verifier: verifier)
     }
 
     /// - Parameter trust: what `verifier` asks, if it asks policies.
     private init(
-        trust: TrustEvaluator?, options: Options, identities: ClientIdentities?, verifier: @escaping ServerVerifier
+        trust: TrustEvaluator?, options: Options, identities: ClientIdentities?, now: @escaping @Sendable () -> Date,
+        verifier: @escaping ServerVerifier
     ) throws(PinnedTLSError) {
         var configuration = TLSConfiguration.makeClientConfiguration()
         switch options.minimumVersion {
@@ -100,6 +102,7 @@ public struct PinnedTLS: Sendable {
         self.verifier = verifier
         self.trust = trust
         self.identities = identities
+        self.now = now
     }
 
     private static let signatureAlgorithms: [SignatureAlgorithm] = [
@@ -140,9 +143,10 @@ public struct PinnedTLS: Sendable {
 
     /// What connections to `endpoint` have in common at this time.
     func key(for endpoint: Endpoint) -> ConnectionKey {
-        ConnectionKey(
-            endpoint: endpoint, identityRevision: identities?.revision(for: endpoint.host) ?? 0,
-            rule: trust?.policies.rule(for: endpoint.host))
+        let rule = trust?.policies.rule(for: endpoint.host)
+        return ConnectionKey(
+            endpoint: endpoint, identityRevision: identities?.revision(for: endpoint.host) ?? 0, rule: rule,
+            hasExpired: rule.map { trust?.hasExpired($0, at: now()) ?? false } ?? false)
     }
 
     /// Whether one policy is for both hosts.
