@@ -52,6 +52,8 @@ extension LoopbackServer {
         configure: (inout PinnedSession.Configuration) throws -> Void = { _ in }
     ) throws -> PinnedSession {
         var configuration = PinnedSession.Configuration()
+        // The machine may be busy with something else for long.
+        configuration.connectTimeout = .seconds(120)
         for host in hosts { try configuration.setDetour(from: "\(host):\(port)", to: "127.0.0.1:\(port)") }
         try configure(&configuration)
         return PinnedSession(tls: tls, configuration: configuration)
