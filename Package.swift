@@ -88,6 +88,9 @@ let package = Package(
             swiftSettings: settings),
         .executableTarget(
             name: "culvert-c-example", dependencies: ["CulvertC", "CCulvert"], path: "Examples/CTunnel"),
+        .executableTarget(
+            name: "linux-tunnel-example", dependencies: ["PacketTunnel", "WireGuardTunnel", logging],
+            path: "Examples/LinuxTunnel", swiftSettings: settings),
 
         // MARK: - Programs
         .executableTarget(

@@ -53,6 +53,7 @@ let package = Package(
                 .product(name: "WireGuardCore", package: "culvert"),
                 .product(name: "WireGuardDevice", package: "culvert"),
                 .product(name: "TunnelIO", package: "culvert"),
+                .product(name: "PacketTunnel", package: "culvert"),
                 .product(name: "PacketTunnelTesting", package: "culvert"),
                 .product(name: "TrustPinning", package: "culvert"),
                 .product(name: "TrustPinningNIO", package: "culvert"),

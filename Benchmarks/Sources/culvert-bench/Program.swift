@@ -11,6 +11,7 @@ enum Program {
         usage: culvert-bench [--quick] [--json] [--save FILE] [--filter TEXT] [--runs N] [--list]
                culvert-bench allocations [--quick] [--json] [--save FILE]    (through scripts/allocations)
                culvert-bench trust [--quick] [--json] [--save FILE]          judging a server, beside its handshake
+               culvert-bench messages [--quick] [--json] [--save FILE]       an app's request to a provider, and its reply
                culvert-bench report [--into FOLDER] [--complete] FILE...     the aims, from saved results
         \(PlatformCommands.usage)
           --quick         small sizes and short runs: shows that everything works; the figures are rough
@@ -40,6 +41,11 @@ enum Program {
                 arguments.removeFirst()
                 var options = try Options(arguments)
                 options.filter = TrustEvaluation.name
+                try run(options)
+            case "messages":
+                arguments.removeFirst()
+                var options = try Options(arguments)
+                options.filter = MessageRoundTrip.name
                 try run(options)
             case "report":
                 arguments.removeFirst()
@@ -74,7 +80,7 @@ enum Program {
     private static func run(_ options: Options) throws {
         let suites = [
             DataPath.suites, Handshakes.suites, Routing.suites, PeerMemory.suites, ConfigurationText.suites,
-            TrustEvaluation.suites,
+            TrustEvaluation.suites, MessageRoundTrip.suites,
         ].flatMap { $0(options.isQuick) }
         let chosen = suites.filter { suite in
             options.filter.map { suite.name.lowercased().contains($0.lowercased()) } ?? true

@@ -240,7 +240,7 @@ private final class HandshakeEnd: ChannelInboundHandler {
 }
 
 /// Waits for asynchronous work on the program's own thread.
-private enum Waiter {
+enum Waiter {
     static func run(_ body: @escaping @Sendable () async -> Double) -> Double {
         let loop = MultiThreadedEventLoopGroup.singleton.next()
         return (try? loop.makeFutureWithTask { await body() }.wait()) ?? .nan
