@@ -53,6 +53,12 @@ struct Console: Sendable {
 }
 
 /// What the system tells and takes by descriptor.
+/// How many characters fit.
+struct TerminalSize: Equatable {
+    var columns = 80
+    var rows = 24
+}
+
 enum StandardStream {
     /// Writes all of `text`; what a closed pipe does not take is dropped.
     ///
@@ -99,10 +105,13 @@ enum StandardStream {
         return unsafe String(cString: value)
     }
 
-    static var columns: Int {
+    static var columns: Int { terminalSize.columns }
+
+    /// The size of the terminal that standard output goes to; the usual one where it has none.
+    static var terminalSize: TerminalSize {
         var size = winsize()
-        let result = unsafe ioctl(1, UInt(TIOCGWINSZ), &size)
-        return result == 0 && size.ws_col > 0 ? Int(size.ws_col) : 80
+        guard unsafe ioctl(1, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return TerminalSize() }
+        return TerminalSize(columns: Int(size.ws_col), rows: size.ws_row > 0 ? Int(size.ws_row) : 24)
     }
 
     /// Whether `descriptor` is a file that others than its owner and group may do something with.

@@ -20,13 +20,14 @@ struct Paint {
         isOn ? "\u{1b}[\(colour.rawValue)m\(text)\u{1b}[0m" : text
     }
 
-    /// The colour of a tunnel's state.
-    func state(_ state: String) -> String {
-        switch state {
-        case "connected": self(state, .green)
-        case "connecting", "reasserting", "disconnecting": self(state, .yellow)
-        case "disconnected": state
-        default: self(state, .red)
+    /// `text`, or the state's own word, in the colour of a tunnel's state.
+    func state(_ state: String, _ text: String? = nil) -> String {
+        let text = text ?? state
+        return switch state {
+        case "connected": self(text, .green)
+        case "connecting", "reasserting", "disconnecting": self(text, .yellow)
+        case "disconnected": text
+        default: self(text, .red)
         }
     }
 }

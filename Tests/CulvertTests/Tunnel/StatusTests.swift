@@ -3,6 +3,7 @@
 
 import Foundation
 import PacketTunnel
+import Synchronization
 import Testing
 
 @testable import WireGuardTunnel
@@ -127,7 +128,9 @@ struct StatusTests {
     @Test("The live view redraws its lines in place, and gives the cursor back")
     func live() {
         let captured = CapturedConsole()
-        var view: LiveWatchView? = LiveWatchView(captured.console(isLive: true)) { 40 }
+        var view: LiveWatchView? = LiveWatchView(captured.console(isLive: true)) {
+            TerminalSize(columns: 40, rows: 24)
+        }
         #expect(captured.output == "\u{1b}[?25l")
         for step in 0..<3 {
             var tunnel = snapshot()
@@ -148,6 +151,53 @@ struct StatusTests {
         #expect(captured.output.hasSuffix("\u{1b}[?25hgone\n"))
         view = nil
         #expect(captured.output.hasSuffix("\u{1b}[?25hgone\n"))
+    }
+
+    /// The rows that a frame leaves, without colours.
+    private func rows(_ frame: String) -> [String] {
+        // First: with a line's end, a carriage return is one character.
+        frame.replacing("\r", with: "").replacing(#/\u{1b}\[[0-9;?]*[A-Za-z]/#, with: "").split(separator: "\n").map(
+            String.init)
+    }
+
+    @Test(
+        "In a narrow or low terminal no line wraps and none scrolls", arguments: [1, 2, 3, 12, 19, 24, 80],
+        [1, 2, 5, 24])
+    func smallTerminal(_ columns: Int, _ rowCount: Int) throws {
+        let captured = CapturedConsole()
+        let view = LiveWatchView(captured.console(isLive: true)) { TerminalSize(columns: columns, rows: rowCount) }
+        var tunnel = snapshot()
+        tunnel.name = "a-long-name-of1"
+        tunnel.report?.wireGuard?.state = .healing
+        tunnel.rates = TunnelSnapshot.Rates(received: 1000, sent: 10)
+        for _ in 0..<100 { view.show(tunnel) }
+        let frame = try #require(captured.output.components(separatedBy: "\u{1b}[J").dropLast().last)
+        let rows = rows(frame)
+        #expect(!rows.isEmpty && rows.count <= max(rowCount - 1, 1))
+        for row in rows { #expect(row.count <= columns, "\(row)") }
+        #expect(rows.first == String("a-long-name-of1  connected (healing)".prefix(columns)))
+        if columns == 80 {
+            let words = rows.map { $0.split(separator: " ").first.map(String.init) ?? "" }
+            if rowCount == 5 { #expect(words.dropFirst() == ["endpoint", "handshake", "received"]) }
+            if rowCount == 24 { #expect(words.contains("sent") && words.contains("Ctrl-C")) }
+        }
+    }
+
+    @Test("A terminal whose size changes is drawn anew")
+    func resized() {
+        let captured = CapturedConsole()
+        let columns = Mutex(80)
+        let view = LiveWatchView(captured.console(isLive: true)) {
+            TerminalSize(columns: columns.withLock { $0 }, rows: 24)
+        }
+        view.show(snapshot())
+        view.show(snapshot())
+        #expect(!captured.output.contains("\u{1b}[2J"))
+        columns.withLock { $0 = 30 }
+        view.show(snapshot())
+        #expect(captured.output.components(separatedBy: "\u{1b}[2J\u{1b}[H").count == 2)
+        view.show(snapshot())
+        #expect(captured.output.components(separatedBy: "\u{1b}[2J\u{1b}[H").count == 2)
     }
 
     @Test("On a pipe a look is a line")

@@ -63,10 +63,11 @@ struct StatusText {
     }
 
     /// The state, and what the provider is doing where that says more.
-    func stateText(_ tunnel: TunnelSnapshot) -> String {
+    func stateText(_ tunnel: TunnelSnapshot, width: Int = 80) -> String {
         let activity = tunnel.report?.wireGuard?.state.rawValue
         let more = activity == nil || activity == tunnel.state ? "" : " (\(activity ?? ""))"
-        return paint.state(tunnel.state) + more
+        let state = String(tunnel.state.prefix(width))
+        return paint.state(tunnel.state, state) + more.prefix(width - state.count)
     }
 
     /// A time in the past.

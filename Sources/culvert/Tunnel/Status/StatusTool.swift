@@ -68,7 +68,7 @@ struct StatusTool: Sendable {
         guard await channel.refresh().status.isActive else { throw Self.notUp(name) }
         let view: any WatchView =
             if console.isTerminal, !json {
-                LiveWatchView(console) { StandardStream.columns }
+                LiveWatchView(console) { StandardStream.terminalSize }
             } else {
                 LineWatchView(console, json: json)
             }

@@ -45,17 +45,19 @@ final class LineWatchView: WatchView {
 /// A view that is redrawn in place: for terminals.
 final class LiveWatchView: WatchView {
     private let console: Console
-    private let columns: () -> Int
+    private let size: () -> TerminalSize
     private let text: StatusText
     private var received: [Double] = []
     private var sent: [Double] = []
     private var lineCount = 0
+    /// The terminal's size when the lines were drawn.
+    private var drawn: TerminalSize?
     private var hasEnded = false
 
-    /// - Parameter columns: the width of the terminal, which may change.
-    init(_ console: Console, columns: @escaping () -> Int) {
+    /// - Parameter size: the size of the terminal, which may change.
+    init(_ console: Console, size: @escaping () -> TerminalSize) {
         self.console = console
-        self.columns = columns
+        self.size = size
         text = StatusText(paint: Paint(console))
         // Hides the cursor.
         console.write(.output, "\u{1b}[?25l")
@@ -72,7 +74,9 @@ final class LiveWatchView: WatchView {
                 sent.removeFirst()
             }
         }
-        draw(lines(tunnel, width: max(columns(), 20)))
+        let size = size()
+        // The cursor is below the last line, which takes a row as well.
+        draw(Self.fitted(lines(tunnel, width: max(size.columns, 1)), rows: max(size.rows - 1, 1)), size)
     }
 
     func end(_ text: String) {
@@ -86,40 +90,64 @@ final class LiveWatchView: WatchView {
         console.write(.output, "\u{1b}[?25h")
     }
 
+    /// What lines are left out for where there are few rows: the first of these first.
+    private enum Rank: Int {
+        case hint, graph, traffic, fact, state
+    }
+
+    private typealias Line = (rank: Rank, text: String)
+
+    private static func fitted(_ lines: [Line], rows: Int) -> [String] {
+        var lines = lines
+        while lines.count > rows, let least = lines.map(\.rank.rawValue).min() {
+            guard let index = lines.lastIndex(where: { $0.rank.rawValue == least }) else { break }
+            lines.remove(at: index)
+        }
+        return lines.map(\.text)
+    }
+
     /// The lines of a look, none longer than the terminal is wide.
-    private func lines(_ tunnel: TunnelSnapshot, width: Int) -> [String] {
+    private func lines(_ tunnel: TunnelSnapshot, width: Int) -> [Line] {
         func fitted(_ text: String) -> String { String(text.prefix(width)) }
-        let name = fitted(tunnel.name)
-        var lines = [text.paint(name, .bold) + "  " + text.stateText(tunnel)]
-        func add(_ key: String, _ value: String) { lines.append(fitted("  \(key.padded(to: 12))\(value)")) }
+        let name = fitted(tunnel.name + "  ")
+        var lines: [Line] = [(.state, text.paint(name, .bold) + text.stateText(tunnel, width: width - name.count))]
+        func add(_ key: String, _ value: String) { lines.append((.fact, fitted("  \(key.padded(to: 12))\(value)"))) }
         if let error = tunnel.report?.status.error { add("error", error.message) }
         add("endpoint", tunnel.endpoint ?? "not known yet")
         add("handshake", StatusText.age(tunnel.handshakeAge))
         graph("received", "▼", received, tunnel.receivedBytes, .green, width, &lines)
         graph("sent", "▲", sent, tunnel.sentBytes, .cyan, width, &lines)
-        lines.append(text.paint(fitted("  Ctrl-C ends this view; the tunnel stays up"), .grey))
+        lines.append((.hint, text.paint(fitted("  Ctrl-C ends this view; the tunnel stays up"), .grey)))
         return lines
     }
 
     private func graph(
         _ key: String, _ sign: String, _ values: [Double], _ bytes: UInt64?, _ colour: Paint.Colour, _ width: Int,
-        _ lines: inout [String]
+        _ lines: inout [Line]
     ) {
         let rate = values.last.map { StatusText.rate($0) } ?? "-"
         let total = bytes.map { Figure.bytes($0) } ?? "-"
         let head = "  \(key.padded(to: 12))\(sign) \(rate.padded(to: 14))\(total.padded(to: 10))"
         let peak = values.max().map { "  peak \(StatusText.rate($0))" } ?? ""
-        lines.append(String((head + peak).prefix(width)))
-        lines.append("  " + text.paint(Sparkline.text(values, width: min(width - 3, 120)), colour))
+        lines.append((.traffic, String((head + peak).prefix(width))))
+        let indent = String("  ".prefix(width - 1))
+        lines.append((.graph, indent + text.paint(Sparkline.text(values, width: min(width - 3, 120)), colour)))
     }
 
     /// Puts lines in place of those before, in one write.
-    private func draw(_ lines: [String]) {
-        var output = lineCount > 0 ? "\u{1b}[\(lineCount)A" : ""
+    private func draw(_ lines: [String], _ size: TerminalSize) {
+        var output = ""
+        if let drawn, drawn != size {
+            // The terminal has wrapped what was there, nobody knows how.
+            output = "\u{1b}[2J\u{1b}[H"
+        } else if lineCount > 0 {
+            output = "\u{1b}[\(lineCount)A"
+        }
         for line in lines { output += "\r\u{1b}[2K\(line)\n" }
         // What a longer one left below.
         output += "\u{1b}[J"
         lineCount = lines.count
+        drawn = size
         console.write(.output, output)
     }
 }
