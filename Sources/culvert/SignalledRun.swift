@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import Synchronization
+import TunnelIO
 
 #if canImport(Glibc)
     import Glibc
@@ -16,7 +17,11 @@ enum SignalledRun {
     /// Runs `work` and returns its exit status. SIGINT, SIGTERM and SIGHUP cancel its task; it says itself what status that
     /// is. One more ends the process at once where `isImpatient` says so, but not within a second: a signal may come twice,
     /// to the process and to its group.
-    static func run(isImpatient: Bool = true, _ work: @escaping @Sendable () async -> Int32) -> Int32 {
+    /// - Parameter followsOutput: whether it is cancelled as well when whoever reads standard output goes away, as in
+    ///   `culvert log --follow | head`: for what has no end of its own.
+    static func run(
+        isImpatient: Bool = true, followsOutput: Bool = false, _ work: @escaping @Sendable () async -> Int32
+    ) -> Int32 {
         // Threads inherit the mask, so that only this one ever sees these signals.
         var set = sigset_t()
         unsafe sigemptyset(&set)
@@ -29,6 +34,7 @@ enum SignalledRun {
             // Ends the wait below.
             kill(getpid(), SIGUSR1)
         }
+        if followsOutput { watchOutput() }
         var ending: ContinuousClock.Instant?
         while true {
             var number: Int32 = 0
@@ -41,6 +47,19 @@ enum SignalledRun {
                 ending = .now
                 task.cancel()
             }
+        }
+    }
+
+    private static func watchOutput() {
+        do throws(TunnelIOError) {
+            _ = try LoopThread(name: "culvert-output") {
+                // What is written to a pipe without a reader, or to a closed socket, would be lost.
+                var entry = pollfd(fd: 1, events: 0, revents: 0)
+                while unsafe poll(&entry, 1, -1) < 0, errno == EINTR {}
+                if entry.revents & Int16(POLLERR | POLLHUP) != 0 { kill(getpid(), SIGTERM) }
+            }
+        } catch {
+            // It can still be interrupted.
         }
     }
 }

@@ -69,6 +69,19 @@
                 if !isInterrupted { #expect(ends.last?.contains("\(scene.name): the tunnel is down") == true) }
             }
 
+            @Test(
+                "What has no end of its own ends when nobody reads it any more",
+                arguments: [["status", "--watch", "--interval", "0.1"], ["log", "--follow"]])
+            func readerGone(_ arguments: [String]) throws {
+                let scene = try CulvertUpScene()
+                try scene.succeed("up", try scene.writeFile())
+                let words = scene.command([arguments[0], scene.name] + arguments.dropFirst())
+                let line = words.joined(separator: " ") + " | head -n 1"
+                let result = try PrivilegedTests.run(["bash", "-c", line], deadline: .seconds(60))
+                #expect(result.output.contains(scene.name))
+                try scene.succeed("down", scene.name)
+            }
+
             @Test("log --follow shows what is written, until it is interrupted")
             func followLog() throws {
                 let scene = try CulvertUpScene()

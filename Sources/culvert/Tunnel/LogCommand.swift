@@ -50,7 +50,9 @@ struct LogCommand: ParsableCommand {
 
     func validate() throws {
         guard Logger.Level(rawValue: level) != nil else {
-            throw ValidationError("--level is '\(level)'; it must be \(Logger.Level.allCases.map(\.rawValue))")
+            throw ValidationError(
+                "--level is '\(level)'; it must be one of "
+                    + Logger.Level.allCases.map(\.rawValue).joined(separator: ", "))
         }
         guard lines ?? 0 >= 0 else { throw ValidationError("--lines must not be negative") }
         guard export == nil || !follow else { throw ValidationError("--export and --follow exclude each other") }
@@ -62,7 +64,7 @@ struct LogCommand: ParsableCommand {
             lines: lines)
         let (tunnel, follow, export) = (tunnel, follow, export)
         try finish(
-            SignalledRun.run {
+            SignalledRun.run(followsOutput: follow) {
                 do throws(CommandProblem) {
                     let file = try tool.open(tunnel)
                     if let export {

@@ -50,7 +50,7 @@ struct StatusCommand: ParsableCommand {
         let tool = StatusTool(runtime: runtime.directory, console: .standard)
         let (tunnel, watch, json, interval) = (tunnel, watch, json, interval)
         try finish(
-            SignalledRun.run {
+            SignalledRun.run(followsOutput: watch) {
                 do throws(CommandProblem) {
                     var name: String?
                     if let tunnel { name = try TunnelName.of(argument: tunnel) }
