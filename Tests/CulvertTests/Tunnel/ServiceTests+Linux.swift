@@ -88,6 +88,25 @@
             kill(process, SIGKILL)
         }
 
+        @Test("A command ends with the task that waits for it, and what it runs does too")
+        func interruptedCommand() async throws {
+            let folder = try ScratchFolder()
+            let file = folder.path + "/id"
+            let task = Task { await result("sleep 500 & echo $! > \(file); wait") }
+            let end = ContinuousClock.now + .seconds(60)
+            while (try? String(contentsOfFile: file, encoding: .utf8))?.hasSuffix("\n") != true {
+                try #require(ContinuousClock.now < end)
+                try await Task.sleep(for: .milliseconds(2))
+            }
+            task.cancel()
+            #expect(await task.value == TunnelError(.stopped, "the file's command 'sleep …' was interrupted"))
+            let process = try #require(Int32(String(contentsOfFile: file, encoding: .utf8).filter(\.isNumber)))
+            while kill(process, 0) == 0 {
+                try #require(ContinuousClock.now < end)
+                try await Task.sleep(for: .milliseconds(2))
+            }
+        }
+
         private func launch(
             _ script: String, limit: Duration = .seconds(60), tell: @escaping @Sendable (StartEvent) -> Void = { _ in }
         ) async -> (TunnelError?, [StartEvent]) {

@@ -75,20 +75,38 @@ struct ServiceTests {
         #expect(grumbling.calls.suffix(3) == ["pre-down", "stop", "post-down"])
     }
 
-    @Test("Lines on standard error have a level, and no secret")
-    func standardError() {
-        let lines = Mutex<[String]>([])
-        func logger(_ hasPriorities: Bool) -> Logger {
-            Logger(label: "t") { _ in
-                StandardErrorLogHandler(logLevel: .info, hasPriorities: hasPriorities) { line in
-                    lines.withLock { $0.append(line) }
-                }
+    @Test(
+        "A stop, or the end of the start's task, ends a command on the way up", arguments: ["pre-up", "post-up"],
+        [true, false])
+    func interruptedHook(_ name: String, _ isStopped: Bool) async throws {
+        let host = FakeHost()
+        var hooks = Hooks()
+        (hooks.preUp, hooks.postUp, hooks.postDown) = (["pre-up"], ["post-up", "post-up-2"], ["post-down"])
+        let running = AsyncStream.makeStream(of: Void.self)
+        let hooked = HookedHost(host, hooks: hooks, logger: Logger(label: "t") { _ in SwiftLogNoOpLogHandler() }) {
+            command throws(TunnelError) in
+            host.note(command)
+            guard command == name else { return }
+            running.continuation.yield()
+            // Until it is cancelled.
+            for await _ in AsyncStream<Void>(unfolding: { try? await Task.sleep(for: .seconds(600)) }) { break }
+            throw TunnelError(.stopped, "interrupted")
+        }
+        let start = Task { () -> TunnelError? in
+            do throws(TunnelError) {
+                try await hooked.start(Scene.request)
+                return nil
+            } catch {
+                return error
             }
         }
-        logger(false).warning("key \(Samples.privateKey)\nmore", metadata: ["a": "b"])
-        logger(true).error("wrong")
-        logger(true).debug("not this")
-        #expect(lines.withLock { $0 } == ["warning: key [redacted key] more a=b\n", "<3>wrong\n"])
+        for await _ in running.stream { break }
+        if isStopped { await hooked.stop(.userInitiated) } else { start.cancel() }
+        #expect(await start.value?.code == .stopped)
+        let calls = host.calls.withLock { $0 }
+        #expect(!calls.contains("post-up-2") && !calls.contains("post-down"))
+        #expect(calls.contains("start") == (name == "post-up"))
+        #expect(hooked.status.status == .disconnected)
     }
 
     @Test("Errors end a command with a status that says what kind they are")

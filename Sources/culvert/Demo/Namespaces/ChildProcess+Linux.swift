@@ -104,14 +104,24 @@
 
         /// Waits until the program has ended, whoever it leaves behind that has its output open; kills its group when that
         /// takes too long.
+        /// - Parameter isCancelled: asks the group to end once it is so, and kills it when it does not within a second.
         /// - Throws: `DemoFailure` when it had to be killed.
-        func waitForExit(until deadline: Int64) throws(DemoFailure) -> Outcome {
+        func waitForExit(
+            until deadline: Int64, isCancelled: () -> Bool = { false }
+        ) throws(DemoFailure) -> Outcome {
+            var deadline = deadline
+            var wasAsked = false
             _ = fcntl(output, F_SETFL, O_NONBLOCK)
             while status == nil {
                 var raw: Int32 = 0
                 if unsafe waitpid(id, &raw, WNOHANG) == id { status = raw }
                 collect()
                 guard status == nil else { break }
+                if !wasAsked, isCancelled() {
+                    wasAsked = true
+                    deadline = LaneClock.now() + 1_000_000_000
+                    kill(-id, SIGTERM)
+                }
                 guard LaneClock.now() < deadline else {
                     kill(-id, SIGKILL)
                     throw DemoFailure("took too long and was killed")

@@ -22,6 +22,10 @@ final class HookedHost: TunnelHost {
         /// Whether what ran on the way up asks for what runs on the way down.
         var isUp = false
         var stopping: Task<Void, Never>?
+        /// Whether a start that is under way was stopped.
+        var isStopped = false
+        /// The command of a start that is under way.
+        var climbing: Task<TunnelError?, Never>?
     }
 
     init(_ host: any TunnelHost, hooks: Hooks, logger: Logger, run: @escaping Run) {
@@ -32,17 +36,57 @@ final class HookedHost: TunnelHost {
     }
 
     func start(_ request: TunnelStartRequest) async throws(TunnelError) {
-        for command in hooks.preUp { try await run(command) }
+        state.withLock { $0.isStopped = false }
+        try await climb(hooks.preUp)
         try await host.start(request)
         do throws(TunnelError) {
-            for command in hooks.postUp { try await run(command) }
+            try await climb(hooks.postUp)
+            let wasStopped = state.withLock { state in
+                state.isUp = !state.isStopped
+                return state.isStopped
+            }
+            if wasStopped { throw Self.stopped }
         } catch {
             // As wg-quick(8) has it: taken down, without the commands for that.
             let host = host
             await Task { await host.stop(.configurationFailed) }.value
             throw error
         }
-        state.withLock { $0.isUp = true }
+    }
+
+    private static let stopped = TunnelError(.stopped, "the tunnel was stopped while it was starting")
+
+    /// Runs commands on the way up, until the start is stopped or its task cancelled: then the present one ends as well.
+    private func climb(_ commands: [String]) async throws(TunnelError) {
+        for command in commands {
+            let run = run
+            let task = state.withLock { state -> Task<TunnelError?, Never>? in
+                guard !state.isStopped else { return nil }
+                let task = Task { () -> TunnelError? in
+                    do throws(TunnelError) {
+                        try await run(command)
+                        return nil
+                    } catch {
+                        return error
+                    }
+                }
+                state.climbing = task
+                return task
+            }
+            guard let task else { throw Self.stopped }
+            let error = await withTaskCancellationHandler {
+                await task.value
+            } onCancel: {
+                task.cancel()
+            }
+            let wasStopped = state.withLock { state in
+                state.climbing = nil
+                return state.isStopped
+            }
+            if wasStopped { throw Self.stopped }
+            if let error { throw error }
+        }
+        guard !state.withLock(\.isStopped) else { throw Self.stopped }
     }
 
     /// Stops the tunnel. Those that ask meanwhile wait for the same end.
@@ -51,6 +95,8 @@ final class HookedHost: TunnelHost {
             if let stopping = state.stopping { return stopping }
             let wasUp = state.isUp
             state.isUp = false
+            state.isStopped = true
+            state.climbing?.cancel()
             let task = Task { await self.takeDown(reason, wasUp: wasUp) }
             state.stopping = task
             return task

@@ -39,10 +39,20 @@
                 let logger = makeLogger(log)
                 for warning in tunnel.warnings { logger.warning("\(warning)") }
                 logger.notice("culvert \(Culvert.version): \(tunnel.name) from \(tunnel.source), process \(getpid())")
-                return try await run(logger)
+                return await run(logger)
             } catch {
                 tell(.failed(error))
                 if isForeground { StandardStream.write("error: \(error)\n", to: 2) }
+                return ExitStatus.of(error.code)
+            }
+        }
+
+        private func run(_ logger: Logger) async -> Int32 {
+            do throws(TunnelError) {
+                return try await life(logger)
+            } catch {
+                logger.log(level: error.code == .stopped ? .notice : .error, "the tunnel is not up: \(error)")
+                tell(.failed(error))
                 return ExitStatus.of(error.code)
             }
         }
@@ -67,7 +77,9 @@
             return Logger(label: tunnel.name) { label in
                 let ring = RingLogHandler(label: label, file: log, origin: .daemon, logLevel: level)
                 guard isForeground else { return ring }
-                return MultiplexLogHandler([ring, StandardErrorLogHandler(logLevel: level)])
+                var standardError = StandardErrorLogHandler(label: label)
+                standardError.logLevel = level
+                return MultiplexLogHandler([ring, standardError])
             }
         }
 
@@ -93,7 +105,7 @@
             }
         }
 
-        private func run(_ logger: Logger) async throws(TunnelError) -> Int32 {
+        private func life(_ logger: Logger) async throws(TunnelError) -> Int32 {
             let host = try makeHost(logger)
             let report = ServiceReport(
                 tunnel, publicKey: await tunnel.publicKey(), processID: getpid(), startedAt: SystemClockTime.now)
