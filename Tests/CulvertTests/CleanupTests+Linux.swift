@@ -57,6 +57,18 @@
             #expect(try left.text() == "1")
         }
 
+        @Test("The command refuses what is no name as wrong usage, and says that there is nothing")
+        func command() throws {
+            let left = try Left(owner: Self.dead)
+            let captured = CapturedConsole()
+            let runtime = RuntimeDirectory(path: left.folder)
+            #expect(Cleanup.run(["a/b"], runtime, console: captured.console()) == ExitStatus.usage)
+            #expect(Cleanup.run([], runtime, console: captured.console()) == ExitStatus.success)
+            #expect(captured.output == "one: undone:\n  \(left.setting) from 0 to 1\n")
+            #expect(Cleanup.run([], runtime, console: captured.console()) == ExitStatus.success)
+            #expect(captured.output.hasSuffix("\nnothing to undo\n"))
+        }
+
         @Test("A name that is none is refused")
         func names() throws {
             let left = try Left(owner: Self.dead)

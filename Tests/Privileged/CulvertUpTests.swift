@@ -98,6 +98,58 @@
             #expect(scene.remains.isEmpty)
         }
 
+        @Test("Search domains without name servers leave the system its own")
+        func searchDomains() throws {
+            let scene = try CulvertUpScene()
+            let up = try scene.run("up", try scene.writeFile(interface: "DNS = corp.example"))
+            #expect(up.status == 0 && up.output.contains("warning: DNS has search domains and no name server"), "\(up)")
+            #expect(try CulvertUpScene.resolvConfNow == CulvertUpScene.resolvConf)
+            try scene.succeed("down", scene.name)
+            try scene.world.expectUnchanged(since: scene.before)
+        }
+
+        @Test(
+            "Interrupted while a command of the file runs: it ends at once, and nothing is left",
+            arguments: [true, false])
+        func interruptedHook(_ isDown: Bool) throws {
+            let scene = try CulvertUpScene()
+            let file = try scene.writeFile(interface: "PostUp = touch \(scene.files.path)/began; sleep 50")
+            let began = ContinuousClock.now
+            let command = try SpawnedProcess(scene.command(["up", file]))
+            try eventually("the command runs") {
+                FileManager.default.fileExists(atPath: scene.files.path + "/began")
+            }
+            if isDown { try scene.succeed("down", scene.name) } else { command.signal(SIGINT) }
+            let result = try command.wait(deadline: .seconds(60))
+            #expect(result.status == 130, "\(result)")
+            #expect(ContinuousClock.now - began < .seconds(45))
+            try scene.world.expectUnchanged(since: scene.before)
+            #expect(scene.remains.isEmpty)
+        }
+
+        @Test("Table = N: the routes are in that table only, for rules of one's own, and gone with the tunnel")
+        func routingTable() throws {
+            let scene = try CulvertUpScene()
+            let file = try scene.writeFile(interface: "Table = 1234")
+            let strict = try scene.run("up", file, "--leak-policy", "enforced")
+            #expect(strict.status == 2 && strict.output.contains("'Table' names a routing table"), "\(strict)")
+            try scene.succeed("up", file)
+            for family in ["-4", "-6"] {
+                let table = try scene.world.host.run("ip", family, "route", "show", "table", "1234").output
+                #expect(table.hasPrefix("default dev \(scene.name) "), "\(table)")
+            }
+            #expect(try scene.way(to: "203.0.113.7") == "eth0" && scene.way(to: "2001:db8:7::7") == "eth0")
+            let before = try scene.peer.received
+            try scene.world.host.run("ip", "rule", "add", "to", "203.0.113.7", "table", "1234", "priority", "50")
+            #expect(try scene.way(to: "203.0.113.7") == scene.name)
+            try scene.ping()
+            #expect(try scene.peer.received > before)
+            try scene.succeed("down", scene.name)
+            #expect(try scene.way(to: "203.0.113.7") == "eth0")
+            try scene.world.host.run("ip", "rule", "del", "priority", "50")
+            try scene.world.expectUnchanged(since: scene.before)
+        }
+
         @Test("Mistakes are told, each with its status, and nothing is changed")
         func mistakes() throws {
             let scene = try CulvertUpScene()
@@ -105,6 +157,9 @@
             let mistake = try scene.run("up", file)
             #expect(mistake.status == 2 && mistake.output.contains("\(scene.name).conf:4:1: error:"), "\(mistake)")
             #expect(try scene.run("up", "no-such-tunnel").status == 3)
+            #expect(try scene.run("up", scene.files.path + "/none.conf").status == 3)
+            let taken = try scene.run("up", try scene.writeFile(name: "eth0"))
+            #expect(taken.status == 1 && taken.output.contains("belongs to one of another kind"), "\(taken)")
             try scene.writeFile()
             try PrivilegedTests.run(["chown", "65534", file, scene.files.path])
             let command = scene.command(["up", file]).map { $0.replacing(scene.runtime.path, with: scene.files.path) }
@@ -123,6 +178,7 @@
             let result = try scene.run("up", file, "--timeout", "2")
             #expect(result.status == 6)
             #expect(result.output.contains("no answer from 192.0.2.1"), "\(result)")
+            #expect(try scene.succeed("log", scene.name).contains("error \(scene.name): the tunnel is not up: "))
             #expect(result.output.contains("fix: "))
             try scene.world.expectUnchanged(since: scene.before)
             #expect(scene.remains.isEmpty)

@@ -17,6 +17,11 @@ extension WireGuardTunnelConfiguration {
             add("privateKeyName", "", "is empty", fix: "name the secret that holds the private key")
         }
         problems += settings(leakPolicy: leakPolicy).validate().map(named)
+        if let routeTable, routeTable == 0 || routeTable == 255 {
+            add(
+                "routeTable", routeTable, routeTable == 0 ? "is no table" : "is the kernel's own",
+                fix: "choose a number from 1 on, other than 255, or leave it out")
+        }
         if peers.isEmpty { add("peers", "", "has no peer", fix: "add the server") }
         var seen: [String: Int] = [:]
         for (index, peer) in peers.enumerated() {

@@ -10,7 +10,7 @@ public struct WgQuickImport: Sendable {
     public var configuration: WireGuardTunnelConfiguration
     /// The secrets by name: 32 bytes each.
     public var secrets: [String: SecretBytes]
-    /// Keys of the file that a provider has no use for: hooks, `SaveConfig`, and a `Table` other than `auto` and `off`.
+    /// Keys of the file that a provider has no use for: hooks, `SaveConfig`, and a `Table` by name.
     public var ignoredKeys: [String]
     /// What the file may not have been meant to say.
     public var warnings: [ConfigurationError]
@@ -56,7 +56,8 @@ extension WgQuickImport {
         switch interface.table {
         case .automatic: break
         case .off: configuration.makesRoutes = false
-        case .number, .named: ignoredKeys.append("Table")
+        case .number(let table): configuration.routeTable = table
+        case .named: ignoredKeys.append("Table")
         }
         let hooks = [
             ("PreUp", interface.preUp), ("PostUp", interface.postUp), ("PreDown", interface.preDown),

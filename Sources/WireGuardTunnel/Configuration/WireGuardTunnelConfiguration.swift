@@ -49,6 +49,9 @@ public struct WireGuardTunnelConfiguration: Hashable, Sendable {
     public var excludedRoutes: [NetworkPrefix]
     /// Whether allowed IPs become routes; off for `Table = off`.
     public var makesRoutes: Bool
+    /// The routing table that allowed IPs become routes in, without policy rules, for `Table = N`; nil for the host's choice.
+    /// It is for who makes the host: see `routeTable` of `LinuxHostOptions`.
+    public var routeTable: UInt32?
     /// Whether networks that are attached directly are reached directly.
     public var allowsLocalNetwork: Bool
     /// What may leave outside of the tunnel.
@@ -66,7 +69,8 @@ public struct WireGuardTunnelConfiguration: Hashable, Sendable {
     public init(
         privateKeyName: String = defaultPrivateKeyName, addresses: [NetworkPrefix], dns: DNSSettings? = nil,
         mtu: Int? = nil, listenPort: UInt16? = nil, fwMark: UInt32? = nil, excludedRoutes: [NetworkPrefix] = [],
-        makesRoutes: Bool = true, allowsLocalNetwork: Bool = false, leakPolicy: LeakPolicy = .routeBased,
+        makesRoutes: Bool = true, routeTable: UInt32? = nil, allowsLocalNetwork: Bool = false,
+        leakPolicy: LeakPolicy = .routeBased,
         peers: [Peer], connectivity: ConnectivityOptions = ConnectivityOptions(), resolutionTimeout: Double = 10,
         handshakeTimeout: Double = 30
     ) {
@@ -78,6 +82,7 @@ public struct WireGuardTunnelConfiguration: Hashable, Sendable {
         self.fwMark = fwMark
         self.excludedRoutes = excludedRoutes
         self.makesRoutes = makesRoutes
+        self.routeTable = routeTable
         self.allowsLocalNetwork = allowsLocalNetwork
         self.leakPolicy = leakPolicy
         self.peers = peers
@@ -92,8 +97,8 @@ public struct WireGuardTunnelConfiguration: Hashable, Sendable {
 
 extension WireGuardTunnelConfiguration: Codable {
     private enum CodingKeys: String, CodingKey {
-        case privateKeyName, addresses, dns, mtu, listenPort, fwMark, excludedRoutes, makesRoutes, allowsLocalNetwork
-        case leakPolicy, peers, connectivity, resolutionTimeout, handshakeTimeout
+        case privateKeyName, addresses, dns, mtu, listenPort, fwMark, excludedRoutes, makesRoutes, routeTable
+        case allowsLocalNetwork, leakPolicy, peers, connectivity, resolutionTimeout, handshakeTimeout
     }
 
     /// Decodes; what is left out has its default.
@@ -112,6 +117,7 @@ extension WireGuardTunnelConfiguration: Codable {
         try take(.privateKeyName, into: &privateKeyName)
         try take(.excludedRoutes, into: &excludedRoutes)
         try take(.makesRoutes, into: &makesRoutes)
+        routeTable = try container.decodeIfPresent(UInt32.self, forKey: .routeTable)
         try take(.allowsLocalNetwork, into: &allowsLocalNetwork)
         try take(.leakPolicy, into: &leakPolicy)
         try take(.connectivity, into: &connectivity)

@@ -19,6 +19,10 @@ struct CheckedFile {
     var bytes: [UInt8]?
     /// Why they could not be read.
     var failure = ""
+    /// Whether there is no such file.
+    var isMissing = false
+    /// Whether this user may not read it.
+    var isForbidden = false
     /// Whether others than its owner and group may read it.
     var isWorldReadable = false
     /// Who owns it; nil where it is no file.
@@ -39,6 +43,8 @@ struct CheckedFile {
         name = isInput ? "standard input" : path
         let descriptor = isInput ? 0 : unsafe open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else {
+            isMissing = errno == ENOENT
+            isForbidden = errno == EACCES || errno == EPERM
             failure = CheckedFile.reason(errno)
             return
         }

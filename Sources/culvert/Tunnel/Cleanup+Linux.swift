@@ -8,7 +8,18 @@
     enum Cleanup {
         /// Does so for tunnels whose journals are in this folder.
         static func run(_ names: [String], _ runtime: RuntimeDirectory, console: Console) -> Int32 {
-            run(names, options: LinuxHostOptions(journalFolder: runtime.path), console: console)
+            do throws(CommandProblem) {
+                for name in names where !TunnelName.isValid(name) { throw TunnelName.badName(name) }
+                // Says so where the folder may not be read.
+                let left = try runtime.tunnels()
+                if names.isEmpty, left.isEmpty {
+                    console.line("nothing to undo")
+                    return ExitStatus.success
+                }
+            } catch {
+                return error.tell(console)
+            }
+            return run(names, options: LinuxHostOptions(journalFolder: runtime.path), console: console)
         }
 
         /// - Parameter names: the tunnels; empty for every one that does not run.

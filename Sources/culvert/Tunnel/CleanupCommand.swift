@@ -18,7 +18,7 @@ struct CleanupCommand: ParsableCommand {
               sudo culvert cleanup       every tunnel that does not run
               sudo culvert cleanup wg0   this one
 
-            Exit status: 0 nothing is left, 1 a tunnel runs or something could not be undone, 2 wrong usage.
+            Exit status: 0 nothing is left, 1 a tunnel runs or something could not be undone, 2 wrong usage, 4 not permitted.
             """)
 
     @Argument(help: ArgumentHelp("Tunnels to clean up after.", valueName: "name"))

@@ -46,7 +46,10 @@ struct DownCommand: ParsableCommand {
                 do throws(CommandProblem) {
                     var names: [String] = []
                     for argument in tunnels { names.append(try TunnelName.of(argument: argument)) }
-                    if all { names = try runtime.tunnels() }
+                    if all {
+                        names = try runtime.tunnels()
+                        if names.isEmpty { console.line("no tunnel is up") }
+                    }
                     for name in names {
                         do throws(CommandProblem) {
                             console.line("\(name): \(try await TunnelDown.run(name, runtime))")

@@ -102,12 +102,6 @@ struct TunnelLoader {
     func load(_ file: CheckedFile, path: String, name: String) throws(CommandProblem) -> LoadedTunnel {
         guard TunnelName.isValid(name) else { throw TunnelName.badName(name) }
         let parts = try WgQuickParts(file)
-        guard parts.table == .automatic || parts.table == .off else {
-            throw CommandProblem(
-                ExitStatus.usage,
-                "\(path): 'Table' names a routing table, and this knows 'auto' and 'off' only\n"
-                    + "  fix: remove the line, or write 'Table = off' and set routes in PostUp")
-        }
         let hooks = Hooks(parts.interface, name: name)
         if !hooks.isEmpty { try Self.checkTrust(file, path) }
         var tunnel = LoadedTunnel(
@@ -115,6 +109,10 @@ struct TunnelLoader {
             secrets: FixedSecrets(parts.imported.secrets), profileID: "file", hooks: hooks, warnings: parts.warnings)
         // Networks that are attached directly stay reachable, by their more specific routes.
         tunnel.configuration.allowsLocalNetwork = true
+        if let dns = parts.imported.configuration.dns, dns.servers.isEmpty {
+            tunnel.warnings.append(
+                "DNS has search domains and no name server: only systemd-resolved has a use for that")
+        }
         if parts.interface.saveConfig {
             tunnel.warnings.append("SaveConfig is not carried out: the file stays as it is")
         }
@@ -174,12 +172,12 @@ struct WgQuickParts {
     var interface: InterfaceConfiguration
     var warnings: [String]
 
-    var table: RouteTable { interface.table }
-
     /// - Throws: when it cannot be read, or with all of its mistakes.
-    init(_ file: CheckedFile) throws(CommandProblem) {
+    init(_ file: CheckedFile, tables: RoutingTableNames = RoutingTableNames()) throws(CommandProblem) {
         guard let bytes = file.bytes else {
-            throw CommandProblem(ExitStatus.usage, "\(file.name): \(file.failure)")
+            throw CommandProblem(
+                file.isMissing ? ExitStatus.notFound : file.isForbidden ? ExitStatus.notPermitted : ExitStatus.usage,
+                "\(file.name): \(file.failure)" + (file.isForbidden ? "\n  fix: run as root" : ""))
         }
         let text = String(decoding: bytes, as: UTF8.self)
         do throws(ConfigurationErrors) {
@@ -188,6 +186,16 @@ struct WgQuickParts {
         } catch {
             let lines = error.errors.map { ConfigChecker.Problem($0).description(in: file.name) }
             throw CommandProblem(ExitStatus.usage, "\(file.name) cannot be used\n" + lines.joined(separator: "\n"))
+        }
+        if case .named(let name) = interface.table {
+            guard let number = tables.number(name) else {
+                throw CommandProblem(
+                    ExitStatus.usage,
+                    "\(file.name): there is no routing table '\(name)' in /etc/iproute2/rt_tables\n"
+                        + "  fix: write its number, or give it a name there")
+            }
+            imported.configuration.routeTable = number
+            imported.ignoredKeys.removeAll { $0 == "Table" }
         }
         warnings = imported.warnings.map { "line \($0.line): \($0.reason)" }
         if file.isWorldReadable {

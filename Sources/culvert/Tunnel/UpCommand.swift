@@ -102,7 +102,9 @@ extension UpCommand {
     /// The tunnel with what the options say.
     func load() async throws(CommandProblem) -> LoadedTunnel {
         let loader = TunnelLoader(profiles: profiles.folder, interface: interface)
-        return adapt(try await loader.load(tunnel))
+        let loaded = adapt(try await loader.load(tunnel))
+        try loaded.configuration.checkRouteTable(loaded.source)
+        return loaded
     }
 
     /// A tunnel with what the options say.

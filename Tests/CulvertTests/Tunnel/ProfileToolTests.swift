@@ -4,6 +4,7 @@
 import Foundation
 import PacketTunnel
 import Testing
+import WireGuardTunnel
 
 @testable import culvert
 
@@ -38,6 +39,8 @@ struct ProfileToolTests {
     func wholeLife() async throws {
         try await tool.list(json: false)
         #expect(captured.output == "no profiles in \(folder.path)/culvert\n")
+        #expect(await status { () throws(CommandProblem) in try await tool.remove("home") } == ExitStatus.notFound)
+        #expect(!FileManager.default.fileExists(atPath: folder.path + "/culvert"), "looking makes no folder")
         try await add()
         try await add(Samples.file("PostUp = a"), name: nil)
         #expect(captured.error.contains("no place for PostUp"))
@@ -71,6 +74,26 @@ struct ProfileToolTests {
         try await ProfileTool(folder: tool.folder, console: second.console())
             .show("again", showsSecrets: true, json: false)
         #expect(second.output == shown.output)
+    }
+
+    @Test("A profile keeps its leak policy and its routing table, which do not go together")
+    func policyAndTable() async throws {
+        let plain = CheckedFile(name: "x.conf", bytes: Array(Samples.file().utf8))
+        try await tool.add(plain, path: "x.conf", name: "strict", leakPolicy: .enforcedRoutes, json: false)
+        try await tool.list(json: false)
+        #expect(captured.output.contains("strict  192.0.2.1:51820     enforced\n"), "\(captured.output)")
+        let loader = TunnelLoader(wireGuardFolder: folder.path, profiles: tool.folder)
+        #expect(try await loader.load("strict").configuration.leakPolicy == .enforcedRoutes)
+        let table = CheckedFile(name: "t.conf", bytes: Array(Samples.file("Table = 77").utf8))
+        let both = await status { () throws(CommandProblem) in
+            try await tool.add(table, path: "t.conf", name: "both", leakPolicy: .everything, json: false)
+        }
+        #expect(both == ExitStatus.usage)
+        try await tool.add(table, path: "t.conf", name: "table", json: false)
+        #expect(!captured.error.contains("Table"))
+        try await tool.show("table", showsSecrets: false, json: false)
+        #expect(captured.output.contains("\nTable = 77\n"))
+        #expect(try await loader.load("table").configuration.routeTable == 77)
     }
 
     @Test("JSON has the same, and no key unless asked for")

@@ -66,14 +66,12 @@ struct TunnelLoaderTests {
     @Test("What cannot be started says why, and ends with a status of its own")
     func problems() async throws {
         #expect(await problem("wg9")?.status == ExitStatus.notFound)
-        #expect(await problem(folder.path + "/none.conf")?.status == ExitStatus.usage)
+        #expect(await problem(folder.path + "/none.conf")?.status == ExitStatus.notFound)
         #expect(await problem("../wg0/")?.status == ExitStatus.usage)
         let bad = try folder.write(Samples.file().replacing("51820", with: "99999"), to: "bad.conf")
         let mistake = try #require(await problem(bad))
         #expect(mistake.status == ExitStatus.usage)
         #expect(mistake.text.contains("bad.conf:9:"))
-        let table = try folder.write(Samples.file("Table = 1234"), to: "table.conf")
-        #expect(await problem(table)?.text.contains("'Table'") == true)
         let off = try folder.write(Samples.file("Table = off\nSaveConfig = true"), to: "off.conf")
         let tunnel = try await loader().load(off)
         #expect(!tunnel.configuration.makesRoutes)
@@ -83,6 +81,38 @@ struct TunnelLoaderTests {
         #expect(await problem(long, interface: "wg1") == nil)
         let open = try folder.write(Samples.file(), to: "open.conf", mode: 0o644)
         #expect(try await loader().load(open).warnings.contains { $0.contains("chmod 600") })
+    }
+
+    @Test("A routing table by number or name is where the routes go; a strict leak policy does not go with it")
+    func routingTable() async throws {
+        let path = try folder.write(Samples.file("Table = 1234"), to: "table.conf")
+        #expect(try await loader().load(path).configuration.routeTable == 1234)
+        let strict = try UpCommand.parse([path, "--leak-policy", "enforced"])
+        await #expect(throws: CommandProblem.self) { try await strict.load() }
+        #expect(try await UpCommand.parse([path]).load().configuration.routeTable == 1234)
+        try folder.write(Samples.file("Table = vpn-of-nobody"), to: "table.conf")
+        let unknown = try #require(await problem(path))
+        #expect(unknown.status == ExitStatus.usage && unknown.text.contains("'vpn-of-nobody'"))
+        try folder.write(Samples.file("Table = default"), to: "table.conf")
+        #expect(try await loader().load(path).configuration.routeTable == 253)
+    }
+
+    @Test("Names of routing tables are those of ip(8), the system's own files first")
+    func tableNames() throws {
+        let (first, second) = (try ScratchFolder(), try ScratchFolder())
+        try first.write(
+            "#\n# reserved\n255\tlocal\n  100 office # of the firm\n0x65 hex\n7 two words\n", to: "rt_tables")
+        try FileManager.default.createDirectory(
+            atPath: first.path + "/rt_tables.d", withIntermediateDirectories: false)
+        try first.write("102 more\n", to: "rt_tables.d/a.conf")
+        try first.write("103 other\n", to: "rt_tables.d/a.bak")
+        try second.write("200 office\n201 vendor\nx bad\n", to: "rt_tables")
+        let names = RoutingTableNames(folders: [first.path, second.path, first.path + "/none"])
+        let expected: [(String, UInt32?)] = [
+            ("office", 100), ("hex", 101), ("more", 102), ("other", nil), ("vendor", 201), ("bad", nil), ("two", nil),
+            ("main", 254), ("#", nil),
+        ]
+        for (name, number) in expected { #expect(names.number(name) == number, "\(name)") }
     }
 
     @Test("Commands are taken from files that only root could have written")

@@ -102,6 +102,22 @@
             #expect(!without.usesOwnTable(isIPv6: true))
         }
 
+        @Test("A table that was named has all routes, and nothing asks for it", arguments: [true, false])
+        func namedTable(_ local: Bool) throws {
+            var plan = try plan(
+                "0.0.0.0/0 10.9.0.0/24 10.50.0.0/16 ::/0", without: "10.50.1.0/24 10.50.0.0/16 fd00::/8", local: local)
+            plan.namedTable = 1234
+            plan.localNetworks = try Self.prefixes("192.168.7.0/24")
+            #expect(
+                text(plan.steps()) == [
+                    "throw 10.50.1.0/24 in 1234", "throw 10.50.0.0/16 in 1234", "throw fd00::/8 in 1234",
+                    "0.0.0.0/0 in 1234", "10.9.0.0/24 in 1234", "::/0 in 1234",
+                ])
+            #expect(!plan.usesOwnTable(isIPv6: false) && !plan.usesOwnTable(isIPv6: true))
+            plan.hasIPv6 = false
+            #expect(!text(plan.steps()).contains { $0.contains("::") })
+        }
+
         @Test("A host where nothing is included is left as it is", arguments: [true, false])
         func nothing(_ local: Bool) throws {
             #expect(try plan("", local: local).steps().isEmpty)

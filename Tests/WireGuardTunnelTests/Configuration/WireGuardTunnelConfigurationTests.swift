@@ -67,13 +67,30 @@ struct WireGuardTunnelConfigurationTests {
         #expect(decoded == configuration)
     }
 
+    @Test("a routing table is kept by its number; none of the kernel's own")
+    func routingTable() throws {
+        let text = Self.file.replacing("[Interface]\n", with: "[Interface]\nTable = 1234\n", maxReplacements: 1)
+        var result = try WireGuardTunnelConfiguration.split(wgQuick: text)
+        #expect(result.configuration.routeTable == 1234 && result.configuration.makesRoutes)
+        #expect(!result.ignoredKeys.contains("Table"))
+        let json = try JSONEncoder().encode(result.configuration)
+        #expect(try JSONDecoder().decode(WireGuardTunnelConfiguration.self, from: json).routeTable == 1234)
+        #expect(result.configuration.validate().isEmpty)
+        for table: UInt32 in [0, 255] {
+            result.configuration.routeTable = table
+            #expect(result.configuration.validate().map(\.field) == ["routeTable"])
+        }
+        let named = try WireGuardTunnelConfiguration.split(wgQuick: text.replacing("1234", with: "office"))
+        #expect(named.configuration.routeTable == nil && named.ignoredKeys.contains("Table"))
+    }
+
     @Test("what is left out of JSON has its default")
     func defaults() throws {
         let json = #"{"addresses":["10.0.0.2/32"],"peers":[{"publicKey":"k","allowedIPs":["0.0.0.0/0"]}]}"#
         let decoded = try JSONDecoder().decode(WireGuardTunnelConfiguration.self, from: Data(json.utf8))
         #expect(decoded.privateKeyName == "private-key")
         #expect(decoded.connectivity == ConnectivityOptions())
-        #expect(decoded.makesRoutes)
+        #expect(decoded.makesRoutes && decoded.routeTable == nil)
         #expect(decoded.peers[0].persistentKeepalive == 0)
     }
 

@@ -19,14 +19,20 @@
         /// The mark of the tunnel's own packets and the number of its routing table; nil takes the first that is free from
         /// 51820 on.
         public var mark: UInt32?
+        /// The table that the routes go to, other than the host's choice. There are no policy rules then: who names a table
+        /// says which packets it is for, and the strict leak policies, which promise more, are refused. nil: the main table and,
+        /// where it is due, one of the tunnel's own with rules.
+        public var routeTable: UInt32?
 
         /// Options.
         public init(
-            nameServers: Requirement = .required, journalFolder: String = "/run/culvert", mark: UInt32? = nil
+            nameServers: Requirement = .required, journalFolder: String = "/run/culvert", mark: UInt32? = nil,
+            routeTable: UInt32? = nil
         ) {
             self.nameServers = nameServers
             self.journalFolder = journalFolder
             self.mark = mark
+            self.routeTable = routeTable
         }
     }
 #endif

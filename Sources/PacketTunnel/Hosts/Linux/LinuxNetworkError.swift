@@ -40,6 +40,8 @@
             case noFreeTable(from: UInt32)
             /// No priority is left in front of the present policy rules.
             case noFreeRulePriority
+            /// A strict leak policy, where the routes are in a table that the host makes no rules for.
+            case leakPolicyNeedsRules
             /// Not everything could be undone; the journal is kept for another try.
             case incompleteUndo(steps: [String])
         }
@@ -81,6 +83,8 @@
             case .resolverLimit(let manager, let reason): "\(manager) \(reason)"
             case .noFreeTable(let first): "no routing table from number \(first) on is free"
             case .noFreeRulePriority: "the policy rules leave no priority in front of them"
+            case .leakPolicyNeedsRules:
+                "a strict leak policy does not go with routes in a table of one's own, which only one's own rules ask for"
             case .incompleteUndo(let steps): "not undone: \(steps.joined(separator: "; "))"
             }
         }
@@ -103,6 +107,7 @@
             case .tunnelRunning: "stop it first"
             case .noResolverManager:
                 "run systemd-resolved, install openresolv, or let the tunnel start without name servers"
+            case .leakPolicyNeedsRules: "leave the table out, or choose the route-based leak policy"
             case .incompleteUndo: "run 'culvert cleanup'"
             default: nil
             }
@@ -118,6 +123,7 @@
                 switch (error.code, error.errno) {
                 case (.tunnelRunning, _): .alreadyRunning
                 case (.invalidTunnelName, _): .configurationInvalid
+                case (.leakPolicyNeedsRules, _): .settingsInvalid
                 case (_, EPERM), (_, EACCES): .permissionDenied
                 default: .settingsFailed
                 }

@@ -47,6 +47,12 @@
 
         func prepare(_ policy: LeakPolicy) throws(LinuxNetworkError) {
             self.policy = policy
+            // Said before anything else: the way out may well be by that interface.
+            if device == nil, let link = try network.netlink.link(named: name), link.hardware != Self.tunnelHardware {
+                throw LinuxNetworkError(
+                    .netlink(operation: "set up interface '\(name)': the name belongs to one of another kind"),
+                    errno: EEXIST)
+            }
             if let left = ledger, !plan.contains(where: \.isFirewall) {
                 // Undoing was not complete.
                 try left.undoAll()
@@ -59,6 +65,9 @@
             plan = [.firewall(table)]
             try ledger.apply(plan)
         }
+
+        /// `ARPHRD_NONE`, what TUN interfaces are.
+        private static let tunnelHardware: UInt16 = 0xfffe
 
         private func requireLedger() throws(LinuxNetworkError) -> ChangeLedger {
             if let ledger { return ledger }
@@ -96,6 +105,9 @@
         private func bringIntoForce(_ settings: TunnelSettings) throws(TunnelError) -> LinuxTun {
             do throws(LinuxNetworkError) {
                 policy = max(policy, settings.leakPolicy)
+                guard options.routeTable == nil || policy == .routeBased else {
+                    throw LinuxNetworkError(.leakPolicyNeedsRules)
+                }
                 let ledger = try requireLedger()
                 let mtu = try mtu(for: settings)
                 if device == nil { try ledger.apply(plan + [.interface(name: name)]) }
@@ -217,7 +229,7 @@
             settings.leakPolicy = policy
             return RoutingPlan(
                 settings: settings, interface: interface, numbers: try requireNumbers(), hasIPv6: hasIPv6,
-                localNetworks: settings.allowsLocalNetwork ? try localNetworks() : [])
+                localNetworks: settings.allowsLocalNetwork ? try localNetworks() : [], namedTable: options.routeTable)
         }
 
         private func hasIPv6(_ interface: String) throws(LinuxNetworkError) -> Bool {
@@ -251,7 +263,14 @@
         }
 
         private func resolverStep(_ dns: DNSSettings) throws(LinuxNetworkError) -> NetworkStep? {
-            guard let manager = try network.resolver.manager() else {
+            let manager = try network.resolver.manager()
+            if dns.servers.isEmpty, manager != .resolved {
+                // With resolvconf the tunnel's servers take the place of all others: none would, too.
+                logger.warning(
+                    "search domains without name servers are left out: only systemd-resolved has a use for them")
+                return nil
+            }
+            guard let manager else {
                 return try lacking(LinuxNetworkError(.noResolverManager))
             }
             if !dns.matchDomains.isEmpty, manager != .resolved {

@@ -25,9 +25,9 @@ struct ProfileCommand: ParsableCommand {
 
                 Examples:
                   sudo culvert profile add /etc/wireguard/wg0.conf
-                  sudo culvert profile add download.conf --name home
+                  sudo culvert profile add download.conf --name home --leak-policy enforced
 
-                Exit status: 0 added, 2 the file cannot be used or the name is taken, 4 not permitted.
+                Exit status: 0 added, 2 the file cannot be used or the name is taken, 3 no such file, 4 not permitted.
                 """)
 
         @Argument(
@@ -38,15 +38,21 @@ struct ProfileCommand: ParsableCommand {
         @Option(help: ArgumentHelp("The profile's and its interface's name; by default the file's.", valueName: "name"))
         var name: String?
 
+        @Option(
+            help: ArgumentHelp(
+                "What may pass beside the tunnel: route-based, enforced or everything.", valueName: "policy"))
+        var leakPolicy = LeakPolicyName.routeBased
+
         @Flag(help: "Print the profile as one JSON object.")
         var json = false
 
         @OptionGroup var profiles: ProfileOptions
 
         func run() throws {
-            let (file, name, json) = (file, name, json)
+            let (file, name, policy, json) = (file, name, leakPolicy.policy, json)
             try runTool(profiles) { tool throws(CommandProblem) in
-                try await tool.add(CheckedFile(path: file), path: file, name: name, json: json)
+                try await tool.add(
+                    CheckedFile(path: file), path: file, name: name, leakPolicy: policy, json: json)
             }
         }
     }

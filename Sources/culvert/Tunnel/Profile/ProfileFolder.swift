@@ -21,6 +21,9 @@ struct ProfileFolder: Sendable {
 
     var path: String = standard
 
+    /// Whether there is such a folder, also one that this user may not look into.
+    var exists: Bool { unsafe access(path, F_OK) == 0 || errno != ENOENT }
+
     /// The secrets, in a folder of mode 0700. Made first: with it the outer folder is made as private.
     func secrets() throws(TunnelError) -> FileSecretStore { try FileSecretStore(path: path + "/secrets") }
 
@@ -35,7 +38,7 @@ struct ProfileFolder: Sendable {
 
     /// The profile of this name; nil where there is none, or no folder.
     func find(_ name: String) async throws(CommandProblem) -> TunnelProfile? {
-        guard unsafe access(path, F_OK) == 0 || errno != ENOENT else { return nil }
+        guard exists else { return nil }
         do throws(TunnelError) {
             return try await FileProfileStore(path: path + "/profiles").loadAll().profiles.first { $0.name == name }
         } catch {

@@ -12,7 +12,9 @@ struct ProfileTool {
     var runtime = RuntimeDirectory()
 
     /// Adds the profile that a wg-quick file describes.
-    func add(_ file: CheckedFile, path: String, name: String?, json: Bool) async throws(CommandProblem) {
+    func add(
+        _ file: CheckedFile, path: String, name: String?, leakPolicy: LeakPolicy = .routeBased, json: Bool
+    ) async throws(CommandProblem) {
         guard let name = name ?? TunnelName.of(file: path) else {
             throw CommandProblem(
                 ExitStatus.usage, "'\(path)' does not name a profile\n  fix: name it with --name, such as --name wg0")
@@ -21,9 +23,12 @@ struct ProfileTool {
         let parts = try WgQuickParts(file)
         var configuration = parts.imported.configuration
         configuration.allowsLocalNetwork = true
-        let profile = TunnelProfile(
+        configuration.leakPolicy = leakPolicy
+        try configuration.checkRouteTable(path)
+        var profile = TunnelProfile(
             name: name, provider: ProfileFolder.provider, serverAddress: configuration.peers.first?.endpoint ?? "",
             configuration: try problem { () throws(TunnelError) in try JSONValue(encoding: configuration) })
+        profile.leakPolicy = leakPolicy
         let (manager, _) = try await loaded()
         do throws(TunnelError) {
             try await manager.create(profile, secrets: parts.imported.secrets)
@@ -41,8 +46,14 @@ struct ProfileTool {
 
     /// Lists all profiles.
     func list(json: Bool) async throws(CommandProblem) {
-        let (manager, errors) = try await loaded()
-        let profiles = await manager.profiles
+        var profiles: [TunnelProfile] = []
+        var errors: [TunnelError] = []
+        // Looking makes no folder.
+        if folder.exists {
+            let manager: TunnelManager
+            (manager, errors) = try await loaded()
+            profiles = await manager.profiles
+        }
         for error in errors { console.problem("warning: \(error)") }
         if json {
             let document: JSON = ["profiles": .array(profiles.map(Self.json))]
@@ -63,8 +74,7 @@ struct ProfileTool {
 
     /// Shows a profile as a wg-quick file.
     func show(_ name: String, showsSecrets: Bool, json: Bool) async throws(CommandProblem) {
-        let (manager, _) = try await loaded()
-        let profile = try await named(name, manager)
+        let (profile, _) = try await named(name)
         let configuration: WireGuardTunnelConfiguration
         var secrets: [String: String] = [:]
         do throws(TunnelError) {
@@ -92,8 +102,7 @@ struct ProfileTool {
 
     /// Removes a profile and its secrets; its tunnel is stopped before.
     func remove(_ name: String) async throws(CommandProblem) {
-        let (manager, _) = try await loaded()
-        let profile = try await named(name, manager)
+        let (profile, manager) = try await named(name)
         do throws(TunnelError) {
             let channel = UnixTunnelChannel(path: runtime.socket(profile.name))
             let isUp = await channel.refresh().status.isActive
@@ -131,13 +140,15 @@ struct ProfileTool {
         do throws(TunnelError) { return try body() } catch { throw CommandProblem(error) }
     }
 
-    private func named(_ name: String, _ manager: TunnelManager) async throws(CommandProblem) -> TunnelProfile {
-        guard let profile = await manager.profiles.first(where: { $0.name == name }) else {
-            throw CommandProblem(
-                ExitStatus.notFound,
-                "there is no profile '\(name)' in \(folder.path)\n  fix: see 'culvert profile list'")
-        }
-        return profile
+    private func named(
+        _ name: String
+    ) async throws(CommandProblem) -> (profile: TunnelProfile, manager: TunnelManager) {
+        let missing = CommandProblem(
+            ExitStatus.notFound, "there is no profile '\(name)' in \(folder.path)\n  fix: see 'culvert profile list'")
+        guard folder.exists else { throw missing }
+        let (manager, _) = try await loaded()
+        guard let profile = await manager.profiles.first(where: { $0.name == name }) else { throw missing }
+        return (profile, manager)
     }
 
     private static func text(_ secret: SecretBytes) -> String {
@@ -170,7 +181,11 @@ struct ProfileTool {
             "addresses": .array(configuration.addresses.map { .string($0.description) }),
             "dns": .array((configuration.dns?.servers ?? []).map { .string($0.description) }),
             "searchDomains": .array((configuration.dns?.searchDomains ?? []).map { .string($0) }),
-            "mtu": configuration.mtu.map { .integer($0) } ?? .null, "peers": .array(peers),
+            "mtu": configuration.mtu.map { .integer($0) } ?? .null,
+            "listenPort": configuration.listenPort.map { .integer($0) } ?? .null,
+            "fwMark": configuration.fwMark.map { .integer($0) } ?? .null,
+            "table": configuration.makesRoutes ? configuration.routeTable.map { .integer($0) } ?? "auto" : "off",
+            "peers": .array(peers),
         ]
     }
 }
@@ -190,7 +205,7 @@ enum WgQuickText {
         add("ListenPort", configuration.listenPort.map { ["\($0)"] } ?? [])
         add("FwMark", configuration.fwMark.map { ["\($0)"] } ?? [])
         add("MTU", configuration.mtu.map { ["\($0)"] } ?? [])
-        if !configuration.makesRoutes { add("Table", ["off"]) }
+        add("Table", configuration.makesRoutes ? configuration.routeTable.map { ["\($0)"] } ?? [] : ["off"])
         for peer in configuration.peers {
             lines += ["", "[Peer]", "PublicKey = \(peer.publicKey)"]
             if let name = peer.presharedKeyName { add("PresharedKey", [secrets[name] ?? hidden]) }

@@ -87,6 +87,7 @@
             let budget = budget
             var options = LinuxHostOptions(journalFolder: runtime.path)
             options.mark = tunnel.configuration.fwMark.flatMap { $0 == 0 ? nil : $0 }
+            options.routeTable = tunnel.configuration.routeTable
             do throws(LinuxNetworkError) {
                 let host = try LinuxHost(
                     name: tunnel.name, options: options, secrets: tunnel.secrets,

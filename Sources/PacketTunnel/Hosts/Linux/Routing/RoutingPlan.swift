@@ -54,7 +54,10 @@
     /// - Else all is in the tunnel's own table, and that is asked before the main one, whose other routes lead nowhere under
     ///   the strict policies. Networks that are attached directly are exceptions in it, where the settings say so.
     ///
-    /// In the tunnel's own table what is excluded is a `throw` route: the search goes on as though there were no tunnel.
+    /// - Where a table was named for the routes, they are all in that one, as with `Table = N` of wg-quick(8), and there are no
+    ///   rules: which packets it is asked for is up to who named it.
+    ///
+    /// In a table that is not the main one what is excluded is a `throw` route: the search goes on as though there were no tunnel.
     /// In the main table it is left out: the rest of an included network is several smaller ones.
     package struct RoutingPlan: Hashable, Sendable {
         /// What is wanted.
@@ -67,16 +70,19 @@
         package var hasIPv6: Bool
         /// The networks that are attached directly.
         package var localNetworks: [NetworkPrefix]
+        /// The table that was named for the routes; nil where none was.
+        package var namedTable: UInt32?
 
         package init(
             settings: TunnelSettings, interface: InterfaceReference, numbers: RoutingNumbers, hasIPv6: Bool = true,
-            localNetworks: [NetworkPrefix] = []
+            localNetworks: [NetworkPrefix] = [], namedTable: UInt32? = nil
         ) {
             self.settings = settings
             self.interface = interface
             self.numbers = numbers
             self.hasIPv6 = hasIPv6
             self.localNetworks = localNetworks
+            self.namedTable = namedTable
         }
 
         /// The kernel's switch that makes it look at marks when it asks whether a packet's source is on the right side.
@@ -102,7 +108,9 @@
         }
 
         /// Whether packets of a family without the mark are looked up in the tunnel's own table.
-        package func usesOwnTable(isIPv6: Bool) -> Bool { own.contains { $0.isIPv6 == isIPv6 } }
+        package func usesOwnTable(isIPv6: Bool) -> Bool {
+            namedTable == nil && own.contains { $0.isIPv6 == isIPv6 }
+        }
 
         /// The networks that are the tunnel's in the end, nothing excluded among them.
         package var tunnelled: [NetworkPrefix] { Self.effective(included, without: excluded) }
@@ -114,6 +122,7 @@
 
         /// The steps, in the order in which they are made: what catches packets last.
         package func steps() -> [NetworkStep] {
+            if let namedTable { return routes(in: namedTable) }
             var steps: [NetworkStep] = []
             if usesOwnTable(isIPv6: false) { steps.append(.setting(path: Self.sourceValidation, value: "1")) }
             for isIPv6 in [false, true] where usesOwnTable(isIPv6: isIPv6) {
@@ -122,6 +131,16 @@
             }
             if asksMainTableFirst { steps += mainTable() }
             return steps
+        }
+
+        private func routes(in table: UInt32) -> [NetworkStep] {
+            let exceptions = Set(excluded.filter { exception in included.contains { $0.contains(exception) } })
+            // In their order, each once, and before what they are exceptions to.
+            var seen: Set<NetworkPrefix> = []
+            return excluded.filter { exceptions.contains($0) && seen.insert($0).inserted }
+                .map { .route(Route(to: $0, kind: .throw, table: table)) }
+                + included.filter { !exceptions.contains($0) }
+                .map { .route(Route(to: $0, interface: interface.index, table: table)) }
         }
 
         private func ownTable(isIPv6: Bool) -> [NetworkStep] {

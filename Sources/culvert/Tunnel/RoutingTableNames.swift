@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import PacketTunnel
+import WireGuardTunnel
+
+extension WireGuardTunnelConfiguration {
+    /// - Parameter source: where it comes from, for people.
+    /// - Throws: where its routes are in a table that only the user's own rules ask for, and its policy promises more.
+    func checkRouteTable(_ source: String) throws(CommandProblem) {
+        guard routeTable != nil, leakPolicy != .routeBased else { return }
+        throw CommandProblem(
+            ExitStatus.usage,
+            "\(source): 'Table' names a routing table that only rules of your own ask for, and no strict leak policy can "
+                + "hold with that\n  fix: remove 'Table', or choose --leak-policy route-based")
+    }
+}
+
+/// The names that ip(8) knows for routing tables.
+struct RoutingTableNames {
+    /// The folders that ip(8) looks in, the first one counting first.
+    var folders = ["/etc/iproute2", "/usr/share/iproute2", "/usr/lib/iproute2"]
+
+    /// The number of a table; nil where nothing has its name.
+    func number(_ name: String) -> UInt32? {
+        for path in folders.flatMap(files) {
+            let text = String(decoding: CheckedFile(path: path).bytes ?? [], as: UTF8.self)
+            for line in text.split(whereSeparator: \.isNewline) {
+                let words = line.prefix { $0 != "#" }.split(whereSeparator: \.isWhitespace)
+                guard words.count == 2, words[1] == name else { continue }
+                if let number = Self.number(words[0]) { return number }
+            }
+        }
+        return ["default": 253, "main": 254][name]
+    }
+
+    private func files(_ folder: String) -> [String] {
+        let own = FolderContents.names(of: folder + "/rt_tables.d").filter { $0.hasSuffix(".conf") }.sorted()
+        return [folder + "/rt_tables"] + own.map { "\(folder)/rt_tables.d/\($0)" }
+    }
+
+    private static func number(_ word: Substring) -> UInt32? {
+        word.hasPrefix("0x") ? UInt32(word.dropFirst(2), radix: 16) : UInt32(word)
+    }
+}
