@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-package import PacketTunnel
+import PacketTunnel
 package import PacketTunnelTesting
 package import TunnelIO
 package import WireGuardCore
