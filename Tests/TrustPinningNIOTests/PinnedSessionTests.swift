@@ -6,6 +6,7 @@ import NIOConcurrencyHelpers
 import NIOCore
 import NIOHTTP1
 import Testing
+import TrustPinning
 import TrustPinningNIOTesting
 
 @testable import TrustPinningNIO

@@ -7,6 +7,7 @@ import NIOHTTP1
 import NIOPosix
 import NIOSSL
 import Testing
+import TrustPinning
 import TrustPinningNIOTesting
 import TrustPinningTesting
 

@@ -5,6 +5,7 @@ import FoundationEssentials
 import NIOCore
 import NIOHTTP1
 import Testing
+import TrustPinning
 import TrustPinningNIOTesting
 
 @testable import TrustPinningNIO

@@ -7,6 +7,7 @@ import NIOCore
 import NIOHTTP1
 import NIOPosix
 import Testing
+import TrustPinning
 import TrustPinningNIOTesting
 
 @testable import TrustPinningNIO

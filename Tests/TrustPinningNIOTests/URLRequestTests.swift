@@ -4,6 +4,7 @@
 import Foundation
 import NIOHTTP1
 import Testing
+import TrustPinning
 import TrustPinningFoundation
 import TrustPinningNIO
 import TrustPinningNIOTesting

@@ -121,6 +121,15 @@ public struct PolicySet: Sendable, Hashable {
         }
     }
 
+    /// Whether one policy is for both hosts.
+    package func areOfOnePolicy(_ host: HostName, _ other: HostName) -> Bool {
+        switch (rule(for: host), rule(for: other)) {
+        case (.pinned(let policy, _), .pinned(let otherPolicy, _)): policy == otherPolicy
+        case (.systemTrust, .systemTrust): true
+        default: false
+        }
+    }
+
     private func rule(at index: Int) -> Rule {
         let host = hosts[index]
         return host.policy.map { .pinned($0, host.pattern) } ?? .systemTrust(host.pattern)

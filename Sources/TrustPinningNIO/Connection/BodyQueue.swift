@@ -3,6 +3,7 @@
 
 import NIOConcurrencyHelpers
 import NIOCore
+import TrustPinning
 
 /// What has come of a body and was not read yet: bounded, because the connection is told to stop.
 final class BodyQueue: Sendable {

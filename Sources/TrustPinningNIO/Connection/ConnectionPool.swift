@@ -3,6 +3,7 @@
 
 import NIOConcurrencyHelpers
 import NIOCore
+import TrustPinning
 
 /// Keeps connections that can take another request, and bounds how many there are to each endpoint.
 final class ConnectionPool: Sendable {

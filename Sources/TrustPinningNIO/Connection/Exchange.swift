@@ -4,6 +4,7 @@
 import NIOConcurrencyHelpers
 import NIOCore
 import NIOHTTP1
+import TrustPinning
 
 /// How a request is to be carried out on a connection.
 struct ExchangePlan: Sendable {

@@ -4,6 +4,7 @@
 import NIOCore
 import NIOHTTP1
 import NIOSSL
+import TrustPinning
 
 /// The end of a connection's pipeline: one exchange at a time, and none on a connection that did anything unexpected.
 final class ExchangeHandler: ChannelDuplexHandler {

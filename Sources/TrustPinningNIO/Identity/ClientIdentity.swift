@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 internal import NIOSSL
+public import TrustPinning
 
 #if canImport(FoundationEssentials)
     public import FoundationEssentials
@@ -10,7 +11,7 @@ internal import NIOSSL
 #endif
 
 /// A certificate with its key and the chain above it, with which a client says who it is.
-public struct ClientIdentity: Sendable {
+public struct ClientIdentity: ClientIdentityMaterial {
     /// The certificates in DER, the client's own first.
     public let certificates: [[UInt8]]
     /// The dates between which the client's own certificate is valid.
@@ -76,30 +77,5 @@ public struct ClientIdentity: Sendable {
     func isSame(as other: ClientIdentity) -> Bool { certificates == other.certificates }
 }
 
-/// Why something is no client identity.
-public enum ClientIdentityError: Error, Equatable, CustomStringConvertible {
-    /// The bundle is not PKCS#12, or the passphrase is wrong.
-    case unreadableBundle
-    /// The bundle holds no private key.
-    case noKey
-    /// The bundle holds no certificate.
-    case noCertificate
-    /// The certificate cannot be read.
-    case unreadableCertificate
-    /// The private key cannot be read, or the passphrase is wrong.
-    case unreadableKey
-    /// The key does not belong to the first certificate.
-    case keyOfAnotherCertificate
-
-    /// The error in one line.
-    public var description: String {
-        switch self {
-        case .unreadableBundle: "the bundle is not PKCS#12, or the passphrase is wrong"
-        case .noKey: "the PKCS#12 bundle holds no private key"
-        case .noCertificate: "the PKCS#12 bundle holds no certificate"
-        case .unreadableCertificate: "the client certificate cannot be read; PEM is expected, the client's own first"
-        case .unreadableKey: "the private key cannot be read; PEM is expected, and the passphrase if it is encrypted"
-        case .keyOfAnotherCertificate: "the private key does not belong to the first certificate"
-        }
-    }
-}
+/// The client's identities, each bound to the hosts that may see it.
+public typealias ClientIdentities = ClientIdentityStore<ClientIdentity>

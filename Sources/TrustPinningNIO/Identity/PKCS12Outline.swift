@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 internal import SwiftASN1
+import TrustPinning
 
 /// What can be seen of a PKCS#12 bundle without its passphrase (RFC 7292, section 4).
 ///

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 public import NIOCore
+public import TrustPinning
 
 /// The body of an answer, chunk by chunk as it comes. It can be read once.
 ///

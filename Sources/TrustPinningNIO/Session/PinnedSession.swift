@@ -4,6 +4,7 @@
 public import NIOCore
 import NIOHTTP1
 import NIOPosix
+public import TrustPinning
 
 #if canImport(FoundationEssentials)
     public import FoundationEssentials
@@ -59,16 +60,8 @@ public final class PinnedSession: Sendable {
         }
     }
 
-    /// Where redirects may lead. None ever leads away from `https`.
-    public enum Redirects: Sendable, Equatable {
-        /// They are not followed: they are answers like others.
-        case answer
-        /// To hosts that the same policy is for, this many times in a row.
-        case samePolicy(limit: Int)
-        /// To any host that has a policy which trusts it, this many times in a row. What names the user (`Authorization`,
-        /// `Cookie`) is left out for another host.
-        case anyPolicy(limit: Int)
-    }
+    /// Where redirects may lead.
+    public typealias Redirects = RedirectRule
 
     private let configuration: Configuration
     private let tls: PinnedTLS
@@ -140,7 +133,10 @@ public final class PinnedSession: Sendable {
         while true {
             let answer = try await send(request, deadline: deadline, limit: limit)
             let response = PinnedResponse(url: request.url, status: answer.head.status, headers: answer.head.headers)
-            guard let next = try Redirection(configuration.redirects, tls).next(after: request, response) else {
+            guard
+                let next = try request.redirected(
+                    by: response, Redirection(configuration.redirects, policies: tls.policies))
+            else {
                 return (answer.body, response)
             }
             count += 1

@@ -149,15 +149,8 @@ public struct PinnedTLS: Sendable {
             hasExpired: rule.map { trust?.hasExpired($0, at: now()) ?? false } ?? false)
     }
 
-    /// Whether one policy is for both hosts.
-    func areOfOnePolicy(_ host: HostName, _ other: HostName) -> Bool {
-        guard host != other else { return true }
-        switch (trust?.policies.rule(for: host), trust?.policies.rule(for: other)) {
-        case (.pinned(let policy, _), .pinned(let otherPolicy, _)): return policy == otherPolicy
-        case (.systemTrust, .systemTrust): return true
-        default: return false
-        }
-    }
+    /// The policies that say who is trusted, where it is them.
+    var policies: PolicySet? { trust?.policies }
 
     private static func normalized(_ host: String) -> String { (try? HostName(host))?.description ?? host }
 

@@ -20,32 +20,6 @@ public struct PresentedChain: Sendable {
     }
 }
 
-/// Whether a connection may go on, and why.
-public struct ServerVerdict: Sendable, Equatable {
-    /// Whether the server is the one it should be.
-    public var isTrusted: Bool
-    /// Why, in one line for people who read logs. Holds nothing of the request.
-    public var reason: String
-    /// The decision that it comes from, where policies were asked.
-    public var decision: TrustDecision?
-
-    /// A verdict.
-    public init(isTrusted: Bool, reason: String) {
-        self.isTrusted = isTrusted
-        self.reason = reason
-    }
-
-    /// The verdict of a decision.
-    public init(_ decision: TrustDecision) {
-        isTrusted = decision.isTrusted
-        self.decision = decision
-        reason = decision.reason.rawValue
-        for case .systemTrustFailed(let failure) in decision.events { reason += ": \(failure)" }
-        for case .systemTrustFailedPermissive(let failure) in decision.events { reason += ": \(failure)" }
-        for case .chainRefused(let why) in decision.events { reason += ": \(why)" }
-    }
-}
-
 /// Judges the chain of a server. Everything that TLS libraries check otherwise is up to it: the path to a root, the
 /// host's name, the dates, the pins.
 public typealias ServerVerifier = @Sendable (PresentedChain) async -> ServerVerdict

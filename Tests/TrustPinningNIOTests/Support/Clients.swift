@@ -4,6 +4,7 @@
 import FoundationEssentials
 import NIOCore
 import NIOHTTP1
+import TrustPinning
 import TrustPinningNIO
 import TrustPinningNIOTesting
 import TrustPinningTesting

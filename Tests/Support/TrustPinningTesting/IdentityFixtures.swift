@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import FoundationEssentials
+#if canImport(FoundationEssentials)
+    import FoundationEssentials
+#else
+    import Foundation
+#endif
 
 /// A client's certificate for 2026, with its authority's, in the forms in which programs keep them. Made with Python's
 /// cryptography package; the passphrase is always `secret`. They protect nothing.
-enum IdentityFixtures {
-    static let passphrase = "secret"
+package enum IdentityFixtures {
+    package static let passphrase = "secret"
 
-    static func bytes(_ base64: String) -> [UInt8] {
+    package static func bytes(_ base64: String) -> [UInt8] {
         Array(Data(base64Encoded: base64, options: .ignoreUnknownCharacters) ?? Data())
     }
 
     /// PBES2 with AES-256, as written since OpenSSL 3.
-    static let modern = """
+    package static let modern = """
         MIIFfwIBAzCCBTUGCSqGSIb3DQEHAaCCBSYEggUiMIIFHjCCA7oGCSqGSIb3DQEHBqCCA6swggOn
         AgEAMIIDoAYJKoZIhvcNAQcBMF8GCSqGSIb3DQEFDTBSMDEGCSqGSIb3DQEFDDAkBBBfNmjwTWxQ
         /iPTaHobOUANAgIIADAMBggqhkiG9w0CCQUAMB0GCWCGSAFlAwQBKgQQZRjeq8/EpCU7Oof+de/r
@@ -42,7 +46,7 @@ enum IdentityFixtures {
         """
 
     /// PBE with SHA-1 and triple DES, as written before.
-    static let legacy = """
+    package static let legacy = """
         MIIE6AIBAzCCBK4GCSqGSIb3DQEHAaCCBJ8EggSbMIIElzCCA3cGCSqGSIb3DQEHBqCCA2gwggNk
         AgEAMIIDXQYJKoZIhvcNAQcBMBwGCiqGSIb3DQEMAQMwDgQILjA8CJ8307UCAggAgIIDMGIfaX8O
         73V+i3KtOJl4OKMRf7PyPWrsiBSYwP9uoBw++i2JEh3GfMlBpN1G/ljZqyk1v8i3erfpriM7Rxh1
@@ -69,7 +73,7 @@ enum IdentityFixtures {
         """
 
     /// Without encryption.
-    static let clear = """
+    package static let clear = """
         MIIEeAIBAzCCBC4GCSqGSIb3DQEHAaCCBB8EggQbMIIEFzCCBBMGCSqGSIb3DQEHAaCCBAQEggQA
         MIID/DCCAbQGCyqGSIb3DQEMCgEDoIIBaTCCAWUGCiqGSIb3DQEJFgGgggFVBIIBUTCCAU0wgfSg
         AwIBAgIUCG9a1goqpwARZSnefJBxVwBm8DYwCgYIKoZIzj0EAwIwFDESMBAGA1UEAwwJQ2xpZW50
@@ -94,7 +98,7 @@ enum IdentityFixtures {
         """
 
     /// Certificates only, encrypted.
-    static let withoutKey = """
+    package static let withoutKey = """
         MIID3wIBAzCCA5UGCSqGSIb3DQEHAaCCA4YEggOCMIIDfjCCA3oGCSqGSIb3DQEHBqCCA2swggNn
         AgEAMIIDYAYJKoZIhvcNAQcBMF8GCSqGSIb3DQEFDTBSMDEGCSqGSIb3DQEFDDAkBBCeZpcvn316
         6BHNmXffWPO2AgIIADAMBggqhkiG9w0CCQUAMB0GCWCGSAFlAwQBKgQQ3dz6zj6c3lA6d5H3Awi+
@@ -116,7 +120,7 @@ enum IdentityFixtures {
         """
 
     /// Certificates only.
-    static let withoutKeyInClear = """
+    package static let withoutKeyInClear = """
         MIIDZwIBAzCCAx0GCSqGSIb3DQEHAaCCAw4EggMKMIIDBjCCAwIGCSqGSIb3DQEHAaCCAvMEggLv
         MIIC6zCCAXoGCyqGSIb3DQEMCgEDoIIBaTCCAWUGCiqGSIb3DQEJFgGgggFVBIIBUTCCAU0wgfSg
         AwIBAgIUCG9a1goqpwARZSnefJBxVwBm8DYwCgYIKoZIzj0EAwIwFDESMBAGA1UEAwwJQ2xpZW50
@@ -136,7 +140,7 @@ enum IdentityFixtures {
         """
 
     /// A key only.
-    static let withoutCertificate = """
+    package static let withoutCertificate = """
         MIIBhwIBAzCCAT0GCSqGSIb3DQEHAaCCAS4EggEqMIIBJjCCASIGCSqGSIb3DQEHAaCCARMEggEP
         MIIBCzCCAQcGCyqGSIb3DQEMCgECoIH3MIH0MF8GCSqGSIb3DQEFDTBSMDEGCSqGSIb3DQEFDDAk
         BBAGc8anjMiHKabkoTiyJZKsAgIIADAMBggqhkiG9w0CCQUAMB0GCWCGSAFlAwQBKgQQUKf8xu6X
@@ -146,7 +150,7 @@ enum IdentityFixtures {
         BAIBBQAEIK252pQbkvM1BYgFXiiv1fEBeyp4yGnWm9gRdb/Q0NsjBAgmzNo+FwRIqwICCAA=
         """
 
-    static let chainPEM = """
+    package static let chainPEM = """
         -----BEGIN CERTIFICATE-----
         MIIBTTCB9KADAgECAhQIb1rWCiqnABFlKd58kHFXAGbwNjAKBggqhkjOPQQDAjAU
         MRIwEAYDVQQDDAlDbGllbnQgQ0EwHhcNMjYwMTAxMDAwMDAwWhcNMjcwMTAxMDAw
@@ -168,7 +172,7 @@ enum IdentityFixtures {
         -----END CERTIFICATE-----
         """
 
-    static let keyPEM = """
+    package static let keyPEM = """
         -----BEGIN PRIVATE KEY-----
         MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgAAAAAAAAAAAAAAAA
         AAAAAAAAAAAAAAAAAAAAEjRWeJGhRANCAATKVFJfg+NM1ZlNCRkZ2T7DrvGLXH0X
@@ -176,7 +180,7 @@ enum IdentityFixtures {
         -----END PRIVATE KEY-----
         """
 
-    static let encryptedKeyPEM = """
+    package static let encryptedKeyPEM = """
         -----BEGIN ENCRYPTED PRIVATE KEY-----
         MIH0MF8GCSqGSIb3DQEFDTBSMDEGCSqGSIb3DQEFDDAkBBD1ghuJDehEJj1u0jao
         0apmAgIIADAMBggqhkiG9w0CCQUAMB0GCWCGSAFlAwQBKgQQ+Z3nujIg/+d+zoSB
@@ -187,7 +191,7 @@ enum IdentityFixtures {
         -----END ENCRYPTED PRIVATE KEY-----
         """
 
-    static let otherKeyPEM = """
+    package static let otherKeyPEM = """
         -----BEGIN PRIVATE KEY-----
         MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgAAAAAAAAAAAAAAAA
         AAAAAAAAAAAAAAAAAAAAEjRWeJKhRANCAATLVQK3hPzMnLSFBijwOhWOiSswiJPJ

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import NIOConcurrencyHelpers
-public import TrustPinning
+internal import Synchronization
 
 #if canImport(FoundationEssentials)
     public import FoundationEssentials
@@ -10,10 +9,16 @@ public import TrustPinning
     public import Foundation
 #endif
 
+/// A certificate with its key, with which a client says who it is. Each TLS library has its own.
+public protocol ClientIdentityMaterial: Sendable {
+    /// The dates between which the client's own certificate is valid.
+    var validity: Range<Date> { get }
+}
+
 /// What there is to show to a host that asks who the client is.
-public enum ClientIdentityResult: Sendable {
+public enum ClientIdentityResult<Identity: ClientIdentityMaterial>: Sendable {
     /// This identity is shown.
-    case success(ClientIdentity)
+    case success(Identity)
     /// There is an identity, but its dates are over, or have not come. Nothing is shown.
     case renewalRequired
     /// No identity is for this host. Nothing is shown.
@@ -46,13 +51,13 @@ public enum ClientIdentityEvent: Sendable, Equatable {
 /// An identity is only ever shown to a host that it is for, that was found trusted, and that asked. It can be replaced
 /// at any time: handshakes from then on, and no kept connection, use the new one. Identities are kept once they are
 /// loaded.
-public final class ClientIdentities: Sendable {
+public final class ClientIdentityStore<Identity: ClientIdentityMaterial>: Sendable {
     /// Loads an identity when a host first asks for it.
-    public typealias Loader = @Sendable () async throws(ClientIdentityError) -> ClientIdentity
+    public typealias Loader = @Sendable () async throws(ClientIdentityError) -> Identity
 
     private struct Entry {
         var hosts: [HostPattern]
-        var identity: ClientIdentity?
+        var identity: Identity?
         var loader: Loader?
         var revision: UInt64
         var hasAskedForRenewal = false
@@ -63,7 +68,7 @@ public final class ClientIdentities: Sendable {
         var revision: UInt64 = 0
     }
 
-    private let content = NIOLockedValueBox(Content())
+    private let content = Mutex(Content())
     private let renewalLead: Duration
     private let now: @Sendable () -> Date
     private let onEvent: @Sendable (ClientIdentityEvent) -> Void
@@ -86,7 +91,7 @@ public final class ClientIdentities: Sendable {
     /// - Parameters:
     ///   - identity: what is shown.
     ///   - hosts: who may see it. Of several bindings that have a host, the first counts.
-    public func set(_ identity: ClientIdentity, for hosts: [HostPattern]) {
+    public func set(_ identity: Identity, for hosts: [HostPattern]) {
         put(identity, loader: nil, hosts: hosts)
         noteRenewal(of: identity, hosts: hosts)
     }
@@ -98,14 +103,14 @@ public final class ClientIdentities: Sendable {
 
     /// Takes away the identity that was bound to exactly these hosts.
     public func remove(for hosts: [HostPattern]) {
-        content.withLockedValue { content in
+        content.withLock { content in
             content.entries.removeAll { $0.hosts == hosts }
             content.revision &+= 1
         }
     }
 
     /// What would be shown to `host` if it asked now.
-    public func result(for host: HostName) async -> ClientIdentityResult {
+    public func result(for host: HostName) async -> ClientIdentityResult<Identity> {
         guard let entry = entry(for: host) else { return .unavailable }
         var identity = entry.identity
         if identity == nil, let loader = entry.loader {
@@ -122,11 +127,14 @@ public final class ClientIdentities: Sendable {
         return identity.validity.contains(now()) ? .success(identity) : .renewalRequired
     }
 
+    /// A number that changes whenever anything is bound, or no longer is.
+    package var revision: UInt64 { content.withLock { $0.revision } }
+
     /// A number that changes whenever another identity is bound to `host`.
-    func revision(for host: HostName) -> UInt64 { entry(for: host)?.revision ?? 0 }
+    package func revision(for host: HostName) -> UInt64 { entry(for: host)?.revision ?? 0 }
 
     /// The identity for a host that asks in its handshake, with the event that goes with it.
-    func identity(askedBy host: HostName) async -> ClientIdentity? {
+    package func identity(askedBy host: HostName) async -> Identity? {
         guard case .success(let identity) = await result(for: host) else {
             onEvent(.missing(host: host))
             return nil
@@ -135,8 +143,8 @@ public final class ClientIdentities: Sendable {
         return identity
     }
 
-    private func put(_ identity: ClientIdentity?, loader: Loader?, hosts: [HostPattern]) {
-        content.withLockedValue { content in
+    private func put(_ identity: Identity?, loader: Loader?, hosts: [HostPattern]) {
+        content.withLock { content in
             content.revision &+= 1
             let entry = Entry(hosts: hosts, identity: identity, loader: loader, revision: content.revision)
             if let index = content.entries.firstIndex(where: { $0.hosts == hosts }) {
@@ -147,18 +155,18 @@ public final class ClientIdentities: Sendable {
         }
     }
 
-    private func keep(_ identity: ClientIdentity, revision: UInt64) {
-        content.withLockedValue { content in
+    private func keep(_ identity: Identity, revision: UInt64) {
+        content.withLock { content in
             // Another may have been bound meanwhile, and is newer.
             guard let index = content.entries.firstIndex(where: { $0.revision == revision }) else { return }
             content.entries[index].identity = identity
         }
     }
 
-    private func noteRenewal(of identity: ClientIdentity, hosts: [HostPattern]) {
+    private func noteRenewal(of identity: Identity, hosts: [HostPattern]) {
         let end = identity.validity.upperBound
         guard now().addingTimeInterval(Double(renewalLead.components.seconds)) >= end else { return }
-        let isNew = content.withLockedValue { content in
+        let isNew = content.withLock { content in
             guard let index = content.entries.firstIndex(where: { $0.hosts == hosts }) else { return false }
             defer { content.entries[index].hasAskedForRenewal = true }
             return !content.entries[index].hasAskedForRenewal
@@ -167,7 +175,7 @@ public final class ClientIdentities: Sendable {
     }
 
     private func entry(for host: HostName) -> Entry? {
-        content.withLockedValue { content in
+        content.withLock { content in
             content.entries.first { $0.hosts.contains { $0.matches(host) } }
         }
     }

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if canImport(FoundationEssentials)
+    package import FoundationEssentials
+#else
+    package import Foundation
+#endif
+
+/// Where redirects may lead. None ever leads away from `https`.
+public enum RedirectRule: Sendable, Equatable {
+    /// They are not followed: they are answers like others.
+    case answer
+    /// To hosts that the same policy is for, this many times in a row.
+    case samePolicy(limit: Int)
+    /// To any host that has a policy which trusts it, this many times in a row. What names the user (`Authorization`,
+    /// `Cookie`) is left out for another host.
+    case anyPolicy(limit: Int)
+}
+
+/// What an answer of the 3xx kind means for a request (RFC 9110, section 15.4), whoever sends requests.
+package struct Redirection: Sendable {
+    private let rule: RedirectRule
+    private let policies: PolicySet?
+
+    /// - Parameter policies: those that say who is trusted; nil where something else says so.
+    package init(_ rule: RedirectRule, policies: PolicySet?) {
+        self.rule = rule
+        self.policies = policies
+    }
+
+    /// How the next request differs from the last.
+    package struct Next: Sendable {
+        package var url: URL
+        /// Fields that must not go along.
+        package var droppedFields: [String]
+        /// Whether the method becomes GET, and the body is left out.
+        package var becomesGet: Bool
+        /// How many redirects there may be in a row.
+        package var limit: Int
+    }
+
+    /// Fields that say who the user is, and are for one host.
+    private static let personal = ["authorization", "cookie", "proxy-authorization"]
+    /// Fields about a body that is no longer sent.
+    private static let ofBody = ["content-type", "content-encoding", "content-language", "content-location"]
+
+    /// What follows an answer, or nil where the answer is the last.
+    /// - Parameter isReplayable: whether the body of the request can be sent once more.
+    /// - Throws: when it leads to where it may not.
+    package func next(
+        after url: URL, method: String, isReplayable: Bool, status: Int, location: String?
+    ) throws(PinnedSessionError) -> Next? {
+        let (mayCross, limit): (Bool, Int)
+        switch rule {
+        case .answer: return nil
+        case .samePolicy(let count): (mayCross, limit) = (false, count)
+        case .anyPolicy(let count): (mayCross, limit) = (true, count)
+        }
+        guard [301, 302, 303, 307, 308].contains(status), let location else { return nil }
+        guard let target = URL(string: location, relativeTo: url)?.absoluteURL else {
+            throw .redirectRefused(to: Redirection.shown(location), reason: "that is no URL")
+        }
+        let from = try HTTPSEndpoint(url)
+        let to: HTTPSEndpoint
+        do {
+            to = try HTTPSEndpoint(target)
+        } catch {
+            throw .redirectRefused(to: Redirection.shown(target), reason: error.description)
+        }
+        guard mayCross || from.host == to.host || policies?.areOfOnePolicy(from.host, to.host) == true else {
+            throw .redirectRefused(to: Redirection.shown(target), reason: "another policy is for \(to.host)")
+        }
+        let becomesGet = status == 303 ? method != "HEAD" : status < 303 && method == "POST"
+        guard becomesGet || isReplayable else {
+            throw .redirectRefused(
+                to: Redirection.shown(target), reason: "the body is a stream, which cannot be sent again")
+        }
+        return Next(
+            url: target,
+            droppedFields: (from != to ? Redirection.personal : []) + (becomesGet ? Redirection.ofBody : []),
+            becomesGet: becomesGet, limit: limit)
+    }
+
+    /// A place as it may be logged: without query, which may hold secrets.
+    private static func shown(_ url: URL) -> String { shown(url.absoluteString) }
+
+    private static func shown(_ text: String) -> String {
+        let visible = text.prefix { $0 != "?" && $0 != "#" }.prefix(200)
+        return String(visible.unicodeScalars.map { (0x20...0x7e).contains($0.value) ? Character($0) : "?" })
+    }
+}
