@@ -76,8 +76,13 @@ let package = Package(
         .target(name: "TrustPinning", dependencies: [crypto, x509, asn1, logging], swiftSettings: settings),
         .target(
             name: "TrustPinningFoundation",
-            dependencies: ["TrustPinningNIO", .product(name: "NIOHTTP1", package: "swift-nio")], swiftSettings: settings
-        ),
+            dependencies: [
+                "TrustPinning",
+                // Apple's platforms have a URLSession that asks who the server is.
+                .target(name: "TrustPinningNIO", condition: .when(platforms: [.linux])),
+                .product(name: "NIOHTTP1", package: "swift-nio", condition: .when(platforms: [.linux])),
+            ],
+            swiftSettings: settings),
         .target(name: "TrustPinningNIO", dependencies: ["TrustPinning", asn1] + nio, swiftSettings: settings),
         .target(name: "PacketTunnelTesting", swiftSettings: settings),
 
@@ -186,11 +191,16 @@ if Context.environment["CULVERT_STANDINS"] == "1" {
     let libraries = [
         "CTunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnel", "WireGuardTunnel",
         "PacketTunnelTesting", "HostConformance", "WireGuardTesting", "TrustPinning", "TrustPinningTesting",
-        "TrustPinningTests",
+        "TrustPinningTests", "TrustPinningFoundation",
     ]
-    let clients = ["PacketTunnel", "WireGuardTunnel", "TrustPinning", "TrustPinningTests"]
+    let clients = [
+        "PacketTunnel", "WireGuardTunnel", "TrustPinning", "TrustPinningTests", "TrustPinningFoundation",
+    ]
     package.products = []
     package.targets.removeAll { !libraries.contains($0.name) }
+    for target in package.targets where target.name == "TrustPinningFoundation" {
+        target.dependencies = ["TrustPinning"]
+    }
     for target in package.targets where clients.contains(target.name) {
         target.dependencies += standIns.map { .byName(name: $0) }
     }
@@ -200,6 +210,13 @@ if Context.environment["CULVERT_STANDINS"] == "1" {
         .target(
             name: name, dependencies: earlier[name] ?? [], path: "Tests/StandIns/\(name)",
             swiftSettings: [.swiftLanguageMode(.v6)])
+    }
+    package.targets.append(
+        .target(
+            name: "StandInVerifier", dependencies: ["Security", x509, asn1], path: "Tests/StandIns/StandInVerifier",
+            swiftSettings: [.swiftLanguageMode(.v6)]))
+    for target in package.targets where target.name == "TrustPinningTests" {
+        target.dependencies.append("StandInVerifier")
     }
     // The example's extension and what its app does, without the app's views.
     for part in ["Extension", "Model"] {
@@ -214,7 +231,8 @@ if Context.environment["CULVERT_STANDINS"] == "1" {
     let used: [Target.Dependency] =
         [
             "PacketTunnel", "WireGuardTunnel", "WireGuardDevice", "WireGuardCore", "TunnelIO", "PacketTunnelTesting",
-            "HostConformance", "WireGuardTesting", "AppleTunnelExtension", "AppleTunnelModel", logging,
+            "HostConformance", "WireGuardTesting", "AppleTunnelExtension", "AppleTunnelModel", "TrustPinning",
+            "TrustPinningFoundation", "TrustPinningTesting", "StandInVerifier", logging,
         ] + standIns.map { .byName(name: $0) }
     package.targets.append(.testTarget(name: "AppleTests", dependencies: used, swiftSettings: settings))
     // With links to the namespaces and processes of the other privileged tests, which say their module's name.

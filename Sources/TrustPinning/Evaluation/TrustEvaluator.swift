@@ -35,7 +35,7 @@ public final class TrustEvaluator: Sendable {
     }
 
     private let state: Mutex<State>
-    private let systemTrust: any SystemTrust
+    let systemTrust: any SystemTrust
     private let observers: [Observer]
 
     /// The most certificates that a server may send.
@@ -114,6 +114,14 @@ public final class TrustEvaluator: Sendable {
     /// - Returns: the decision. An answer always comes; what goes wrong is a reason to refuse.
     public func evaluate(chain: [[UInt8]], host: String, port: Int = 443, at date: Date = Date()) async -> TrustDecision
     {
+        await evaluate(chain: chain, host: host, port: port, at: date) { [systemTrust] in await systemTrust.verify($0) }
+    }
+
+    /// The same with another source of system trust.
+    func evaluate(
+        chain: [[UInt8]], host: String, port: Int, at date: Date,
+        verify: (SystemTrustRequest) async -> SystemTrustResult
+    ) async -> TrustDecision {
         let clock = ContinuousClock()
         let start = clock.now
         let state = state.withLock { $0 }
@@ -124,7 +132,7 @@ public final class TrustEvaluator: Sendable {
             let name = try HostName(host)
             rule = policies.rule(for: name)
             decision = await decide(
-                rule, chain: chain, host: name, at: date, expiryDate: state.expiryDate(of: rule, at: date))
+                rule, chain: chain, host: name, at: date, expiryDate: state.expiryDate(of: rule, at: date), verify)
         } catch {
             decision = TrustDecision(.invalidHost, [.hostInvalid(error.description)])
         }
@@ -138,7 +146,8 @@ public final class TrustEvaluator: Sendable {
 
     /// Steps 1 and 2, then ``TrustProcedure``.
     private func decide(
-        _ rule: PolicySet.Rule, chain: [[UInt8]], host: HostName, at date: Date, expiryDate: Date
+        _ rule: PolicySet.Rule, chain: [[UInt8]], host: HostName, at date: Date, expiryDate: Date,
+        _ verify: (SystemTrustRequest) async -> SystemTrustResult
     ) async -> TrustDecision {
         if case .missing = rule { return TrustDecision(.policyMissing, [.policyMissing]) }
         let leaf: CertificateFields
@@ -150,7 +159,7 @@ public final class TrustEvaluator: Sendable {
         let request = SystemTrustRequest(chain: chain, host: host, date: date) { [pins] verified in
             pins.isEmpty || PinMatcher(chain: verified)?.matches(of: pins).isEmpty == false
         }
-        let result = await systemTrust.verify(request)
+        let result = await verify(request)
         var procedure = TrustProcedure(
             leaf: leaf, presentedCount: chain.count, host: host, date: Self.seconds(date), expiryDate: expiryDate)
         return procedure.decide(rule, result)

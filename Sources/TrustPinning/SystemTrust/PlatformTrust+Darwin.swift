@@ -27,48 +27,62 @@
         /// leaves the caller's actor.
         @concurrent
         public func verify(_ request: SystemTrustRequest) async -> SystemTrustResult {
-            guard let leafBytes = request.chain.first, let leaf = try? CertificateFields(leafBytes),
-                let first = Self.certificate(leafBytes)
-            else { return .untrusted(SystemTrustFailure(.unreadable, "the server's certificate cannot be read")) }
+            // The first decides; others that cannot be read are of no use, and do no harm.
+            guard let first = request.chain.first.flatMap(Self.certificate) else { return Self.unreadable }
+            let list = NSArray(array: [first] + request.chain.dropFirst().compactMap(Self.certificate))
+            var made: SecTrust?
+            let status = unsafe SecTrustCreateWithCertificates(list as CFArray, Self.policy(for: request.host), &made)
+            guard status == errSecSuccess, let trust = made else { return Self.refused }
+            return verify(trust, request)
+        }
+
+        /// Verifies what the platform was shown in a handshake, with all that came along (proofs of transparency, states
+        /// of revocation), under its policy for servers and no other.
+        func verify(_ trust: SecTrust, _ request: SystemTrustRequest) -> SystemTrustResult {
+            guard let leaf = request.chain.first.flatMap({ try? CertificateFields($0) }) else { return Self.unreadable }
             // The same of the leaf is wrong on each platform, and has the same code.
             let seconds = Int64(exactly: request.date.timeIntervalSince1970.rounded(.down)) ?? .max
             if let failure = ServerIdentity.failure(of: leaf, host: request.host, at: seconds) {
                 return .untrusted(failure)
             }
-            // Others that cannot be read are of no use, and do no harm.
-            let certificates = [first] + request.chain.dropFirst().compactMap(Self.certificate)
-            guard let trust = Self.trust(certificates, host: request.host, date: request.date, roots: roots) else {
-                return .untrusted(SystemTrustFailure(.other, "the platform does not take the chain"))
+            let moment = NSDate(timeIntervalSince1970: request.date.timeIntervalSince1970) as CFDate
+            guard SecTrustSetPolicies(trust, Self.policy(for: request.host)) == errSecSuccess,
+                SecTrustSetVerifyDate(trust, moment) == errSecSuccess
+            else { return Self.refused }
+            if !roots.isEmpty {
+                let anchors = NSArray(array: roots.compactMap(Self.certificate)) as CFArray
+                guard SecTrustSetAnchorCertificates(trust, anchors) == errSecSuccess,
+                    SecTrustSetAnchorCertificatesOnly(trust, true) == errSecSuccess
+                else { return Self.refused }
             }
             var error: CFError?
             guard unsafe SecTrustEvaluateWithError(trust, &error) else { return .untrusted(Self.failure(error)) }
-            guard let chain = SecTrustCopyCertificateChain(trust) as? [SecCertificate] else {
+            guard let chain = Self.chain(of: trust) else {
                 return .untrusted(SystemTrustFailure(.other, "the platform keeps the verified chain to itself"))
             }
-            return .trusted(chain: chain.map { Array(Data(referencing: SecCertificateCopyData($0) as NSData)) })
+            return .trusted(chain: chain)
+        }
+
+        /// The chain that the platform has made of what it was shown, in DER.
+        static func chain(of trust: SecTrust) -> [[UInt8]]? {
+            (SecTrustCopyCertificateChain(trust) as? [SecCertificate])?
+                .map { Array(Data(referencing: SecCertificateCopyData($0) as NSData)) }
+        }
+
+        private static var unreadable: SystemTrustResult {
+            .untrusted(SystemTrustFailure(.unreadable, "the server's certificate cannot be read"))
+        }
+
+        private static var refused: SystemTrustResult {
+            .untrusted(SystemTrustFailure(.other, "the platform does not take the chain"))
         }
 
         private static func certificate(_ der: [UInt8]) -> SecCertificate? {
             SecCertificateCreateWithData(nil, NSData(data: Data(der)) as CFData)
         }
 
-        private static func trust(
-            _ certificates: [SecCertificate], host: HostName, date: Date, roots: [[UInt8]]
-        ) -> SecTrust? {
-            let policy = SecPolicyCreateSSL(true, NSString(string: host.description) as CFString)
-            let moment = NSDate(timeIntervalSince1970: date.timeIntervalSince1970) as CFDate
-            var made: SecTrust?
-            let list = NSArray(array: certificates) as CFArray
-            let status = unsafe SecTrustCreateWithCertificates(list, policy, &made)
-            guard status == errSecSuccess, let trust = made,
-                SecTrustSetVerifyDate(trust, moment) == errSecSuccess
-            else { return nil }
-            guard !roots.isEmpty else { return trust }
-            let anchors = NSArray(array: roots.compactMap(certificate)) as CFArray
-            guard SecTrustSetAnchorCertificates(trust, anchors) == errSecSuccess,
-                SecTrustSetAnchorCertificatesOnly(trust, true) == errSecSuccess
-            else { return nil }
-            return trust
+        private static func policy(for host: HostName) -> SecPolicy {
+            SecPolicyCreateSSL(true, NSString(string: host.description) as CFString)
         }
 
         /// The platform's own text may name the server, so only the kind of reason is taken.

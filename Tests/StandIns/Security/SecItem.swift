@@ -29,6 +29,7 @@ public let errSecMissingEntitlement: OSStatus = -34018
 private func key(_ text: String) -> CFString { NSString(string: text) }
 
 public var kSecClass: CFString { key("class") }
+public var kSecClassIdentity: CFString { key("idnt") }
 public var kSecClassGenericPassword: CFString { key("genp") }
 public var kSecAttrService: CFString { key("svce") }
 public var kSecAttrAccount: CFString { key("acct") }
@@ -41,6 +42,8 @@ public var kSecAttrSynchronizable: CFString { key("sync") }
 public var kSecUseDataProtectionKeychain: CFString { key("nleg") }
 public var kSecValueData: CFString { key("v_Data") }
 public var kSecValuePersistentRef: CFString { key("v_PersistentRef") }
+public var kSecValueRef: CFString { key("v_Ref") }
+public var kSecReturnRef: CFString { key("r_Ref") }
 public var kSecReturnData: CFString { key("r_Data") }
 public var kSecReturnAttributes: CFString { key("r_Attributes") }
 public var kSecReturnPersistentRef: CFString { key("r_PersistentRef") }

@@ -6,12 +6,19 @@ import Foundation
 
 // Stand-ins with the signatures of
 // https://developer.apple.com/documentation/security/seccertificatecreatewithdata(_:_:)
+// https://developer.apple.com/documentation/security/seccertificatecopydata(_:)
 // https://developer.apple.com/documentation/security/secpolicycreatessl(_:_:)
 // https://developer.apple.com/documentation/security/sectrustcreatewithcertificates(_:_:_:)
+// https://developer.apple.com/documentation/security/sectrustsetpolicies(_:_:)
+// https://developer.apple.com/documentation/security/sectrustsetverifydate(_:_:)
+// https://developer.apple.com/documentation/security/sectrustsetanchorcertificates(_:_:)
+// https://developer.apple.com/documentation/security/sectrustsetanchorcertificatesonly(_:_:)
 // https://developer.apple.com/documentation/security/sectrustevaluatewitherror(_:_:)
 // https://developer.apple.com/documentation/security/sectrustcopycertificatechain(_:)
 //
-// They keep what they are given and verify nothing: what a trust evaluates to, the test says with `StandInTrust`.
+// What a trust evaluates to is found out from the certificates where a test has installed `StandInVerifier`, unless it says
+// otherwise with `StandInTrust.answer`; else nothing is trusted. Changing a trust takes its result back, and its chain is that of an evaluation, which asking for
+// the chain makes if there was none.
 
 public typealias CFAllocator = NSObject
 public typealias CFArray = NSArray
@@ -27,9 +34,10 @@ public let errSecCertificateNotValidYet: OSStatus = -67819
 public let errSecNotTrusted: OSStatus = -67843
 
 public final class SecCertificate: NSObject {
-    fileprivate let data: NSData
+    let data: NSData
+    var bytes: [UInt8] { Array(Data(referencing: data)) }
 
-    fileprivate init(_ data: NSData) { self.data = data }
+    init(_ data: NSData) { self.data = data }
 }
 
 public final class SecPolicy: NSObject {
@@ -44,15 +52,26 @@ public final class SecPolicy: NSObject {
 
 public final class SecTrust: NSObject {
     fileprivate let certificates: [SecCertificate]
-    fileprivate let policy: SecPolicy
-    fileprivate var date: NSDate?
-    fileprivate var anchors: [SecCertificate] = []
-    fileprivate var anchorsOnly = false
-    fileprivate var chain: [SecCertificate]?
+    fileprivate var policy: SecPolicy { didSet { result = nil } }
+    fileprivate var date: NSDate? { didSet { result = nil } }
+    fileprivate var anchors: [SecCertificate] = [] { didSet { result = nil } }
+    fileprivate var anchorsOnly = false { didSet { result = nil } }
+    private var result: StandInTrust.Answer?
 
     fileprivate init(_ certificates: [SecCertificate], _ policy: SecPolicy) {
         self.certificates = certificates
         self.policy = policy
+    }
+
+    fileprivate func evaluate() -> StandInTrust.Answer {
+        if let result { return result }
+        let question = StandInTrust.Question(
+            certificates: certificates.map(\.bytes), host: policy.host, isServer: policy.isServer,
+            date: date.map { Date(timeIntervalSinceReferenceDate: $0.timeIntervalSinceReferenceDate) },
+            anchors: anchors.map(\.bytes), anchorsOnly: anchorsOnly)
+        let answer = StandInTrust.answer?(question) ?? StandInTrust.verify(question)
+        result = answer
+        return answer
     }
 }
 
@@ -72,8 +91,25 @@ public enum StandInTrust {
         case failed(OSStatus)
     }
 
-    /// For the task that asks.
-    @TaskLocal public static var answer: @Sendable (Question) -> Answer = { _ in .failed(errSecNotTrusted) }
+    /// For the task that asks, instead of verifying.
+    @TaskLocal public static var answer: (@Sendable (Question) -> Answer)?
+    private final class Verifier: @unchecked Sendable {
+        let lock = NSLock()
+        var verify: (@Sendable (Question) -> Answer)?
+    }
+    private static let verifier = Verifier()
+
+    /// For all tasks that do not say otherwise.
+    public static func setVerifier(_ verify: @escaping @Sendable (Question) -> Answer) {
+        verifier.lock.withLock { verifier.verify = verify }
+    }
+
+    static func verify(_ question: Question) -> Answer {
+        verifier.lock.withLock { verifier.verify }?(question) ?? .failed(errSecNotTrusted)
+    }
+
+    /// The roots of the device, for the task that asks.
+    @TaskLocal public static var deviceRoots: [[UInt8]] = []
 }
 
 public func SecCertificateCreateWithData(_ allocator: CFAllocator?, _ data: CFData) -> SecCertificate? {
@@ -98,6 +134,12 @@ public func SecTrustCreateWithCertificates(
     return errSecSuccess
 }
 
+public func SecTrustSetPolicies(_ trust: SecTrust, _ policies: CFTypeRef) -> OSStatus {
+    guard let policy = policies as? SecPolicy else { return errSecParam }
+    trust.policy = policy
+    return errSecSuccess
+}
+
 public func SecTrustSetVerifyDate(_ trust: SecTrust, _ verifyDate: CFDate) -> OSStatus {
     trust.date = verifyDate
     return errSecSuccess
@@ -105,6 +147,8 @@ public func SecTrustSetVerifyDate(_ trust: SecTrust, _ verifyDate: CFDate) -> OS
 
 public func SecTrustSetAnchorCertificates(_ trust: SecTrust, _ anchorCertificates: CFArray?) -> OSStatus {
     trust.anchors = anchorCertificates?.compactMap { $0 as? SecCertificate } ?? []
+    // Given anchors are the only ones, until the next call says otherwise.
+    trust.anchorsOnly = anchorCertificates != nil
     return errSecSuccess
 }
 
@@ -114,21 +158,20 @@ public func SecTrustSetAnchorCertificatesOnly(_ trust: SecTrust, _ anchorCertifi
 }
 
 public func SecTrustEvaluateWithError(_ trust: SecTrust, _ error: UnsafeMutablePointer<CFError?>?) -> Bool {
-    func bytes(_ list: [SecCertificate]) -> [[UInt8]] { list.map { Array(Data(referencing: $0.data)) } }
-    let question = StandInTrust.Question(
-        certificates: bytes(trust.certificates), host: trust.policy.host, isServer: trust.policy.isServer,
-        date: trust.date.map { Date(timeIntervalSinceReferenceDate: $0.timeIntervalSinceReferenceDate) },
-        anchors: bytes(trust.anchors), anchorsOnly: trust.anchorsOnly)
-    switch StandInTrust.answer(question) {
-    case .trusted(let chain):
-        trust.chain = chain.map { SecCertificate(NSData(data: Data($0))) }
-        return true
+    switch trust.evaluate() {
+    case .trusted: return true
     case .failed(let status):
         error?.pointee = NSError(domain: "NSOSStatusErrorDomain", code: Int(status))
         return false
     }
 }
 
-public func SecTrustCopyCertificateChain(_ trust: SecTrust) -> CFArray? { trust.chain.map { NSArray(array: $0) } }
+public func SecTrustCopyCertificateChain(_ trust: SecTrust) -> CFArray? {
+    switch trust.evaluate() {
+    case .trusted(let chain): NSArray(array: chain.map { SecCertificate(NSData(data: Data($0))) })
+    // As far as a chain can be built; here that is what was shown.
+    case .failed: NSArray(array: trust.certificates)
+    }
+}
 
 public func CFErrorGetCode(_ error: CFError) -> CFIndex { error.code }

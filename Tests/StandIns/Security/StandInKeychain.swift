@@ -4,7 +4,7 @@
 import Foundation
 
 /// The keychain of the process: generic passwords, found by class, service, account, access group or persistent
-/// reference.
+/// reference, and identities, found by persistent reference.
 public enum StandInKeychain {
     private struct Item {
         var attributes: [String: Any]
@@ -25,6 +25,11 @@ public enum StandInKeychain {
     /// Makes every call about this service end with `status`; nil ends that.
     public static func fail(_ service: String, with status: OSStatus?) {
         store.lock.withLock { store.failures[service] = status }
+    }
+
+    /// Makes every call about this reference end with `status`; nil ends that.
+    public static func fail(reference: Data, with status: OSStatus?) {
+        store.lock.withLock { store.failures[reference.base64EncodedString()] = status }
     }
 
     /// The items of a service: account, and attributes by their short names.
@@ -52,13 +57,15 @@ public enum StandInKeychain {
     }
 
     private static func failure(_ attributes: [String: Any]) -> OSStatus? {
-        (attributes["svce"] as? String).flatMap { store.failures[$0] }
+        let name = attributes["svce"] as? String ?? (attributes["v_PersistentRef"] as? Data)?.base64EncodedString()
+        return name.flatMap { store.failures[$0] }
     }
 
     static func add(_ attributes: NSDictionary, _ result: UnsafeMutablePointer<AnyObject?>?) -> OSStatus {
         store.lock.withLock {
             let attributes = strings(attributes)
             if let failure = failure(attributes) { return failure }
+            if attributes["v_Ref"] is SecIdentity { return addIdentity(attributes, result) }
             guard attributes["class"] as? String == "genp", attributes["v_Data"] is Data else { return errSecParam }
             let isTaken = store.items.contains { item in
                 identity.allSatisfy { item.attributes[$0] as? String == attributes[$0] as? String }
@@ -72,6 +79,18 @@ public enum StandInKeychain {
             if attributes["r_PersistentRef"] as? Bool == true { result?.pointee = NSData(data: reference) }
             return errSecSuccess
         }
+    }
+
+    private static func addIdentity(_ attributes: [String: Any], _ result: UnsafeMutablePointer<AnyObject?>?)
+        -> OSStatus
+    {
+        let reference = Data("idnt".utf8) + withUnsafeBytes(of: store.next.bigEndian) { Data($0) }
+        store.next += 1
+        var kept = attributes.filter { !$0.key.hasPrefix("r_") }
+        kept["class"] = "idnt"
+        store.items.append(Item(attributes: kept, reference: reference))
+        if attributes["r_PersistentRef"] as? Bool == true { result?.pointee = NSData(data: reference) }
+        return errSecSuccess
     }
 
     private static func matches(_ item: Item, _ query: [String: Any]) -> Bool {
@@ -99,6 +118,7 @@ public enum StandInKeychain {
     }
 
     private static func value(of item: Item, _ query: [String: Any]) -> NSObject {
+        if query["r_Ref"] as? Bool == true, let value = item.attributes["v_Ref"] as? NSObject { return value }
         let data = item.attributes["v_Data"] as? Data ?? Data()
         if query["r_Attributes"] as? Bool == true {
             let attributes = NSMutableDictionary()

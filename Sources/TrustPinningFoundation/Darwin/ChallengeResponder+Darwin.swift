@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if canImport(Security)
+    public import Foundation
+    internal import Security
+    internal import Synchronization
+    public import TrustPinning
+
+    #if canImport(FoundationNetworking)
+        public import FoundationNetworking
+    #endif
+
+    /// Answers the challenges of `URLSession` that are about TLS: who the server is, and who the client is.
+    ///
+    /// An app's own delegate passes its challenges on, those of sessions and those of tasks:
+    ///
+    ///     func urlSession(
+    ///         _ session: URLSession, didReceive challenge: URLAuthenticationChallenge,
+    ///         completionHandler: @escaping @Sendable (URLSession.AuthChallengeDisposition, URLCredential?) -> Void
+    ///     ) {
+    ///         if responder.respond(to: challenge, completionHandler: completionHandler) { return }
+    ///         completionHandler(.performDefaultHandling, nil)
+    ///     }
+    ///
+    /// - A server is accepted if the evaluator trusts it by the policies in force at this moment, and refused otherwise,
+    ///   before anything of the request was sent.
+    /// - A client identity is shown to a host that it is for, that asked, and that was found trusted by this responder.
+    ///   Where there is none the connection goes on without, and never with one that the platform would choose.
+    public final class ChallengeResponder: Sendable {
+        /// What a challenge is answered with.
+        public typealias Answer = (disposition: URLSession.AuthChallengeDisposition, credential: URLCredential?)
+
+        private let trust: TrustEvaluator
+        private let identities: ClientIdentities?
+        private let now: @Sendable () -> Date
+        /// The last verdict on each host and port.
+        private let verdicts = Mutex<[String: ServerVerdict]>([:])
+
+        /// A responder that trusts whom `trust` trusts, and shows the identities of `identities`.
+        public convenience init(trust: TrustEvaluator, identities: ClientIdentities? = nil) {
+            self.init(trust: trust, identities: identities, now: { Date() })
+        }
+
+        /// - Parameter now: the time that certificates and pins have to be valid at.
+        package init(
+            trust: TrustEvaluator, identities: ClientIdentities?, now: @escaping @Sendable () -> Date
+        ) {
+            self.trust = trust
+            self.identities = identities
+            self.now = now
+        }
+
+        /// Answers a challenge if it is about TLS. The handler is called exactly once then, on any thread.
+        /// - Returns: whether it is. If not, the handler is left alone.
+        @discardableResult
+        public func respond(
+            to challenge: URLAuthenticationChallenge,
+            completionHandler: @escaping @Sendable (URLSession.AuthChallengeDisposition, URLCredential?) -> Void
+        ) -> Bool {
+            guard Self.isAboutTLS(challenge) else { return false }
+            Task {
+                let answer = await self.answer(to: challenge)
+                completionHandler(answer?.disposition ?? .cancelAuthenticationChallenge, answer?.credential)
+            }
+            return true
+        }
+
+        /// The answer to a challenge; nil if it is not about TLS.
+        public func answer(to challenge: URLAuthenticationChallenge) async -> Answer? {
+            switch challenge.protectionSpace.authenticationMethod {
+            case NSURLAuthenticationMethodServerTrust: await answerAboutServer(challenge.protectionSpace)
+            case NSURLAuthenticationMethodClientCertificate: await answerAboutClient(challenge.protectionSpace)
+            default: nil
+            }
+        }
+
+        /// The last verdict on a host and port, as a challenge names them.
+        func verdict(on host: String, port: Int) -> ServerVerdict? {
+            verdicts.withLock { $0[Self.key(host, port)] }
+        }
+
+        private static func isAboutTLS(_ challenge: URLAuthenticationChallenge) -> Bool {
+            [NSURLAuthenticationMethodServerTrust, NSURLAuthenticationMethodClientCertificate]
+                .contains(challenge.protectionSpace.authenticationMethod)
+        }
+
+        private static func key(_ host: String, _ port: Int) -> String {
+            "\((try? HostName(host))?.description ?? host) \(port)"
+        }
+
+        private func answerAboutServer(_ space: URLProtectionSpace) async -> Answer {
+            var verdict = ServerVerdict(isTrusted: false, reason: "the server showed nothing to trust")
+            if let shown = space.serverTrust {
+                verdict = ServerVerdict(
+                    await trust.evaluate(shown, host: space.host, port: space.port, at: now()))
+            }
+            let isTrusted = verdict.isTrusted
+            verdicts.withLock { [verdict] in $0[Self.key(space.host, space.port)] = verdict }
+            guard isTrusted, let accepted = space.serverTrust else { return (.cancelAuthenticationChallenge, nil) }
+            return (.useCredential, URLCredential(trust: accepted))
+        }
+
+        private func answerAboutClient(_ space: URLProtectionSpace) async -> Answer {
+            guard let identities, verdict(on: space.host, port: space.port)?.isTrusted == true,
+                let host = try? HostName(space.host), let identity = await identities.identity(askedBy: host)
+            else { return (.rejectProtectionSpace, nil) }
+            return (.useCredential, identity.credential)
+        }
+    }
+
+    /// A delegate for a `URLSession` whose challenges about TLS a ``ChallengeResponder`` answers.
+    ///
+    ///     let session = URLSession(
+    ///         configuration: .ephemeral, delegate: PinningDelegate(ChallengeResponder(trust: evaluator)), delegateQueue: nil)
+    ///
+    /// The session keeps it until it is invalidated.
+    public final class PinningDelegate: NSObject, URLSessionTaskDelegate {
+        /// Answers challenges that are not about TLS: passwords, for example.
+        public typealias Others = @Sendable (URLAuthenticationChallenge) async -> ChallengeResponder.Answer
+
+        private let responder: ChallengeResponder
+        private let others: Others
+
+        /// A delegate.
+        /// - Parameter others: answers challenges that are not about TLS; the platform's own handling by default.
+        public init(
+            _ responder: ChallengeResponder, others: @escaping Others = { _ in (.performDefaultHandling, nil) }
+        ) {
+            self.responder = responder
+            self.others = others
+        }
+
+        /// Answers a challenge of the session.
+        public func urlSession(
+            _ session: URLSession, didReceive challenge: URLAuthenticationChallenge,
+            completionHandler: @escaping @Sendable (URLSession.AuthChallengeDisposition, URLCredential?) -> Void
+        ) {
+            if responder.respond(to: challenge, completionHandler: completionHandler) { return }
+            Task { [others] in
+                let answer = await others(challenge)
+                completionHandler(answer.disposition, answer.credential)
+            }
+        }
+
+        /// Answers a challenge of a task, in the same way.
+        public func urlSession(
+            _ session: URLSession, task: URLSessionTask, didReceive challenge: URLAuthenticationChallenge,
+            completionHandler: @escaping @Sendable (URLSession.AuthChallengeDisposition, URLCredential?) -> Void
+        ) {
+            urlSession(session, didReceive: challenge, completionHandler: completionHandler)
+        }
+    }
+#endif

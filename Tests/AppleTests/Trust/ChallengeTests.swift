@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Foundation
+import FoundationNetworking
+import Security
+import Testing
+import TrustPinning
+import TrustPinningTesting
+
+@testable import TrustPinningFoundation
+
+@Suite("Challenges of URLSession")
+struct ChallengeTests {
+    private func load(_ server: StandInServer, _ delegate: any URLSessionDelegate) async throws -> String {
+        let session = URLSession(configuration: TrustScene.loading, delegate: delegate, delegateQueue: nil)
+        defer { session.finishTasksAndInvalidate() }
+        let (data, _) = try await session.data(from: try #require(server.url()))
+        return String(decoding: data, as: UTF8.self)
+    }
+
+    @Test("of sessions and of tasks let trusted servers pass, and are answered once", arguments: [false, true])
+    func trusted(challengesTasks: Bool) async throws {
+        let scene = try TrustScene()
+        let server = StandInServer(chain: scene.authority.served, challengesTasks: challengesTasks)
+        #expect(try await load(server, PinningDelegate(scene.responder)) == "hello")
+        #expect(server.figures.answers == 1)
+        #expect(server.figures.requests.count == 1)
+    }
+
+    @Test("end the connection before the request where no pin matches", arguments: [false, true])
+    func mismatch(challengesTasks: Bool) async throws {
+        let scene = try TrustScene(pinning: [TrustScene.stranger()])
+        let server = StandInServer(chain: scene.authority.served, challengesTasks: challengesTasks)
+        let error = await #expect(throws: URLError.self) {
+            try await load(server, PinningDelegate(scene.responder))
+        }
+        #expect(error?.code == .cancelled)
+        #expect(server.figures.answers == 1)
+        #expect(server.figures.requests.isEmpty)
+    }
+
+    @Test("about a server with nothing to show, or for which there is no policy, are refused")
+    func nothing() async throws {
+        let scene = try TrustScene()
+        let server = StandInServer(chain: [])
+        await #expect(throws: URLError.self) { try await load(server, PinningDelegate(scene.responder)) }
+        #expect(server.figures.answers == 1)
+        let other = StandInServer(chain: scene.authority.served)
+        let session = URLSession(
+            configuration: TrustScene.loading, delegate: PinningDelegate(scene.responder), delegateQueue: nil)
+        defer { session.finishTasksAndInvalidate() }
+        let url = try #require(other.url(host: "unlisted.example.com"))
+        await #expect(throws: URLError.self) { try await session.data(from: url) }
+        #expect(other.figures.requests.isEmpty)
+    }
+
+    @Test("go by the policies of the moment")
+    func live() async throws {
+        let scene = try TrustScene()
+        let delegate = PinningDelegate(scene.responder)
+        let server = StandInServer(chain: scene.authority.served)
+        #expect(try await load(server, delegate) == "hello")
+        scene.evaluator.update(
+            try PolicySet(
+                [HostPolicy(.exact("www.example.com"), TrustScene.policy([TrustScene.stranger()]))], unlisted: .refuse))
+        await #expect(throws: URLError.self) { try await load(server, delegate) }
+        #expect(server.figures.requests.count == 1)
+    }
+
+    @Test("of other kinds are for others, once")
+    func others() async throws {
+        let scene = try TrustScene()
+        let asked = Recorded<String>()
+        let delegate = PinningDelegate(scene.responder) { challenge in
+            asked.append(challenge.protectionSpace.authenticationMethod)
+            return (.useCredential, URLCredential(user: "me", password: "", persistence: .none))
+        }
+        final class Sender: NSObject, URLAuthenticationChallengeSender {
+            func use(_ credential: URLCredential, for challenge: URLAuthenticationChallenge) {}
+            func continueWithoutCredential(for challenge: URLAuthenticationChallenge) {}
+            func cancel(_ challenge: URLAuthenticationChallenge) {}
+            func performDefaultHandling(for challenge: URLAuthenticationChallenge) {}
+            func rejectProtectionSpaceAndContinue(with challenge: URLAuthenticationChallenge) {}
+        }
+        let challenge = URLAuthenticationChallenge(
+            protectionSpace: URLProtectionSpace(
+                host: "www.example.com", port: 443, protocol: "https", realm: "r",
+                authenticationMethod: NSURLAuthenticationMethodHTTPBasic),
+            proposedCredential: nil, previousFailureCount: 0, failureResponse: nil, error: nil, sender: Sender())
+        #expect(await scene.responder.answer(to: challenge) == nil)
+        #expect(!scene.responder.respond(to: challenge) { _, _ in Issue.record("answered") })
+        let user = await withCheckedContinuation { waiter in
+            delegate.urlSession(URLSession.shared, didReceive: challenge) { disposition, credential in
+                waiter.resume(returning: disposition == .useCredential ? credential?.user : nil)
+            }
+        }
+        #expect(user == "me")
+        #expect(asked.elements == [NSURLAuthenticationMethodHTTPBasic])
+    }
+
+    @Test("can be passed on by the app's own delegate")
+    func ownDelegate() async throws {
+        final class Own: NSObject, URLSessionTaskDelegate {
+            let responder: ChallengeResponder
+
+            init(_ responder: ChallengeResponder) { self.responder = responder }
+
+            func urlSession(
+                _ session: URLSession, didReceive challenge: URLAuthenticationChallenge,
+                completionHandler: @escaping @Sendable (URLSession.AuthChallengeDisposition, URLCredential?) -> Void
+            ) {
+                if responder.respond(to: challenge, completionHandler: completionHandler) { return }
+                completionHandler(.performDefaultHandling, nil)
+            }
+        }
+        let scene = try TrustScene()
+        let server = StandInServer(chain: scene.authority.served)
+        #expect(try await load(server, Own(scene.responder)) == "hello")
+        let refusing = try TrustScene(pinning: [TrustScene.stranger()])
+        await #expect(throws: URLError.self) { try await load(server, Own(refusing.responder)) }
+        #expect(server.figures.answers == 2)
+    }
+
+    @Test("about the client are answered for hosts that the identity is for, and trusted ones only")
+    func client() async throws {
+        let scene = try TrustScene(identity: true)
+        let server = StandInServer(chain: scene.authority.served, asksForClient: true)
+        #expect(try await load(server, PinningDelegate(scene.responder)) == "hello")
+        // The root is left to the server, which has it.
+        #expect(server.figures.clientChains == [[try TrustScene.identity().certificates[0]]])
+        #expect(server.figures.answers == 2)
+        let host = try HostName("www.example.com")
+        #expect(scene.events.elements == [.used(host: host)])
+
+        scene.identities?.remove(for: [try HostPattern("www.example.com")])
+        #expect(try await load(server, PinningDelegate(scene.responder)) == "hello")
+        #expect(server.figures.clientChains.last == [])
+        #expect(scene.events.elements.last == .missing(host: host))
+
+        // Refused servers get as far as no question.
+        let refusing = try TrustScene(pinning: [TrustScene.stranger()], identity: true)
+        await #expect(throws: URLError.self) { try await load(server, PinningDelegate(refusing.responder)) }
+        #expect(refusing.events.elements.isEmpty)
+        #expect(server.figures.clientChains.count == 2)
+    }
+}

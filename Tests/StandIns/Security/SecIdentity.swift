@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+// swift-format-ignore-file: AllPublicDeclarationsHaveDocumentation, AlwaysUseLowerCamelCase
+
+import Foundation
+
+// Stand-ins with the signatures of
+// https://developer.apple.com/documentation/security/secidentity
+// https://developer.apple.com/documentation/security/secidentitycopycertificate(_:_:)
+// https://developer.apple.com/documentation/security/secidentitygettypeid()
+// https://developer.apple.com/documentation/security/seccertificategettypeid()
+// https://developer.apple.com/documentation/security/secpkcs12import(_:_:_:)
+// https://developer.apple.com/documentation/security/ksecimporttomemoryonly
+// https://developer.apple.com/documentation/corefoundation/cfgettypeid(_:)
+//
+// An identity has a certificate and no key: what a key does, no stand-in does. Bundles are read with the program
+// `openssl`; a wrong passphrase and what is no bundle have the results that the documentation names.
+
+public typealias CFTypeID = UInt
+
+public let errSecAuthFailed: OSStatus = -25293
+public let errSecDecode: OSStatus = -26275
+
+private func key(_ text: String) -> CFString { NSString(string: text) }
+
+public var kSecImportExportPassphrase: CFString { key("passphrase") }
+public var kSecImportToMemoryOnly: CFString { key("memory-only") }
+public var kSecImportItemIdentity: CFString { key("identity") }
+public var kSecImportItemCertChain: CFString { key("chain") }
+
+public final class SecIdentity: NSObject {
+    let certificate: SecCertificate
+
+    init(_ certificate: SecCertificate) { self.certificate = certificate }
+}
+
+public func CFGetTypeID(_ cf: CFTypeRef?) -> CFTypeID {
+    switch cf {
+    case is SecIdentity: SecIdentityGetTypeID()
+    case is SecCertificate: SecCertificateGetTypeID()
+    default: 1
+    }
+}
+
+public func SecCertificateGetTypeID() -> CFTypeID { 42 }
+
+public func SecIdentityGetTypeID() -> CFTypeID { 43 }
+
+public func SecIdentityCopyCertificate(
+    _ identityRef: SecIdentity, _ certificateRef: UnsafeMutablePointer<SecCertificate?>
+) -> OSStatus {
+    certificateRef.pointee = identityRef.certificate
+    return errSecSuccess
+}
+
+public func SecPKCS12Import(
+    _ pkcs12_data: CFData, _ options: CFDictionary, _ items: UnsafeMutablePointer<CFArray?>
+) -> OSStatus {
+    let passphrase = (options[kSecImportExportPassphrase] as? NSString).map { String(describing: $0) }
+    guard let passphrase else { return errSecParam }
+    // Only so does nothing get into the keychain of the user on macOS.
+    guard options[kSecImportToMemoryOnly] as? Bool == true else { return errSecParam }
+    let data = Data(referencing: pkcs12_data)
+    guard data.first == 0x30 else { return errSecDecode }
+    guard let certificates = OpenSSLBundle.read(data, passphrase, ["-nokeys"], "CERTIFICATE"),
+        let keys = OpenSSLBundle.read(data, passphrase, ["-nocerts", "-noenc"], "PRIVATE KEY")
+    else { return errSecAuthFailed }
+    // What has no identity has items without one.
+    let item = NSMutableDictionary()
+    let chain = certificates.map { SecCertificate(NSData(data: $0)) }
+    if !chain.isEmpty { item[kSecImportItemCertChain] = NSArray(array: chain) }
+    if !keys.isEmpty, let own = chain.first { item[kSecImportItemIdentity] = SecIdentity(own) }
+    items.pointee = NSArray(object: item)
+    return errSecSuccess
+}
+
+private enum OpenSSLBundle {
+    /// The PEM blocks of this kind in a bundle; nil if it cannot be opened.
+    static func read(_ bundle: Data, _ passphrase: String, _ options: [String], _ label: String) -> [Data]? {
+        for legacy in [[], ["-legacy"]] {
+            guard let text = run(bundle, passphrase, options + legacy) else { continue }
+            return text.components(separatedBy: "-----BEGIN \(label)-----").dropFirst().compactMap { part in
+                part.components(separatedBy: "-----END").first.flatMap {
+                    Data(base64Encoded: $0, options: .ignoreUnknownCharacters)
+                }
+            }
+        }
+        return nil
+    }
+
+    private static func run(_ bundle: Data, _ passphrase: String, _ options: [String]) -> String? {
+        let file = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
+        defer { try? FileManager.default.removeItem(at: file) }
+        guard (try? bundle.write(to: file)) != nil else { return nil }
+        let process = Process()
+        process.executableURL = URL(filePath: "/usr/bin/env")
+        process.arguments = ["openssl", "pkcs12", "-in", file.path, "-passin", "pass:\(passphrase)"] + options
+        let output = Pipe()
+        process.standardOutput = output
+        process.standardError = FileHandle.nullDevice
+        guard (try? process.run()) != nil else { return nil }
+        let text = output.fileHandleForReading.readDataToEndOfFile()
+        process.waitUntilExit()
+        return process.terminationStatus == 0 ? String(decoding: text, as: UTF8.self) : nil
+    }
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if canImport(Security) && !canImport(Darwin)
+    import Foundation
+    import Security
+    import StandInVerifier
+    import Testing
+    import TrustPinning
+    import TrustPinningTesting
+
+    /// The certificate factory through SecTrust, as an app has it from a challenge.
+    @Suite("Decisions about the platform's trust objects")
+    struct PlatformDecisionTests {
+        init() { StandInVerifier.install() }
+
+        private func trust(_ chain: [[UInt8]], host: String = "www.example.com") throws -> SecTrust {
+            let list = chain.compactMap { SecCertificateCreateWithData(nil, NSData(data: Data($0))) }
+            var trust: SecTrust?
+            let policy = SecPolicyCreateSSL(true, NSString(string: host))
+            let status = unsafe SecTrustCreateWithCertificates(NSArray(array: list), policy, &trust)
+            #expect(status == errSecSuccess)
+            return try #require(trust)
+        }
+
+        private func judge(
+            _ chain: [[UInt8]], _ policy: PinningPolicy, roots: [[UInt8]], host: String = "www.example.com",
+            on day: TestDate = .today
+        ) async throws -> TrustDecision {
+            let evaluator = TrustEvaluator(policies: try .only(policy), systemTrust: try PlatformTrust(roots: roots))
+            return await evaluator.evaluate(try trust(chain, host: host), host: host, at: day.date)
+        }
+
+        @Test("are those of chains with the other verifier, for each kind of policy and chain")
+        func table() async throws {
+            var count = 0
+            for shape in PolicyShape.all where shape.isPossible {
+                for situation in try Situation.all() {
+                    let policy = try shape.policy([situation.primary, situation.backup])
+                    let decision = try await judge(situation.chain, policy, roots: situation.roots)
+                    #expect(decision.reason == shape.expected(situation).reason, "\(shape): \(situation.name)")
+                    let other = TrustEvaluator(
+                        policies: try .only(policy),
+                        systemTrust: RootStoreTrust(roots: try .certificates(situation.roots)))
+                    let judged = await other.judge(situation.chain)
+                    #expect(decision.reason == judged.reason, "\(shape): \(situation.name)")
+                    #expect(decision.events.map(\.name) == judged.events.map(\.name), "\(shape): \(situation.name)")
+                    #expect(decision.matchedPins == judged.matchedPins, "\(shape): \(situation.name)")
+                    count += 1
+                }
+            }
+            #expect(count >= 100)
+        }
+
+        @Test("go by pins of each certificate of the verified chain", arguments: Pin.Scope.allCases)
+        func scopes(scope: Pin.Scope) async throws {
+            let authority = try TestAuthority()
+            for (index, certificate) in [authority.leaf, authority.intermediate, authority.root].enumerated() {
+                let policy = try PinningPolicy(pins: [.of(certificate.pin, scope: scope), .spare()])
+                let decision = try await judge(authority.served, policy, roots: [authority.root.der])
+                let fits = scope == .any || scope == [Pin.Scope.leaf, .intermediate, .root][index]
+                #expect(decision.reason == (fits ? .pinMatch : .pinningFailed))
+                #expect(decision.verifiedChain == authority.whole)
+            }
+        }
+
+        @Test("never match certificates that were injected, or that sign themselves")
+        func injected() async throws {
+            let authority = try TestAuthority()
+            let stranger = try TestAuthority("Stranger")
+            let policy = try PinningPolicy(pins: [.of(stranger.intermediate.pin), .spare()])
+            let chain = authority.served + [stranger.intermediate.der, stranger.root.der]
+            #expect(try await judge(chain, policy, roots: [authority.root.der]).reason == .pinningFailed)
+            let alone = try TestCertificate(key: TestKey(.p256, "alone"))
+            let own = try PinningPolicy(pins: [.of(alone.pin), .spare()])
+            #expect(try await judge([alone.der], own, roots: [authority.root.der]).reason == .trustFailed)
+        }
+
+        @Test("of rotations: the same key, the backup, and neither")
+        func rotation() async throws {
+            let authority = try TestAuthority()
+            let policy = try PinningPolicy(
+                pins: [.of(authority.leaf.pin), .of(authority.backupKey().pin, role: .backup)])
+            let roots = [authority.root.der]
+            func chain(_ leaf: TestCertificate) -> [[UInt8]] { [leaf.der, authority.intermediate.der] }
+            #expect(try await judge(chain(authority.reissuedLeaf()), policy, roots: roots).reason == .pinMatch)
+            let backup = try await judge(chain(authority.rotatedLeaf()), policy, roots: roots)
+            #expect(backup.reason == .pinMatch)
+            #expect(backup.events.contains(.onlyBackupMatched))
+            let other = try authority.issue(key: TestKey(.p256, "unknown"))
+            #expect(try await judge(chain(other), policy, roots: roots).reason == .pinningFailed)
+        }
+
+        @Test("are made for the host and the day that are asked about, whatever the object was made for")
+        func question() async throws {
+            let authority = try TestAuthority()
+            let policy = try PinningPolicy(pins: [.of(authority.leaf.pin), .spare()])
+            let evaluator = TrustEvaluator(
+                policies: try .only(policy), systemTrust: try PlatformTrust(roots: [authority.root.der]))
+            let made = try trust(authority.served, host: "other.test")
+            #expect(await evaluator.evaluate(made, host: "www.example.com", at: TestDate.today.date).isTrusted)
+            let late = try trust(authority.served)
+            let decision = await evaluator.evaluate(
+                late, host: "www.example.com", at: authority.leaf.template.notAfter.date.addingTimeInterval(86_400))
+            #expect(decision.reason == .trustFailed)
+            // Chains that are cut are not mended here, and roots of the device do not count beside given ones.
+            #expect(
+                try await judge([authority.leaf.der], policy, roots: [authority.root.der]).reason == .trustFailed)
+            try await StandInTrust.$deviceRoots.withValue([authority.root.der]) {
+                let stranger = try TestAuthority("Stranger").root.der
+                #expect(try await judge(authority.served, policy, roots: [stranger]).reason == .trustFailed)
+                let device = TrustEvaluator(policies: try .only(policy), systemTrust: PlatformTrust())
+                let seen = try trust(authority.served)
+                #expect(await device.evaluate(seen, host: "www.example.com", at: TestDate.today.date).isTrusted)
+            }
+        }
+
+        @Test("can be left to another verifier, which sees the platform's chain")
+        func otherVerifier() async throws {
+            let authority = try TestAuthority()
+            let policy = try PinningPolicy(pins: [.of(authority.intermediate.pin, .ca), .spare()])
+            let evaluator = TrustEvaluator(policies: try .only(policy), systemTrust: try RootStoreTrust(authority))
+            let seen = try trust(authority.served)
+            #expect(
+                await evaluator.evaluate(seen, host: "www.example.com", at: TestDate.today.date).reason == .pinMatch)
+        }
+    }
+#endif
