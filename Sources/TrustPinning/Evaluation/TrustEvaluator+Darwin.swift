@@ -2,8 +2,13 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if canImport(Security)
-    public import Foundation
     public import Security
+
+    #if canImport(FoundationEssentials)
+        public import FoundationEssentials
+    #else
+        public import Foundation
+    #endif
 
     extension TrustEvaluator {
         /// Judges a server by the trust object of its handshake, such as a challenge's `serverTrust`.
