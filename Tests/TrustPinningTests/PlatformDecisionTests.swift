@@ -115,6 +115,42 @@
             }
         }
 
+        @Test("do not hear of roots and exceptions that others have given to the object")
+        func allowances() async throws {
+            let authority = try TestAuthority()
+            let stranger = try TestAuthority("Stranger")
+            let policy = try PinningPolicy(pins: [.of(stranger.leaf.pin), .of(authority.leaf.pin, role: .backup)])
+            let evaluator = TrustEvaluator(policies: try .only(policy), systemTrust: PlatformTrust())
+            try await StandInTrust.$deviceRoots.withValue([authority.root.der]) {
+                let root = try #require(SecCertificateCreateWithData(nil, NSData(data: Data(stranger.root.der))))
+                for chain in [stranger.served, authority.served] {
+                    let anchored = try trust(chain)
+                    _ = SecTrustSetAnchorCertificates(anchored, NSArray(object: root))
+                    let decision = await evaluator.evaluate(
+                        anchored, host: "www.example.com", at: TestDate.today.date)
+                    #expect(decision.reason == (chain == authority.served ? .pinMatch : .trustFailed))
+                }
+                let excepted = try trust(stranger.served)
+                _ = SecTrustSetExceptions(excepted, SecTrustCopyExceptions(excepted))
+                let decision = await evaluator.evaluate(excepted, host: "www.example.com", at: TestDate.today.date)
+                #expect(decision.reason == .trustFailed)
+            }
+        }
+
+        @Test("take one evaluation of the object")
+        func once() async throws {
+            let authority = try TestAuthority()
+            let policy = try PinningPolicy(pins: [.of(authority.leaf.pin), .spare()])
+            let evaluator = TrustEvaluator(policies: try .only(policy), systemTrust: PlatformTrust())
+            let asked = Recorder<StandInTrust.Question>()
+            let seen = try StandInTrust.$answer.withValue({ question in
+                asked.append(question)
+                return .trusted(chain: authority.whole)
+            }) { try trust(authority.served, host: "other.test") }
+            #expect(await evaluator.evaluate(seen, host: "www.example.com", at: TestDate.today.date).isTrusted)
+            #expect(asked.elements.map(\.host) == ["www.example.com"])
+        }
+
         @Test("can be left to another verifier, which sees the platform's chain")
         func otherVerifier() async throws {
             let authority = try TestAuthority()

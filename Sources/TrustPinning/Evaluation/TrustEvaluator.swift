@@ -200,7 +200,7 @@ public struct TrustEvaluation: Sendable {
         guard case .pinned(let policy, _) = rule else { return nil }
         return policy
     }
-    /// What the server sent.
+    /// What the server sent; of a trust object on Apple's platforms, the chain that the platform has made of that.
     public let presentedChain: [[UInt8]]
     /// The date at which the chain was judged.
     public let date: Date

@@ -2,8 +2,16 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if canImport(Security)
+    internal import Dispatch
     internal import Foundation
     internal import Security
+
+    /// A trust object on its way to where it is evaluated. Nobody else uses it meanwhile.
+    struct PlatformTrustObject: @unchecked Sendable {
+        fileprivate let object: SecTrust
+
+        init(_ object: SecTrust) { self.object = object }
+    }
 
     /// System trust by the platform's own verifier, with the roots that the device trusts, or given ones.
     public struct PlatformTrust: SystemTrust {
@@ -24,7 +32,7 @@
         }
 
         /// Verifies what a server sent. The platform may go to the network for certificates that are missing, so this
-        /// leaves the caller's actor.
+        /// waits on no thread that tasks share.
         @concurrent
         public func verify(_ request: SystemTrustRequest) async -> SystemTrustResult {
             // The first decides; others that cannot be read are of no use, and do no harm.
@@ -32,48 +40,65 @@
             let list = NSArray(array: [first] + request.chain.dropFirst().compactMap(Self.certificate))
             var made: SecTrust?
             let status = unsafe SecTrustCreateWithCertificates(list as CFArray, Self.policy(for: request.host), &made)
-            guard status == errSecSuccess, let trust = made else { return Self.refused }
-            return verify(trust, request)
+            guard status == errSecSuccess, let made else { return Self.refused }
+            let trust = PlatformTrustObject(made)
+            return await Self.wait {
+                prepare(trust, for: request.host, at: request.date) ? verify(trust, request) : Self.refused
+            }
         }
 
-        /// Verifies what the platform was shown in a handshake, with all that came along (proofs of transparency, states
-        /// of revocation), under its policy for servers and no other.
-        func verify(_ trust: SecTrust, _ request: SystemTrustRequest) -> SystemTrustResult {
+        /// Says what the object is judged by: the platform's policy for servers and no other, the date, and these roots.
+        /// What somebody else has allowed it (roots of theirs, exceptions) is taken from it.
+        /// - Returns: whether the platform takes that.
+        func prepare(_ trust: PlatformTrustObject, for host: HostName, at date: Date) -> Bool {
+            let trust = trust.object
+            let moment = NSDate(timeIntervalSince1970: date.timeIntervalSince1970) as CFDate
+            // What that returns is about exceptions that are set: there are none, so it decides nothing here.
+            _ = SecTrustSetExceptions(trust, nil)
+            let anchors = roots.isEmpty ? nil : NSArray(array: roots.compactMap(Self.certificate)) as CFArray
+            return SecTrustSetPolicies(trust, Self.policy(for: host)) == errSecSuccess
+                && SecTrustSetVerifyDate(trust, moment) == errSecSuccess
+                && SecTrustSetAnchorCertificates(trust, anchors) == errSecSuccess
+                && SecTrustSetAnchorCertificatesOnly(trust, anchors != nil) == errSecSuccess
+        }
+
+        /// Verifies what was prepared, with all that came along in a handshake (proofs of transparency, states of
+        /// revocation).
+        func verify(_ trust: PlatformTrustObject, _ request: SystemTrustRequest) -> SystemTrustResult {
             guard let leaf = request.chain.first.flatMap({ try? CertificateFields($0) }) else { return Self.unreadable }
             // The same of the leaf is wrong on each platform, and has the same code.
             let seconds = Int64(exactly: request.date.timeIntervalSince1970.rounded(.down)) ?? .max
             if let failure = ServerIdentity.failure(of: leaf, host: request.host, at: seconds) {
                 return .untrusted(failure)
             }
-            let moment = NSDate(timeIntervalSince1970: request.date.timeIntervalSince1970) as CFDate
-            guard SecTrustSetPolicies(trust, Self.policy(for: request.host)) == errSecSuccess,
-                SecTrustSetVerifyDate(trust, moment) == errSecSuccess
-            else { return Self.refused }
-            if !roots.isEmpty {
-                let anchors = NSArray(array: roots.compactMap(Self.certificate)) as CFArray
-                guard SecTrustSetAnchorCertificates(trust, anchors) == errSecSuccess,
-                    SecTrustSetAnchorCertificatesOnly(trust, true) == errSecSuccess
-                else { return Self.refused }
-            }
             var error: CFError?
-            guard unsafe SecTrustEvaluateWithError(trust, &error) else { return .untrusted(Self.failure(error)) }
+            guard unsafe SecTrustEvaluateWithError(trust.object, &error) else {
+                return .untrusted(Self.failure(error))
+            }
             guard let chain = Self.chain(of: trust) else {
                 return .untrusted(SystemTrustFailure(.other, "the platform keeps the verified chain to itself"))
             }
             return .trusted(chain: chain)
         }
 
-        /// The chain that the platform has made of what it was shown, in DER.
-        static func chain(of trust: SecTrust) -> [[UInt8]]? {
-            (SecTrustCopyCertificateChain(trust) as? [SecCertificate])?
+        /// The chain that the platform has made of what it was shown, in DER. It evaluates the object if nobody has yet.
+        static func chain(of trust: PlatformTrustObject) -> [[UInt8]]? {
+            (SecTrustCopyCertificateChain(trust.object) as? [SecCertificate])?
                 .map { Array(Data(referencing: SecCertificateCopyData($0) as NSData)) }
+        }
+
+        /// Runs what may wait for the network, on a thread of the system's that may.
+        static func wait<Value: Sendable>(_ work: @escaping @Sendable () -> Value) async -> Value {
+            await withCheckedContinuation { waiter in
+                DispatchQueue.global(qos: .userInitiated).async { waiter.resume(returning: work()) }
+            }
         }
 
         private static var unreadable: SystemTrustResult {
             .untrusted(SystemTrustFailure(.unreadable, "the server's certificate cannot be read"))
         }
 
-        private static var refused: SystemTrustResult {
+        static var refused: SystemTrustResult {
             .untrusted(SystemTrustFailure(.other, "the platform does not take the chain"))
         }
 

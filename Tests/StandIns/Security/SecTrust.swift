@@ -13,6 +13,8 @@ import Foundation
 // https://developer.apple.com/documentation/security/sectrustsetverifydate(_:_:)
 // https://developer.apple.com/documentation/security/sectrustsetanchorcertificates(_:_:)
 // https://developer.apple.com/documentation/security/sectrustsetanchorcertificatesonly(_:_:)
+// https://developer.apple.com/documentation/security/sectrustcopyexceptions(_:)
+// https://developer.apple.com/documentation/security/sectrustsetexceptions(_:_:)
 // https://developer.apple.com/documentation/security/sectrustevaluatewitherror(_:_:)
 // https://developer.apple.com/documentation/security/sectrustcopycertificatechain(_:)
 //
@@ -56,6 +58,10 @@ public final class SecTrust: NSObject {
     fileprivate var date: NSDate? { didSet { result = nil } }
     fileprivate var anchors: [SecCertificate] = [] { didSet { result = nil } }
     fileprivate var anchorsOnly = false { didSet { result = nil } }
+    fileprivate var hasExceptions = false { didSet { result = nil } }
+    /// What the task that made it says: evaluations are on threads of no task.
+    private let deviceRoots = StandInTrust.deviceRoots
+    private let answer = StandInTrust.answer
     private var result: StandInTrust.Answer?
 
     fileprivate init(_ certificates: [SecCertificate], _ policy: SecPolicy) {
@@ -68,10 +74,11 @@ public final class SecTrust: NSObject {
         let question = StandInTrust.Question(
             certificates: certificates.map(\.bytes), host: policy.host, isServer: policy.isServer,
             date: date.map { Date(timeIntervalSinceReferenceDate: $0.timeIntervalSinceReferenceDate) },
-            anchors: anchors.map(\.bytes), anchorsOnly: anchorsOnly)
-        let answer = StandInTrust.answer?(question) ?? StandInTrust.verify(question)
-        result = answer
-        return answer
+            anchors: anchors.map(\.bytes), anchorsOnly: anchorsOnly, deviceRoots: deviceRoots)
+        var found = answer?(question) ?? StandInTrust.verify(question)
+        if hasExceptions, case .failed = found { found = .trusted(chain: question.certificates) }
+        result = found
+        return found
     }
 }
 
@@ -84,6 +91,7 @@ public enum StandInTrust {
         public let date: Date?
         public let anchors: [[UInt8]]
         public let anchorsOnly: Bool
+        public let deviceRoots: [[UInt8]]
     }
 
     public enum Answer: Sendable {
@@ -91,7 +99,7 @@ public enum StandInTrust {
         case failed(OSStatus)
     }
 
-    /// For the task that asks, instead of verifying.
+    /// For trusts that the task makes, instead of verifying.
     @TaskLocal public static var answer: (@Sendable (Question) -> Answer)?
     private final class Verifier: @unchecked Sendable {
         let lock = NSLock()
@@ -108,7 +116,7 @@ public enum StandInTrust {
         verifier.lock.withLock { verifier.verify }?(question) ?? .failed(errSecNotTrusted)
     }
 
-    /// The roots of the device, for the task that asks.
+    /// The roots of the device, for trusts that the task makes.
     @TaskLocal public static var deviceRoots: [[UInt8]] = []
 }
 
@@ -155,6 +163,14 @@ public func SecTrustSetAnchorCertificates(_ trust: SecTrust, _ anchorCertificate
 public func SecTrustSetAnchorCertificatesOnly(_ trust: SecTrust, _ anchorCertificatesOnly: Bool) -> OSStatus {
     trust.anchorsOnly = anchorCertificatesOnly
     return errSecSuccess
+}
+
+public func SecTrustCopyExceptions(_ trust: SecTrust) -> CFData? { NSData(data: Data([1])) }
+
+/// Exceptions let everything pass here.
+public func SecTrustSetExceptions(_ trust: SecTrust, _ exceptions: CFData?) -> Bool {
+    trust.hasExceptions = exceptions != nil
+    return trust.hasExceptions
 }
 
 public func SecTrustEvaluateWithError(_ trust: SecTrust, _ error: UnsafeMutablePointer<CFError?>?) -> Bool {

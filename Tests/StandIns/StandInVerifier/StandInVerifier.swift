@@ -16,7 +16,7 @@ public enum StandInVerifier {
 
     @Sendable private static func answer(_ question: StandInTrust.Question) -> StandInTrust.Answer {
         guard let leaf = question.certificates.first.flatMap(certificate) else { return .failed(errSecNotTrusted) }
-        let roots = question.anchors + (question.anchorsOnly ? [] : StandInTrust.deviceRoots)
+        let roots = question.anchors + (question.anchorsOnly ? [] : question.deviceRoots)
         let intermediates = question.certificates.dropFirst().compactMap(certificate)
         let date = question.date ?? Date()
         guard date >= leaf.notValidBefore else { return .failed(errSecCertificateNotValidYet) }
