@@ -1,54 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import Foundation
-import NIOHTTP1
-import Testing
-import TrustPinning
-import TrustPinningFoundation
-import TrustPinningNIO
-import TrustPinningNIOTesting
+// On Apple's platforms requests of Foundation are for the session of TrustPinningFoundation.
+#if !canImport(Security)
+    import Foundation
+    import NIOHTTP1
+    import Testing
+    import TrustPinning
+    import TrustPinningFoundation
+    import TrustPinningNIO
+    import TrustPinningNIOTesting
 
-#if canImport(FoundationNetworking)
-    import FoundationNetworking
+    #if canImport(FoundationNetworking)
+        import FoundationNetworking
+    #endif
+
+    @Suite("Requests of Foundation")
+    struct URLRequestTests {
+        @Test("go out and come back as with URLSession")
+        func exchange() async throws {
+            let server = try await LoopbackServer.start { request in
+                [.send(LoopbackServer.answer("201 Created", request.text, ["X-Kind: a", "X-Kind: b"]))]
+            }
+            let session = try server.session()
+            var request = URLRequest(url: try server.url("/path?q=1"))
+            request.httpMethod = "PUT"
+            request.httpBody = Data("body".utf8)
+            request.setValue("text/plain", forHTTPHeaderField: "Content-Type")
+            let (data, response) = try await session.data(for: request)
+            #expect(String(decoding: data, as: UTF8.self) == "body")
+            let head = try #require(response as? HTTPURLResponse)
+            #expect(head.statusCode == 201)
+            #expect(head.value(forHTTPHeaderField: "X-Kind") == "a, b")
+            let received = try #require(server.figures.requests.first?.head)
+            #expect(received.uri == "/path?q=1")
+            #expect(received.headers["content-type"] == ["text/plain"])
+            #expect(received.headers["content-length"] == ["4"])
+        }
+
+        @Test("with a body that cannot be sent are refused")
+        func stream() async throws {
+            let server = try await LoopbackServer.start()
+            let session = try server.session()
+            var request = URLRequest(url: try server.url())
+            request.httpMethod = "POST"
+            request.httpBodyStream = InputStream(data: Data("body".utf8))
+            let refused = request
+            let error = await #expect(throws: PinnedSessionError.self) { try await session.data(for: refused) }
+            guard case .invalidRequest = error else {
+                Issue.record("\(String(describing: error))")
+                return
+            }
+            #expect(server.figures.accepted == 0)
+        }
+    }
 #endif
-
-@Suite("Requests of Foundation")
-struct URLRequestTests {
-    @Test("go out and come back as with URLSession")
-    func exchange() async throws {
-        let server = try await LoopbackServer.start { request in
-            [.send(LoopbackServer.answer("201 Created", request.text, ["X-Kind: a", "X-Kind: b"]))]
-        }
-        let session = try server.session()
-        var request = URLRequest(url: try server.url("/path?q=1"))
-        request.httpMethod = "PUT"
-        request.httpBody = Data("body".utf8)
-        request.setValue("text/plain", forHTTPHeaderField: "Content-Type")
-        let (data, response) = try await session.data(for: request)
-        #expect(String(decoding: data, as: UTF8.self) == "body")
-        let head = try #require(response as? HTTPURLResponse)
-        #expect(head.statusCode == 201)
-        #expect(head.value(forHTTPHeaderField: "X-Kind") == "a, b")
-        let received = try #require(server.figures.requests.first?.head)
-        #expect(received.uri == "/path?q=1")
-        #expect(received.headers["content-type"] == ["text/plain"])
-        #expect(received.headers["content-length"] == ["4"])
-    }
-
-    @Test("with a body that cannot be sent are refused")
-    func stream() async throws {
-        let server = try await LoopbackServer.start()
-        let session = try server.session()
-        var request = URLRequest(url: try server.url())
-        request.httpMethod = "POST"
-        request.httpBodyStream = InputStream(data: Data("body".utf8))
-        let refused = request
-        let error = await #expect(throws: PinnedSessionError.self) { try await session.data(for: refused) }
-        guard case .invalidRequest = error else {
-            Issue.record("\(String(describing: error))")
-            return
-        }
-        #expect(server.figures.accepted == 0)
-    }
-}
