@@ -49,8 +49,8 @@ public enum ClientIdentityEvent: Sendable, Equatable {
 /// The client's identities, each bound to the hosts that may see it.
 ///
 /// An identity is only ever shown to a host that it is for, that was found trusted, and that asked. It can be replaced
-/// at any time: handshakes from then on, and no kept connection, use the new one. Identities are kept once they are
-/// loaded.
+/// at any time: handshakes from then on, and no kept connection, use the new one. (On Apple's platforms the platform may
+/// resume a TLS session of before, which has the identity of before.) Identities are kept once they are loaded.
 public final class ClientIdentityStore<Identity: ClientIdentityMaterial>: Sendable {
     /// Loads an identity when a host first asks for it.
     public typealias Loader = @Sendable () async throws(ClientIdentityError) -> Identity

@@ -26,7 +26,13 @@
     /// - A server is accepted if the evaluator trusts it by the policies in force at this moment, and refused otherwise,
     ///   before anything of the request was sent.
     /// - A client identity is shown to a host that it is for, that asked, and that was found trusted by this responder.
-    ///   Where there is none the connection goes on without, and never with one that the platform would choose.
+    ///   Where there is none, or it has ended, the connection goes on without, and never with one that the platform
+    ///   would choose.
+    ///
+    /// It is asked about handshakes, not about requests. Over HTTP/2 and 3 a `URLSession` may send a request for one host
+    /// over its connection to another whose certificate has both names (RFC 9113, section 9.1.1): the request then goes by
+    /// the other host's verdict and client identity. Use one `URLSession` for each host, or for hosts of one policy and one
+    /// client identity; ``PinnedSession`` does.
     public final class ChallengeResponder: Sendable {
         /// What a challenge is answered with.
         public typealias Answer = (disposition: URLSession.AuthChallengeDisposition, credential: URLCredential?)
@@ -34,8 +40,7 @@
         private let trust: TrustEvaluator
         private let identities: ClientIdentities?
         private let now: @Sendable () -> Date
-        /// The last verdict on each host and port.
-        private let verdicts = Mutex<[String: ServerVerdict]>([:])
+        private let verdicts = Mutex(VerdictMemory())
 
         /// A responder that trusts whom `trust` trusts, and shows the identities of `identities`.
         public convenience init(trust: TrustEvaluator, identities: ClientIdentities? = nil) {
@@ -76,8 +81,9 @@
         }
 
         /// The last verdict on a host and port, as a challenge names them.
-        func verdict(on host: String, port: Int) -> ServerVerdict? {
-            verdicts.withLock { $0[Self.key(host, port)] }
+        /// - Parameter start: leaves out a verdict that is older.
+        func verdict(on host: String, port: Int, since start: ContinuousClock.Instant? = nil) -> ServerVerdict? {
+            verdicts.withLock { $0.verdict(on: Self.key(host, port), since: start) }
         }
 
         private static func isAboutTLS(_ challenge: URLAuthenticationChallenge) -> Bool {
@@ -96,7 +102,7 @@
                     await trust.evaluate(shown, host: space.host, port: space.port, at: now()))
             }
             let isTrusted = verdict.isTrusted
-            verdicts.withLock { [verdict] in $0[Self.key(space.host, space.port)] = verdict }
+            verdicts.withLock { [verdict] in $0.note(verdict, on: Self.key(space.host, space.port)) }
             guard isTrusted, let accepted = space.serverTrust else { return (.cancelAuthenticationChallenge, nil) }
             return (.useCredential, URLCredential(trust: accepted))
         }
@@ -109,12 +115,33 @@
         }
     }
 
+    /// The last verdict on each of the servers that were judged last.
+    private struct VerdictMemory {
+        private static let limit = 256
+        private var entries: [String: (verdict: ServerVerdict, instant: ContinuousClock.Instant)] = [:]
+
+        func verdict(on key: String, since start: ContinuousClock.Instant?) -> ServerVerdict? {
+            guard let entry = entries[key] else { return nil }
+            if let start, entry.instant < start { return nil }
+            return entry.verdict
+        }
+
+        mutating func note(_ verdict: ServerVerdict, on key: String) {
+            entries[key] = (verdict, .now)
+            guard entries.count > Self.limit,
+                let oldest = entries.min(by: { $0.value.instant < $1.value.instant })
+            else { return }
+            entries[oldest.key] = nil
+        }
+    }
+
     /// A delegate for a `URLSession` whose challenges about TLS a ``ChallengeResponder`` answers.
     ///
     ///     let session = URLSession(
     ///         configuration: .ephemeral, delegate: PinningDelegate(ChallengeResponder(trust: evaluator)), delegateQueue: nil)
     ///
-    /// The session keeps it until it is invalidated.
+    /// The session keeps it until it is invalidated. It should be for one host, or for hosts of one policy and one client
+    /// identity, because requests may share connections: see ``ChallengeResponder``.
     public final class PinningDelegate: NSObject, URLSessionTaskDelegate {
         /// Answers challenges that are not about TLS: passwords, for example.
         public typealias Others = @Sendable (URLAuthenticationChallenge) async -> ChallengeResponder.Answer

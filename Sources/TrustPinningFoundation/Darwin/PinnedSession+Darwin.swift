@@ -11,14 +11,18 @@
         public import FoundationNetworking
     #endif
 
-    /// A client for HTTPS that talks to trusted servers only: a `URLSession` with a ``ChallengeResponder``, and the limits,
+    /// A client for HTTPS that talks to trusted servers only: `URLSession` with a ``ChallengeResponder``, and the limits,
     /// redirects and errors of the session that `TrustPinningNIO` has for Linux.
     ///
     ///     let session = PinnedSession(trust: evaluator)
     ///     let (data, response) = try await session.data(from: url)
     ///
-    /// Connections are used again only under the policies and client identities that they were made with. Cookies, stored
-    /// credentials and caches are not used. When the session goes, so does its `URLSession`.
+    /// Each host and port has a `URLSession` of its own, so that no request takes a connection that was judged for another
+    /// host. It gives way to a new one, without connections, when the host's policy or client identity changes, or its pins
+    /// expire. Cookies, stored credentials and caches are not used. When the session goes, so do they.
+    ///
+    /// The platform keeps TLS sessions in a cache of its process, which none of this empties: a new connection may resume one,
+    /// and then asks nobody who the server is, or shows the client identity of before.
     public final class PinnedSession: Sendable {
         /// Limits and habits of a session.
         public struct Configuration: Sendable {
@@ -42,28 +46,49 @@
         /// Where redirects may lead.
         public typealias Redirects = RedirectRule
 
-        /// What connections were made with.
+        /// What the connections to an endpoint were made with.
         private struct Basis: Equatable {
-            var policies: PolicySet
-            var identities: UInt64
+            /// What they were judged by.
+            var rule: PolicySet.Rule
+            /// Whether its pins had expired then, after which another verdict is due.
+            var hasExpired: Bool
+            /// The client identity that may have been shown on them.
+            var identityRevision: UInt64
+        }
+
+        /// What has the connections to an endpoint.
+        private struct Line {
+            let basis: Basis
+            let session: URLSession
+            let delegate: SessionDelegate
+            /// When it was last used, in requests.
+            var lastUse: UInt64 = 0
         }
 
         private struct State {
-            var current: (basis: Basis, session: URLSession, delegate: SessionDelegate)?
+            var lines: [HTTPSEndpoint: Line] = [:]
+            var count: UInt64 = 0
             var isFinished = false
         }
+
+        /// The most endpoints whose connections are kept.
+        package static let maximumEndpoints = 32
 
         private let trust: TrustEvaluator
         private let identities: ClientIdentities?
         private let configuration: Configuration
         private let base: URLSessionConfiguration
+        /// Fields for requests that lack them. A `URLSession` would add them to each, after redirects too.
+        private let fields: [(name: String, value: String)]
+        private let now: @Sendable () -> Date
         private let responder: ChallengeResponder
         private let state = Mutex(State())
 
         /// A session that talks to those whom `trust` trusts, and shows the identities of `identities` to the hosts they
         /// are for.
         /// - Parameter base: what else the `URLSession` needs, such as proxies; time-outs, connections, cookies,
-        ///   credentials and caches are set by this.
+        ///   credentials and caches are set by this. Its additional header fields are added to requests that lack
+        ///   them, and treated like fields of those when redirects lead to another host.
         public convenience init(
             trust: TrustEvaluator, identities: ClientIdentities? = nil, configuration: Configuration = Configuration(),
             base: URLSessionConfiguration = .ephemeral
@@ -79,6 +104,7 @@
             self.trust = trust
             self.identities = identities
             self.configuration = configuration
+            self.now = now
             responder = ChallengeResponder(trust: trust, identities: identities, now: now)
             let own = base.copy() as? URLSessionConfiguration ?? .ephemeral
             own.timeoutIntervalForRequest = configuration.idleTimeout / .seconds(1)
@@ -90,6 +116,10 @@
             own.urlCredentialStorage = nil
             own.httpCookieStorage = nil
             own.httpShouldSetCookies = false
+            fields = (own.httpAdditionalHeaders ?? [:]).compactMap { name, value in
+                (name as? String).map { ($0, (value as? String) ?? String(describing: value)) }
+            }
+            own.httpAdditionalHeaders = nil
             self.base = own
         }
 
@@ -109,6 +139,9 @@
             }
             let deadline = ContinuousClock.now + configuration.wholeTimeout
             var request = request
+            for (name, value) in fields where request.value(forHTTPHeaderField: name) == nil {
+                request.setValue(value, forHTTPHeaderField: name)
+            }
             if let agent = configuration.userAgent, request.value(forHTTPHeaderField: "User-Agent") == nil {
                 request.setValue(agent, forHTTPHeaderField: "User-Agent")
             }
@@ -137,8 +170,8 @@
         public func finish() {
             state.withLock { state in
                 state.isFinished = true
-                state.current?.session.finishTasksAndInvalidate()
-                state.current = nil
+                for line in state.lines.values { line.session.finishTasksAndInvalidate() }
+                state.lines = [:]
             }
         }
 
@@ -158,31 +191,52 @@
             }
         }
 
-        /// Makes a task, in a `URLSession` whose connections were made with what is in force now.
+        /// Makes a task, in a `URLSession` that talks to nobody else, and whose connections were made with what is in force
+        /// now.
         private func begin(_ request: URLRequest, _ endpoint: HTTPSEndpoint) -> SessionExchange? {
-            let basis = Basis(policies: trust.policies, identities: identities?.revision ?? 0)
-            return state.withLock { state in
+            state.withLock { state in
                 guard !state.isFinished else { return nil }
-                if let current = state.current, current.basis != basis {
-                    current.session.finishTasksAndInvalidate()
-                    state.current = nil
-                }
-                let current = state.current ?? make(basis)
-                state.current = current
-                let task = current.session.dataTask(with: request)
+                let line = line(to: endpoint, &state)
+                let task = line.session.dataTask(with: request)
+                let start = ContinuousClock.now
                 let exchange = SessionExchange(task, limit: configuration.dataLimit) { [responder] in
-                    let verdict = responder.verdict(on: endpoint.host.description, port: endpoint.port)
+                    let verdict = responder.verdict(
+                        on: endpoint.host.description, port: endpoint.port, since: start)
                     guard let verdict, !verdict.isTrusted else { return nil }
                     return .untrusted(host: endpoint.host.description, verdict: verdict)
                 }
-                current.delegate.add(exchange, task)
+                line.delegate.add(exchange, task)
                 return exchange
             }
         }
 
-        private func make(_ basis: Basis) -> (basis: Basis, session: URLSession, delegate: SessionDelegate) {
+        private func line(to endpoint: HTTPSEndpoint, _ state: inout State) -> Line {
+            let rule = trust.policies.rule(for: endpoint.host)
+            let basis = Basis(
+                rule: rule, hasExpired: trust.hasExpired(rule, at: now()),
+                identityRevision: identities?.revision(for: endpoint.host) ?? 0)
+            if let line = state.lines[endpoint], line.basis != basis { Self.close(endpoint, &state) }
+            var line = state.lines[endpoint] ?? make(basis)
+            state.count += 1
+            line.lastUse = state.count
+            state.lines[endpoint] = line
+            if state.lines.count > Self.maximumEndpoints,
+                let oldest = state.lines.min(by: { $0.value.lastUse < $1.value.lastUse })
+            {
+                Self.close(oldest.key, &state)
+            }
+            return line
+        }
+
+        private func make(_ basis: Basis) -> Line {
             let delegate = SessionDelegate(responder)
-            return (basis, URLSession(configuration: base, delegate: delegate, delegateQueue: nil), delegate)
+            let session = URLSession(configuration: base, delegate: delegate, delegateQueue: nil)
+            return Line(basis: basis, session: session, delegate: delegate)
+        }
+
+        /// Keeps no connection; requests that run come to their end.
+        private static func close(_ endpoint: HTTPSEndpoint, _ state: inout State) {
+            state.lines.removeValue(forKey: endpoint)?.session.finishTasksAndInvalidate()
         }
     }
 #endif

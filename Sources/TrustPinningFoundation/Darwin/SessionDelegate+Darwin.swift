@@ -55,7 +55,9 @@
                 end(.invalidResponse("it is not HTTP"))
                 return false
             }
-            guard head.expectedContentLength <= Int64(limit) else {
+            // An answer to HEAD tells the length of a body that does not come.
+            let isAlone = task.originalRequest?.httpMethod?.uppercased() == "HEAD"
+            guard isAlone || head.expectedContentLength <= Int64(limit) else {
                 end(.responseTooLarge(limit: limit))
                 return false
             }

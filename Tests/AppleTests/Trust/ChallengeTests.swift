@@ -12,6 +12,21 @@ import TrustPinningTesting
 
 @Suite("Challenges of URLSession")
 struct ChallengeTests {
+    private final class Sender: NSObject, URLAuthenticationChallengeSender {
+        func use(_ credential: URLCredential, for challenge: URLAuthenticationChallenge) {}
+        func continueWithoutCredential(for challenge: URLAuthenticationChallenge) {}
+        func cancel(_ challenge: URLAuthenticationChallenge) {}
+        func performDefaultHandling(for challenge: URLAuthenticationChallenge) {}
+        func rejectProtectionSpaceAndContinue(with challenge: URLAuthenticationChallenge) {}
+    }
+
+    private static func challenge(_ method: String, host: String = "www.example.com") -> URLAuthenticationChallenge {
+        URLAuthenticationChallenge(
+            protectionSpace: URLProtectionSpace(
+                host: host, port: 443, protocol: "https", realm: nil, authenticationMethod: method),
+            proposedCredential: nil, previousFailureCount: 0, failureResponse: nil, error: nil, sender: Sender())
+    }
+
     private func load(_ server: StandInServer, _ delegate: any URLSessionDelegate) async throws -> String {
         let session = URLSession(configuration: TrustScene.loading, delegate: delegate, delegateQueue: nil)
         defer { session.finishTasksAndInvalidate() }
@@ -76,18 +91,7 @@ struct ChallengeTests {
             asked.append(challenge.protectionSpace.authenticationMethod)
             return (.useCredential, URLCredential(user: "me", password: "", persistence: .none))
         }
-        final class Sender: NSObject, URLAuthenticationChallengeSender {
-            func use(_ credential: URLCredential, for challenge: URLAuthenticationChallenge) {}
-            func continueWithoutCredential(for challenge: URLAuthenticationChallenge) {}
-            func cancel(_ challenge: URLAuthenticationChallenge) {}
-            func performDefaultHandling(for challenge: URLAuthenticationChallenge) {}
-            func rejectProtectionSpaceAndContinue(with challenge: URLAuthenticationChallenge) {}
-        }
-        let challenge = URLAuthenticationChallenge(
-            protectionSpace: URLProtectionSpace(
-                host: "www.example.com", port: 443, protocol: "https", realm: "r",
-                authenticationMethod: NSURLAuthenticationMethodHTTPBasic),
-            proposedCredential: nil, previousFailureCount: 0, failureResponse: nil, error: nil, sender: Sender())
+        let challenge = Self.challenge(NSURLAuthenticationMethodHTTPBasic)
         #expect(await scene.responder.answer(to: challenge) == nil)
         #expect(!scene.responder.respond(to: challenge) { _, _ in Issue.record("answered") })
         let user = await withCheckedContinuation { waiter in
@@ -97,6 +101,20 @@ struct ChallengeTests {
         }
         #expect(user == "me")
         #expect(asked.elements == [NSURLAuthenticationMethodHTTPBasic])
+    }
+
+    @Test("leave verdicts of the last 256 servers, each with its time")
+    func verdicts() async throws {
+        let responder = try TrustScene().responder
+        let start = ContinuousClock.now
+        for index in 0...256 {
+            let challenge = Self.challenge(NSURLAuthenticationMethodServerTrust, host: "h\(index).example.com")
+            #expect(await responder.answer(to: challenge)?.disposition == .cancelAuthenticationChallenge)
+        }
+        #expect(responder.verdict(on: "h0.example.com", port: 443) == nil)
+        #expect(responder.verdict(on: "h1.example.com", port: 443)?.isTrusted == false)
+        #expect(responder.verdict(on: "h256.example.com", port: 443, since: start)?.isTrusted == false)
+        #expect(responder.verdict(on: "h256.example.com", port: 443, since: .now) == nil)
     }
 
     @Test("can be passed on by the app's own delegate")

@@ -4,6 +4,7 @@
 import Foundation
 import FoundationNetworking
 import Security
+import Synchronization
 import Testing
 import TrustPinning
 import TrustPinningTesting
@@ -62,6 +63,68 @@ struct PinnedURLSessionTests {
                 [HostPolicy(.exact("www.example.com"), TrustScene.policy([TrustScene.stranger()]))], unlisted: .refuse))
         await #expect(throws: PinnedSessionError.self) { try await session.data(from: url) }
         #expect(server.figures.requests.count == 3)
+    }
+
+    @Test("uses no connection that was judged for another host, though the certificate is for both")
+    func hosts() async throws {
+        let scene = try TrustScene(
+            hosts: [HostPolicy(try .exact("api.example.com"), TrustScene.policy([TrustScene.stranger()]))],
+            identity: true)
+        // Its sessions have one connection for all names, as with HTTP/2.
+        let server = StandInServer(chain: scene.authority.served, asksForClient: true)
+        let session = scene.session()
+        _ = try await session.data(from: #require(server.url()))
+        let other = try #require(server.url(host: "api.example.com"))
+        let error = await #expect(throws: PinnedSessionError.self) { try await session.data(from: other) }
+        guard case .untrusted("api.example.com", _) = error else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
+        #expect(server.figures.requests.map(\.url?.host) == ["www.example.com"])
+        scene.evaluator.update(
+            try PolicySet(
+                [
+                    HostPolicy(
+                        .includingSubdomains("example.com"), TrustScene.policy([Pin(.spki, scene.authority.leaf.pin)]))
+                ],
+                unlisted: .refuse))
+        _ = try await session.data(from: other)
+        // The client identity is for the first host only.
+        #expect(server.figures.clientChains.map(\.isEmpty) == [false, true])
+    }
+
+    @Test("uses no connection beyond the end of its pins", arguments: PinningPolicy.Expiry.Afterwards.allCases)
+    func expiry(afterwards: PinningPolicy.Expiry.Afterwards) async throws {
+        let scene = try TrustScene()
+        let today = TestDate.today.date
+        let policy = try PinningPolicy(
+            pins: [Pin(.spki, scene.authority.leaf.pin), Pin(.spki, TestKey(.p256, "spare").pin, role: .backup)],
+            expiry: .init(today.addingTimeInterval(60), afterwards: afterwards))
+        scene.evaluator.update(try PolicySet([HostPolicy(.exact("www.example.com"), policy)], unlisted: .refuse))
+        let server = StandInServer(chain: scene.authority.served)
+        let date = Mutex(today)
+        let session = scene.session(now: { date.withLock { $0 } })
+        let url = try #require(server.url())
+        for _ in 0..<2 { _ = try await session.data(from: url) }
+        #expect(server.figures.handshakes == 1)
+        date.withLock { $0 = today.addingTimeInterval(120) }
+        if afterwards == .refuse {
+            await #expect(throws: PinnedSessionError.self) { try await session.data(from: url) }
+        } else {
+            _ = try await session.data(from: url)
+        }
+        #expect(server.figures.handshakes == 2)
+        #expect(server.figures.requests.count == (afterwards == .refuse ? 2 : 3))
+    }
+
+    @Test("keeps connections to a bounded number of servers, those that were used last")
+    func bound() async throws {
+        let scene = try TrustScene()
+        let servers = (0...PinnedSession.maximumEndpoints).map { _ in StandInServer(chain: scene.authority.served) }
+        let session = scene.session()
+        for server in servers + [servers[1], servers[0]] { _ = try await session.data(from: #require(server.url())) }
+        #expect(servers[1].figures.handshakes == 1)
+        #expect(servers[0].figures.handshakes == 2)
     }
 
     @Test(
@@ -131,6 +194,51 @@ struct PinnedURLSessionTests {
         _ = try await scene.session { $0.redirects = .anyPolicy(limit: 2) }.data(for: away)
         #expect(server.figures.requests.map(\.url?.host) == ["www.example.com", "api.example.com"])
         #expect(server.figures.requests.last?.value(forHTTPHeaderField: "Authorization") == nil)
+    }
+
+    @Test("treats additional fields of the configuration like those of a request")
+    func additionalFields() async throws {
+        let scene = try TrustScene()
+        scene.evaluator.update(
+            try PolicySet(
+                [
+                    HostPolicy(
+                        .includingSubdomains("example.com"), TrustScene.policy([Pin(.spki, scene.authority.leaf.pin)]))
+                ],
+                unlisted: .refuse))
+        let server = StandInServer(chain: scene.authority.served) { request in
+            request.url?.path == "/away"
+                ? .answer(302, fields: ["Location": "https://api.example.com:\(request.url?.port ?? 0)/end"])
+                : .answer(200)
+        }
+        let base = TrustScene.loading
+        base.httpAdditionalHeaders = ["Authorization": "secret", "X-Kind": "a", "X-Other": "b", "User-Agent": "app"]
+        var request = URLRequest(url: try #require(server.url("/away")))
+        request.setValue("own", forHTTPHeaderField: "X-Kind")
+        let away = request
+        _ = try await scene.session(base: base).data(for: away)
+        let received = server.figures.requests
+        #expect(received.map { $0.value(forHTTPHeaderField: "Authorization") } == ["secret", nil])
+        #expect(received.map { $0.value(forHTTPHeaderField: "X-Kind") } == ["own", "own"])
+        #expect(received.map { $0.value(forHTTPHeaderField: "X-Other") } == ["b", "b"])
+        #expect(received.map { $0.value(forHTTPHeaderField: "User-Agent") } == ["app", "app"])
+    }
+
+    @Test("takes the length that HEAD is told, whatever the limit")
+    func head() async throws {
+        let scene = try TrustScene()
+        let server = StandInServer(chain: scene.authority.served) { _ in
+            .answer(200, fields: ["Content-Length": "4097"])
+        }
+        let url = try #require(server.url())
+        var request = URLRequest(url: url)
+        request.httpMethod = "HEAD"
+        let head = request
+        let session = scene.session { $0.dataLimit = 4096 }
+        let (data, response) = try await session.data(for: head)
+        #expect(data.isEmpty)
+        #expect(response.expectedContentLength == 4097)
+        await #expect(throws: PinnedSessionError.responseTooLarge(limit: 4096)) { try await session.data(from: url) }
     }
 
     @Test("takes no more than the limit, announced or not", arguments: [true, false])

@@ -53,12 +53,14 @@ struct TrustScene {
         ChallengeResponder(trust: evaluator, identities: identities, now: { TestDate.today.date })
     }
 
-    func session(_ change: (inout PinnedSession.Configuration) -> Void = { _ in }) -> PinnedSession {
+    func session(
+        _ change: (inout PinnedSession.Configuration) -> Void = { _ in }, base: URLSessionConfiguration = Self.loading,
+        now: @escaping @Sendable () -> Date = { TestDate.today.date }
+    ) -> PinnedSession {
         var configuration = PinnedSession.Configuration()
         change(&configuration)
         return PinnedSession(
-            trust: evaluator, identities: identities, configuration: configuration, base: Self.loading,
-            now: { TestDate.today.date })
+            trust: evaluator, identities: identities, configuration: configuration, base: base, now: now)
     }
 
     static var loading: URLSessionConfiguration {
