@@ -77,7 +77,7 @@
         private let trust: TrustEvaluator
         private let identities: ClientIdentities?
         private let configuration: Configuration
-        private let base: URLSessionConfiguration
+        let base: URLSessionConfiguration
         /// Fields for requests that lack them. A `URLSession` would add them to each, after redirects too.
         private let fields: [(name: String, value: String)]
         private let now: @Sendable () -> Date
