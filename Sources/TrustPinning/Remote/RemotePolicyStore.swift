@@ -35,11 +35,37 @@ public protocol RemotePolicyStore: Sendable {
     func envelopes(_ name: String) throws -> [[UInt8]]
     /// Replaces the envelopes in force, all at once.
     func setEnvelopes(_ envelopes: [[UInt8]], _ name: String) throws
+    /// Replaces the envelopes in force and then keeps the version of the last one, if the version that is kept is still the
+    /// one they were compared with. A store that several processes share does so in one step, as seen by the others.
+    ///
+    /// - Parameters:
+    ///   - envelopes: those that are to be in force.
+    ///   - version: that of the last of them.
+    ///   - previous: what ``acceptedVersion(_:)`` gave when they were compared with what was in force.
+    ///   - name: the app and environment.
+    /// - Returns: false, with nothing changed, if another version was accepted meanwhile.
+    func replaceEnvelopes(
+        with envelopes: [[UInt8]], accepting version: AcceptedVersion, insteadOf previous: AcceptedVersion?,
+        _ name: String
+    ) throws -> Bool
+}
+
+extension RemotePolicyStore {
+    /// For stores that one process has for itself: compares, and writes one after the other.
+    public func replaceEnvelopes(
+        with envelopes: [[UInt8]], accepting version: AcceptedVersion, insteadOf previous: AcceptedVersion?,
+        _ name: String
+    ) throws -> Bool {
+        guard try acceptedVersion(name) == previous else { return false }
+        try setEnvelopes(envelopes, name)
+        try setAcceptedVersion(version, name)
+        return true
+    }
 }
 
 /// Keeps what was accepted in two files of a folder, which only their owner may read. Each is replaced as a whole or not
-/// at all, and is on disk when it was kept. A version is never replaced by a lower one, though several processes share
-/// the folder.
+/// at all, and is on disk when it was kept. Neither versions nor envelopes are ever replaced by lower ones, though several
+/// processes share the folder.
 public struct FileRemotePolicyStore: RemotePolicyStore {
     private let folder: URL
 
@@ -63,24 +89,39 @@ public struct FileRemotePolicyStore: RemotePolicyStore {
 
     /// Keeps a version.
     ///
-    /// - Throws: ``EnvelopeError`` with `rolledBack` if a higher one is there, which another process has accepted meanwhile.
+    /// - Throws: ``EnvelopeError`` with `rolledBack` if a higher one is there, which another process has accepted meanwhile,
+    ///   or with `equivocation` if it is that of another envelope.
     public func setAcceptedVersion(_ version: AcceptedVersion, _ name: String) throws {
-        let bytes = Array("\(version.version)\n\(version.digest.base64)\n".utf8)
         guard let folder = try DurableFolder(path: folder.path, makingIt: true) else { return }
         try folder.lock()
-        if let present = try folder.read(Self.file(name, "version")).map(Self.version),
-            present.version > version.version
-        {
-            throw EnvelopeError(
-                .rolledBack, "version \(version.version) is older than \(present.version), which was accepted meanwhile"
-            )
+        if let present = try folder.read(Self.file(name, "version")).map(Self.version) {
+            try Self.check(version.version, isNotBelow: present.version)
+            guard present.version < version.version || present.digest == version.digest else {
+                throw EnvelopeError(
+                    .equivocation, "another envelope of version \(version.version) was accepted meanwhile")
+            }
         }
-        try folder.write(bytes, to: Self.file(name, "version"))
+        try folder.write(Self.bytes(version), to: Self.file(name, "version"))
+    }
+
+    private static func bytes(_ version: AcceptedVersion) -> [UInt8] {
+        Array("\(version.version)\n\(version.digest.base64)\n".utf8)
+    }
+
+    private static func check(_ version: Int64, isNotBelow present: Int64) throws(EnvelopeError) {
+        guard version >= present else {
+            throw EnvelopeError(
+                .rolledBack, "version \(version) is older than \(present), which was accepted meanwhile")
+        }
     }
 
     /// The envelopes in force.
     public func envelopes(_ name: String) throws -> [[UInt8]] {
         guard let bytes = try read(name, "envelopes") else { return [] }
+        return try Self.parse(bytes)
+    }
+
+    private static func parse(_ bytes: [UInt8]) throws(EnvelopeError) -> [[UInt8]] {
         var rest = bytes[...]
         var envelopes: [[UInt8]] = []
         while !rest.isEmpty {
@@ -95,12 +136,53 @@ public struct FileRemotePolicyStore: RemotePolicyStore {
     }
 
     /// Replaces the envelopes in force.
+    ///
+    /// - Throws: ``EnvelopeError`` with `rolledBack` if the last of them is older than the last one that is there, or than
+    ///   the version that was accepted.
     public func setEnvelopes(_ envelopes: [[UInt8]], _ name: String) throws {
+        guard let folder = try DurableFolder(path: folder.path, makingIt: true) else { return }
+        try folder.lock()
+        let accepted = try folder.read(Self.file(name, "version")).map(Self.version)
+        try Self.write(envelopes, name, accepted: accepted, in: folder)
+    }
+
+    /// Replaces the envelopes in force and keeps the version of the last one, with other processes kept out.
+    ///
+    /// - Returns: false if another version was accepted meanwhile.
+    /// - Throws: ``EnvelopeError`` with `rolledBack` as ``setEnvelopes(_:_:)`` does.
+    public func replaceEnvelopes(
+        with envelopes: [[UInt8]], accepting version: AcceptedVersion, insteadOf previous: AcceptedVersion?,
+        _ name: String
+    ) throws -> Bool {
+        guard let folder = try DurableFolder(path: folder.path, makingIt: true) else { return false }
+        try folder.lock()
+        let accepted = try folder.read(Self.file(name, "version")).map(Self.version)
+        guard accepted == previous else { return false }
+        if let accepted { try Self.check(version.version, isNotBelow: accepted.version) }
+        try Self.write(envelopes, name, accepted: accepted, in: folder)
+        try folder.write(Self.bytes(version), to: Self.file(name, "version"))
+        return true
+    }
+
+    /// Writes envelopes that are not older than those that are there. What is there but damaged does not stay for that.
+    private static func write(
+        _ envelopes: [[UInt8]], _ name: String, accepted: AcceptedVersion?, in folder: borrowing DurableFolder
+    ) throws(EnvelopeError) {
+        let present = try folder.read(file(name, "envelopes"))
+        if let version = lastVersion(envelopes) {
+            if let accepted { try check(version, isNotBelow: accepted.version) }
+            if let present, let stored = try? parse(present), let last = lastVersion(stored) {
+                try check(version, isNotBelow: last)
+            }
+        }
         let bytes = envelopes.flatMap { envelope in
             stride(from: 24, through: 0, by: -8).map { UInt8(truncatingIfNeeded: envelope.count >> $0) } + envelope
         }
-        guard let folder = try DurableFolder(path: folder.path, makingIt: true) else { return }
-        try folder.write(bytes, to: Self.file(name, "envelopes"))
+        try folder.write(bytes, to: file(name, "envelopes"))
+    }
+
+    private static func lastVersion(_ envelopes: [[UInt8]]) -> Int64? {
+        envelopes.last.flatMap { try? PolicyEnvelope(json: $0) }?.version
     }
 
     private func read(_ name: String, _ kind: String) throws -> [UInt8]? {

@@ -29,6 +29,9 @@ public actor RemotePolicyUpdater {
     private var current: [VerifiedPolicies] = []
     private var isRestored = false
 
+    /// How often an envelope is compared anew, because another process was faster.
+    private static let maximumRounds = 8
+
     /// An updater for the verifier's environment.
     ///
     /// - Parameters:
@@ -51,14 +54,20 @@ public actor RemotePolicyUpdater {
     /// policies do not fall back to older ones because no newer ones could be fetched.
     ///
     /// - Returns: the version that is in force; nil if none was accepted yet.
-    /// - Throws: ``EnvelopeError``; the policies that are built in are in force then.
+    /// - Throws: ``EnvelopeError``; what was in force stays in force then: the policies that are built in, at the start. If
+    ///   only an envelope with HMAC cannot be verified any more, as its key is gone, the one that it tightened is in force.
     @discardableResult
     public func restore() throws(EnvelopeError) -> Int64? {
         let accepted = try acceptedVersion()
         var found: [VerifiedPolicies] = []
         var policies = evaluator.configuration.environments[verifier.environment]
         for bytes in try stored({ try store.envelopes(name) }) {
-            let verified = try verifier.verify(try PolicyEnvelope(json: bytes), at: nil)
+            let envelope = try PolicyEnvelope(json: bytes)
+            let verified: VerifiedPolicies
+            do throws(EnvelopeError) { verified = try verifier.verify(envelope, at: nil) } catch {
+                try putInForce(found, without: envelope, accepted)
+                throw error
+            }
             try checkTightening(verified, of: policies)
             policies = verified.policies
             found.append(verified)
@@ -93,10 +102,23 @@ public actor RemotePolicyUpdater {
     ///
     /// - Throws: ``EnvelopeError``; what is in force stays in force then.
     public func apply(_ json: [UInt8], at date: Date = Date()) throws(EnvelopeError) -> Outcome {
-        let envelope = try PolicyEnvelope(json: json)
-        let verified = try verifier.verify(envelope, at: date)
+        let verified = try verifier.verify(try PolicyEnvelope(json: json), at: date)
+        // Each further round is for a version that another process has accepted since the last one.
+        for _ in 0..<Self.maximumRounds {
+            if let outcome = try apply(verified) { return outcome }
+        }
+        throw EnvelopeError(.storeFailed, "what was accepted before changes all the time")
+    }
+
+    /// Puts an envelope in force; nil, with nothing done, if the store has changed since it was looked at.
+    private func apply(_ verified: VerifiedPolicies) throws(EnvelopeError) -> Outcome? {
+        let envelope = verified.envelope
+        let found = try acceptedVersion()
+        if found != inForce { isRestored = false }
         try restoreIfNeeded(for: verified)
-        if let accepted = try acceptedVersion() {
+        let accepted = try acceptedVersion()
+        guard accepted == found || accepted == inForce else { return nil }
+        if let accepted {
             try check(envelope, against: accepted)
             if accepted.version == envelope.version, current.last?.envelope.version == envelope.version {
                 return .unchanged
@@ -105,19 +127,38 @@ public actor RemotePolicyUpdater {
         try checkTightening(verified, of: evaluator.configuration.environments[verifier.environment])
         var next = [verified]
         if verified.mayOnlyTighten, let base = current.first, !base.mayOnlyTighten { next.insert(base, at: 0) }
-        let envelopes = next.map { Array($0.envelope.json.utf8) }
-        try stored { try store.setEnvelopes(envelopes, name) }
-        try keepVersion(of: envelope)
+        let isKept = try stored {
+            try store.replaceEnvelopes(
+                with: Self.bytes(next), accepting: Self.accepted(envelope), insteadOf: accepted, name)
+        }
+        guard isKept else { return nil }
         putInForce(next)
         return .applied(version: envelope.version)
     }
 
-    /// What may only tighten is compared with what was in force when the app last ran, too: else it would replace that.
-    /// Where that cannot be put in force any more, for its key or version belong to the app's past, what is built in counts.
+    /// What may only tighten is compared with what was in force when the app last ran, or what another process put in force
+    /// since, too: else it would replace that. Where that cannot be put in force any more, for its key or version belong to
+    /// the app's past, what is in force counts; where it cannot be read, nothing that may only tighten is accepted.
     private func restoreIfNeeded(for verified: VerifiedPolicies) throws(EnvelopeError) {
+        if verified.mayOnlyTighten {
+            // The envelopes, too: another process may have ended before it kept their version.
+            let kept = try stored { try store.envelopes(name) }
+            if kept != Self.bytes(current) { isRestored = false }
+        }
         guard !isRestored else { return }
-        if verified.mayOnlyTighten { _ = try stored { try store.envelopes(name) } }
-        do { try restore() } catch { return }
+        do throws(EnvelopeError) { try restore() } catch {
+            if verified.mayOnlyTighten, error.code == .storeFailed || error.code == .malformed { throw error }
+        }
+    }
+
+    /// Puts in force what an envelope tightened that cannot be verified any more. That one is known by its digest: older
+    /// files that somebody put back are not meant.
+    private func putInForce(
+        _ found: [VerifiedPolicies], without envelope: PolicyEnvelope, _ accepted: AcceptedVersion?
+    ) throws(EnvelopeError) {
+        guard envelope.algorithm == .hmacSHA256 else { return }
+        if let accepted { try check(envelope, against: accepted) }
+        putInForce(found)
     }
 
     private func putInForce(_ next: [VerifiedPolicies]) {
@@ -157,14 +198,24 @@ public actor RemotePolicyUpdater {
     }
 
     private func keepVersion(of envelope: PolicyEnvelope) throws(EnvelopeError) {
-        let accepted = AcceptedVersion(version: envelope.version, digest: Self.digest(envelope))
-        try stored { try store.setAcceptedVersion(accepted, name) }
+        try stored { try store.setAcceptedVersion(Self.accepted(envelope), name) }
     }
 
     private func stored<Value>(_ access: () throws -> Value) throws(EnvelopeError) -> Value {
         do { return try access() } catch let error as EnvelopeError { throw error } catch {
             throw EnvelopeError(.storeFailed, "what was accepted before cannot be read or written: \(error)")
         }
+    }
+
+    /// The version that is in force, by what this process knows.
+    private var inForce: AcceptedVersion? { current.last.map { Self.accepted($0.envelope) } }
+
+    private static func accepted(_ envelope: PolicyEnvelope) -> AcceptedVersion {
+        AcceptedVersion(version: envelope.version, digest: digest(envelope))
+    }
+
+    private static func bytes(_ policies: [VerifiedPolicies]) -> [[UInt8]] {
+        policies.map { Array($0.envelope.json.utf8) }
     }
 
     private static func digest(_ envelope: PolicyEnvelope) -> PinHash { PinHash(sha256Of: envelope.signedBytes) }
