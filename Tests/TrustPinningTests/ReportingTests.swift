@@ -183,6 +183,19 @@ struct ReportingTests {
         await later.flush()
         #expect(later.counts == PinFailureReporter.Counts(sent: 1, dropped: 1))
 
+        // A place that never answers keeps no other waiting, and does not make them hear more often.
+        for uris in [["good", "dead"], ["dead", "good"]] {
+            let collector = Collector(failures: .max, from: "dead")
+            let reporter = PinFailureReporter(app: Self.app, uris: uris, transport: collector)
+            let evaluator = try self.evaluator([reporter.observer])
+            for _ in 0..<2 {
+                _ = await evaluator.judge(authority.whole)
+                for _ in 0..<3 { await reporter.flush() }
+            }
+            #expect(collector.received.elements.map(\.uri) == ["good"])
+            #expect(reporter.counts == PinFailureReporter.Counts(repeated: 1, dropped: 1))
+        }
+
         let full = PinFailureReporter(app: Self.app, uris: ["a"], transport: Collector(), queueLimit: 0)
         let last = try self.evaluator([full.observer])
         for _ in 0..<2 { _ = await last.judge(authority.whole) }

@@ -36,7 +36,7 @@ public final class PinFailureReporter: Sendable {
         public var sent = 0
         /// Left out, because the same had been reported in the last day.
         public var repeated = 0
-        /// Left out, because the queue was full or sending failed three times.
+        /// Left out, because the queue was full or sending to one of the URIs failed three times.
         public var dropped = 0
     }
 
@@ -117,9 +117,11 @@ public final class PinFailureReporter: Sendable {
         state.sentAt[report.identity] = report.date
     }
 
-    /// A report that nobody got does not keep the next one of the same failure back.
-    private func drop(_ report: PinFailureReport, _ state: inout State) {
+    /// A report that nobody got does not keep the next one of the same failure back; one that somebody got does.
+    private func drop(_ waiting: Waiting, _ state: inout State) {
+        let report = waiting.report
         state.counts.dropped += 1
+        guard waiting.uris.count == uris.count else { return }
         if state.sentAt[report.identity] == report.date { state.sentAt[report.identity] = nil }
     }
 
@@ -133,16 +135,17 @@ public final class PinFailureReporter: Sendable {
         var failed: [Waiting] = []
         while var next = takeNext(&failed) {
             let json = Array(next.report.json(app: app).utf8)
-            do {
-                while let uri = next.uris.first {
-                    try await transport.send(json, to: uri)
-                    next.uris.removeFirst()
-                }
-                state.withLock { $0.counts.sent += 1 }
-            } catch {
-                next.attempts += 1
-                failed.append(next)
+            var left: [String] = []
+            for uri in next.uris {
+                do { try await transport.send(json, to: uri) } catch { left.append(uri) }
             }
+            next.uris = left
+            guard !left.isEmpty else {
+                state.withLock { $0.counts.sent += 1 }
+                continue
+            }
+            next.attempts += 1
+            failed.append(next)
         }
     }
 
@@ -155,7 +158,7 @@ public final class PinFailureReporter: Sendable {
                 if report.attempts < Self.maximumAttempts, state.queue.count < queueLimit {
                     state.queue.append(report)
                 } else {
-                    drop(report.report, &state)
+                    drop(report, &state)
                 }
             }
             return nil
