@@ -22,7 +22,7 @@ public struct PolicyVerificationKey: Sendable {
 
     /// What precedes the 32 bytes of an Ed25519 key in its SubjectPublicKeyInfo: SEQUENCE, SEQUENCE, OID 1.3.101.112,
     /// BIT STRING (RFC 8410).
-    fileprivate static let edwardsPrefix: [UInt8] = [
+    package static let edwardsPrefix: [UInt8] = [
         0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00,
     ]
 
@@ -111,6 +111,12 @@ public struct PolicySigningKey: Sendable {
 
     private let backing: Backing
 
+    /// What precedes the 32 bytes of an Ed25519 key in PKCS#8: SEQUENCE, INTEGER 0, SEQUENCE, OID 1.3.101.112, OCTET STRING
+    /// of an OCTET STRING (RFC 8410).
+    package static let edwardsPrefix: [UInt8] = [
+        0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
+    ]
+
     /// A shared secret.
     ///
     /// - Throws: ``EnvelopeError`` with `badKey` for fewer than 32 bytes, or for one byte repeated.
@@ -126,8 +132,7 @@ public struct PolicySigningKey: Sendable {
         guard let document = try? PEMDocument.parse(pem).first(where: { $0.label != "EC PARAMETERS" }) else {
             throw EnvelopeError(.badKey, "there is no block of PEM")
         }
-        // SEQUENCE, INTEGER 0, SEQUENCE, OID 1.3.101.112, OCTET STRING of an OCTET STRING of 32 bytes: RFC 8410.
-        let edwards: [UInt8] = [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20]
+        let edwards = Self.edwardsPrefix
         if let key = try? P256.Signing.PrivateKey(pemRepresentation: pem) {
             backing = .p256(key)
         } else if let key = try? P384.Signing.PrivateKey(pemRepresentation: pem) {

@@ -262,14 +262,9 @@ enum PinKeyKind: String, Sendable, CaseIterable {
         switch self {
         case .ed25519:
             let key = Curve25519.Signing.PrivateKey()
-            // RFC 8410, sections 7 and 4.
-            let secret: [UInt8] = [
-                0x30, 0x2e, 0x02, 0x01, 0, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
-            ]
-            let open: [UInt8] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00]
             return (
-                PinKeyKind.pem("PRIVATE KEY", secret + key.rawRepresentation),
-                PinKeyKind.pem("PUBLIC KEY", open + key.publicKey.rawRepresentation)
+                PinKeyKind.pem("PRIVATE KEY", PolicySigningKey.edwardsPrefix + key.rawRepresentation),
+                PinKeyKind.pem("PUBLIC KEY", PolicyVerificationKey.edwardsPrefix + key.publicKey.rawRepresentation)
             )
         case .p256:
             let key = P256.Signing.PrivateKey()
