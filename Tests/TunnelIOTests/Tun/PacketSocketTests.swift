@@ -116,6 +116,20 @@ struct PacketSocketTests {
         #expect(isRemoved { try device.send(one) })
     }
 
+    @Test("An empty message does not stand for the end while packets wait behind it, though the other end has closed")
+    func otherEndClosesAfterEmptyMessage() throws {
+        guard let kind = Self.kinds.first(where: { $0 == SocketEnds.sequenced }) else { return }
+        let ends = try SocketEnds(kind)
+        let device = try PacketSocket(borrowing: ends.device, mtu: 1420)
+        let batch = try makeBatch()
+        let packets = packets(2)
+        for message in [[], packets[0], packets[1]] { try #require(ends.write(message)) }
+        ends.closeProgram()
+        #expect(try device.receive(into: batch) == 2)
+        #expect((0..<batch.count).map { batch.copy(of: $0) } == packets)
+        #expect(isRemoved { try device.receive(into: batch) })
+    }
+
     @Test("With datagrams, the closing of the other end is noticed by who sends, and raises no signal")
     func otherEndOfDatagramsCloses() throws {
         let ends = try SocketEnds(SocketEnds.datagrams)

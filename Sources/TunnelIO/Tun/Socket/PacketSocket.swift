@@ -116,6 +116,7 @@ public final class PacketSocket: TunDevice {
         guard descriptor.acquire() else { throw TunnelIOError(.closed) }
         defer { descriptor.release() }
         let before = batch.count
+        var hasSeenEnd = false
         while batch.count < batch.packetCapacity {
             let start = (batch.tail + (batch.tail == 0 ? Self.margin : 2 * Self.margin) + 15) & ~15
             guard start + Self.longestPacket + Self.margin <= batch.byteCapacity else { break }
@@ -129,10 +130,15 @@ public final class PacketSocket: TunDevice {
             let reason = errno
             if count == 0 {
                 // A message of no bytes looks like the end.
-                if !isShutDown { continue }
+                guard isShutDown else { continue }
             } else if reason == EAGAIN || reason == EWOULDBLOCK || reason == ENOMEM || reason == ENOBUFS {
                 // Linux says of datagrams that there are none yet, though there will never be any.
                 guard batch.count == before, isShutDown else { break }
+            }
+            // The other end may have written between the two looks, and then closed: what is there is read before the end.
+            guard hasSeenEnd else {
+                hasSeenEnd = true
+                continue
             }
             // What was read is given first; the end comes again.
             guard batch.count == before else { break }
