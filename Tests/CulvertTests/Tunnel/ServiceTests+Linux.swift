@@ -88,18 +88,34 @@
             kill(process, SIGKILL)
         }
 
-        @Test("A command ends with the task that waits for it, and what it runs does too")
-        func interruptedCommand() async throws {
+        @Test("A command that writes without pause is held by what it left running no more than others")
+        func writingInBackground() async throws {
+            let began = ContinuousClock.now
+            #expect(await result("yes & true") == nil)
+            #expect(ContinuousClock.now - began < .seconds(40))
+        }
+
+        @Test(
+            "A command ends with the task that waits for it, and what it runs does too, willing or not",
+            arguments: [
+                "sleep 500 & echo $! > FILE; wait",
+                "echo $$ > FILE; yes",
+                "sh -c 'trap \"\" TERM; echo $$ > FILE; exec sleep 500' & wait",
+                "sh -c 'trap \"\" TERM; echo $$ > FILE; exec sleep 500 >/dev/null 2>&1' & wait",
+                "sh -c 'trap \"\" TERM; echo $$ > FILE; exec yes' & wait",
+            ])
+        func interruptedCommand(_ command: String) async throws {
             let folder = try ScratchFolder()
             let file = folder.path + "/id"
-            let task = Task { await result("sleep 500 & echo $! > \(file); wait") }
+            let word = command.prefix { $0 != " " }
+            let task = Task { await result(command.replacing("FILE", with: file)) }
             let end = ContinuousClock.now + .seconds(60)
             while (try? String(contentsOfFile: file, encoding: .utf8))?.hasSuffix("\n") != true {
                 try #require(ContinuousClock.now < end)
                 try await Task.sleep(for: .milliseconds(2))
             }
             task.cancel()
-            #expect(await task.value == TunnelError(.stopped, "the file's command 'sleep …' was interrupted"))
+            #expect(await task.value == TunnelError(.stopped, "the file's command '\(word) …' was interrupted"))
             let process = try #require(Int32(String(contentsOfFile: file, encoding: .utf8).filter(\.isNumber)))
             while kill(process, 0) == 0 {
                 try #require(ContinuousClock.now < end)

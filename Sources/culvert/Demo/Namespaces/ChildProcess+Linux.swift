@@ -104,7 +104,8 @@
 
         /// Waits until the program has ended, whoever it leaves behind that has its output open; kills its group when that
         /// takes too long.
-        /// - Parameter isCancelled: asks the group to end once it is so, and kills it when it does not within a second.
+        /// - Parameter isCancelled: asks the group to end once it is so, and kills what is left of it when the program has
+        ///   ended and nobody has its output open any more, at the latest a second later.
         /// - Throws: `DemoFailure` when it had to be killed.
         func waitForExit(
             until deadline: Int64, isCancelled: () -> Bool = { false }
@@ -113,8 +114,13 @@
             var wasAsked = false
             _ = fcntl(output, F_SETFL, O_NONBLOCK)
             while status == nil {
-                var raw: Int32 = 0
-                if unsafe waitpid(id, &raw, WNOHANG) == id { status = raw }
+                if !wasAsked {
+                    reap()
+                } else if isAtEnd, hasEnded {
+                    // Its number is the group's until it is reaped.
+                    kill(-id, SIGKILL)
+                    reap()
+                }
                 collect()
                 guard status == nil else { break }
                 if !wasAsked, isCancelled() {
@@ -133,11 +139,30 @@
             return try wait(until: deadline, interruption: nil)
         }
 
+        /// Takes the status of the program if it has ended.
+        private func reap() {
+            var raw: Int32 = 0
+            if unsafe waitpid(id, &raw, WNOHANG) == id { status = raw }
+        }
+
+        /// Whether the program has ended; its status stays to be taken.
+        private var hasEnded: Bool {
+            var information = siginfo_t()
+            let result = unsafe waitid(P_PID, id_t(id), &information, WEXITED | WNOHANG | WNOWAIT)
+            // Left zero while it runs.
+            return result == 0 && information.si_signo != 0
+        }
+
+        /// As many reads as empty a full pipe twice: who writes without pause does not keep anybody from looking at the time.
+        private static let readsPerTurn = 32
+
+        /// Takes what the program has written. Once it has ended, what others write is not waited for.
         private func collect() {
             var chunk = [UInt8](repeating: 0, count: 4096)
-            while true {
+            defer { if status != nil { isAtEnd = true } }
+            for _ in 0..<Self.readsPerTurn {
                 let count = unsafe chunk.withUnsafeMutableBytes { unsafe systemRead(output, $0) }
-                if count == 0 || (count < 0 && status != nil) { isAtEnd = true }
+                if count == 0 { isAtEnd = true }
                 guard count > 0 else { return }
                 text += chunk.prefix(min(count, max(0, 65_536 - text.count)))
             }
