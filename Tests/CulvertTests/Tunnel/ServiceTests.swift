@@ -109,6 +109,15 @@ struct ServiceTests {
         #expect(hooked.status.status == .disconnected)
     }
 
+    @Test("A stop that comes before the start is not forgotten")
+    func stopBeforeStart() async throws {
+        let scene = Scene()
+        await scene.hooked.stop(.userInitiated)
+        await #expect(throws: TunnelError.self) { try await scene.hooked.start(Scene.request) }
+        #expect(scene.calls == ["stop"])
+        #expect(scene.hooked.status.status == .disconnected)
+    }
+
     @Test("Errors end a command with a status that says what kind they are")
     func statuses() {
         #expect(ExitStatus.of(.serverUnreachable) == 6)

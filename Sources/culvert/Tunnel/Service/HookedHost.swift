@@ -7,7 +7,8 @@ import Synchronization
 
 /// A host that runs the commands of a wg-quick file when its tunnel comes and goes.
 ///
-/// A command that fails on the way up ends the start, and the tunnel is taken down again; on the way down it is logged.
+/// A command that fails on the way up ends the start, and the tunnel is taken down again; on the way down it is logged. The host
+/// is started once: after a stop it starts no more.
 final class HookedHost: TunnelHost {
     /// Runs a command to its end.
     typealias Run = @Sendable (_ command: String) async throws(TunnelError) -> Void
@@ -22,7 +23,7 @@ final class HookedHost: TunnelHost {
         /// Whether what ran on the way up asks for what runs on the way down.
         var isUp = false
         var stopping: Task<Void, Never>?
-        /// Whether a start that is under way was stopped.
+        /// Whether it was stopped, which ends a start that is under way, and one that is still to come.
         var isStopped = false
         /// The command of a start that is under way.
         var climbing: Task<TunnelError?, Never>?
@@ -36,7 +37,6 @@ final class HookedHost: TunnelHost {
     }
 
     func start(_ request: TunnelStartRequest) async throws(TunnelError) {
-        state.withLock { $0.isStopped = false }
         try await climb(hooks.preUp)
         try await host.start(request)
         do throws(TunnelError) {
