@@ -52,13 +52,13 @@ struct Console: Sendable {
     }
 }
 
-/// What the system tells and takes by descriptor.
 /// How many characters fit.
 struct TerminalSize: Equatable {
     var columns = 80
     var rows = 24
 }
 
+/// What the system tells and takes by descriptor.
 enum StandardStream {
     /// Writes all of `text`; what a closed pipe does not take is dropped.
     ///
