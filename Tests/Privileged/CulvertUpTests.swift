@@ -148,6 +148,13 @@
             #expect(try scene.way(to: "203.0.113.7") == "eth0")
             try scene.world.host.run("ip", "rule", "del", "priority", "50")
             try scene.world.expectUnchanged(since: scene.before)
+            // The main table has the way to the server, which stays.
+            try scene.writeFile(interface: "Table = main")
+            try scene.succeed("up", file)
+            #expect(try scene.way(to: "203.0.113.7") == scene.name && scene.way(to: "192.0.2.1") == "eth0")
+            try scene.ping()
+            try scene.succeed("down", scene.name)
+            try scene.world.expectUnchanged(since: scene.before)
         }
 
         @Test("Mistakes are told, each with its status, and nothing is changed")

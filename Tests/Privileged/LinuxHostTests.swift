@@ -125,6 +125,27 @@
         }
 
         @Test(
+            "A table of one's own is not taken for a mark, and a strict policy with it is refused before anything is made"
+        )
+        func namedTable() throws {
+            let world = try LinuxHostWorld()
+            let before = try world.snapshot()
+            var options = world.options
+            options.routeTable = RoutingNumbers.firstTable
+            try world.host.perform {
+                let core = LinuxPlatformCore(name: LinuxHostWorld.tunnel, options: options, network: try LinuxNetwork())
+                for policy in [LeakPolicy.enforcedRoutes, .everything] {
+                    #expect(throws: LinuxNetworkError(.leakPolicyNeedsRules)) { try core.prepare(policy) }
+                }
+                #expect(LinuxPlatform.tunnels(options: options).isEmpty)
+                try core.prepare(.routeBased)
+                #expect(core.numbers?.mark == RoutingNumbers.firstTable + 1)
+                core.tearDown(leavingBlocked: false)
+            }
+            try world.expectUnchanged(since: before)
+        }
+
+        @Test(
             "Two tunnels at once have marks, tables and rules of their own, in whatever order they end",
             arguments: [true, false])
         func twoTunnels(_ firstEndsFirst: Bool) throws {

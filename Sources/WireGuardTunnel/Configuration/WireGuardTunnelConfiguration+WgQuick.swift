@@ -11,6 +11,9 @@ public struct WgQuickImport: Sendable {
     /// The secrets by name: 32 bytes each.
     public var secrets: [String: SecretBytes]
     /// Keys of the file that a provider has no use for: hooks, `SaveConfig`, and a `Table` by name.
+    ///
+    /// A `Table` by number is not among them, but in the configuration's ``WireGuardTunnelConfiguration/routeTable``, which
+    /// only who makes the host can carry out. Where that is not done, as on Apple's platforms, tell the user of it too.
     public var ignoredKeys: [String]
     /// What the file may not have been meant to say.
     public var warnings: [ConfigurationError]

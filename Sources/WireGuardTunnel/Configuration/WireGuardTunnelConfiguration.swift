@@ -50,7 +50,9 @@ public struct WireGuardTunnelConfiguration: Hashable, Sendable {
     /// Whether allowed IPs become routes; off for `Table = off`.
     public var makesRoutes: Bool
     /// The routing table that allowed IPs become routes in, without policy rules, for `Table = N`; nil for the host's choice.
-    /// It is for who makes the host: see `routeTable` of `LinuxHostOptions`.
+    ///
+    /// It is for who makes the host: see `routeTable` of `LinuxHostOptions`. The provider itself has no use for it, and allowed
+    /// IPs are routes like any others on a host that was not told of it: say so to the user there, or refuse the configuration.
     public var routeTable: UInt32?
     /// Whether networks that are attached directly are reached directly.
     public var allowsLocalNetwork: Bool

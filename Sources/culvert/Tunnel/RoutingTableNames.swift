@@ -6,9 +6,16 @@ import WireGuardTunnel
 
 extension WireGuardTunnelConfiguration {
     /// - Parameter source: where it comes from, for people.
-    /// - Throws: where its routes are in a table that only the user's own rules ask for, and its policy promises more.
+    /// - Throws: where its routes are in a table that only the user's own rules ask for, or are all the user's own, and its
+    ///   policy promises more.
     func checkRouteTable(_ source: String) throws(CommandProblem) {
-        guard routeTable != nil, leakPolicy != .routeBased else { return }
+        if !makesRoutes, leakPolicy == .everything {
+            throw CommandProblem(
+                ExitStatus.usage,
+                "\(source): 'Table = off' leaves the routes to you, and the leak policy 'everything' routes everything into the "
+                    + "tunnel\n  fix: remove 'Table', or choose another --leak-policy")
+        }
+        guard let routeTable, routeTable != RoutingTableNames.main, leakPolicy != .routeBased else { return }
         throw CommandProblem(
             ExitStatus.usage,
             "\(source): 'Table' names a routing table that only rules of your own ask for, and no strict leak policy can "
@@ -21,6 +28,9 @@ struct RoutingTableNames {
     /// The folders that ip(8) looks in, the first one counting first.
     var folders = ["/etc/iproute2", "/usr/share/iproute2", "/usr/lib/iproute2"]
 
+    /// The number of the main table, which everything is looked up in.
+    static let main: UInt32 = 254
+
     /// The number of a table; nil where nothing has its name.
     func number(_ name: String) -> UInt32? {
         for path in folders.flatMap(files) {
@@ -31,7 +41,7 @@ struct RoutingTableNames {
                 if let number = Self.number(words[0]) { return number }
             }
         }
-        return ["default": 253, "main": 254][name]
+        return ["default": 253, "main": Self.main][name]
     }
 
     private func files(_ folder: String) -> [String] {

@@ -90,6 +90,12 @@ struct TunnelLoaderTests {
         let strict = try UpCommand.parse([path, "--leak-policy", "enforced"])
         await #expect(throws: CommandProblem.self) { try await strict.load() }
         #expect(try await UpCommand.parse([path]).load().configuration.routeTable == 1234)
+        try folder.write(Samples.file("Table = 254"), to: "table.conf")
+        #expect(try await strict.load().configuration.leakPolicy == .enforcedRoutes)
+        try folder.write(Samples.file("Table = off"), to: "table.conf")
+        #expect(try await strict.load().configuration.leakPolicy == .enforcedRoutes)
+        let everything = try UpCommand.parse([path, "--leak-policy", "everything"])
+        await #expect(throws: CommandProblem.self) { try await everything.load() }
         try folder.write(Samples.file("Table = vpn-of-nobody"), to: "table.conf")
         let unknown = try #require(await problem(path))
         #expect(unknown.status == ExitStatus.usage && unknown.text.contains("'vpn-of-nobody'"))

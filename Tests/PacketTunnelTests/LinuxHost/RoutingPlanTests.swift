@@ -118,6 +118,14 @@
             #expect(!text(plan.steps()).contains { $0.contains("::") })
         }
 
+        @Test(
+            "The main table is none that was named: exceptions, server and default route are seen to as without a name")
+        func mainTableByName() throws {
+            #expect(LinuxHostOptions(routeTable: Route.mainTable).namedTable == nil)
+            #expect(LinuxHostOptions(routeTable: 253).namedTable == 253)
+            #expect(LinuxHostOptions().namedTable == nil)
+        }
+
         @Test("A host where nothing is included is left as it is", arguments: [true, false])
         func nothing(_ local: Bool) throws {
             #expect(try plan("", local: local).steps().isEmpty)

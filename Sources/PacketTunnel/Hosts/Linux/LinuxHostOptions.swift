@@ -20,8 +20,8 @@
         /// 51820 on.
         public var mark: UInt32?
         /// The table that the routes go to, other than the host's choice. There are no policy rules then: who names a table
-        /// says which packets it is for, and the strict leak policies, which promise more, are refused. nil: the main table and,
-        /// where it is due, one of the tunnel's own with rules.
+        /// says which packets it is for, and the strict leak policies, which promise more, are refused. nil, and the main table's number 254: the main table
+        /// and, where it is due, one of the tunnel's own with rules, so that the host's default route stays what it is.
         public var routeTable: UInt32?
 
         /// Options.
@@ -34,5 +34,8 @@
             self.mark = mark
             self.routeTable = routeTable
         }
+
+        /// The table that the routes go to without rules; nil where the host chooses.
+        var namedTable: UInt32? { routeTable == Route.mainTable ? nil : routeTable }
     }
 #endif

@@ -46,6 +46,8 @@
         // MARK: - The tunnel's life
 
         func prepare(_ policy: LeakPolicy) throws(LinuxNetworkError) {
+            // Before there is a firewall that would have to go again.
+            try checkTable(policy)
             self.policy = policy
             // Said before anything else: the way out may well be by that interface.
             if device == nil, let link = try network.netlink.link(named: name), link.hardware != Self.tunnelHardware {
@@ -64,6 +66,13 @@
             guard plan.isEmpty, let table = try leakGuard()?.table else { return }
             plan = [.firewall(table)]
             try ledger.apply(plan)
+        }
+
+        /// - Throws: where a policy is asked for that needs rules, and there are none for the table that was named.
+        private func checkTable(_ policy: LeakPolicy) throws(LinuxNetworkError) {
+            guard options.namedTable == nil || policy == .routeBased else {
+                throw LinuxNetworkError(.leakPolicyNeedsRules)
+            }
         }
 
         /// `ARPHRD_NONE`, what TUN interfaces are.
@@ -105,9 +114,7 @@
         private func bringIntoForce(_ settings: TunnelSettings) throws(TunnelError) -> LinuxTun {
             do throws(LinuxNetworkError) {
                 policy = max(policy, settings.leakPolicy)
-                guard options.routeTable == nil || policy == .routeBased else {
-                    throw LinuxNetworkError(.leakPolicyNeedsRules)
-                }
+                try checkTable(policy)
                 let ledger = try requireLedger()
                 let mtu = try mtu(for: settings)
                 if device == nil { try ledger.apply(plan + [.interface(name: name)]) }
@@ -229,7 +236,7 @@
             settings.leakPolicy = policy
             return RoutingPlan(
                 settings: settings, interface: interface, numbers: try requireNumbers(), hasIPv6: hasIPv6,
-                localNetworks: settings.allowsLocalNetwork ? try localNetworks() : [], namedTable: options.routeTable)
+                localNetworks: settings.allowsLocalNetwork ? try localNetworks() : [], namedTable: options.namedTable)
         }
 
         private func hasIPv6(_ interface: String) throws(LinuxNetworkError) -> Bool {
@@ -305,6 +312,8 @@
             for isIPv6 in [false, true] {
                 tables.formUnion(try network.netlink.routes(isIPv6: isIPv6).compactMap { $0.key?.table })
             }
+            // It may well have no route yet.
+            if let table = options.namedTable { tables.insert(table) }
             var mark = options.mark
             if mark == nil { mark = try RoutingNumbers.freeTable(rules: rules4 + rules6, tables: tables) }
             return RoutingNumbers(
