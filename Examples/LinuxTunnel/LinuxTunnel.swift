@@ -32,44 +32,62 @@ import WireGuardTunnel
             for number in [SIGINT, SIGTERM] { unsafe sigaddset(&signals, number) }
             unsafe pthread_sigmask(SIG_BLOCK, &signals, nil)
             do {
-                let host = try run(interface: CommandLine.arguments[1], file: CommandLine.arguments[2])
-                var number: Int32 = 0
-                unsafe sigwait(&signals, &number)
-                // This thread is the main actor's, and waits below.
-                Task.detached {
-                    await host.stop(.userInitiated)
-                    exit(0)
+                let tunnel = try load(interface: CommandLine.arguments[1], file: CommandLine.arguments[2])
+                let life = Task.detached { exit(await live(tunnel)) }
+                while true {
+                    var number: Int32 = 0
+                    unsafe sigwait(&signals, &number)
+                    life.cancel()
                 }
-                while true { pause() }
             } catch {
                 say("error: \(error)")
                 exit(1)
             }
         }
 
-        private static func run(interface: String, file: String) throws -> LinuxHost<WireGuardTunnelProvider> {
+        private struct Tunnel: Sendable {
+            var host: LinuxHost<WireGuardTunnelProvider>
+            var request: TunnelStartRequest
+            var store: MemorySecretStore
+            var secrets: [String: SecretBytes]
+        }
+
+        private static func load(interface: String, file: String) throws -> Tunnel {
             let text = String(decoding: try Data(contentsOf: URL(filePath: file)), as: UTF8.self)
             let parts = try WireGuardTunnelConfiguration.split(wgQuick: text, name: file)
-            let secrets = MemorySecretStore()
+            if !parts.ignoredKeys.isEmpty { say("left out: \(parts.ignoredKeys.joined(separator: ", "))") }
+            // What of the file is not for the provider, but for the host.
+            var options = LinuxHostOptions(routeTable: parts.configuration.routeTable)
+            if let mark = parts.configuration.fwMark, mark != 0 { options.mark = mark }
+            let store = MemorySecretStore()
             let host = try LinuxHost<WireGuardTunnelProvider>(
-                name: interface, secrets: secrets,
+                name: interface, options: options, secrets: store,
                 logger: Logger(label: interface, factory: { StandardErrorLogHandler(label: $0) }))
-            Task {
-                do throws(TunnelError) {
-                    for (name, secret) in parts.secrets { try await secrets.write(secret, name, of: "file") }
-                    let request = TunnelStartRequest(
-                        configuration: try JSONValue(encoding: parts.configuration).text(), profileID: "file")
-                    try await host.start(request)
-                    for await update in host.statusUpdates() where update.status == .disconnected {
-                        say(update.error.map { "error: \($0)" } ?? "the tunnel has ended")
-                        exit(update.error == nil ? 0 : 1)
-                    }
-                } catch {
-                    say("error: \(error)")
-                    exit(1)
+            let request = TunnelStartRequest(
+                configuration: try JSONValue(encoding: parts.configuration).text(), profileID: "file")
+            return Tunnel(host: host, request: request, store: store, secrets: parts.secrets)
+        }
+
+        /// Runs the tunnel until it ends, or the task is cancelled, and says with which status the program does.
+        private static func live(_ tunnel: Tunnel) async -> Int32 {
+            let host = tunnel.host
+            var status: Int32 = 0
+            do throws(TunnelError) {
+                for (name, secret) in tunnel.secrets { try await tunnel.store.write(secret, name, of: "file") }
+                try await host.start(tunnel.request)
+                for await update in host.statusUpdates() where update.status == .disconnected {
+                    say(update.error.map { "error: \($0)" } ?? "the tunnel has ended")
+                    status = update.error == nil ? 0 : 1
+                    break
                 }
+            } catch {
+                say("error: \(error)")
+                status = 1
             }
-            return host
+            // A start that fails says so before the network is as it was, which is when this returns. In a task of its own, which
+            // nobody cancels.
+            await Task { await host.stop(.userInitiated) }.value
+            return status
         }
 
         private static func say(_ text: String) {
