@@ -147,10 +147,10 @@
 
         /// Whether the program has ended; its status stays to be taken.
         private var hasEnded: Bool {
-            var information = siginfo_t()
+            var information = unsafe siginfo_t()
             let result = unsafe waitid(P_PID, id_t(id), &information, WEXITED | WNOHANG | WNOWAIT)
             // Left zero while it runs.
-            return result == 0 && information.si_signo != 0
+            return unsafe result == 0 && information.si_signo != 0
         }
 
         /// As many reads as empty a full pipe twice: who writes without pause does not keep anybody from looking at the time.
