@@ -43,7 +43,11 @@ extension PhoneDay {
         case .serverDown: world.isServerUp = false
         case .serverUp(let isRestarted):
             world.isServerUp = true
-            if isRestarted { world.startServer() }
+            if isRestarted {
+                world.startServer()
+                // It knows no session any more, and the phone learns of that from what it sends, or from its pings.
+                goodSince = nil
+            }
         case .serverMoves: world.serverNumber += 1
         case .publish: world.publishedNumber = world.serverNumber
         case .mood(let mood): resolver.mood = [.good, .slow, .failing, .silent][mood]
