@@ -14,7 +14,8 @@ public protocol DatagramSocket: AnyObject, Sendable {
     /// A descriptor that polls readable when ``receive(into:)`` has something to give. Owned by the socket.
     var readiness: Int32 { get }
 
-    /// Appends datagrams with their endpoints until there are no more or the batch has no room for another.
+    /// Appends datagrams with their endpoints until there are no more or the batch has no room for another. Where the system
+    /// gives them joined it may stop at 64 or more, so that what is delivered together is not too much at once.
     ///
     /// Datagrams that the system gave joined lie directly one behind the other; others at least 32 bytes apart.
     /// - Returns: the number of datagrams appended; zero when there was none to be had.

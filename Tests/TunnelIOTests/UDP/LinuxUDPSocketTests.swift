@@ -142,6 +142,31 @@
             #expect(receiver.statistics.truncated == 0)
         }
 
+        @Test("datagrams that come one by one fill a batch, joined ones are given two messages at a time")
+        func oneReceive() throws {
+            let receiver = try LinuxUDPSocket(isIPv6: false, port: 0)
+            let received = try PacketBatch(packetCapacity: 512, byteCapacity: 64 * LinuxUDPSocket.slotStride)
+            let sender = try LinuxUDPSocket(isIPv6: false, port: 0)
+            // None may join the one before it: each is longer.
+            let single = (0..<40).map { pattern(100 + $0, seed: $0) }
+            let to = DatagramEndpoint.loopback(port: receiver.port)
+            #expect(try sender.send(batch(of: single, to: to), in: 0..<40).sent == 40)
+            try #require(isReadable(receiver.readiness, milliseconds: 2000))
+            // What lanes take for a socket that has more.
+            #expect(try receiver.receive(into: received) >= 16)
+            while try receiver.receive(into: received) > 0 { received.removeAll() }
+            received.removeAll()
+            let joined = (0..<400).map { pattern(1300, seed: $0) }
+            #expect(try sender.send(batch(of: joined, to: to), in: 0..<400).sent == 400)
+            var counts: [Int] = []
+            while try receiver.receive(into: received) > 0 {
+                counts.append(received.count)
+                received.removeAll()
+            }
+            #expect(counts.reduce(0, +) == 400)
+            #expect(counts.allSatisfy { $0 <= 128 } && counts.dropLast().allSatisfy { $0 >= 64 }, "\(counts)")
+        }
+
         @Test("a batch too small for joined datagrams gets them one by one", arguments: [(8, 1 << 20), (128, 16_384)])
         func smallBatch(packets: Int, bytes: Int) throws {
             let sender = try LinuxUDPSocket(isIPv6: false, port: 0)

@@ -17,17 +17,24 @@
         package static let slotStride = 65_536 + 64
         /// The bytes at the end of a slot that are kept free.
         static let slotGap = 32
-        /// The slots of one system call, and those of one batch, where each may hold many datagrams.
-        private static let joinedSlots = 8
-        private static let mostJoinedSlots = 16
+        /// The slots of one system call, where each may hold many datagrams; of one whose datagrams seem to come one by one;
+        /// and of one batch.
+        private static let joinedSlots = 2
+        private static let singleSlots = 8
+        private static let mostSlots = 16
+        /// A batch with joined datagrams that has so many is given. What is opened together is delivered together, and the
+        /// queue of a program's socket has room for about a hundred packets.
+        private static let enoughJoined = UDPMessageArray.mostSegments
         /// Less than this is no slot at all.
         private static let smallestSlot = 2048
 
-        /// Appends datagrams until there are no more or the batch has no room for another.
+        /// Appends datagrams until there are no more, the batch has no room for another, or it has at least 64 of which some
+        /// came joined.
         public func receive(into batch: PacketBatch) throws(TunnelIOError) -> Int {
             try receiving.withLock { (descriptor) throws(TunnelIOError) in
                 guard descriptor >= 0 else { throw TunnelIOError(.closed) }
                 var appended = 0
+                var isJoined = false
                 if isCutting.load(ordering: .relaxed),
                     batch.packetCapacity < UDPMessageArray.mostSegments || batch.byteCapacity < Self.slotStride
                 {
@@ -36,7 +43,7 @@
                     isCutting.store(false, ordering: .relaxed)
                 }
                 while true {
-                    let slots = layOut(batch)
+                    let slots = layOut(batch, expectsJoined: appended == 0 || isJoined)
                     guard slots.count > 0 else { return appended }
                     let count = unsafe ctunnel_recvmmsg(descriptor, incoming.headers, UInt32(slots.count))
                     if count < 0 {
@@ -47,14 +54,17 @@
                         }
                         return appended
                     }
+                    let before = appended
                     for index in 0..<Int(count) { appended += take(index, at: slots.start, into: batch) }
                     if count < slots.count { return appended }
+                    if appended - before > Int(count) { isJoined = true }
+                    if isJoined, appended >= Self.enoughJoined { return appended }
                 }
             }
         }
 
         /// Lays slots into the free bytes of `batch` and points the vectors at them.
-        private func layOut(_ batch: PacketBatch) -> (start: Int, count: Int) {
+        private func layOut(_ batch: PacketBatch, expectsJoined: Bool) -> (start: Int, count: Int) {
             let descriptors = batch.packetCapacity - batch.count
             var start = batch.tail
             if start > 0 { start = (start + Self.slotGap + 63) & ~63 }
@@ -62,8 +72,9 @@
             var most = min(UDPMessageArray.capacity, descriptors)
             if isCutting.load(ordering: .relaxed) {
                 // A slot may hold as many datagrams as a message; full ones soon fill the batch and the cache.
-                most = min(Self.joinedSlots, descriptors / UDPMessageArray.mostSegments)
-                room = min(room, Self.mostJoinedSlots * Self.slotStride - start)
+                let slots = expectsJoined ? Self.joinedSlots : Self.singleSlots
+                most = min(slots, descriptors / UDPMessageArray.mostSegments)
+                room = min(room, Self.mostSlots * Self.slotStride - start)
             }
             var count = max(0, min(most, room / Self.slotStride))
             var length = Self.slotStride - Self.slotGap
