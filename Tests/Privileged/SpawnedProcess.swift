@@ -3,6 +3,7 @@
 
 #if os(Linux)
     import Foundation
+    import PacketTunnel
     import Synchronization
 
     /// A process of its own process group, whose output is collected; killed with its group when this object goes.
@@ -70,39 +71,19 @@
         private static func spawn(
             _ arguments: [String], _ output: Int32, _ descriptors: [Int32: Int32]
         ) throws -> pid_t {
-            var actions = unsafe posix_spawn_file_actions_t()
-            var attributes = posix_spawnattr_t()
-            unsafe posix_spawn_file_actions_init(&actions)
-            unsafe posix_spawnattr_init(&attributes)
-            defer {
-                unsafe posix_spawn_file_actions_destroy(&actions)
-                unsafe posix_spawnattr_destroy(&attributes)
-            }
-            unsafe posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
-            unsafe posix_spawn_file_actions_adddup2(&actions, output, 1)
-            unsafe posix_spawn_file_actions_adddup2(&actions, output, 2)
-            for (number, descriptor) in descriptors {
-                unsafe posix_spawn_file_actions_adddup2(&actions, descriptor, number)
-            }
-            // The threads that tests run on block signals; a command must not inherit that.
-            var none = sigset_t()
-            var all = sigset_t()
-            unsafe sigemptyset(&none)
-            unsafe sigfillset(&all)
-            unsafe posix_spawnattr_setsigmask(&attributes, &none)
-            unsafe posix_spawnattr_setsigdefault(&attributes, &all)
-            let flags = POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF
-            unsafe posix_spawnattr_setflags(&attributes, Int16(flags))
-            unsafe posix_spawnattr_setpgroup(&attributes, 0)
-            var pointers = unsafe arguments.map { unsafe strdup($0) } + [nil]
-            defer { unsafe pointers.forEach { unsafe free($0) } }
-            var processID: pid_t = 0
-            let failure = unsafe posix_spawnp(&processID, arguments[0], &actions, &attributes, &pointers, environ)
+            let setup = SpawnSetup(.ownGroup)
+            setup.openNull(0, forWriting: false)
+            setup.give(output, as: 1)
+            setup.give(output, as: 2)
+            for (number, descriptor) in descriptors { setup.give(descriptor, as: number) }
+            let (child, failure) = setup.start(
+                arguments[0], isSearched: true, arguments: arguments,
+                environment: ProcessInfo.processInfo.environment.map { "\($0.key)=\($0.value)" })
             guard failure == 0 else {
                 throw CommandFailure(
                     description: "cannot start '\(arguments.joined(separator: " "))': errno \(failure)")
             }
-            return processID
+            return child
         }
 
         /// What it has written so far.

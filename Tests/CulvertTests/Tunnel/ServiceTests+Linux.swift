@@ -98,28 +98,39 @@
         @Test(
             "A command ends with the task that waits for it, and what it runs does too, willing or not",
             arguments: [
-                "sleep 500 & echo $! > FILE; wait",
-                "echo $$ > FILE; yes",
-                "sh -c 'trap \"\" TERM; echo $$ > FILE; exec sleep 500' & wait",
-                "sh -c 'trap \"\" TERM; echo $$ > FILE; exec sleep 500 >/dev/null 2>&1' & wait",
-                "sh -c 'trap \"\" TERM; echo $$ > FILE; exec yes' & wait",
+                "sleep 500 & echo up >&9; wait",
+                "echo up >&9; yes",
+                "sh -c 'trap \"\" TERM; echo up >&9; exec sleep 500' & wait",
+                "sh -c 'trap \"\" TERM; echo up >&9; exec sleep 500 >/dev/null 2>&1' & wait",
+                "sh -c 'trap \"\" TERM; echo up >&9; exec yes' & wait",
             ])
         func interruptedCommand(_ command: String) async throws {
             let folder = try ScratchFolder()
-            let file = folder.path + "/id"
-            let word = command.prefix { $0 != " " }
-            let task = Task { await result(command.replacing("FILE", with: file)) }
-            let end = ContinuousClock.now + .seconds(60)
-            while (try? String(contentsOfFile: file, encoding: .utf8))?.hasSuffix("\n") != true {
-                try #require(ContinuousClock.now < end)
-                try await Task.sleep(for: .milliseconds(2))
-            }
+            let file = folder.path + "/pipe"
+            #expect(unsafe mkfifo(file, 0o600) == 0)
+            // Not blocking: nobody writes to it yet.
+            let reader = unsafe open(file, O_RDONLY | O_NONBLOCK | O_CLOEXEC)
+            try #require(reader >= 0)
+            defer { close(reader) }
+            let task = Task { await result("exec 9> \(file); \(command)") }
+            #expect(await nextRead(reader) == "up\n")
             task.cancel()
-            #expect(await task.value == TunnelError(.stopped, "the file's command '\(word) …' was interrupted"))
-            let process = try #require(Int32(String(contentsOfFile: file, encoding: .utf8).filter(\.isNumber)))
-            while kill(process, 0) == 0 {
-                try #require(ContinuousClock.now < end)
-                try await Task.sleep(for: .milliseconds(2))
+            #expect(await task.value == TunnelError(.stopped, "the file's command 'exec …' was interrupted"))
+            // Each process of the command has the pipe open for as long as it lives.
+            #expect(await nextRead(reader)?.isEmpty == true)
+        }
+
+        /// What can be read from a descriptor once there is something, or its writers are gone; nil after a minute.
+        private func nextRead(_ descriptor: Int32) async -> String? {
+            await withCheckedContinuation { continuation in
+                // On a thread of its own, since tasks of the test run meanwhile.
+                Thread.detachNewThread {
+                    var request = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+                    guard unsafe poll(&request, 1, 60_000) > 0 else { return continuation.resume(returning: nil) }
+                    var bytes = [UInt8](repeating: 0, count: 64)
+                    let count = unsafe read(descriptor, &bytes, bytes.count)
+                    continuation.resume(returning: String(decoding: bytes.prefix(max(0, count)), as: UTF8.self))
+                }
             }
         }
 

@@ -67,10 +67,13 @@ private struct ServerUsagePolicy: VerifierPolicy {
 /// Runs what is `async` but waits for nothing on the thread that asks, as Security's function is not `async`.
 private final class InlineExecutor: TaskExecutor {
     private let jobs = Mutex<[UnownedJob]>([])
+    /// Raised for each job, and once for the result.
+    private let news = DispatchSemaphore(value: 0)
 
     func enqueue(_ job: consuming ExecutorJob) {
         let job = UnownedJob(job)
         jobs.withLock { $0.append(job) }
+        news.signal()
     }
 
     static func run<Value: Sendable>(_ operation: @escaping @Sendable () async -> Value) -> Value {
@@ -79,15 +82,13 @@ private final class InlineExecutor: TaskExecutor {
         Task(executorPreference: executor) {
             let value = await operation()
             box.result.withLock { $0 = value }
+            executor.news.signal()
         }
         while true {
+            executor.news.wait()
             if let value = box.result.withLock({ $0 }) { return value }
             let job = executor.jobs.withLock { $0.isEmpty ? nil : $0.removeFirst() }
-            if let job {
-                job.runSynchronously(on: executor.asUnownedTaskExecutor())
-            } else {
-                Thread.sleep(forTimeInterval: 0.0001)
-            }
+            job?.runSynchronously(on: executor.asUnownedTaskExecutor())
         }
     }
 
