@@ -3,6 +3,7 @@
 
 #if os(Linux)
     import Foundation
+    import Testing
     import WireGuardCore
 
     /// A host and, behind its router, a wireguard-go server that is everybody's way out; with a wg-quick file for it.
@@ -118,6 +119,17 @@
             let document = try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: [[String: Any]]]
             guard let tunnel = document?["tunnels"]?.first else { throw CommandFailure(description: text) }
             return tunnel
+        }
+
+        /// Expects the network to be as it was before there was a tunnel; shows the tunnels' logs where it is not.
+        func expectUnchanged(sourceLocation: SourceLocation = #_sourceLocation) throws {
+            let changes = try world.changes(since: before)
+            guard !changes.isEmpty else { return }
+            let logs = try run("log", name, "--lines", "100").output
+            let records = try PrivilegedTests.runAllowingFailure(["resolvconf", "-l"])
+            Issue.record(
+                "\(changes.joined(separator: "\n"))\nresolvconf: \(records)\nlog:\n\(logs)",
+                sourceLocation: sourceLocation)
         }
 
         /// The processes that run this scene's tunnels.

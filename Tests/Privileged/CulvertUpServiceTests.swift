@@ -116,7 +116,7 @@
                 #expect(result.output.contains("tunnel connected") && result.output.contains("tunnel disconnected"))
                 while let more = receiver.next() { words += more }
                 #expect(words.contains("STOPPING=1\n"))
-                try scene.world.expectUnchanged(since: scene.before)
+                try scene.expectUnchanged()
                 #expect(scene.remains.isEmpty)
                 // What the unit may not start again for.
                 let failed = try scene.run("up", try scene.writeFile(port: 9), "--foreground", "--timeout", "1")
@@ -137,7 +137,7 @@
                 #expect(descriptors.filter { $0 == "/dev/null" }.count == 3)
                 #expect(!descriptors.contains { $0.hasPrefix("pipe:") }, "\(descriptors)")
                 try scene.succeed("down", "--all")
-                try scene.world.expectUnchanged(since: scene.before)
+                try scene.expectUnchanged()
             }
         }
     }

@@ -60,6 +60,28 @@
                 }
             }
 
+            @Test("What resolvconf did not do, since another had its lock, stays in the journal until it is done")
+            func lockHeld() throws {
+                let etc = try PrivateEtc(resolvConf: Self.before)
+                try withExtendedLifetime(etc) {
+                    let world = try LinuxHostWorld()
+                    let before = try world.snapshot()
+                    var core: LinuxPlatformCore? = try world.core()
+                    try world.host.perform {
+                        try core?.prepare(.enforcedRoutes)
+                        _ = try core?.apply(settings())
+                    }
+                    let lock = try ResolvconfLock()
+                    try world.host.perform { core?.tearDown(leavingBlocked: false) }
+                    core = nil
+                    #expect(
+                        try ResolverControl.servers(inResolvConf: CulvertUpScene.resolvConfNow) == ["10.9.0.1"])
+                    try lock.release()
+                    _ = try world.cleanUp()
+                    try world.expectUnchanged(since: before)
+                }
+            }
+
             @Test(
                 "Dead right before or after the servers were told: cleaning up restores the file",
                 arguments: [true, false])

@@ -4,7 +4,8 @@
 #if os(Linux)
     import Foundation
 
-    /// A copy of /etc in place of it, until this object goes: only in a sandbox with mounts of its own (scripts/sandbox).
+    /// A copy of /etc in place of it, and a resolvconf that knows of nothing, until this object goes: only in a sandbox with
+    /// mounts of its own (scripts/sandbox).
     final class PrivateEtc {
         /// Whether this is such a sandbox, and resolvconf is openresolv's.
         static let isPossible: Bool = {
@@ -14,17 +15,37 @@
         }()
 
         private let folder: String
+        /// What resolvconf knows of interfaces: records that one test left would be the name servers of all that follow.
+        private static let records = "/run/resolvconf"
 
         init(resolvConf: String) throws {
             folder = "/run/culvert-etc-\(UUID().uuidString)"
             try PrivilegedTests.run(["cp", "-a", "/etc", folder])
             try PrivilegedTests.run(["mount", "--bind", folder, "/etc"])
+            try? FileManager.default.removeItem(atPath: Self.records)
             try resolvConf.write(toFile: "/etc/resolv.conf", atomically: false, encoding: .utf8)
         }
 
         deinit {
             _ = try? PrivilegedTests.run(["umount", "/etc"])
             try? FileManager.default.removeItem(atPath: folder)
+            try? FileManager.default.removeItem(atPath: Self.records)
         }
+    }
+
+    /// The lock of openresolv, held by a process that has nothing to do with it, so that others give up after a second; within
+    /// a `PrivateEtc`.
+    final class ResolvconfLock {
+        private static let folder = "/run/resolvconf/lock"
+        private let holder: SpawnedProcess
+
+        init() throws {
+            try "lock_timeout=1\n".write(toFile: "/etc/resolvconf.conf", atomically: false, encoding: .utf8)
+            holder = try SpawnedProcess(["sleep", "1000"])
+            try FileManager.default.createDirectory(atPath: Self.folder, withIntermediateDirectories: false)
+            try "\(holder.processID)\n".write(toFile: Self.folder + "/pid", atomically: false, encoding: .utf8)
+        }
+
+        func release() throws { try FileManager.default.removeItem(atPath: Self.folder) }
     }
 #endif

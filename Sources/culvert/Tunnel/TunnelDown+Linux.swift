@@ -30,6 +30,27 @@
             }
             await channel.serviceEnd()
             return "down; it was \(report.status.status.rawValue)"
+                + (try await finish(name, runtime, process: report.processID))
+        }
+
+        /// Undoes what the process of a tunnel could not, once it has ended.
+        private static func finish(
+            _ name: String, _ runtime: RuntimeDirectory, process: Int32
+        ) async throws(CommandProblem) -> String {
+            guard try runtime.tunnels().contains(name) else { return "" }
+            let end = ContinuousClock.now + .seconds(10)
+            while true {
+                do throws(LinuxNetworkError) {
+                    return lines(try undo(name, runtime))
+                } catch {
+                    guard case .tunnelRunning(_, let owner) = error.code else { throw problem(error, name) }
+                    // Somebody else has brought it up again.
+                    guard owner == process else { return "" }
+                    guard ContinuousClock.now < end else { throw problem(error, name) }
+                    // It gave up its socket and is about to end.
+                    try? await Task.sleep(for: .milliseconds(20))
+                }
+            }
         }
 
         private static func unanswered(_ error: MessageError, _ name: String) -> TunnelError {
@@ -48,17 +69,20 @@
                 throw CommandProblem(ExitStatus.notFound, "tunnel '\(name)' is not up")
             }
             let undone: [String]
-            do throws(LinuxNetworkError) {
-                undone = try LinuxPlatform.cleanUp(
-                    name: name, options: LinuxHostOptions(journalFolder: runtime.path))
-            } catch {
-                let isDenied = error.errno == EPERM || error.errno == EACCES
-                throw CommandProblem(
-                    isDenied ? ExitStatus.notPermitted : ExitStatus.failure, "\(name): \(error)")
-            }
+            do throws(LinuxNetworkError) { undone = try undo(name, runtime) } catch { throw problem(error, name) }
             removeSocket(runtime.socket(name))
-            let lines = undone.map { "\n  undone: \($0)" }.joined()
-            return "its process had died; cleaned up" + lines
+            return "its process had died; cleaned up" + lines(undone)
+        }
+
+        private static func undo(_ name: String, _ runtime: RuntimeDirectory) throws(LinuxNetworkError) -> [String] {
+            try LinuxPlatform.cleanUp(name: name, options: LinuxHostOptions(journalFolder: runtime.path))
+        }
+
+        private static func lines(_ undone: [String]) -> String { undone.map { "\n  undone: \($0)" }.joined() }
+
+        private static func problem(_ error: LinuxNetworkError, _ name: String) -> CommandProblem {
+            let isDenied = error.errno == EPERM || error.errno == EACCES
+            return CommandProblem(isDenied ? ExitStatus.notPermitted : ExitStatus.failure, "\(name): \(error)")
         }
 
         /// Removes the socket of a process that died, unless another one has taken its place.

@@ -29,7 +29,7 @@
         /// - Throws: `.invalidTunnelName`; `.netlink` without netlink or threads.
         public convenience init(
             name: String, options: LinuxHostOptions = LinuxHostOptions(), secrets: (any SecretStore)? = nil,
-            deadlines: TunnelDeadlines = TunnelDeadlines(), clock: any Clock<Duration> = ContinuousClock(),
+            deadlines: TunnelDeadlines = .linux(), clock: any Clock<Duration> = ContinuousClock(),
             logger: Logger = Logger(label: "tunnel"),
             makeProvider: @escaping @Sendable () -> Provider = { Provider() }
         ) throws(LinuxNetworkError) {
@@ -67,5 +67,13 @@
         }
 
         deinit { monitor.stop() }
+    }
+
+    extension TunnelDeadlines {
+        /// Those of a tunnel on Linux, where programs are run that may wait for one another: 30 seconds for settings, and 45
+        /// for undoing them.
+        public static func linux(start: Duration = .seconds(60)) -> TunnelDeadlines {
+            TunnelDeadlines(start: start, settings: .seconds(30), tearDown: .seconds(45))
+        }
     }
 #endif

@@ -46,7 +46,8 @@
             let timer = Task {
                 guard (try? await Task.sleep(for: limit)) != nil else { return }
                 kill(child, SIGTERM)
-                guard (try? await Task.sleep(for: .seconds(30))) != nil else { return }
+                // Longer than it may take to stop and to undo everything.
+                guard (try? await Task.sleep(for: .seconds(60))) != nil else { return }
                 kill(child, SIGKILL)
             }
             let error = await withTaskCancellationHandler {

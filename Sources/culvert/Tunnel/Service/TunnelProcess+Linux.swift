@@ -91,7 +91,7 @@
             do throws(LinuxNetworkError) {
                 let host = try LinuxHost(
                     name: tunnel.name, options: options, secrets: tunnel.secrets,
-                    deadlines: TunnelDeadlines(start: startLimit), logger: logger
+                    deadlines: .linux(start: startLimit), logger: logger
                 ) {
                     var environment = WireGuardEnvironment()
                     environment.budget = budget

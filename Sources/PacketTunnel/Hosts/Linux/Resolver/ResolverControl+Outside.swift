@@ -25,14 +25,14 @@
             case .resolved:
                 // Programs ask it at an address of the machine's own, and what it asks itself is held back.
                 let program = try SystemProgram.required("resolvectl", folders: folders)
-                return Self.addresses(inResolvectl: try program.check(["dns"]), without: tunnel)
+                return Self.addresses(inResolvectl: try program.check(["dns"], seconds: patience), without: tunnel)
             case .openresolv:
                 guard let record else { return try inFile() }
                 let program = try SystemProgram.required("resolvconf", folders: folders)
-                let labels = try program.run(["-i"]).output.split(whereSeparator: \.isWhitespace).map(String.init)
+                let labels = try openresolvInterfaces(program).map(String.init)
                 var found: [NetworkAddress] = []
                 for label in labels where label != record.label {
-                    let text = try program.run(["-l", label]).output
+                    let text = try program.run(["-l", label], seconds: patience).output
                     found += Self.addresses(Self.servers(inResolvConf: text))
                 }
                 return found.isEmpty ? Self.before(record) : Self.unique(found)

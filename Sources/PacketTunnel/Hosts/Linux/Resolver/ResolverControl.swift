@@ -20,6 +20,9 @@
         var resolvedSocket = "/run/systemd/resolve/io.systemd.Resolve"
         /// Where Debian's resolvconf is told which interfaces come first.
         var interfaceOrder = "/etc/resolvconf/interface-order"
+        /// How long one run of a manager may take, in seconds. openresolv waits ten for its own lock, and starts more than a
+        /// hundred programs; killed in between, it leaves resolv.conf half done.
+        var patience = 20
 
         /// Who manages name servers here; nil for nobody.
         ///
@@ -56,7 +59,7 @@
 
         private func isOpenresolv(_ program: SystemProgram) -> Bool {
             // Debian's has no version to tell, and calls the question wrong.
-            let outcome = try? program.run(["--version"])
+            let outcome = try? program.run(["--version"], seconds: patience)
             return outcome?.output.hasPrefix("openresolv") ?? false
         }
 
@@ -105,9 +108,21 @@
         /// Whether resolvconf knows of no interface.
         private func isEmpty(_ program: SystemProgram, manager: ResolverManager) throws(LinuxNetworkError) -> Bool {
             switch manager {
-            case .openresolv: try program.run(["-i"]).output.allSatisfy(\.isWhitespace)
+            case .openresolv: try openresolvInterfaces(program).isEmpty
             case .debianResolvconf, .resolved: false
             }
+        }
+
+        /// The interfaces that openresolv knows of.
+        func openresolvInterfaces(_ program: SystemProgram) throws(LinuxNetworkError) -> [Substring] {
+            let outcome = try program.run(["-i"], seconds: patience)
+            // One is for none.
+            guard outcome.status == 0 || outcome.status == 1 else { throw Self.failure(of: program, outcome) }
+            return outcome.output.split(whereSeparator: \.isWhitespace)
+        }
+
+        private static func failure(of program: SystemProgram, _ outcome: SystemProgram.Outcome) -> LinuxNetworkError {
+            LinuxNetworkError(.programFailed(path: program.path, status: outcome.status, output: outcome.output))
         }
 
         /// Tells the manager.
@@ -115,14 +130,14 @@
             switch plan.manager {
             case .resolved:
                 let program = try SystemProgram.required("resolvectl", folders: folders)
-                for run in plan.resolvectlRuns { try program.check(run) }
+                for run in plan.resolvectlRuns { try program.check(run, seconds: patience) }
             case .openresolv:
                 // First of all, and nobody else's servers beside it.
                 try SystemProgram.required("resolvconf", folders: folders)
-                    .check(["-a", record.label, "-m", "0", "-x"], input: plan.resolvConf)
+                    .check(["-a", record.label, "-m", "0", "-x"], input: plan.resolvConf, seconds: patience)
             case .debianResolvconf:
                 try SystemProgram.required("resolvconf", folders: folders)
-                    .check(["-a", record.label], input: plan.resolvConf)
+                    .check(["-a", record.label], input: plan.resolvConf, seconds: patience)
             }
         }
 
@@ -134,21 +149,45 @@
                 guard unsafe if_nametoindex(record.interface.name) == record.interface.index,
                     let program = SystemProgram("resolvectl", folders: folders)
                 else { return }
-                let outcome = try program.run(["revert", record.interface.name])
-                guard outcome.status == 0 || !isResolvedRunning else {
-                    throw LinuxNetworkError(
-                        .programFailed(path: program.path, status: outcome.status, output: outcome.output))
-                }
-            case .openresolv, .debianResolvconf:
+                let outcome = try program.run(["revert", record.interface.name], seconds: patience)
+                guard outcome.status == 0 || !isResolvedRunning else { throw Self.failure(of: program, outcome) }
+            case .debianResolvconf:
                 guard let program = SystemProgram("resolvconf", folders: folders) else { return }
-                let isOpenresolv = record.manager == .openresolv
                 // It says with its status that there was nothing to forget.
-                _ = try program.run(["-d", record.label] + (isOpenresolv ? ["-f"] : []))
-                guard let before = record.before.flatMap({ Data(base64Encoded: $0) }).map({ [UInt8]($0) }),
-                    try isEmpty(program, manager: record.manager), let now = try SmallFile.read(file), now != before
-                else { return }
-                try SmallFile.overwrite(file, with: before)
+                let outcome = try program.run(["-d", record.label], seconds: patience)
+                if unsafe access("\(Self.debianRecords)/\(record.label)", F_OK) == 0 {
+                    throw Self.failure(of: program, outcome)
+                }
+            case .openresolv:
+                guard let program = SystemProgram("resolvconf", folders: folders) else { return }
+                try clearOpenresolv(program, record)
             }
+        }
+
+        private func clearOpenresolv(_ program: SystemProgram, _ record: ResolverRecord) throws(LinuxNetworkError) {
+            let isKnown = try openresolvInterfaces(program).contains { $0 == record.label }
+            let outcome = try program.run(["-d", record.label, "-f"], seconds: patience)
+            let left = try openresolvInterfaces(program)
+            // It did not get its lock, for example.
+            if left.contains(where: { $0 == record.label }) { throw Self.failure(of: program, outcome) }
+            let before = left.isEmpty ? record.before.flatMap { Data(base64Encoded: $0) }.map { [UInt8]($0) } : nil
+            // A run that was killed, this one or one before it, may have forgotten the interface and told nobody. A file that
+            // somebody else wrote stays as it is.
+            let isItsFile = try isOpenresolvs() || before != nil
+            if isItsFile, !isKnown || outcome.status != 0 {
+                let update = try program.run(["-u"], seconds: patience)
+                // Other statuses are those of programs that are told, which may be broken for good.
+                if update.status >= 128 || update.output.contains("waiting for lock") {
+                    throw Self.failure(of: program, update)
+                }
+            }
+            guard let before, let now = try SmallFile.read(file), now != before else { return }
+            try SmallFile.overwrite(file, with: before)
+        }
+
+        /// Whether openresolv wrote the file that programs read.
+        private func isOpenresolvs() throws(LinuxNetworkError) -> Bool {
+            try SmallFile.text(file)?.hasPrefix("# Generated by resolvconf") ?? false
         }
     }
 
