@@ -19,8 +19,8 @@
         init(_ path: String) throws {
             descriptor = Self.makeSocket()
             guard unsafe Self.withAddress(path, { unsafe connect(descriptor, $0, $1) }) == 0 else {
+                // The descriptor is closed with this object.
                 let error = errno
-                close(descriptor)
                 throw CommandFailure(description: "cannot connect to \(path): errno \(error)")
             }
         }

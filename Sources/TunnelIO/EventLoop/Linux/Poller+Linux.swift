@@ -26,11 +26,8 @@
             epoll = ctunnel_epoll_create()
             guard epoll >= 0 else { throw TunnelIOError(.eventLoop(operation: "epoll_create1"), errno: errno) }
             timer = ctunnel_timerfd()
-            guard timer >= 0 else {
-                let code = errno
-                _ = close(epoll)
-                throw TunnelIOError(.eventLoop(operation: "timerfd_create"), errno: code)
-            }
+            // Behind this everything is set, so that a failure closes what is open as the object goes.
+            guard timer >= 0 else { throw TunnelIOError(.eventLoop(operation: "timerfd_create"), errno: errno) }
             try add(signal.descriptor, token: Self.wakeToken, interest: .readable)
             try add(timer, token: Self.timerToken, interest: .readable)
         }
