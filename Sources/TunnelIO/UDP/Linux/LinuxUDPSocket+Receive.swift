@@ -17,8 +17,8 @@
         package static let slotStride = 65_536 + 64
         /// The bytes at the end of a slot that are kept free.
         static let slotGap = 32
-        /// The slots of one system call, where each may hold many datagrams; of one whose datagrams seem to come one by one;
-        /// and of one batch.
+        /// The slots of one system call, where each may hold many datagrams; of one behind two datagrams that came alone, and so
+        /// probably does the next; and of one batch.
         private static let joinedSlots = 2
         private static let singleSlots = 8
         private static let mostSlots = 16
