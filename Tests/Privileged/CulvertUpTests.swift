@@ -143,6 +143,20 @@
             #expect(scene.remains.isEmpty)
         }
 
+        @Test("What the tunnel's process could not undo, its end does: down says so")
+        func stuckForAWhile() throws {
+            let scene = try CulvertUpScene()
+            try scene.succeed("up", try scene.writeFile())
+            let lock = try ResolvconfLock(tries: 4)
+            let down = try SpawnedProcess(scene.command(["down", scene.name]))
+            try eventually("the process has given up", within: .seconds(60)) { scene.processes.isEmpty }
+            try lock.release()
+            let result = try down.wait(deadline: .seconds(60))
+            #expect(result.status == 0 && result.output.contains("undone: "), "\(result)")
+            try scene.expectUnchanged()
+            #expect(scene.remains.isEmpty)
+        }
+
         @Test("Table = N: the routes are in that table only, for rules of one's own, and gone with the tunnel")
         func routingTable() throws {
             let scene = try CulvertUpScene()

@@ -82,6 +82,24 @@
                 }
             }
 
+            @Test("Settings that resolvconf does not take leave nothing, not even in the journal")
+            func neverSet() throws {
+                let etc = try PrivateEtc(resolvConf: Self.before)
+                try withExtendedLifetime(etc) {
+                    let world = try LinuxHostWorld()
+                    let before = try world.snapshot()
+                    let core = try world.core()
+                    let lock = try ResolvconfLock()
+                    try world.host.perform {
+                        try core.prepare(.enforcedRoutes)
+                        #expect(throws: TunnelError.self) { try core.apply(settings()) }
+                        core.tearDown(leavingBlocked: false)
+                    }
+                    try world.expectUnchanged(since: before)
+                    try lock.release()
+                }
+            }
+
             @Test(
                 "Dead right before or after the servers were told: cleaning up restores the file",
                 arguments: [true, false])

@@ -33,16 +33,16 @@
         }
     }
 
-    /// The lock of openresolv, held by a process that has nothing to do with it, so that others give up after a second; within
-    /// a `PrivateEtc`.
+    /// The lock of openresolv, held by a process that has nothing to do with it; within a `PrivateEtc`.
     final class ResolvconfLock {
         private static let folder = "/run/resolvconf/lock"
         private let holder: SpawnedProcess
 
-        init() throws {
-            try "lock_timeout=1\n".write(toFile: "/etc/resolvconf.conf", atomically: false, encoding: .utf8)
+        /// - Parameter tries: after how many of them, a second apart, others give up.
+        init(tries: Int = 1) throws {
+            try "lock_timeout=\(tries)\n".write(toFile: "/etc/resolvconf.conf", atomically: false, encoding: .utf8)
             holder = try SpawnedProcess(["sleep", "1000"])
-            try FileManager.default.createDirectory(atPath: Self.folder, withIntermediateDirectories: false)
+            try FileManager.default.createDirectory(atPath: Self.folder, withIntermediateDirectories: true)
             try "\(holder.processID)\n".write(toFile: Self.folder + "/pid", atomically: false, encoding: .utf8)
         }
 

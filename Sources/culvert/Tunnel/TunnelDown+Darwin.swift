@@ -2,9 +2,13 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if !os(Linux)
+    import PacketTunnel
+
     /// Elsewhere tunnels are app extensions.
     enum TunnelDown {
-        static func run(_ name: String, _ runtime: RuntimeDirectory) async throws(CommandProblem) -> String {
+        static func run(
+            _ name: String, _ runtime: RuntimeDirectory, reason: StopReason = .userInitiated
+        ) async throws(CommandProblem) -> String {
             throw CommandProblem(ExitStatus.failure, "only Linux has tunnels of the command line")
         }
     }

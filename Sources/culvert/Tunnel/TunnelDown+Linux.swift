@@ -14,7 +14,9 @@
     enum TunnelDown {
         /// Ends a tunnel's process, or cleans up after one that died.
         /// - Returns: what was done, for people.
-        static func run(_ name: String, _ runtime: RuntimeDirectory) async throws(CommandProblem) -> String {
+        static func run(
+            _ name: String, _ runtime: RuntimeDirectory, reason: StopReason = .userInitiated
+        ) async throws(CommandProblem) -> String {
             let channel = UnixTunnelChannel(path: runtime.socket(name))
             let report: ServiceReport
             do throws(MessageError) {
@@ -24,7 +26,7 @@
                 return try cleanUp(name, runtime)
             }
             do throws(TunnelError) {
-                try await channel.stop(.userInitiated)
+                try await channel.stop(reason)
             } catch {
                 throw CommandProblem(error, of: name)
             }
@@ -46,9 +48,10 @@
                     guard case .tunnelRunning(_, let owner) = error.code else { throw problem(error, name) }
                     // Somebody else has brought it up again.
                     guard owner == process else { return "" }
-                    guard ContinuousClock.now < end else { throw problem(error, name) }
-                    // It gave up its socket and is about to end.
-                    try? await Task.sleep(for: .milliseconds(20))
+                    // It gave up its socket and is about to end. A task that was cancelled does not sleep.
+                    guard ContinuousClock.now < end, (try? await Task.sleep(for: .milliseconds(20))) != nil else {
+                        throw problem(error, name)
+                    }
                 }
             }
         }

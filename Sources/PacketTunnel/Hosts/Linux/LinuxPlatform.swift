@@ -69,7 +69,7 @@
         public var socketMark: UInt32? { mark.withLock { $0 } }
 
         /// Undoes what a tunnel of this name has left that ended without doing so itself. For the calling thread's network
-        /// namespace. Waits for the kernel and for programs: for seconds, or a minute at worst where resolvconf is stuck.
+        /// namespace. Waits for the kernel and for programs: for seconds, or a minute or two where resolvconf is stuck.
         /// - Returns: what was undone, for people; empty where there was nothing.
         /// - Throws: `.tunnelRunning`; `.incompleteUndo`, after which it can be tried again.
         public static func cleanUp(

@@ -103,17 +103,19 @@ struct ProfileTool {
     /// Removes a profile and its secrets; its tunnel is stopped before.
     func remove(_ name: String) async throws(CommandProblem) {
         let (profile, manager) = try await named(name)
-        do throws(TunnelError) {
-            let channel = UnixTunnelChannel(path: runtime.socket(profile.name))
-            let isUp = await channel.refresh().status.isActive
-            if isUp, try await Self.profile(of: channel) == profile.name {
-                try await channel.stop(.configurationRemoved)
-                await channel.serviceEnd()
+        let channel = UnixTunnelChannel(path: runtime.socket(profile.name))
+        if await channel.refresh().status.isActive {
+            let running: String?
+            do throws(TunnelError) {
+                running = try await Self.profile(of: channel)
+            } catch {
+                throw CommandProblem(error)
             }
-            try await manager.remove(profile.id)
-        } catch {
-            throw CommandProblem(error)
+            if running == profile.name {
+                _ = try await TunnelDown.run(profile.name, runtime, reason: .configurationRemoved)
+            }
         }
+        do throws(TunnelError) { try await manager.remove(profile.id) } catch { throw CommandProblem(error) }
         console.line("removed profile '\(name)'")
     }
 

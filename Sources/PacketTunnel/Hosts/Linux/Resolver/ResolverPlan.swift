@@ -79,5 +79,7 @@
         /// What /etc/resolv.conf held, in Base64, where resolvconf had nothing to make it from; nil where it is not to be
         /// written again.
         package var before: String?
+        /// The tunnel's servers, by which a file is known that still names them; nil in older journals.
+        package var servers: [String]?
     }
 #endif
