@@ -50,9 +50,12 @@ final class Tunnel: Sendable {
             try device.apply(update)
             try device.start()
         } catch {
-            device.close()
-            pump?.close()
-            throw Failure(error)
+            // A descriptor that is shut down at once ends the tunnel while it starts, which is an end like any other.
+            guard error.code == .closed, device.closeReason == .interfaceRemoved else {
+                device.close()
+                pump?.close()
+                throw Failure(error)
+            }
         }
         device.onClose { [end] reason in
             end.update {

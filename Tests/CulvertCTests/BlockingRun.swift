@@ -18,7 +18,7 @@ import WireGuardCore
 final class BlockingRun: @unchecked Sendable {
     // Unchecked: the slot is written once, by culvert_run, and read as the C program would.
     private let slot: UnsafeMutablePointer<OpaquePointer?>
-    private let outcome = Mutex<(culvert_result, culvert_end)?>(nil)
+    private let outcome = Mutex<(culvert_result, culvert_end, String)?>(nil)
     private var thread: TestThread?
 
     init(on descriptor: Int32, hasHandle: Bool) {
@@ -31,8 +31,10 @@ final class BlockingRun: @unchecked Sendable {
             options.descriptor = descriptor
             let text = "[Interface]\nPrivateKey = \(TestKey().text)\n"
             var end = culvert_end(CULVERT_RUNNING)
-            let result = culvert_run(&options, text, hasHandle ? slot : nil, &end, nil)
-            outcome.withLock { $0 = (result, end) }
+            var error = culvert_error()
+            let result = culvert_run(&options, text, hasHandle ? slot : nil, &end, &error)
+            let message = withUnsafeBytes(of: error.message) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+            outcome.withLock { $0 = (result, end, message) }
         }
     }
 
@@ -55,5 +57,7 @@ final class BlockingRun: @unchecked Sendable {
     }
 
     var result: culvert_result? { outcome.withLock { $0?.0 } }
+    /// What went wrong, for people.
+    var message: String { outcome.withLock { $0?.2 } ?? "" }
     var end: culvert_end? { outcome.withLock { $0?.1 } }
 }

@@ -151,8 +151,10 @@ public final class WireGuardDevice: Sendable {
             follow(link.isUp ? .up : .down)
             try control.startThread(name: "culvert-control")
         } catch {
+            // The interface may have gone meanwhile: then it has ended by itself, and this is what comes of that.
+            let hasEnded = closeReason != nil
             close(.failed(error))
-            throw WireGuardDeviceError(error)
+            throw hasEnded ? WireGuardDeviceError(.closed) : WireGuardDeviceError(error)
         }
     }
 
