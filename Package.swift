@@ -64,11 +64,13 @@ let package = Package(
     targets: [
         // MARK: - Libraries
         .target(name: "CTunnelSystem"),
+        .target(name: "TunnelSystem", dependencies: ["CTunnelSystem"], swiftSettings: settings),
         .target(name: "WireGuardCore", dependencies: [crypto], swiftSettings: settings),
-        .target(name: "TunnelIO", dependencies: ["CTunnelSystem"], swiftSettings: settings),
+        .target(name: "TunnelIO", dependencies: ["TunnelSystem", "CTunnelSystem"], swiftSettings: settings),
         .target(name: "WireGuardDevice", dependencies: ["WireGuardCore", "TunnelIO"], swiftSettings: settings),
         .target(
-            name: "PacketTunnel", dependencies: ["TunnelIO", "CTunnelSystem", logging], swiftSettings: settings),
+            name: "PacketTunnel", dependencies: ["TunnelIO", "TunnelSystem", "CTunnelSystem", logging],
+            swiftSettings: settings),
         .target(
             name: "WireGuardTunnel",
             dependencies: ["PacketTunnel", "WireGuardDevice", "WireGuardCore", "TunnelIO", logging],
@@ -101,8 +103,8 @@ let package = Package(
         .executableTarget(
             name: "culvert",
             dependencies: [
-                "CTunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnel", "WireGuardTunnel",
-                "TrustPinning", "TrustPinningNIO", argumentParser, crypto, logging,
+                "CTunnelSystem", "TunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnel",
+                "WireGuardTunnel", "TrustPinning", "TrustPinningNIO", argumentParser, crypto, logging,
                 .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
             ],
             swiftSettings: settings),
@@ -122,6 +124,7 @@ let package = Package(
         .testTarget(
             name: "WireGuardCoreTests", dependencies: ["WireGuardCore", "PacketTunnelTesting", crypto],
             swiftSettings: settings),
+        .testTarget(name: "TunnelSystemTests", dependencies: ["TunnelSystem"], swiftSettings: settings),
         .testTarget(
             name: "TunnelIOTests", dependencies: ["TunnelIO", "CTunnelSystem", "PacketTunnelTesting"],
             swiftSettings: settings),
@@ -131,7 +134,9 @@ let package = Package(
             swiftSettings: settings),
         .testTarget(
             name: "PacketTunnelTests",
-            dependencies: ["PacketTunnel", "TunnelIO", "PacketTunnelTesting", "HostConformance", logging],
+            dependencies: [
+                "PacketTunnel", "TunnelIO", "TunnelSystem", "PacketTunnelTesting", "HostConformance", logging,
+            ],
             swiftSettings: settings),
         .testTarget(
             name: "WireGuardTunnelTests",
@@ -172,8 +177,9 @@ let package = Package(
         .testTarget(
             name: "PrivilegedTests",
             dependencies: [
-                "CTunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnel", "WireGuardTunnel",
-                "PacketTunnelTesting", "HostConformance", "culvert", "culvert-wg", "culvert-c-example",
+                "CTunnelSystem", "TunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnel",
+                "WireGuardTunnel", "PacketTunnelTesting", "HostConformance", "culvert", "culvert-wg",
+                "culvert-c-example",
                 logging,
             ],
             path: "Tests/Privileged",
@@ -189,8 +195,9 @@ let package = Package(
 if Context.environment["CULVERT_STANDINS"] == "1" {
     let standIns = ["NetworkExtension", "Network", "Security", "os"]
     let libraries = [
-        "CTunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnel", "WireGuardTunnel",
-        "PacketTunnelTesting", "HostConformance", "WireGuardTesting", "TrustPinning", "TrustPinningTesting",
+        "CTunnelSystem", "TunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnel",
+        "WireGuardTunnel", "PacketTunnelTesting", "HostConformance", "WireGuardTesting", "TrustPinning",
+        "TrustPinningTesting",
         "TrustPinningTests", "TrustPinningFoundation",
     ]
     let clients = [

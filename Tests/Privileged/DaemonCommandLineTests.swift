@@ -4,6 +4,7 @@
 #if os(Linux)
     import Foundation
     import Testing
+    import TunnelSystem
     import WireGuardCore
 
     @testable import TunnelIO

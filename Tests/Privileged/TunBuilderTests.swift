@@ -5,6 +5,7 @@
     import CTunnelSystem
     import Foundation
     import Testing
+    import TunnelSystem
 
     @testable import TunnelIO
 

@@ -4,6 +4,7 @@
 #if os(Linux)
     import Foundation
     import Testing
+    import TunnelSystem
 
     @testable import TunnelIO
 

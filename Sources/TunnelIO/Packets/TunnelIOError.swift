@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#elseif canImport(Darwin)
-    import Darwin
-#endif
+import TunnelSystem
 
 /// What went wrong in a device, a socket or an event loop, and with which input.
 public struct TunnelIOError: Error, Hashable, Sendable, CustomStringConvertible {
@@ -75,6 +69,17 @@ public struct TunnelIOError: Error, Hashable, Sendable, CustomStringConvertible 
             case .unsupported(let feature): "\(feature) is not available on this platform"
             }
         guard errno != 0 else { return what }
-        return "\(what): \(unsafe String(cString: strerror(errno))) (errno \(errno))"
+        return "\(what): \(SystemError.text(errno))"
+    }
+}
+
+extension SystemCall {
+    /// The call's result.
+    /// - Throws: `code` with the system's error number when it failed.
+    @discardableResult
+    static func check<Result: FixedWidthInteger & SignedInteger>(
+        _ code: @autoclosure () -> TunnelIOError.Code, _ call: () -> Result
+    ) throws(TunnelIOError) -> Result {
+        try check(call) { TunnelIOError(code(), errno: $0) }
     }
 }

@@ -5,6 +5,7 @@ import PacketTunnelTesting
 import Synchronization
 import Testing
 import TunnelIO
+import TunnelSystem
 
 @testable import PacketTunnel
 

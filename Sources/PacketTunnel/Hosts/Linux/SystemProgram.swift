@@ -3,6 +3,7 @@
 
 #if os(Linux)
     import TunnelIO
+    import TunnelSystem
 
     #if canImport(Glibc)
         import Glibc

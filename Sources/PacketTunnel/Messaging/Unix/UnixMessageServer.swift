@@ -3,6 +3,7 @@
 
 import Synchronization
 import TunnelIO
+import TunnelSystem
 
 #if canImport(Glibc)
     import Glibc

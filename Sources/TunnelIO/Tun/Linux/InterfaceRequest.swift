@@ -3,6 +3,7 @@
 
 #if os(Linux)
     import CTunnelSystem
+    import TunnelSystem
 
     /// The argument of interface ioctls: 16 bytes of name, then a union of which flags (16 bits) and numbers (32 bits) are used.
     @safe

@@ -4,6 +4,7 @@
 #if os(Linux)
     import CTunnelSystem
     import Synchronization
+    import TunnelSystem
 
     #if canImport(Glibc)
         import Glibc

@@ -3,6 +3,7 @@
 
 #if os(Linux)
     import CTunnelSystem
+    import TunnelSystem
 
     #if canImport(Glibc)
         import Glibc

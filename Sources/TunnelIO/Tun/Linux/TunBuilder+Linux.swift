@@ -3,6 +3,7 @@
 
 #if os(Linux)
     import CTunnelSystem
+    import TunnelSystem
 
     extension TunBuilder {
         private static let automaticName = "tun%d"

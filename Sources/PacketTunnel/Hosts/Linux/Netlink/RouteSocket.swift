@@ -4,6 +4,7 @@
 #if os(Linux)
     import CTunnelSystem
     import TunnelIO
+    import TunnelSystem
 
     #if canImport(Glibc)
         import Glibc

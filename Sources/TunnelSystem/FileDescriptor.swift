@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import Synchronization
+package import Synchronization
 
 #if canImport(Glibc)
     import Glibc
@@ -42,8 +42,8 @@ package final class SharedDescriptor: Sendable {
     /// The descriptor's number. Only for registering it with an event loop that lets go of it before ``close()``.
     package let number: Int32
     /// The uses under way, plus `closing` once ``close()`` was called.
-    private let uses = Atomic<UInt64>(0)
-    private static let closing: UInt64 = 1 << 63
+    @usableFromInline let uses = Atomic<UInt64>(0)
+    @usableFromInline static var closing: UInt64 { 1 << 63 }
 
     /// Takes over `descriptor`.
     package init(_ descriptor: consuming OwnedDescriptor) {
@@ -56,7 +56,7 @@ package final class SharedDescriptor: Sendable {
 
     /// Begins a use.
     /// - Returns: false after ``close()``; otherwise the caller must ``release()`` when done.
-    @inline(__always)
+    @inlinable
     package func acquire() -> Bool {
         if uses.wrappingAdd(1, ordering: .acquiring).newValue & Self.closing == 0 { return true }
         release()
@@ -64,7 +64,7 @@ package final class SharedDescriptor: Sendable {
     }
 
     /// Ends a use.
-    @inline(__always)
+    @inlinable
     package func release() {
         let left = uses.wrappingSubtract(1, ordering: .acquiringAndReleasing).newValue
         if left == Self.closing { finish() }
@@ -80,41 +80,11 @@ package final class SharedDescriptor: Sendable {
     package var isClosed: Bool { uses.load(ordering: .acquiring) & Self.closing != 0 }
 
     /// Closes once: a late ``acquire()`` that is refused passes through the same count again.
-    private func finish() {
+    @usableFromInline
+    func finish() {
         let done = Self.closing | (1 << 62)
         guard uses.compareExchange(expected: Self.closing, desired: done, ordering: .acquiringAndReleasing).exchanged
         else { return }
-        _ = unistdClose(number)
-    }
-}
-
-/// The system's `close`, where a method of that name hides it.
-private func unistdClose(_ descriptor: Int32) -> Int32 {
-    close(descriptor)
-}
-
-/// System calls, called again while a signal interrupts them.
-package enum SystemCall {
-    /// The call's result; negative when it failed, with the reason in `errno`.
-    @inline(__always)
-    package static func retry<Result: FixedWidthInteger & SignedInteger>(_ call: () -> Result) -> Result {
-        while true {
-            let result = call()
-            if result >= 0 || errno != EINTR { return result }
-        }
-    }
-
-    /// The call's result.
-    /// - Throws: `code` with the system's error number when it failed.
-    @discardableResult
-    package static func check<Result: FixedWidthInteger & SignedInteger>(
-        _ code: @autoclosure () -> TunnelIOError.Code, _ call: () -> Result
-    ) throws(TunnelIOError) -> Result {
-        let result = retry(call)
-        guard result >= 0 else {
-            let reason = errno
-            throw TunnelIOError(code(), errno: reason)
-        }
-        return result
+        SystemCall.close(number)
     }
 }

@@ -2,8 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import Testing
-
-@testable import TunnelIO
+import TunnelSystem
 
 #if canImport(Glibc)
     import Glibc
@@ -106,9 +105,9 @@ struct FileDescriptorTests {
         }
         #expect(result == 5)
         #expect(calls == 3)
-        #expect(try SystemCall.check(.closed) { Int32(7) } == 7)
-        #expect(throws: TunnelIOError(.closed, errno: EACCES)) {
-            try SystemCall.check(.closed) { () -> Int32 in
+        #expect(try SystemCall.check("try") { Int32(7) } == 7)
+        #expect(throws: SystemError("try", errno: EACCES)) {
+            try SystemCall.check("try") { () -> Int32 in
                 errno = EACCES
                 return -1
             }

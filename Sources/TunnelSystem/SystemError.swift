@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
+/// A call that the system refused.
+package struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// What was tried, and on what.
+    package let operation: String
+    /// The system's error number.
+    package let errno: Int32
+
+    package init(_ operation: String, errno: Int32) {
+        self.operation = operation
+        self.errno = errno
+    }
+
+    /// What was tried, and the system's reason with its number.
+    package var description: String { "\(operation): \(SystemError.text(errno))" }
+
+    /// What the system calls this error number.
+    package static func words(_ number: Int32) -> String {
+        guard let words = unsafe strerror(number) else { return "error \(number)" }
+        return unsafe String(cString: words)
+    }
+
+    /// What the system calls this error number, and the number.
+    package static func text(_ number: Int32) -> String { "\(words(number)) (errno \(number))" }
+}

@@ -1,0 +1,1 @@
+../TunnelIOTests/Packets/DescriptorPair.swift
