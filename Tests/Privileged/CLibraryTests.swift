@@ -91,7 +91,7 @@
                 try build("swift-autolink-extract", Self.folder + "/libculvert-c-static.a", "-o", flags)
                 try build(
                     "swiftc", "-static-stdlib", object, "-L", Self.folder, "-lculvert-c-static", "@\(flags)",
-                    "-ldispatch", "-lBlocksRuntime", "-lstdc++", "-o", program)
+                    "@\(flags)", "-ldispatch", "-lBlocksRuntime", "-lstdc++", "-o", program)
             }
             return program
         }
