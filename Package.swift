@@ -34,6 +34,25 @@ let nio: [Target.Dependency] = [
 ]
 let argumentParser = Target.Dependency.product(name: "ArgumentParser", package: "swift-argument-parser")
 
+// MARK: - Parts of one platform
+
+// Their products are there for everybody, so that one manifest of an app names them with a condition. Where the system
+// that builds is another, they are empty modules. CULVERT_PLATFORM=linux builds those of Linux on a Mac, with an SDK for it.
+#if os(Linux)
+    let buildsForLinux = true
+    let buildsForApple = Context.environment["CULVERT_STANDINS"] == "1"
+#else
+    let buildsForLinux = Context.environment["CULVERT_PLATFORM"] == "linux"
+    let buildsForApple = !buildsForLinux
+#endif
+
+func part(_ name: String, isBuilt: Bool, dependencies: [Target.Dependency]) -> Target {
+    isBuilt
+        ? .target(name: name, dependencies: dependencies, exclude: ["Elsewhere"], swiftSettings: settings)
+        : .target(name: name, path: "Sources/\(name)/Elsewhere")
+}
+let linuxHost = Target.Dependency.target(name: "PacketTunnelLinux", condition: .when(platforms: [.linux]))
+
 let package = Package(
     name: "culvert",
     platforms: [.macOS(.v15), .iOS(.v18), .tvOS(.v18), .watchOS(.v11), .visionOS(.v2)],
@@ -42,6 +61,8 @@ let package = Package(
         .library(name: "TunnelIO", targets: ["TunnelIO"]),
         .library(name: "WireGuardDevice", targets: ["WireGuardDevice"]),
         .library(name: "PacketTunnel", targets: ["PacketTunnel"]),
+        .library(name: "PacketTunnelLinux", targets: ["PacketTunnelLinux"]),
+        .library(name: "PacketTunnelApple", targets: ["PacketTunnelApple"]),
         .library(name: "WireGuardTunnel", targets: ["WireGuardTunnel"]),
         .library(name: "TrustPinning", targets: ["TrustPinning"]),
         .library(name: "TrustPinningNIO", targets: ["TrustPinningNIO"]),
@@ -71,6 +92,10 @@ let package = Package(
         .target(
             name: "PacketTunnel", dependencies: ["TunnelIO", "TunnelSystem", "CTunnelSystem", logging],
             swiftSettings: settings),
+        part(
+            "PacketTunnelLinux", isBuilt: buildsForLinux,
+            dependencies: ["PacketTunnel", "TunnelIO", "TunnelSystem", "CTunnelSystem", logging]),
+        part("PacketTunnelApple", isBuilt: buildsForApple, dependencies: ["PacketTunnel", "TunnelIO", logging]),
         .target(
             name: "WireGuardTunnel",
             dependencies: ["PacketTunnel", "WireGuardDevice", "WireGuardCore", "TunnelIO", logging],
@@ -96,7 +121,7 @@ let package = Package(
         .executableTarget(
             name: "culvert-c-example", dependencies: ["CulvertC", "CCulvert"], path: "Examples/CTunnel"),
         .executableTarget(
-            name: "linux-tunnel-example", dependencies: ["PacketTunnel", "WireGuardTunnel", logging],
+            name: "linux-tunnel-example", dependencies: ["PacketTunnel", linuxHost, "WireGuardTunnel", logging],
             path: "Examples/LinuxTunnel", swiftSettings: settings),
 
         // MARK: - Programs
@@ -104,6 +129,7 @@ let package = Package(
             name: "culvert",
             dependencies: [
                 "CTunnelSystem", "TunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnel",
+                linuxHost,
                 "WireGuardTunnel", "TrustPinning", "TrustPinningNIO", argumentParser, crypto, logging,
                 .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
             ],
@@ -148,8 +174,8 @@ let package = Package(
         .testTarget(
             name: "CulvertTests",
             dependencies: [
-                "culvert", "WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnel", "WireGuardTunnel",
-                "PacketTunnelTesting", "TrustPinning", "TrustPinningNIO", "TrustPinningTesting",
+                "culvert", "WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnel", linuxHost,
+                "WireGuardTunnel", "PacketTunnelTesting", "TrustPinning", "TrustPinningNIO", "TrustPinningTesting",
                 "TrustPinningNIOTesting", argumentParser, logging,
             ],
             swiftSettings: settings),
@@ -178,6 +204,7 @@ let package = Package(
             name: "PrivilegedTests",
             dependencies: [
                 "CTunnelSystem", "TunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnel",
+                linuxHost,
                 "WireGuardTunnel", "PacketTunnelTesting", "HostConformance", "culvert", "culvert-wg",
                 "culvert-c-example",
                 logging,
@@ -186,6 +213,14 @@ let package = Package(
             swiftSettings: settings),
     ]
 )
+
+if buildsForLinux {
+    package.targets.append(
+        .testTarget(
+            name: "PacketTunnelLinuxTests",
+            dependencies: ["PacketTunnel", linuxHost, "TunnelIO", "PacketTunnelTesting", logging],
+            swiftSettings: settings))
+}
 
 // MARK: - The Apple code, against stand-ins
 
@@ -196,13 +231,12 @@ if Context.environment["CULVERT_STANDINS"] == "1" {
     let standIns = ["NetworkExtension", "Network", "Security", "os"]
     let libraries = [
         "CTunnelSystem", "TunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnel",
-        "WireGuardTunnel", "PacketTunnelTesting", "HostConformance", "WireGuardTesting", "TrustPinning",
+        "PacketTunnelApple", "WireGuardTunnel", "PacketTunnelTesting", "HostConformance", "WireGuardTesting",
+        "TrustPinning",
         "TrustPinningTesting",
         "TrustPinningTests", "TrustPinningFoundation",
     ]
-    let clients = [
-        "PacketTunnel", "WireGuardTunnel", "TrustPinning", "TrustPinningTests", "TrustPinningFoundation",
-    ]
+    let clients = ["PacketTunnelApple", "TrustPinning", "TrustPinningTests", "TrustPinningFoundation"]
     package.products = []
     package.targets.removeAll { !libraries.contains($0.name) }
     for target in package.targets where target.name == "TrustPinningFoundation" {
@@ -230,15 +264,17 @@ if Context.environment["CULVERT_STANDINS"] == "1" {
         package.targets.append(
             .target(
                 name: "AppleTunnel\(part)",
-                dependencies: ["PacketTunnel", "WireGuardTunnel", logging] + standIns.map { .byName(name: $0) },
+                dependencies: ["PacketTunnel", "PacketTunnelApple", "WireGuardTunnel", logging]
+                    + standIns.map { .byName(name: $0) },
                 path: "Examples/AppleTunnel/\(part)",
                 exclude: part == "Extension" ? ["Info.plist", "AppleTunnelExtension.entitlements"] : [],
                 swiftSettings: settings))
     }
     let used: [Target.Dependency] =
         [
-            "PacketTunnel", "WireGuardTunnel", "WireGuardDevice", "WireGuardCore", "TunnelIO", "PacketTunnelTesting",
-            "HostConformance", "WireGuardTesting", "AppleTunnelExtension", "AppleTunnelModel", "TrustPinning",
+            "PacketTunnel", "PacketTunnelApple", "WireGuardTunnel", "WireGuardDevice", "WireGuardCore", "TunnelIO",
+            "PacketTunnelTesting", "HostConformance", "WireGuardTesting", "AppleTunnelExtension", "AppleTunnelModel",
+            "TrustPinning",
             "TrustPinningFoundation", "TrustPinningTesting", "StandInVerifier", logging,
         ] + standIns.map { .byName(name: $0) }
     package.targets.append(.testTarget(name: "AppleTests", dependencies: used, swiftSettings: settings))

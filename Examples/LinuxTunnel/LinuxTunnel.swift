@@ -3,6 +3,7 @@
 
 import Logging
 import PacketTunnel
+import PacketTunnelLinux
 import WireGuardTunnel
 
 #if os(Linux)

@@ -1,141 +1,140 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if os(Linux)
-    import TunnelIO
+import PacketTunnel
+import TunnelIO
 
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#endif
 
-    /// What went wrong while the host's network was read or changed, and what can be done about it.
-    public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConvertible {
-        /// The kinds of failure.
-        public enum Code: Hashable, Sendable {
-            /// The kernel refused a change of links, addresses, routes or rules; `operation` says which.
-            case netlink(operation: String)
-            /// A kernel setting could not be read or written.
-            case kernelSetting(path: String)
-            /// The program is not installed in any of the system's folders.
-            case programMissing(name: String)
-            /// The program could not be started.
-            case programNotStarted(path: String)
-            /// The program did not end in time, and was killed.
-            case programTimedOut(path: String, seconds: Int)
-            /// The program ended with a status other than zero; `output` is the end of what it wrote.
-            case programFailed(path: String, status: Int32, output: String)
-            /// The journal could not be written or read; `operation` says which.
-            case journal(path: String, operation: String)
-            /// The journal belongs to a tunnel that is running.
-            case tunnelRunning(name: String, processID: Int32)
-            /// The tunnel's name is no file and interface name: 1 to 15 letters, digits and `_=+.-`.
-            case invalidTunnelName(String)
-            /// Nothing on this host manages name servers.
-            case noResolverManager
-            /// The manager of name servers cannot do what the settings ask for.
-            case resolverLimit(manager: String, reason: String)
-            /// No free number was found for a routing table.
-            case noFreeTable(from: UInt32)
-            /// No priority is left in front of the present policy rules.
-            case noFreeRulePriority
-            /// A strict leak policy, where the routes are in a table that the host makes no rules for.
-            case leakPolicyNeedsRules
-            /// Not everything could be undone; the journal is kept for another try.
-            case incompleteUndo(steps: [String])
+/// What went wrong while the host's network was read or changed, and what can be done about it.
+public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// The kinds of failure.
+    public enum Code: Hashable, Sendable {
+        /// The kernel refused a change of links, addresses, routes or rules; `operation` says which.
+        case netlink(operation: String)
+        /// A kernel setting could not be read or written.
+        case kernelSetting(path: String)
+        /// The program is not installed in any of the system's folders.
+        case programMissing(name: String)
+        /// The program could not be started.
+        case programNotStarted(path: String)
+        /// The program did not end in time, and was killed.
+        case programTimedOut(path: String, seconds: Int)
+        /// The program ended with a status other than zero; `output` is the end of what it wrote.
+        case programFailed(path: String, status: Int32, output: String)
+        /// The journal could not be written or read; `operation` says which.
+        case journal(path: String, operation: String)
+        /// The journal belongs to a tunnel that is running.
+        case tunnelRunning(name: String, processID: Int32)
+        /// The tunnel's name is no file and interface name: 1 to 15 letters, digits and `_=+.-`.
+        case invalidTunnelName(String)
+        /// Nothing on this host manages name servers.
+        case noResolverManager
+        /// The manager of name servers cannot do what the settings ask for.
+        case resolverLimit(manager: String, reason: String)
+        /// No free number was found for a routing table.
+        case noFreeTable(from: UInt32)
+        /// No priority is left in front of the present policy rules.
+        case noFreeRulePriority
+        /// A strict leak policy, where the routes are in a table that the host makes no rules for.
+        case leakPolicyNeedsRules
+        /// Not everything could be undone; the journal is kept for another try.
+        case incompleteUndo(steps: [String])
+    }
+
+    /// The kind of failure.
+    public let code: Code
+    /// The system's error number, or zero where there is none.
+    public let errno: Int32
+
+    /// An error with the system's error number.
+    public init(_ code: Code, errno: Int32 = 0) {
+        self.code = code
+        self.errno = errno
+    }
+
+    /// What happened, with which input, what the system said and what to do.
+    public var description: String {
+        var text = what
+        if errno != 0 { text += ": \(unsafe String(cString: strerror(errno))) (errno \(errno))" }
+        if let advice { text += "; \(advice)" }
+        return text
+    }
+
+    /// What happened, without what the system said.
+    var what: String {
+        switch code {
+        case .netlink(let operation): "cannot \(operation)"
+        case .kernelSetting(let path): "cannot change \(path)"
+        case .programMissing(let name): "\(name) is not installed"
+        case .programNotStarted(let path): "cannot start \(path)"
+        case .programTimedOut(let path, let seconds): "\(path) did not end within \(seconds) seconds"
+        case .programFailed(let path, let status, let output):
+            "\(path) ended with status \(status)" + (output.isEmpty ? "" : ": \(output)")
+        case .journal(let path, let operation): "journal \(path): cannot \(operation)"
+        case .tunnelRunning(let name, let processID): "tunnel '\(name)' is running as process \(processID)"
+        case .invalidTunnelName(let name):
+            "'\(name)' is no tunnel name: 1 to 15 letters, digits and the signs _ = + . -"
+        case .noResolverManager: "nothing on this host manages name servers"
+        case .resolverLimit(let manager, let reason): "\(manager) \(reason)"
+        case .noFreeTable(let first): "no routing table from number \(first) on is free"
+        case .noFreeRulePriority: "the policy rules leave no priority in front of them"
+        case .leakPolicyNeedsRules:
+            "a strict leak policy does not go with routes in a table of one's own, which only one's own rules ask for"
+        case .incompleteUndo(let steps): "not undone: \(steps.joined(separator: "; "))"
         }
+    }
 
-        /// The kind of failure.
-        public let code: Code
-        /// The system's error number, or zero where there is none.
-        public let errno: Int32
-
-        /// An error with the system's error number.
-        public init(_ code: Code, errno: Int32 = 0) {
-            self.code = code
-            self.errno = errno
-        }
-
-        /// What happened, with which input, what the system said and what to do.
-        public var description: String {
-            var text = what
-            if errno != 0 { text += ": \(unsafe String(cString: strerror(errno))) (errno \(errno))" }
-            if let advice { text += "; \(advice)" }
-            return text
-        }
-
-        /// What happened, without what the system said.
-        var what: String {
-            switch code {
-            case .netlink(let operation): "cannot \(operation)"
-            case .kernelSetting(let path): "cannot change \(path)"
-            case .programMissing(let name): "\(name) is not installed"
-            case .programNotStarted(let path): "cannot start \(path)"
-            case .programTimedOut(let path, let seconds): "\(path) did not end within \(seconds) seconds"
-            case .programFailed(let path, let status, let output):
-                "\(path) ended with status \(status)" + (output.isEmpty ? "" : ": \(output)")
-            case .journal(let path, let operation): "journal \(path): cannot \(operation)"
-            case .tunnelRunning(let name, let processID): "tunnel '\(name)' is running as process \(processID)"
-            case .invalidTunnelName(let name):
-                "'\(name)' is no tunnel name: 1 to 15 letters, digits and the signs _ = + . -"
-            case .noResolverManager: "nothing on this host manages name servers"
-            case .resolverLimit(let manager, let reason): "\(manager) \(reason)"
-            case .noFreeTable(let first): "no routing table from number \(first) on is free"
-            case .noFreeRulePriority: "the policy rules leave no priority in front of them"
-            case .leakPolicyNeedsRules:
-                "a strict leak policy does not go with routes in a table of one's own, which only one's own rules ask for"
-            case .incompleteUndo(let steps): "not undone: \(steps.joined(separator: "; "))"
-            }
-        }
-
-        /// What to do; nil where there is nothing to say.
-        var advice: String? {
-            switch code {
-            case .netlink, .kernelSetting, .journal:
-                switch errno {
-                case EPERM, EACCES: "run as root or with CAP_NET_ADMIN"
-                case EEXIST: "something else has made it already; remove that or choose another"
-                case ENODEV: "the interface is gone"
-                case ENETUNREACH: "there is no route to the gateway"
-                case EROFS: "the file system is read-only; in a container, let it be writable"
-                case EOPNOTSUPP, EAFNOSUPPORT: "the kernel was built without it or it is switched off"
-                default: nil
-                }
-            case .programMissing(let name):
-                name == "nft" ? "install nftables, or choose the route-based leak policy" : "install it"
-            case .tunnelRunning: "stop it first"
-            case .noResolverManager:
-                "run systemd-resolved, install openresolv, or let the tunnel start without name servers"
-            case .leakPolicyNeedsRules: "leave the table out, or choose the route-based leak policy"
-            case .incompleteUndo: "run 'culvert cleanup'"
+    /// What to do; nil where there is nothing to say.
+    var advice: String? {
+        switch code {
+        case .netlink, .kernelSetting, .journal:
+            switch errno {
+            case EPERM, EACCES: "run as root or with CAP_NET_ADMIN"
+            case EEXIST: "something else has made it already; remove that or choose another"
+            case ENODEV: "the interface is gone"
+            case ENETUNREACH: "there is no route to the gateway"
+            case EROFS: "the file system is read-only; in a container, let it be writable"
+            case EOPNOTSUPP, EAFNOSUPPORT: "the kernel was built without it or it is switched off"
             default: nil
             }
+        case .programMissing(let name):
+            name == "nft" ? "install nftables, or choose the route-based leak policy" : "install it"
+        case .tunnelRunning: "stop it first"
+        case .noResolverManager:
+            "run systemd-resolved, install openresolv, or let the tunnel start without name servers"
+        case .leakPolicyNeedsRules: "leave the table out, or choose the route-based leak policy"
+        case .incompleteUndo: "run 'culvert cleanup'"
+        default: nil
         }
     }
+}
 
-    extension TunnelError {
-        /// The error of a host whose network could not be changed.
-        init(_ error: LinuxNetworkError) {
-            var message = error.what
-            if error.errno != 0 { message += ": \(unsafe String(cString: strerror(error.errno)))" }
-            let code: Code =
-                switch (error.code, error.errno) {
-                case (.tunnelRunning, _): .alreadyRunning
-                case (.invalidTunnelName, _): .configurationInvalid
-                case (.leakPolicyNeedsRules, _): .settingsInvalid
-                case (_, EPERM), (_, EACCES): .permissionDenied
-                default: .settingsFailed
-                }
-            self.init(code, message, fix: error.advice ?? "")
-        }
-
-        /// The error of a host that could not make the tunnel's interface.
-        init(_ error: TunnelIOError) {
-            let isForbidden = error.errno == EPERM || error.errno == EACCES
-            self.init(
-                isForbidden ? .permissionDenied : .settingsFailed, error.description,
-                fix: isForbidden ? "run as root or with CAP_NET_ADMIN" : "")
-        }
+extension TunnelError {
+    /// The error of a host whose network could not be changed.
+    init(_ error: LinuxNetworkError) {
+        var message = error.what
+        if error.errno != 0 { message += ": \(unsafe String(cString: strerror(error.errno)))" }
+        let code: Code =
+            switch (error.code, error.errno) {
+            case (.tunnelRunning, _): .alreadyRunning
+            case (.invalidTunnelName, _): .configurationInvalid
+            case (.leakPolicyNeedsRules, _): .settingsInvalid
+            case (_, EPERM), (_, EACCES): .permissionDenied
+            default: .settingsFailed
+            }
+        self.init(code, message, fix: error.advice ?? "")
     }
-#endif
+
+    /// The error of a host that could not make the tunnel's interface.
+    init(_ error: TunnelIOError) {
+        let isForbidden = error.errno == EPERM || error.errno == EACCES
+        self.init(
+            isForbidden ? .permissionDenied : .settingsFailed, error.description,
+            fix: isForbidden ? "run as root or with CAP_NET_ADMIN" : "")
+    }
+}

@@ -1,182 +1,181 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if os(Linux)
-    import CTunnelSystem
-    import Synchronization
-    import TunnelIO
+import CTunnelSystem
+import PacketTunnel
+import Synchronization
+import TunnelIO
 
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#endif
 
-    /// What the kernel says of the ways out of this host, outside of one tunnel.
-    struct LinuxPathReader {
-        let netlink: RouteSocket
-        /// The tunnel's interface, which is no way out.
-        let tunnel: String
-        /// Where the kernel says what interfaces are.
-        var interfaceFolder = "/sys/class/net"
+/// What the kernel says of the ways out of this host, outside of one tunnel.
+struct LinuxPathReader {
+    let netlink: RouteSocket
+    /// The tunnel's interface, which is no way out.
+    let tunnel: String
+    /// Where the kernel says what interfaces are.
+    var interfaceFolder = "/sys/class/net"
 
-        /// A way out, and what it depends on.
-        struct Reading: Hashable {
-            var path: NetworkPath
-            /// Gateways and the host's own addresses: when they change, so does the way, even by the same interface.
-            var details: Set<String>
-        }
+    /// A way out, and what it depends on.
+    struct Reading: Hashable {
+        var path: NetworkPath
+        /// Gateways and the host's own addresses: when they change, so does the way, even by the same interface.
+        var details: Set<String>
+    }
 
-        /// The way out, without name servers: the kernel knows none.
-        func read() throws(LinuxNetworkError) -> Reading {
-            let links = try netlink.links().filter { $0.isUp && !$0.isLoopback && $0.name != tunnel }
-            var ways: [(metric: UInt32, isIPv6: Bool, link: RouteSocket.Link)] = []
-            var details: Set<String> = []
-            for isIPv6 in [false, true] {
-                for route in try netlink.routes(isIPv6: isIPv6) {
-                    guard let key = route.key, key.table == Route.mainTable, key.destination.length == 0,
-                        route.type == 1
-                    else { continue }
-                    // A route by several interfaces has no single one: any that is up will do.
-                    guard let link = links.first(where: { $0.index == route.interface || route.interface == 0 }) else {
-                        continue
-                    }
-                    ways.append((key.metric, isIPv6, link))
-                    details.insert("\(link.name) \(isIPv6) \(route.gateway?.description ?? "-")")
+    /// The way out, without name servers: the kernel knows none.
+    func read() throws(LinuxNetworkError) -> Reading {
+        let links = try netlink.links().filter { $0.isUp && !$0.isLoopback && $0.name != tunnel }
+        var ways: [(metric: UInt32, isIPv6: Bool, link: RouteSocket.Link)] = []
+        var details: Set<String> = []
+        for isIPv6 in [false, true] {
+            for route in try netlink.routes(isIPv6: isIPv6) {
+                guard let key = route.key, key.table == Route.mainTable, key.destination.length == 0,
+                    route.type == 1
+                else { continue }
+                // A route by several interfaces has no single one: any that is up will do.
+                guard let link = links.first(where: { $0.index == route.interface || route.interface == 0 }) else {
+                    continue
                 }
+                ways.append((key.metric, isIPv6, link))
+                details.insert("\(link.name) \(isIPv6) \(route.gateway?.description ?? "-")")
             }
-            ways.sort { ($0.metric, $0.isIPv6 ? 1 : 0) < ($1.metric, $1.isIPv6 ? 1 : 0) }
-            var interfaces: [NetworkPath.Interface] = []
-            for way in ways where !interfaces.contains(where: { $0.index == way.link.index }) {
-                interfaces.append(
-                    NetworkPath.Interface(name: way.link.name, kind: kind(of: way.link), index: way.link.index))
-                for address in try netlink.addresses(index: way.link.index) where !address.address.isLinkLocal {
-                    details.insert("\(way.link.name) \(address)")
-                }
-            }
-            guard !interfaces.isEmpty else { return Reading(path: .unsatisfied, details: []) }
-            let path = NetworkPath(
-                status: .satisfied, interfaces: interfaces, supportsIPv4: ways.contains { !$0.isIPv6 },
-                supportsIPv6: ways.contains { $0.isIPv6 },
-                isExpensive: interfaces.first?.kind == .cellular)
-            return Reading(path: path, details: details)
         }
-
-        /// Drivers of radio say so (uevent's `DEVTYPE`); the rest that has Ethernet's addresses is a cable.
-        private func kind(of link: RouteSocket.Link) -> NetworkPath.InterfaceKind {
-            let text = (try? SmallFile.text("\(interfaceFolder)/\(link.name)/uevent")) ?? nil
-            let type = text?.split(separator: "\n").first { $0.hasPrefix("DEVTYPE=") }?.dropFirst(8)
-            return switch type {
-            case "wlan": .wifi
-            case "wwan": .cellular
-            case nil where link.hardware == 1: .ethernet
-            default: .other
+        ways.sort { ($0.metric, $0.isIPv6 ? 1 : 0) < ($1.metric, $1.isIPv6 ? 1 : 0) }
+        var interfaces: [NetworkPath.Interface] = []
+        for way in ways where !interfaces.contains(where: { $0.index == way.link.index }) {
+            interfaces.append(
+                NetworkPath.Interface(name: way.link.name, kind: kind(of: way.link), index: way.link.index))
+            for address in try netlink.addresses(index: way.link.index) where !address.address.isLinkLocal {
+                details.insert("\(way.link.name) \(address)")
             }
+        }
+        guard !interfaces.isEmpty else { return Reading(path: .unsatisfied, details: []) }
+        let path = NetworkPath(
+            status: .satisfied, interfaces: interfaces, supportsIPv4: ways.contains { !$0.isIPv6 },
+            supportsIPv6: ways.contains { $0.isIPv6 },
+            isExpensive: interfaces.first?.kind == .cellular)
+        return Reading(path: path, details: details)
+    }
+
+    /// Drivers of radio say so (uevent's `DEVTYPE`); the rest that has Ethernet's addresses is a cable.
+    private func kind(of link: RouteSocket.Link) -> NetworkPath.InterfaceKind {
+        let text = (try? SmallFile.text("\(interfaceFolder)/\(link.name)/uevent")) ?? nil
+        let type = text?.split(separator: "\n").first { $0.hasPrefix("DEVTYPE=") }?.dropFirst(8)
+        return switch type {
+        case "wlan": .wifi
+        case "wwan": .cellular
+        case nil where link.hardware == 1: .ethernet
+        default: .other
+        }
+    }
+}
+
+/// Notices that a machine slept, by the two clocks of which one stops meanwhile.
+struct SleepDetector {
+    /// What the clocks said: the one that counts sleep, and the one that does not, in nanoseconds.
+    struct Clocks: Hashable {
+        var boot: Int64
+        var awake: Int64
+
+        /// Now.
+        static var now: Clocks {
+            var time = timespec()
+            unsafe clock_gettime(CLOCK_MONOTONIC, &time)
+            return Clocks(
+                boot: LaneClock.now(), awake: Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec))
         }
     }
 
-    /// Notices that a machine slept, by the two clocks of which one stops meanwhile.
-    struct SleepDetector {
-        /// What the clocks said: the one that counts sleep, and the one that does not, in nanoseconds.
-        struct Clocks: Hashable {
-            var boot: Int64
-            var awake: Int64
+    private var last: Clocks
+    /// Shorter sleep is not told from the time between two readings.
+    private static let least: Int64 = 1_000_000_000
 
-            /// Now.
-            static var now: Clocks {
-                var time = timespec()
-                unsafe clock_gettime(CLOCK_MONOTONIC, &time)
-                return Clocks(
-                    boot: LaneClock.now(), awake: Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec))
-            }
-        }
+    init(_ now: Clocks = .now) {
+        last = now
+    }
 
-        private var last: Clocks
-        /// Shorter sleep is not told from the time between two readings.
-        private static let least: Int64 = 1_000_000_000
+    /// Whether the machine slept since the last call.
+    mutating func slept(_ now: Clocks = .now) -> Bool {
+        defer { last = now }
+        return (now.boot &- last.boot) &- (now.awake &- last.awake) >= Self.least
+    }
+}
 
-        init(_ now: Clocks = .now) {
-            last = now
-        }
+/// Tells of changes of the ways out of this host, and of the machine's sleep, on the thread of a loop.
+final class LinuxPathMonitor: Sendable {
+    private let loop: EventLoop
+    private let shared: OnLoop
 
-        /// Whether the machine slept since the last call.
-        mutating func slept(_ now: Clocks = .now) -> Bool {
-            defer { last = now }
-            return (now.boot &- last.boot) &- (now.awake &- last.awake) >= Self.least
+    /// What is used on the loop's thread only, after the start.
+    private final class OnLoop: @unchecked Sendable {
+        let reader: LinuxPathReader
+        let routes: RouteMonitor?
+        var reading: LinuxPathReader.Reading
+        var sleep = SleepDetector()
+        var registration: EventLoop.Registration?
+        var timer: EventLoop.Timer?
+
+        init(reader: LinuxPathReader, routes: RouteMonitor?, reading: LinuxPathReader.Reading) {
+            self.reader = reader
+            self.routes = routes
+            self.reading = reading
         }
     }
 
-    /// Tells of changes of the ways out of this host, and of the machine's sleep, on the thread of a loop.
-    final class LinuxPathMonitor: Sendable {
-        private let loop: EventLoop
-        private let shared: OnLoop
+    /// The way out when the monitor was made.
+    let path: NetworkPath
 
-        /// What is used on the loop's thread only, after the start.
-        private final class OnLoop: @unchecked Sendable {
-            let reader: LinuxPathReader
-            let routes: RouteMonitor?
-            var reading: LinuxPathReader.Reading
-            var sleep = SleepDetector()
-            var registration: EventLoop.Registration?
-            var timer: EventLoop.Timer?
+    /// How often the clocks are compared. After sleep this is due at once.
+    private static let interval: Int64 = 10_000_000_000
 
-            init(reader: LinuxPathReader, routes: RouteMonitor?, reading: LinuxPathReader.Reading) {
-                self.reader = reader
-                self.routes = routes
-                self.reading = reading
-            }
+    /// A monitor of the calling thread's network namespace.
+    init(tunnel: String, loop: EventLoop) throws(LinuxNetworkError) {
+        let reader = LinuxPathReader(netlink: try RouteSocket(), tunnel: tunnel)
+        let reading = try reader.read()
+        do throws(TunnelIOError) {
+            shared = OnLoop(reader: reader, routes: try RouteMonitor.make(), reading: reading)
+        } catch {
+            throw LinuxNetworkError(.netlink(operation: "follow changes of the network"), errno: error.errno)
         }
+        path = reading.path
+        self.loop = loop
+    }
 
-        /// The way out when the monitor was made.
-        let path: NetworkPath
-
-        /// How often the clocks are compared. After sleep this is due at once.
-        private static let interval: Int64 = 10_000_000_000
-
-        /// A monitor of the calling thread's network namespace.
-        init(tunnel: String, loop: EventLoop) throws(LinuxNetworkError) {
-            let reader = LinuxPathReader(netlink: try RouteSocket(), tunnel: tunnel)
-            let reading = try reader.read()
+    /// Begins to tell.
+    func start(
+        changed: @escaping @Sendable (NetworkPath) -> Void, woke: @escaping @Sendable () -> Void
+    ) throws(LinuxNetworkError) {
+        let shared = shared
+        if let routes = shared.routes {
             do throws(TunnelIOError) {
-                shared = OnLoop(reader: reader, routes: try RouteMonitor.make(), reading: reading)
+                shared.registration = try loop.register(routes.readiness) { _ in
+                    guard routes.drain(), let reading = try? shared.reader.read(), reading != shared.reading else {
+                        return
+                    }
+                    shared.reading = reading
+                    changed(reading.path)
+                }
             } catch {
                 throw LinuxNetworkError(.netlink(operation: "follow changes of the network"), errno: error.errno)
             }
-            path = reading.path
-            self.loop = loop
         }
-
-        /// Begins to tell.
-        func start(
-            changed: @escaping @Sendable (NetworkPath) -> Void, woke: @escaping @Sendable () -> Void
-        ) throws(LinuxNetworkError) {
-            let shared = shared
-            if let routes = shared.routes {
-                do throws(TunnelIOError) {
-                    shared.registration = try loop.register(routes.readiness) { _ in
-                        guard routes.drain(), let reading = try? shared.reader.read(), reading != shared.reading else {
-                            return
-                        }
-                        shared.reading = reading
-                        changed(reading.path)
-                    }
-                } catch {
-                    throw LinuxNetworkError(.netlink(operation: "follow changes of the network"), errno: error.errno)
-                }
-            }
-            let loop = loop
-            let timer = loop.makeTimer { [weak loop] in
-                if shared.sleep.slept() { woke() }
-                if let timer = shared.timer { loop?.set(timer, deadline: LaneClock.now() + Self.interval) }
-            }
-            shared.timer = timer
-            loop.set(timer, deadline: LaneClock.now() + Self.interval)
+        let loop = loop
+        let timer = loop.makeTimer { [weak loop] in
+            if shared.sleep.slept() { woke() }
+            if let timer = shared.timer { loop?.set(timer, deadline: LaneClock.now() + Self.interval) }
         }
-
-        /// Tells nothing any more.
-        func stop() {
-            if let registration = shared.registration { loop.unregister(registration) }
-            if let timer = shared.timer { loop.remove(timer) }
-        }
+        shared.timer = timer
+        loop.set(timer, deadline: LaneClock.now() + Self.interval)
     }
-#endif
+
+    /// Tells nothing any more.
+    func stop() {
+        if let registration = shared.registration { loop.unregister(registration) }
+        if let timer = shared.timer { loop.remove(timer) }
+    }
+}

@@ -1,169 +1,168 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if os(Linux)
-    public import Logging
-    import Synchronization
-    public import TunnelIO
+public import Logging
+public import PacketTunnel
+import Synchronization
+public import TunnelIO
 
-    /// A tunnel's part of a Linux host: a TUN interface, addresses, routes, policy rules, name servers and a firewall.
-    ///
-    /// Every change is written to a journal before it is made, and undone when the tunnel ends; after a crash the next start,
-    /// or ``cleanUp(name:options:)``, undoes it. Under the strict leak policies the firewall stays after a crash until then,
-    /// so that nothing leaks meanwhile.
-    ///
-    /// The tunnel is in the network namespace of the thread that makes this object. It has a thread of its own, so that nobody
-    /// waits for the kernel or for programs on another one.
-    public final class LinuxPlatform: TunnelPlatform {
-        /// The tunnel's name, which its interface has as well.
-        public let name: String
-        /// The thread of the tunnel's network.
-        let loop: EventLoop
-        private let core: OnLoop
+/// A tunnel's part of a Linux host: a TUN interface, addresses, routes, policy rules, name servers and a firewall.
+///
+/// Every change is written to a journal before it is made, and undone when the tunnel ends; after a crash the next start,
+/// or ``cleanUp(name:options:)``, undoes it. Under the strict leak policies the firewall stays after a crash until then,
+/// so that nothing leaks meanwhile.
+///
+/// The tunnel is in the network namespace of the thread that makes this object. It has a thread of its own, so that nobody
+/// waits for the kernel or for programs on another one.
+public final class LinuxPlatform: TunnelPlatform {
+    /// The tunnel's name, which its interface has as well.
+    public let name: String
+    /// The thread of the tunnel's network.
+    let loop: EventLoop
+    private let core: OnLoop
 
-        /// What is used on the loop's thread only.
-        private final class OnLoop: @unchecked Sendable {
-            let core: LinuxPlatformCore
-            init(_ core: LinuxPlatformCore) { self.core = core }
-        }
+    /// What is used on the loop's thread only.
+    private final class OnLoop: @unchecked Sendable {
+        let core: LinuxPlatformCore
+        init(_ core: LinuxPlatformCore) { self.core = core }
+    }
 
-        private let mark = Mutex<UInt32?>(nil)
-        private let resolver: ResolverControl
+    private let mark = Mutex<UInt32?>(nil)
+    private let resolver: ResolverControl
 
-        /// A platform for the tunnel of this name.
-        /// - Parameters:
-        ///   - name: 1 to 15 letters, digits and the signs `_=+.-`.
-        ///   - options: what is not in the tunnel's settings.
-        ///   - logger: where it says what it could not do.
-        /// - Throws: `.invalidTunnelName`; `.netlink` without netlink or threads.
-        public convenience init(
-            name: String, options: LinuxHostOptions = LinuxHostOptions(), logger: Logger = Logger(label: "tunnel")
-        ) throws(LinuxNetworkError) {
-            try self.init(name: name, options: options, logger: logger, owner: .current) { $0 }
-        }
+    /// A platform for the tunnel of this name.
+    /// - Parameters:
+    ///   - name: 1 to 15 letters, digits and the signs `_=+.-`.
+    ///   - options: what is not in the tunnel's settings.
+    ///   - logger: where it says what it could not do.
+    /// - Throws: `.invalidTunnelName`; `.netlink` without netlink or threads.
+    public convenience init(
+        name: String, options: LinuxHostOptions = LinuxHostOptions(), logger: Logger = Logger(label: "tunnel")
+    ) throws(LinuxNetworkError) {
+        try self.init(name: name, options: options, logger: logger, owner: .current) { $0 }
+    }
 
-        init(
-            name: String, options: LinuxHostOptions, logger: Logger, owner: JournalOwner,
-            resolver: ResolverControl = ResolverControl(), wrap: (any NetworkSystem) -> any NetworkSystem
-        ) throws(LinuxNetworkError) {
-            try JournalDirectory.validate(name)
-            self.name = name
-            self.resolver = resolver
-            // Sockets belong to the namespace of the thread that makes them, and so does a thread.
-            let network = try LinuxNetwork(resolver: resolver)
-            core = OnLoop(
-                LinuxPlatformCore(
-                    name: name, options: options, logger: logger, network: network, owner: owner, wrap: wrap))
-            do throws(TunnelIOError) {
-                loop = try EventLoop()
-                try loop.startThread(name: "culvert-net")
-            } catch {
-                throw LinuxNetworkError(.netlink(operation: "start a thread"), errno: error.errno)
-            }
-        }
-
-        deinit { loop.stop() }
-
-        /// The mark that the tunnel's own sockets need (`SO_MARK`), by which their packets get around the tunnel's routes and
-        /// through its firewall; nil before the first start. It stays the same while the tunnel is up.
-        public var socketMark: UInt32? { mark.withLock { $0 } }
-
-        /// Undoes what a tunnel of this name has left that ended without doing so itself. For the calling thread's network
-        /// namespace. Waits for the kernel and for programs: for seconds, or a minute or two where resolvconf is stuck.
-        /// - Returns: what was undone, for people; empty where there was nothing.
-        /// - Throws: `.tunnelRunning`; `.incompleteUndo`, after which it can be tried again.
-        public static func cleanUp(
-            name: String, options: LinuxHostOptions = LinuxHostOptions()
-        ) throws(LinuxNetworkError) -> [String] {
-            try ChangeLedger.cleanUp(
-                name: name, directory: JournalDirectory(path: options.journalFolder), system: LinuxNetwork())
-        }
-
-        /// The names of the tunnels that run or have left something behind.
-        public static func tunnels(options: LinuxHostOptions = LinuxHostOptions()) -> [String] {
-            JournalDirectory(path: options.journalFolder).names()
-        }
-
-        // MARK: - TunnelPlatform
-
-        /// Undoes what a crash left behind, and holds back everything where the policy says so from the start on.
-        public func prepare(_ policy: LeakPolicy) async throws(TunnelError) {
-            try await onThread { (core) throws(TunnelError) in
-                do throws(LinuxNetworkError) {
-                    try core.prepare(policy)
-                } catch {
-                    throw TunnelError(error)
-                }
-            }
-        }
-
-        /// Brings settings into force instead of those before; where that fails, those before stay.
-        public func apply(_ settings: TunnelSettings) async throws(TunnelError) -> any TunDevice {
-            try await onThread { (core) throws(TunnelError) in try core.apply(settings) }
-        }
-
-        /// Undoes everything, or all but what holds packets back.
-        public func tearDown(leavingBlocked: Bool) async {
-            do throws(TunnelError) {
-                try await onThread { (core) throws(TunnelError) in core.tearDown(leavingBlocked: leavingBlocked) }
-            } catch {
-                // The thread is gone with the object, which nobody can call then.
-            }
-        }
-
-        /// Those of the machine's manager of name servers, without the tunnel's own.
-        public func outsideNameServers() async -> [NetworkAddress] {
-            do throws(TunnelError) {
-                return try await onThread { (core) throws(TunnelError) in core.outsideNameServers() }
-            } catch {
-                return []
-            }
-        }
-
-        /// A path with the name servers that it has outside of the tunnel. On the loop's thread.
-        func completed(_ path: NetworkPath) -> NetworkPath {
-            guard path.status == .satisfied else { return path }
-            var path = path
-            path.dnsServers = core.core.outsideNameServers()
-            return path
-        }
-
-        /// A path with the name servers that it has before there is a tunnel.
-        func firstPath(_ path: NetworkPath) -> NetworkPath {
-            guard path.status == .satisfied else { return path }
-            var path = path
-            do throws(LinuxNetworkError) {
-                path.dnsServers = try resolver.outsideServers(tunnel: name, record: nil)
-            } catch {
-                // Whoever needs them asks again, and finds the reason in the log.
-            }
-            return path
-        }
-
-        /// Looks again at what the firewall has to know of the local network, which may have changed.
-        func refresh() {
-            loop.perform { [core] in core.core.refresh() }
-        }
-
-        private func onThread<Result: Sendable>(
-            _ body: @escaping @Sendable (LinuxPlatformCore) throws(TunnelError) -> Result
-        ) async throws(TunnelError) -> Result {
-            let result: Swift.Result<Result, TunnelError> = await withCheckedContinuation { continuation in
-                let isTaken = loop.perform { [self] in
-                    let result: Swift.Result<Result, TunnelError>
-                    do throws(TunnelError) {
-                        result = .success(try body(core.core))
-                    } catch {
-                        result = .failure(error)
-                    }
-                    mark.withLock { $0 = core.core.numbers?.mark }
-                    continuation.resume(returning: result)
-                }
-                if !isTaken {
-                    continuation.resume(returning: .failure(TunnelError(.hostFailed, "the host's thread has ended")))
-                }
-            }
-            return try result.get()
+    init(
+        name: String, options: LinuxHostOptions, logger: Logger, owner: JournalOwner,
+        resolver: ResolverControl = ResolverControl(), wrap: (any NetworkSystem) -> any NetworkSystem
+    ) throws(LinuxNetworkError) {
+        try JournalDirectory.validate(name)
+        self.name = name
+        self.resolver = resolver
+        // Sockets belong to the namespace of the thread that makes them, and so does a thread.
+        let network = try LinuxNetwork(resolver: resolver)
+        core = OnLoop(
+            LinuxPlatformCore(
+                name: name, options: options, logger: logger, network: network, owner: owner, wrap: wrap))
+        do throws(TunnelIOError) {
+            loop = try EventLoop()
+            try loop.startThread(name: "culvert-net")
+        } catch {
+            throw LinuxNetworkError(.netlink(operation: "start a thread"), errno: error.errno)
         }
     }
-#endif
+
+    deinit { loop.stop() }
+
+    /// The mark that the tunnel's own sockets need (`SO_MARK`), by which their packets get around the tunnel's routes and
+    /// through its firewall; nil before the first start. It stays the same while the tunnel is up.
+    public var socketMark: UInt32? { mark.withLock { $0 } }
+
+    /// Undoes what a tunnel of this name has left that ended without doing so itself. For the calling thread's network
+    /// namespace. Waits for the kernel and for programs: for seconds, or a minute or two where resolvconf is stuck.
+    /// - Returns: what was undone, for people; empty where there was nothing.
+    /// - Throws: `.tunnelRunning`; `.incompleteUndo`, after which it can be tried again.
+    public static func cleanUp(
+        name: String, options: LinuxHostOptions = LinuxHostOptions()
+    ) throws(LinuxNetworkError) -> [String] {
+        try ChangeLedger.cleanUp(
+            name: name, directory: JournalDirectory(path: options.journalFolder), system: LinuxNetwork())
+    }
+
+    /// The names of the tunnels that run or have left something behind.
+    public static func tunnels(options: LinuxHostOptions = LinuxHostOptions()) -> [String] {
+        JournalDirectory(path: options.journalFolder).names()
+    }
+
+    // MARK: - TunnelPlatform
+
+    /// Undoes what a crash left behind, and holds back everything where the policy says so from the start on.
+    public func prepare(_ policy: LeakPolicy) async throws(TunnelError) {
+        try await onThread { (core) throws(TunnelError) in
+            do throws(LinuxNetworkError) {
+                try core.prepare(policy)
+            } catch {
+                throw TunnelError(error)
+            }
+        }
+    }
+
+    /// Brings settings into force instead of those before; where that fails, those before stay.
+    public func apply(_ settings: TunnelSettings) async throws(TunnelError) -> any TunDevice {
+        try await onThread { (core) throws(TunnelError) in try core.apply(settings) }
+    }
+
+    /// Undoes everything, or all but what holds packets back.
+    public func tearDown(leavingBlocked: Bool) async {
+        do throws(TunnelError) {
+            try await onThread { (core) throws(TunnelError) in core.tearDown(leavingBlocked: leavingBlocked) }
+        } catch {
+            // The thread is gone with the object, which nobody can call then.
+        }
+    }
+
+    /// Those of the machine's manager of name servers, without the tunnel's own.
+    public func outsideNameServers() async -> [NetworkAddress] {
+        do throws(TunnelError) {
+            return try await onThread { (core) throws(TunnelError) in core.outsideNameServers() }
+        } catch {
+            return []
+        }
+    }
+
+    /// A path with the name servers that it has outside of the tunnel. On the loop's thread.
+    func completed(_ path: NetworkPath) -> NetworkPath {
+        guard path.status == .satisfied else { return path }
+        var path = path
+        path.dnsServers = core.core.outsideNameServers()
+        return path
+    }
+
+    /// A path with the name servers that it has before there is a tunnel.
+    func firstPath(_ path: NetworkPath) -> NetworkPath {
+        guard path.status == .satisfied else { return path }
+        var path = path
+        do throws(LinuxNetworkError) {
+            path.dnsServers = try resolver.outsideServers(tunnel: name, record: nil)
+        } catch {
+            // Whoever needs them asks again, and finds the reason in the log.
+        }
+        return path
+    }
+
+    /// Looks again at what the firewall has to know of the local network, which may have changed.
+    func refresh() {
+        loop.perform { [core] in core.core.refresh() }
+    }
+
+    private func onThread<Result: Sendable>(
+        _ body: @escaping @Sendable (LinuxPlatformCore) throws(TunnelError) -> Result
+    ) async throws(TunnelError) -> Result {
+        let result: Swift.Result<Result, TunnelError> = await withCheckedContinuation { continuation in
+            let isTaken = loop.perform { [self] in
+                let result: Swift.Result<Result, TunnelError>
+                do throws(TunnelError) {
+                    result = .success(try body(core.core))
+                } catch {
+                    result = .failure(error)
+                }
+                mark.withLock { $0 = core.core.numbers?.mark }
+                continuation.resume(returning: result)
+            }
+            if !isTaken {
+                continuation.resume(returning: .failure(TunnelError(.hostFailed, "the host's thread has ended")))
+            }
+        }
+        return try result.get()
+    }
+}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if os(Linux)
+import PacketTunnel
     import TunnelIO
     import TunnelSystem
 
@@ -192,4 +192,3 @@
             return signal == 0 ? (raw >> 8) & 0xff : 128 + signal
         }
     }
-#endif

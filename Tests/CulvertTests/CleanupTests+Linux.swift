@@ -6,6 +6,7 @@
     import Testing
 
     @testable import PacketTunnel
+    @testable import PacketTunnelLinux
     @testable import culvert
 
     @Suite("culvert cleanup")

@@ -1,298 +1,297 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if os(Linux)
-    import Foundation
-    import Testing
+import Foundation
+import PacketTunnel
+import Testing
 
-    @testable import PacketTunnel
+@testable import PacketTunnelLinux
 
-    @Suite("The ledger of changes")
-    struct ChangeLedgerTests {
-        private let folder: JournalFolder
-        private let before: FakeNetwork.State
-        private let plan: [NetworkStep]
+@Suite("The ledger of changes")
+struct ChangeLedgerTests {
+    private let folder: JournalFolder
+    private let before: FakeNetwork.State
+    private let plan: [NetworkStep]
 
-        init() throws {
-            folder = try JournalFolder()
-            before = try LinuxSamples.network()
-            plan = try LinuxSamples.plan()
-        }
+    init() throws {
+        folder = try JournalFolder()
+        before = try LinuxSamples.network()
+        plan = try LinuxSamples.plan()
+    }
 
-        private func ledger(
-            _ network: FakeNetwork, _ name: String = "cvt0", owner: JournalOwner = LinuxSamples.dead
-        ) throws -> ChangeLedger {
-            try ChangeLedger(name: name, directory: folder.directory, system: network, owner: owner)
-        }
+    private func ledger(
+        _ network: FakeNetwork, _ name: String = "cvt0", owner: JournalOwner = LinuxSamples.dead
+    ) throws -> ChangeLedger {
+        try ChangeLedger(name: name, directory: folder.directory, system: network, owner: owner)
+    }
 
-        @Test("What was made is undone, the latest first, and the journal is gone")
-        func wholeLife() throws {
-            let network = FakeNetwork(before)
-            let ledger = try ledger(network)
-            try ledger.apply(plan)
-            #expect(network.state != before)
-            #expect(network.state.rules.count == 3)
-            #expect(folder.files == ["cvt0.journal"])
-            let made = network.log.count
-            try ledger.undoAll()
-            #expect(network.state == before)
-            #expect(folder.files.isEmpty)
-            #expect(network.log.last == .removeTable(name: LinuxSamples.table.name), "the firewall goes last")
-            #expect(network.log.count == 2 * made)
-        }
+    @Test("What was made is undone, the latest first, and the journal is gone")
+    func wholeLife() throws {
+        let network = FakeNetwork(before)
+        let ledger = try ledger(network)
+        try ledger.apply(plan)
+        #expect(network.state != before)
+        #expect(network.state.rules.count == 3)
+        #expect(folder.files == ["cvt0.journal"])
+        let made = network.log.count
+        try ledger.undoAll()
+        #expect(network.state == before)
+        #expect(folder.files.isEmpty)
+        #expect(network.log.last == .removeTable(name: LinuxSamples.table.name), "the firewall goes last")
+        #expect(network.log.count == 2 * made)
+    }
 
-        @Test("The journal is readable by its owner only, and so is its folder")
-        func permissions() throws {
-            let ledger = try ledger(FakeNetwork(before))
-            try ledger.apply(plan)
-            let manager = FileManager.default
-            let folderMode = try manager.attributesOfItem(atPath: folder.directory.path)[.posixPermissions] as? Int
-            #expect(folderMode == 0o700)
-            let file = "\(folder.directory.path)/cvt0.journal"
-            #expect(try manager.attributesOfItem(atPath: file)[.posixPermissions] as? Int == 0o600)
-        }
+    @Test("The journal is readable by its owner only, and so is its folder")
+    func permissions() throws {
+        let ledger = try ledger(FakeNetwork(before))
+        try ledger.apply(plan)
+        let manager = FileManager.default
+        let folderMode = try manager.attributesOfItem(atPath: folder.directory.path)[.posixPermissions] as? Int
+        #expect(folderMode == 0o700)
+        let file = "\(folder.directory.path)/cvt0.journal"
+        #expect(try manager.attributesOfItem(atPath: file)[.posixPermissions] as? Int == 0o600)
+    }
 
-        @Test("A folder that others can write to is refused")
-        func untrustedFolder() throws {
-            try folder.directory.prepare()
-            try FileManager.default.setAttributes([.posixPermissions: 0o777], ofItemAtPath: folder.directory.path)
-            #expect(throws: LinuxNetworkError.self) { try ledger(FakeNetwork(before)) }
-        }
+    @Test("A folder that others can write to is refused")
+    func untrustedFolder() throws {
+        try folder.directory.prepare()
+        try FileManager.default.setAttributes([.posixPermissions: 0o777], ofItemAtPath: folder.directory.path)
+        #expect(throws: LinuxNetworkError.self) { try ledger(FakeNetwork(before)) }
+    }
 
-        @Test("A process that ends at any operation, before or after it, leaves nothing that cleaning up does not undo")
-        func crashWhileMaking() throws {
-            let count = plan.count
-            for operations in 1...count {
-                for doesLast in [false, true] {
-                    let network = FakeNetwork(before)
-                    network.life = (operations, doesLast)
-                    let ledger = try ledger(network)
-                    #expect(throws: FakeNetwork.death) { try ledger.apply(plan) }
-                    network.life = (.max, false)
-                    let summary = try ChangeLedger.cleanUp(name: "cvt0", directory: folder.directory, system: network)
-                    #expect(summary.count == operations)
-                    #expect(network.state == before, "operation \(operations), done: \(doesLast)")
-                    #expect(folder.files.isEmpty)
-                }
+    @Test("A process that ends at any operation, before or after it, leaves nothing that cleaning up does not undo")
+    func crashWhileMaking() throws {
+        let count = plan.count
+        for operations in 1...count {
+            for doesLast in [false, true] {
+                let network = FakeNetwork(before)
+                network.life = (operations, doesLast)
+                let ledger = try ledger(network)
+                #expect(throws: FakeNetwork.death) { try ledger.apply(plan) }
+                network.life = (.max, false)
+                let summary = try ChangeLedger.cleanUp(name: "cvt0", directory: folder.directory, system: network)
+                #expect(summary.count == operations)
+                #expect(network.state == before, "operation \(operations), done: \(doesLast)")
+                #expect(folder.files.isEmpty)
             }
         }
+    }
 
-        @Test("So does one that ends while it undoes, or cleans up")
-        func crashWhileUndoing() throws {
-            for operations in 1...plan.count {
-                for doesLast in [false, true] {
-                    let network = FakeNetwork(before)
-                    let ledger = try ledger(network)
-                    try ledger.apply(plan)
-                    network.life = (operations, doesLast)
-                    #expect(throws: LinuxNetworkError.self) { try ledger.undoAll() }
-                    // Once more at the same point, in cleaning up.
-                    network.life = (operations, doesLast)
-                    _ = try? ChangeLedger.cleanUp(name: "cvt0", directory: folder.directory, system: network)
-                    network.life = (.max, false)
-                    _ = try ChangeLedger.cleanUp(name: "cvt0", directory: folder.directory, system: network)
-                    #expect(network.state == before, "operation \(operations), done: \(doesLast)")
-                    #expect(folder.files.isEmpty)
-                }
-            }
-        }
-
-        @Test("A journal that ends anywhere is cleaned up as far as it goes")
-        func tornJournal() throws {
-            let network = FakeNetwork(before)
-            try ledger(network).apply(plan)
-            let text = try folder.bytes("cvt0")
-            let lineEnds = text.indices.filter { text[$0] == UInt8(ascii: "\n") }
-            for cut in stride(from: lineEnds[1], through: text.count, by: 3) {
-                // What is not whole in the journal was not made.
-                let wholeLines = lineEnds.count { $0 <= cut } - 1
-                let other = FakeNetwork(before)
-                let scratch = try JournalFolder()
-                let twin = try ChangeLedger(
-                    name: "cvt0", directory: scratch.directory, system: other, owner: LinuxSamples.dead)
-                try twin.apply(Array(plan.prefix(wholeLines)))
-                try scratch.write(Array(text.prefix(cut)), "cvt0")
-                _ = try ChangeLedger.cleanUp(name: "cvt0", directory: scratch.directory, system: other)
-                #expect(other.state == before, "cut at \(cut)")
-            }
-        }
-
-        @Test("The next start cleans up before it makes anything")
-        func restart() throws {
-            let network = FakeNetwork(before)
-            try ledger(network).apply(plan)
-            let second = try ledger(network)
-            #expect(network.state == before)
-            try second.apply(plan)
-            try second.undoAll()
-            #expect(network.state == before)
-        }
-
-        @Test("A start may keep the firewall that a crash has left, without a moment in between")
-        func keptFirewall() throws {
-            let network = FakeNetwork(before)
-            try ledger(network).apply(plan)
-            let made = network.log.count
-            let second = try ChangeLedger(
-                name: "cvt0", directory: folder.directory, system: network, owner: LinuxSamples.dead,
-                keepsFirewall: true)
-            #expect(network.state.tables.count == 1)
-            #expect(network.state.routes == before.routes)
-            try second.apply(plan)
-            #expect(!network.log[made...].contains(.removeTable(name: LinuxSamples.table.name)))
-            // It crashes as well.
-            _ = try ChangeLedger.cleanUp(name: "cvt0", directory: folder.directory, system: network)
-            #expect(network.state == before)
-            #expect(folder.files.isEmpty)
-        }
-
-        @Test("Without settings only the firewall may stay, until all goes")
-        func blocked() throws {
-            let network = FakeNetwork(before)
-            let ledger = try ledger(network)
-            try ledger.apply(plan)
-            try ledger.apply([.firewall(LinuxSamples.table)])
-            #expect(network.state.tables.count == 1)
-            network.state.tables = [:]
-            #expect(network.state == before)
-            try ledger.undoAll()
-            #expect(network.state == before)
-        }
-
-        @Test("The journal of a process that lives is refused, by cleaning up and by a start")
-        func livingOwner() throws {
-            let network = FakeNetwork(before)
-            let first = try ledger(network, owner: .current)
-            try first.apply(plan)
-            let error = LinuxNetworkError(.tunnelRunning(name: "cvt0", processID: getpid()))
-            #expect(throws: error) { try ledger(network) }
-            #expect(throws: error) {
-                try ChangeLedger.cleanUp(name: "cvt0", directory: folder.directory, system: network)
-            }
-            #expect(network.state != before)
-            try first.undoAll()
-            #expect(network.state == before)
-        }
-
-        @Test("An operation that fails leaves the rest to be undone")
-        func failure() throws {
-            for index in plan.indices {
+    @Test("So does one that ends while it undoes, or cleans up")
+    func crashWhileUndoing() throws {
+        for operations in 1...plan.count {
+            for doesLast in [false, true] {
                 let network = FakeNetwork(before)
                 let ledger = try ledger(network)
-                var count = 0
-                network.failing = { _ in
-                    count += 1
-                    return count == index + 1
-                }
-                #expect(throws: LinuxNetworkError.self) { try ledger.apply(plan) }
-                network.failing = { _ in false }
-                try ledger.undoAll()
-                #expect(network.state == before)
+                try ledger.apply(plan)
+                network.life = (operations, doesLast)
+                #expect(throws: LinuxNetworkError.self) { try ledger.undoAll() }
+                // Once more at the same point, in cleaning up.
+                network.life = (operations, doesLast)
+                _ = try? ChangeLedger.cleanUp(name: "cvt0", directory: folder.directory, system: network)
+                network.life = (.max, false)
+                _ = try ChangeLedger.cleanUp(name: "cvt0", directory: folder.directory, system: network)
+                #expect(network.state == before, "operation \(operations), done: \(doesLast)")
+                #expect(folder.files.isEmpty)
             }
         }
+    }
 
-        @Test("What cannot be undone does not keep the rest, and is told and kept for another try")
-        func incompleteUndo() throws {
+    @Test("A journal that ends anywhere is cleaned up as far as it goes")
+    func tornJournal() throws {
+        let network = FakeNetwork(before)
+        try ledger(network).apply(plan)
+        let text = try folder.bytes("cvt0")
+        let lineEnds = text.indices.filter { text[$0] == UInt8(ascii: "\n") }
+        for cut in stride(from: lineEnds[1], through: text.count, by: 3) {
+            // What is not whole in the journal was not made.
+            let wholeLines = lineEnds.count { $0 <= cut } - 1
+            let other = FakeNetwork(before)
+            let scratch = try JournalFolder()
+            let twin = try ChangeLedger(
+                name: "cvt0", directory: scratch.directory, system: other, owner: LinuxSamples.dead)
+            try twin.apply(Array(plan.prefix(wholeLines)))
+            try scratch.write(Array(text.prefix(cut)), "cvt0")
+            _ = try ChangeLedger.cleanUp(name: "cvt0", directory: scratch.directory, system: other)
+            #expect(other.state == before, "cut at \(cut)")
+        }
+    }
+
+    @Test("The next start cleans up before it makes anything")
+    func restart() throws {
+        let network = FakeNetwork(before)
+        try ledger(network).apply(plan)
+        let second = try ledger(network)
+        #expect(network.state == before)
+        try second.apply(plan)
+        try second.undoAll()
+        #expect(network.state == before)
+    }
+
+    @Test("A start may keep the firewall that a crash has left, without a moment in between")
+    func keptFirewall() throws {
+        let network = FakeNetwork(before)
+        try ledger(network).apply(plan)
+        let made = network.log.count
+        let second = try ChangeLedger(
+            name: "cvt0", directory: folder.directory, system: network, owner: LinuxSamples.dead,
+            keepsFirewall: true)
+        #expect(network.state.tables.count == 1)
+        #expect(network.state.routes == before.routes)
+        try second.apply(plan)
+        #expect(!network.log[made...].contains(.removeTable(name: LinuxSamples.table.name)))
+        // It crashes as well.
+        _ = try ChangeLedger.cleanUp(name: "cvt0", directory: folder.directory, system: network)
+        #expect(network.state == before)
+        #expect(folder.files.isEmpty)
+    }
+
+    @Test("Without settings only the firewall may stay, until all goes")
+    func blocked() throws {
+        let network = FakeNetwork(before)
+        let ledger = try ledger(network)
+        try ledger.apply(plan)
+        try ledger.apply([.firewall(LinuxSamples.table)])
+        #expect(network.state.tables.count == 1)
+        network.state.tables = [:]
+        #expect(network.state == before)
+        try ledger.undoAll()
+        #expect(network.state == before)
+    }
+
+    @Test("The journal of a process that lives is refused, by cleaning up and by a start")
+    func livingOwner() throws {
+        let network = FakeNetwork(before)
+        let first = try ledger(network, owner: .current)
+        try first.apply(plan)
+        let error = LinuxNetworkError(.tunnelRunning(name: "cvt0", processID: getpid()))
+        #expect(throws: error) { try ledger(network) }
+        #expect(throws: error) {
+            try ChangeLedger.cleanUp(name: "cvt0", directory: folder.directory, system: network)
+        }
+        #expect(network.state != before)
+        try first.undoAll()
+        #expect(network.state == before)
+    }
+
+    @Test("An operation that fails leaves the rest to be undone")
+    func failure() throws {
+        for index in plan.indices {
             let network = FakeNetwork(before)
             let ledger = try ledger(network)
-            try ledger.apply(plan)
-            network.failing = { if case .removeRule = $0 { true } else { false } }
-            #expect(throws: LinuxNetworkError.self) { try ledger.undoAll() }
-            #expect(network.state.routes == before.routes)
-            #expect(network.state.rules.count == 3)
-            #expect(folder.files == ["cvt0.journal"])
+            var count = 0
+            network.failing = { _ in
+                count += 1
+                return count == index + 1
+            }
+            #expect(throws: LinuxNetworkError.self) { try ledger.apply(plan) }
             network.failing = { _ in false }
             try ledger.undoAll()
             #expect(network.state == before)
-            #expect(folder.files.isEmpty)
         }
+    }
 
-        @Test("New settings change only what differs, and the firewall and the name servers never go in between")
-        func update() throws {
-            let network = FakeNetwork(before)
-            let ledger = try ledger(network)
-            try ledger.apply(plan)
-            let made = network.log.count
-            var dns = try LinuxSamples.dns()
-            dns.searchDomains = ["example.net"]
-            let added = Route(to: try LinuxSamples.prefix("10.77.0.0/16"), interface: 7)
-            let table = FirewallTable(name: LinuxSamples.table.name, body: "other")
-            var changed = plan.filter { step in
-                switch step {
-                case .firewall, .resolver: false
-                case .route(let route): route.table != Route.mainTable
-                default: true
-                }
+    @Test("What cannot be undone does not keep the rest, and is told and kept for another try")
+    func incompleteUndo() throws {
+        let network = FakeNetwork(before)
+        let ledger = try ledger(network)
+        try ledger.apply(plan)
+        network.failing = { if case .removeRule = $0 { true } else { false } }
+        #expect(throws: LinuxNetworkError.self) { try ledger.undoAll() }
+        #expect(network.state.routes == before.routes)
+        #expect(network.state.rules.count == 3)
+        #expect(folder.files == ["cvt0.journal"])
+        network.failing = { _ in false }
+        try ledger.undoAll()
+        #expect(network.state == before)
+        #expect(folder.files.isEmpty)
+    }
+
+    @Test("New settings change only what differs, and the firewall and the name servers never go in between")
+    func update() throws {
+        let network = FakeNetwork(before)
+        let ledger = try ledger(network)
+        try ledger.apply(plan)
+        let made = network.log.count
+        var dns = try LinuxSamples.dns()
+        dns.searchDomains = ["example.net"]
+        let added = Route(to: try LinuxSamples.prefix("10.77.0.0/16"), interface: 7)
+        let table = FirewallTable(name: LinuxSamples.table.name, body: "other")
+        var changed = plan.filter { step in
+            switch step {
+            case .firewall, .resolver: false
+            case .route(let route): route.table != Route.mainTable
+            default: true
             }
-            changed += [
-                .route(added), .firewall(table),
-                .resolver(ResolverPlan(interface: LinuxSamples.interface, manager: .resolved, settings: dns)),
-            ]
-            try ledger.apply(changed)
-            let operations = network.log[made...]
-            #expect(operations.count == 4)
-            #expect(operations.first == .loadTable(table))
-            #expect(network.state.tables == [table.name: "other"])
-            #expect(network.state.resolver["cvt0"] == dns)
-            let replaced = FakeNetwork.RouteKey(Route(to: try LinuxSamples.prefix("10.55.0.0/16"), interface: 2))
-            #expect(network.state.routes[replaced] == before.routes[replaced], "the foreign route is back")
-            try ledger.apply(changed)
-            #expect(network.log.count == made + 4, "nothing to do")
-            try ledger.undoAll()
-            #expect(network.state == before)
         }
-
-        @Test("What others changed since is left alone")
-        func changedByOthers() throws {
-            let network = FakeNetwork(before)
-            let ledger = try ledger(network)
-            try ledger.apply(plan)
-            network.state.settings["src_valid_mark"] = "2"
-            try ledger.undoAll()
-            #expect(network.state.settings["src_valid_mark"] == "2")
-        }
-
-        @Test(
-            "A setting that two tunnels made lasts as long as either, in whatever order they end",
-            arguments: [true, false])
-        func sharedSetting(_ firstEndsFirst: Bool) throws {
-            let network = FakeNetwork(before)
-            let step = [NetworkStep.setting(path: "src_valid_mark", value: "1")]
-            let first = try ledger(network, "one")
-            try first.apply(step)
-            let second = try ledger(network, "two")
-            try second.apply(step)
-            try (firstEndsFirst ? first : second).undoAll()
-            #expect(network.state.settings["src_valid_mark"] == "1")
-            try (firstEndsFirst ? second : first).undoAll()
-            #expect(network.state == before)
-        }
-
-        @Test(
-            "Names that are no interface name or lead elsewhere are refused",
-            arguments: ["", ".", "..", "a/b", "é", "1234567890123456"])
-        func names(_ name: String) throws {
-            #expect(throws: LinuxNetworkError(.invalidTunnelName(name))) { try ledger(FakeNetwork(before), name) }
-        }
+        changed += [
+            .route(added), .firewall(table),
+            .resolver(ResolverPlan(interface: LinuxSamples.interface, manager: .resolved, settings: dns)),
+        ]
+        try ledger.apply(changed)
+        let operations = network.log[made...]
+        #expect(operations.count == 4)
+        #expect(operations.first == .loadTable(table))
+        #expect(network.state.tables == [table.name: "other"])
+        #expect(network.state.resolver["cvt0"] == dns)
+        let replaced = FakeNetwork.RouteKey(Route(to: try LinuxSamples.prefix("10.55.0.0/16"), interface: 2))
+        #expect(network.state.routes[replaced] == before.routes[replaced], "the foreign route is back")
+        try ledger.apply(changed)
+        #expect(network.log.count == made + 4, "nothing to do")
+        try ledger.undoAll()
+        #expect(network.state == before)
     }
 
-    @Suite("A journal's owner")
-    struct JournalOwnerTests {
-        @Test("This process lives; one with its number that started at another time does not")
-        func alive() {
-            #expect(JournalOwner.current.isAlive)
-            #expect(JournalOwner.current.startTime > 0)
-            let other = JournalOwner(processID: getpid(), startTime: JournalOwner.current.startTime + 1)
-            #expect(!other.isAlive)
-            #expect(!LinuxSamples.dead.isAlive)
-        }
-
-        @Test("A process whose name holds parentheses and spaces is read rightly; a zombie is not alive")
-        func status() {
-            let rest = (4...21).map { _ in "0" }.joined(separator: " ")
-            #expect(JournalOwner.startTime(inStatus: Array("12 (a ) R 1) S \(rest) 4711 5 6".utf8)) == 4711)
-            #expect(JournalOwner.startTime(inStatus: Array("12 (a) Z \(rest) 4711 5 6".utf8)) == nil)
-            #expect(JournalOwner.startTime(inStatus: Array("12 (a".utf8)) == nil)
-        }
+    @Test("What others changed since is left alone")
+    func changedByOthers() throws {
+        let network = FakeNetwork(before)
+        let ledger = try ledger(network)
+        try ledger.apply(plan)
+        network.state.settings["src_valid_mark"] = "2"
+        try ledger.undoAll()
+        #expect(network.state.settings["src_valid_mark"] == "2")
     }
-#endif
+
+    @Test(
+        "A setting that two tunnels made lasts as long as either, in whatever order they end",
+        arguments: [true, false])
+    func sharedSetting(_ firstEndsFirst: Bool) throws {
+        let network = FakeNetwork(before)
+        let step = [NetworkStep.setting(path: "src_valid_mark", value: "1")]
+        let first = try ledger(network, "one")
+        try first.apply(step)
+        let second = try ledger(network, "two")
+        try second.apply(step)
+        try (firstEndsFirst ? first : second).undoAll()
+        #expect(network.state.settings["src_valid_mark"] == "1")
+        try (firstEndsFirst ? second : first).undoAll()
+        #expect(network.state == before)
+    }
+
+    @Test(
+        "Names that are no interface name or lead elsewhere are refused",
+        arguments: ["", ".", "..", "a/b", "é", "1234567890123456"])
+    func names(_ name: String) throws {
+        #expect(throws: LinuxNetworkError(.invalidTunnelName(name))) { try ledger(FakeNetwork(before), name) }
+    }
+}
+
+@Suite("A journal's owner")
+struct JournalOwnerTests {
+    @Test("This process lives; one with its number that started at another time does not")
+    func alive() {
+        #expect(JournalOwner.current.isAlive)
+        #expect(JournalOwner.current.startTime > 0)
+        let other = JournalOwner(processID: getpid(), startTime: JournalOwner.current.startTime + 1)
+        #expect(!other.isAlive)
+        #expect(!LinuxSamples.dead.isAlive)
+    }
+
+    @Test("A process whose name holds parentheses and spaces is read rightly; a zombie is not alive")
+    func status() {
+        let rest = (4...21).map { _ in "0" }.joined(separator: " ")
+        #expect(JournalOwner.startTime(inStatus: Array("12 (a ) R 1) S \(rest) 4711 5 6".utf8)) == 4711)
+        #expect(JournalOwner.startTime(inStatus: Array("12 (a) Z \(rest) 4711 5 6".utf8)) == nil)
+        #expect(JournalOwner.startTime(inStatus: Array("12 (a".utf8)) == nil)
+    }
+}

@@ -1,108 +1,108 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if os(Linux)
-    @testable import PacketTunnel
+import PacketTunnel
 
-    /// A network that is a few tables, with the rules of the real one, which can be cut off after any number of operations.
-    final class FakeNetwork: NetworkSystem {
-        /// All that there is.
-        struct State: Equatable {
-            var addresses: [String: Set<NetworkPrefix>] = [:]
-            var routes: [RouteKey: Entry] = [:]
-            var rules: Set<PolicyRule> = []
-            var settings: [String: String] = [:]
-            var tables: [String: String] = [:]
-            var resolver: [String: DNSSettings] = [:]
-        }
+@testable import PacketTunnelLinux
 
-        struct RouteKey: Hashable {
-            var destination: NetworkPrefix
-            var table: UInt32
-            var metric: UInt32
-        }
+/// A network that is a few tables, with the rules of the real one, which can be cut off after any number of operations.
+final class FakeNetwork: NetworkSystem {
+    /// All that there is.
+    struct State: Equatable {
+        var addresses: [String: Set<NetworkPrefix>] = [:]
+        var routes: [RouteKey: Entry] = [:]
+        var rules: Set<PolicyRule> = []
+        var settings: [String: String] = [:]
+        var tables: [String: String] = [:]
+        var resolver: [String: DNSSettings] = [:]
+    }
 
-        enum Entry: Equatable {
-            case ours(Route)
-            case foreign(ForeignRoute)
-        }
+    struct RouteKey: Hashable {
+        var destination: NetworkPrefix
+        var table: UInt32
+        var metric: UInt32
+    }
 
-        var state: State
-        /// The operations so far.
-        private(set) var log: [NetworkOperation] = []
-        /// How many operations there may be before it is dead; and whether the last one is still done.
-        var life: (operations: Int, doesLast: Bool) = (.max, false)
-        /// Steps that fail once they are reached.
-        var failing: (NetworkOperation) -> Bool = { _ in false }
+    enum Entry: Equatable {
+        case ours(Route)
+        case foreign(ForeignRoute)
+    }
 
-        init(_ state: State = State()) {
-            self.state = state
-        }
+    var state: State
+    /// The operations so far.
+    private(set) var log: [NetworkOperation] = []
+    /// How many operations there may be before it is dead; and whether the last one is still done.
+    var life: (operations: Int, doesLast: Bool) = (.max, false)
+    /// Steps that fail once they are reached.
+    var failing: (NetworkOperation) -> Bool = { _ in false }
 
-        static let death = LinuxNetworkError(.netlink(operation: "live on"))
+    init(_ state: State = State()) {
+        self.state = state
+    }
 
-        func change(for step: NetworkStep) throws(LinuxNetworkError) -> NetworkChange? {
-            guard life.operations > 0 else { throw Self.death }
-            switch step {
-            case .interface(let name): return .interface(name: name)
-            case .address(let prefix, let interface): return .address(prefix, interface)
-            case .link(let interface, _): return .link(interface)
-            case .route(let route):
-                guard case .foreign(let foreign) = state.routes[RouteKey(route)] else {
-                    return .route(route, before: nil)
-                }
-                return .route(route, before: foreign)
-            case .rule(let rule): return state.rules.contains(rule) ? nil : .rule(rule)
-            case .setting(let path, let value):
-                let before = state.settings[path] ?? ""
-                return before == value ? nil : .setting(SettingChange(path: path, value: value, before: before))
-            case .firewall(let table): return .firewall(name: table.name)
-            case .resolver(let plan):
-                return .resolver(
-                    ResolverRecord(
-                        manager: plan.manager, interface: plan.interface, label: plan.interface.name, before: nil))
+    static let death = LinuxNetworkError(.netlink(operation: "live on"))
+
+    func change(for step: NetworkStep) throws(LinuxNetworkError) -> NetworkChange? {
+        guard life.operations > 0 else { throw Self.death }
+        switch step {
+        case .interface(let name): return .interface(name: name)
+        case .address(let prefix, let interface): return .address(prefix, interface)
+        case .link(let interface, _): return .link(interface)
+        case .route(let route):
+            guard case .foreign(let foreign) = state.routes[RouteKey(route)] else {
+                return .route(route, before: nil)
             }
-        }
-
-        func perform(_ operation: NetworkOperation) throws(LinuxNetworkError) {
-            guard life.operations > 0 else { throw Self.death }
-            life.operations -= 1
-            if life.operations == 0, !life.doesLast { throw Self.death }
-            if failing(operation) { throw LinuxNetworkError(.netlink(operation: "do this"), errno: 1) }
-            log.append(operation)
-            carryOut(operation)
-            if life.operations == 0 { throw Self.death }
-        }
-
-        private func carryOut(_ operation: NetworkOperation) {
-            switch operation {
-            case .none, .bringUp: break
-            case .addAddress(let prefix, let interface): state.addresses[interface.name, default: []].insert(prefix)
-            case .removeAddress(let prefix, let interface):
-                state.addresses[interface.name]?.remove(prefix)
-                if state.addresses[interface.name]?.isEmpty == true { state.addresses[interface.name] = nil }
-            case .addRoute(let route): state.routes[RouteKey(route)] = .ours(route)
-            case .removeRoute(let route):
-                if state.routes[RouteKey(route)] == .ours(route) { state.routes[RouteKey(route)] = nil }
-            case .restoreRoute(let before, let ours):
-                if case .foreign = state.routes[RouteKey(ours)] { break }
-                state.routes[RouteKey(ours)] = .foreign(before)
-            case .addRule(let rule): state.rules.insert(rule)
-            case .removeRule(let rule): state.rules.remove(rule)
-            case .writeSetting(let path, let value): state.settings[path] = value
-            case .restoreSetting(let path, let value, let ours):
-                if state.settings[path] == ours { state.settings[path] = value }
-            case .loadTable(let table): state.tables[table.name] = table.body
-            case .removeTable(let name): state.tables[name] = nil
-            case .setResolver(let plan, _): state.resolver[plan.interface.name] = plan.settings
-            case .clearResolver(let record): state.resolver[record.interface.name] = nil
-            }
+            return .route(route, before: foreign)
+        case .rule(let rule): return state.rules.contains(rule) ? nil : .rule(rule)
+        case .setting(let path, let value):
+            let before = state.settings[path] ?? ""
+            return before == value ? nil : .setting(SettingChange(path: path, value: value, before: before))
+        case .firewall(let table): return .firewall(name: table.name)
+        case .resolver(let plan):
+            return .resolver(
+                ResolverRecord(
+                    manager: plan.manager, interface: plan.interface, label: plan.interface.name, before: nil))
         }
     }
 
-    extension FakeNetwork.RouteKey {
-        init(_ route: Route) {
-            self.init(destination: route.destination, table: route.table, metric: route.metric)
+    func perform(_ operation: NetworkOperation) throws(LinuxNetworkError) {
+        guard life.operations > 0 else { throw Self.death }
+        life.operations -= 1
+        if life.operations == 0, !life.doesLast { throw Self.death }
+        if failing(operation) { throw LinuxNetworkError(.netlink(operation: "do this"), errno: 1) }
+        log.append(operation)
+        carryOut(operation)
+        if life.operations == 0 { throw Self.death }
+    }
+
+    private func carryOut(_ operation: NetworkOperation) {
+        switch operation {
+        case .none, .bringUp: break
+        case .addAddress(let prefix, let interface): state.addresses[interface.name, default: []].insert(prefix)
+        case .removeAddress(let prefix, let interface):
+            state.addresses[interface.name]?.remove(prefix)
+            if state.addresses[interface.name]?.isEmpty == true { state.addresses[interface.name] = nil }
+        case .addRoute(let route): state.routes[RouteKey(route)] = .ours(route)
+        case .removeRoute(let route):
+            if state.routes[RouteKey(route)] == .ours(route) { state.routes[RouteKey(route)] = nil }
+        case .restoreRoute(let before, let ours):
+            if case .foreign = state.routes[RouteKey(ours)] { break }
+            state.routes[RouteKey(ours)] = .foreign(before)
+        case .addRule(let rule): state.rules.insert(rule)
+        case .removeRule(let rule): state.rules.remove(rule)
+        case .writeSetting(let path, let value): state.settings[path] = value
+        case .restoreSetting(let path, let value, let ours):
+            if state.settings[path] == ours { state.settings[path] = value }
+        case .loadTable(let table): state.tables[table.name] = table.body
+        case .removeTable(let name): state.tables[name] = nil
+        case .setResolver(let plan, _): state.resolver[plan.interface.name] = plan.settings
+        case .clearResolver(let record): state.resolver[record.interface.name] = nil
         }
     }
-#endif
+}
+
+extension FakeNetwork.RouteKey {
+    init(_ route: Route) {
+        self.init(destination: route.destination, table: route.table, metric: route.metric)
+    }
+}

@@ -1,76 +1,75 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if os(Linux)
-    import Testing
+import PacketTunnel
+import Testing
 
-    @testable import PacketTunnel
+@testable import PacketTunnelLinux
 
-    @Suite("A journal's text")
-    struct JournalLineTests {
-        static func records() throws -> [JournalRecord] {
-            let network = FakeNetwork(try LinuxSamples.network())
-            var records: [JournalRecord] = [.owner(LinuxSamples.dead, version: 1)]
-            for (index, step) in try LinuxSamples.plan().enumerated() {
-                if let change = try network.change(for: step) { records.append(.change(change, id: index)) }
-            }
-            return records + [.undone(id: 3)]
+@Suite("A journal's text")
+struct JournalLineTests {
+    static func records() throws -> [JournalRecord] {
+        let network = FakeNetwork(try LinuxSamples.network())
+        var records: [JournalRecord] = [.owner(LinuxSamples.dead, version: 1)]
+        for (index, step) in try LinuxSamples.plan().enumerated() {
+            if let change = try network.change(for: step) { records.append(.change(change, id: index)) }
         }
+        return records + [.undone(id: 3)]
+    }
 
-        @Test("Every kind of entry is read as it was written, one line each")
-        func roundTrip() throws {
-            for record in try Self.records() {
-                let line = try #require(JournalLine.encode(record))
-                #expect(line.last == UInt8(ascii: "\n"))
-                #expect(line.dropLast().allSatisfy { $0 != UInt8(ascii: "\n") })
-                #expect(JournalLine.decode(line.dropLast()) == record)
-            }
-        }
-
-        @Test("The checksum is CRC-32 of IEEE 802.3")
-        func checksum() {
-            // The check value of the catalogue of CRC algorithms.
-            #expect(JournalLine.checksum(Array("123456789".utf8)[...]) == 0xcbf4_3926)
-        }
-
-        @Test("A line that was cut at any byte does not count, and nothing before it is lost")
-        func tornLines() throws {
-            let records = try Self.records().dropLast()
-            let lines = try records.map { try #require(JournalLine.encode($0)) }
-            for last in 1..<lines.count {
-                let whole = lines[..<last].flatMap { $0 }
-                for cut in 0...lines[last].count {
-                    let contents = JournalLine.read(whole + lines[last].prefix(cut))
-                    // The line feed itself is not missed.
-                    let isWhole = cut >= lines[last].count - 1
-                    #expect(contents.pending.count == last - (isWhole ? 0 : 1))
-                    #expect(contents.owner == LinuxSamples.dead)
-                    #expect(contents.damagedLines == (isWhole || cut == 0 ? 0 : 1))
-                }
-            }
-        }
-
-        @Test("A changed byte makes its line not count, and no other")
-        func damage() throws {
-            let lines = try Self.records().dropLast().map { try #require(JournalLine.encode($0)) }
-            let text = lines.flatMap { $0 }
-            for index in text.indices where text[index] != UInt8(ascii: "\n") {
-                var damaged = text
-                damaged[index] ^= 0x01
-                guard damaged[index] != UInt8(ascii: "\n") else { continue }
-                let contents = JournalLine.read(damaged)
-                // Hexadecimal digits of either case are the same number.
-                let intact = contents.pending.count + (contents.owner == nil ? 0 : 1)
-                #expect(intact == lines.count - 1, "byte \(index)")
-            }
-        }
-
-        @Test("What was undone is not pending")
-        func undone() throws {
-            let text = try Self.records().flatMap { try #require(JournalLine.encode($0)) }
-            let contents = JournalLine.read(text)
-            #expect(contents.pending.count == (try LinuxSamples.plan().count) - 1)
-            #expect(!contents.pending.contains { $0.id == 3 })
+    @Test("Every kind of entry is read as it was written, one line each")
+    func roundTrip() throws {
+        for record in try Self.records() {
+            let line = try #require(JournalLine.encode(record))
+            #expect(line.last == UInt8(ascii: "\n"))
+            #expect(line.dropLast().allSatisfy { $0 != UInt8(ascii: "\n") })
+            #expect(JournalLine.decode(line.dropLast()) == record)
         }
     }
-#endif
+
+    @Test("The checksum is CRC-32 of IEEE 802.3")
+    func checksum() {
+        // The check value of the catalogue of CRC algorithms.
+        #expect(JournalLine.checksum(Array("123456789".utf8)[...]) == 0xcbf4_3926)
+    }
+
+    @Test("A line that was cut at any byte does not count, and nothing before it is lost")
+    func tornLines() throws {
+        let records = try Self.records().dropLast()
+        let lines = try records.map { try #require(JournalLine.encode($0)) }
+        for last in 1..<lines.count {
+            let whole = lines[..<last].flatMap { $0 }
+            for cut in 0...lines[last].count {
+                let contents = JournalLine.read(whole + lines[last].prefix(cut))
+                // The line feed itself is not missed.
+                let isWhole = cut >= lines[last].count - 1
+                #expect(contents.pending.count == last - (isWhole ? 0 : 1))
+                #expect(contents.owner == LinuxSamples.dead)
+                #expect(contents.damagedLines == (isWhole || cut == 0 ? 0 : 1))
+            }
+        }
+    }
+
+    @Test("A changed byte makes its line not count, and no other")
+    func damage() throws {
+        let lines = try Self.records().dropLast().map { try #require(JournalLine.encode($0)) }
+        let text = lines.flatMap { $0 }
+        for index in text.indices where text[index] != UInt8(ascii: "\n") {
+            var damaged = text
+            damaged[index] ^= 0x01
+            guard damaged[index] != UInt8(ascii: "\n") else { continue }
+            let contents = JournalLine.read(damaged)
+            // Hexadecimal digits of either case are the same number.
+            let intact = contents.pending.count + (contents.owner == nil ? 0 : 1)
+            #expect(intact == lines.count - 1, "byte \(index)")
+        }
+    }
+
+    @Test("What was undone is not pending")
+    func undone() throws {
+        let text = try Self.records().flatMap { try #require(JournalLine.encode($0)) }
+        let contents = JournalLine.read(text)
+        #expect(contents.pending.count == (try LinuxSamples.plan().count) - 1)
+        #expect(!contents.pending.contains { $0.id == 3 })
+    }
+}

@@ -1,116 +1,115 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if os(Linux)
-    import Testing
+import PacketTunnel
+import Testing
 
-    @testable import PacketTunnel
+@testable import PacketTunnelLinux
 
-    @Suite("The firewall of a tunnel")
-    struct LeakGuardTests {
-        private func settings(
-            local: Bool = false, policy: LeakPolicy = .enforcedRoutes, dns: DNSSettings? = nil
-        ) throws -> TunnelSettings {
-            TunnelSettings(
-                remoteAddress: "vpn.example.org", addresses: [try LinuxSamples.prefix("10.9.0.2/24")],
-                includedRoutes: [.allIPv4], allowsLocalNetwork: local, dns: dns, leakPolicy: policy)
-        }
+@Suite("The firewall of a tunnel")
+struct LeakGuardTests {
+    private func settings(
+        local: Bool = false, policy: LeakPolicy = .enforcedRoutes, dns: DNSSettings? = nil
+    ) throws -> TunnelSettings {
+        TunnelSettings(
+            remoteAddress: "vpn.example.org", addresses: [try LinuxSamples.prefix("10.9.0.2/24")],
+            includedRoutes: [.allIPv4], allowsLocalNetwork: local, dns: dns, leakPolicy: policy)
+    }
 
-        @Test("Routes that need no mark and a policy that holds nothing back need no firewall")
-        func none() throws {
-            #expect(LeakGuard(name: "cvt0", policy: .routeBased, mark: 5).table == nil)
-            // Before there are settings nothing is the tunnel's.
-            #expect(LeakGuard(name: "cvt0", policy: .enforcedRoutes, mark: 5).table == nil)
-            #expect(LeakGuard(name: "cvt0", policy: .everything, mark: 5).table != nil)
-        }
+    @Test("Routes that need no mark and a policy that holds nothing back need no firewall")
+    func none() throws {
+        #expect(LeakGuard(name: "cvt0", policy: .routeBased, mark: 5).table == nil)
+        // Before there are settings nothing is the tunnel's.
+        #expect(LeakGuard(name: "cvt0", policy: .enforcedRoutes, mark: 5).table == nil)
+        #expect(LeakGuard(name: "cvt0", policy: .everything, mark: 5).table != nil)
+    }
 
-        @Test("Everything is held back before there are settings")
-        func everything() throws {
-            let table = try #require(LeakGuard(name: "cvt0", policy: .everything, mark: 51_820).table)
-            #expect(
-                table.script == """
-                    add table inet culvert_cvt0
-                    delete table inet culvert_cvt0
-                    table inet culvert_cvt0 {
-                      chain allowed {
-                        oifname "lo" accept
-                        oifname "cvt0" accept
-                        meta l4proto udp meta mark 51820 accept
-                        udp sport 68 udp dport 67 accept
-                        udp sport 546 udp dport 547 accept
-                        ip6 hoplimit 255 icmpv6 type { nd-router-solicit, nd-neighbor-solicit, nd-neighbor-advert } accept
-                        ip6 hoplimit 1 icmpv6 type { mld-listener-report, mld-listener-done, mld2-listener-report } accept
-                        udp dport { 53, 853 } return
-                        tcp dport { 53, 853 } return
-                      }
-                      chain output {
-                        type filter hook output priority filter; policy accept;
-                        jump allowed
-                        counter reject with icmpx admin-prohibited
-                      }
-                      chain leaving {
-                        type filter hook postrouting priority filter; policy accept;
-                        jump allowed
-                        counter drop
-                      }
-                    }
+    @Test("Everything is held back before there are settings")
+    func everything() throws {
+        let table = try #require(LeakGuard(name: "cvt0", policy: .everything, mark: 51_820).table)
+        #expect(
+            table.script == """
+                add table inet culvert_cvt0
+                delete table inet culvert_cvt0
+                table inet culvert_cvt0 {
+                  chain allowed {
+                    oifname "lo" accept
+                    oifname "cvt0" accept
+                    meta l4proto udp meta mark 51820 accept
+                    udp sport 68 udp dport 67 accept
+                    udp sport 546 udp dport 547 accept
+                    ip6 hoplimit 255 icmpv6 type { nd-router-solicit, nd-neighbor-solicit, nd-neighbor-advert } accept
+                    ip6 hoplimit 1 icmpv6 type { mld-listener-report, mld-listener-done, mld2-listener-report } accept
+                    udp dport { 53, 853 } return
+                    tcp dport { 53, 853 } return
+                  }
+                  chain output {
+                    type filter hook output priority filter; policy accept;
+                    jump allowed
+                    counter reject with icmpx admin-prohibited
+                  }
+                  chain leaving {
+                    type filter hook postrouting priority filter; policy accept;
+                    jump allowed
+                    counter drop
+                  }
+                }
 
-                    """)
-        }
+                """)
+    }
 
-        @Test("Enforced routes hold back what is the tunnel's, and lookups that it answers")
-        func enforced() throws {
+    @Test("Enforced routes hold back what is the tunnel's, and lookups that it answers")
+    func enforced() throws {
+        let guardian = LeakGuard(
+            name: "cvt0", policy: .enforcedRoutes, mark: 51_820,
+            settings: try settings(dns: try LinuxSamples.dns()),
+            tunnelled: [try LinuxSamples.prefix("10.0.0.0/8"), try LinuxSamples.prefix("fd00::/8")])
+        let body = try #require(guardian.table).body
+        #expect(body.contains("elements = { 10.0.0.0/8 }"))
+        #expect(body.contains("    ip daddr @tunnelled4 counter drop\n    ip6 daddr @tunnelled6 counter drop\n"))
+        #expect(body.contains("    udp dport { 53, 853 } counter drop\n"))
+        #expect(!body.contains("    counter drop\n"), "the rest may leave")
+        #expect(!body.contains("local4"))
+        #expect(!body.contains("prerouting"))
+    }
+
+    @Test("Split name lookups are not told apart here, so they are not held back")
+    func splitLookups() throws {
+        var dns = try LinuxSamples.dns()
+        dns.matchDomains = ["corp.example"]
+        let guardian = LeakGuard(
+            name: "cvt0", policy: .enforcedRoutes, mark: 1, settings: try settings(dns: dns),
+            tunnelled: [.allIPv4])
+        #expect(try #require(guardian.table).body.contains("dport { 53") == false)
+    }
+
+    @Test("The local network is let out where the settings say so", arguments: LeakPolicy.allCases.dropFirst())
+    func local(_ policy: LeakPolicy) throws {
+        let network = try LinuxSamples.prefix("192.168.7.0/24")
+        for isAllowed in [true, false] {
             let guardian = LeakGuard(
-                name: "cvt0", policy: .enforcedRoutes, mark: 51_820,
-                settings: try settings(dns: try LinuxSamples.dns()),
-                tunnelled: [try LinuxSamples.prefix("10.0.0.0/8"), try LinuxSamples.prefix("fd00::/8")])
+                name: "cvt0", policy: policy, mark: 1, settings: try settings(local: isAllowed, policy: policy),
+                tunnelled: [.allIPv4], localNetworks: [network])
             let body = try #require(guardian.table).body
-            #expect(body.contains("elements = { 10.0.0.0/8 }"))
-            #expect(body.contains("    ip daddr @tunnelled4 counter drop\n    ip6 daddr @tunnelled6 counter drop\n"))
-            #expect(body.contains("    udp dport { 53, 853 } counter drop\n"))
-            #expect(!body.contains("    counter drop\n"), "the rest may leave")
-            #expect(!body.contains("local4"))
-            #expect(!body.contains("prerouting"))
-        }
-
-        @Test("Split name lookups are not told apart here, so they are not held back")
-        func splitLookups() throws {
-            var dns = try LinuxSamples.dns()
-            dns.matchDomains = ["corp.example"]
-            let guardian = LeakGuard(
-                name: "cvt0", policy: .enforcedRoutes, mark: 1, settings: try settings(dns: dns),
-                tunnelled: [.allIPv4])
-            #expect(try #require(guardian.table).body.contains("dport { 53") == false)
-        }
-
-        @Test("The local network is let out where the settings say so", arguments: LeakPolicy.allCases.dropFirst())
-        func local(_ policy: LeakPolicy) throws {
-            let network = try LinuxSamples.prefix("192.168.7.0/24")
-            for isAllowed in [true, false] {
-                let guardian = LeakGuard(
-                    name: "cvt0", policy: policy, mark: 1, settings: try settings(local: isAllowed, policy: policy),
-                    tunnelled: [.allIPv4], localNetworks: [network])
-                let body = try #require(guardian.table).body
-                #expect(body.contains("ip daddr @local4 accept") == isAllowed)
-                #expect(body.contains("192.168.7.0/24") == isAllowed)
-            }
-        }
-
-        @Test("Routing by mark guards the tunnel's addresses and marks answers")
-        func spoofing() throws {
-            let guardian = LeakGuard(
-                name: "cvt0", policy: .routeBased, mark: 51_820, settings: try settings(policy: .routeBased),
-                routesByMark: true)
-            let body = try #require(guardian.table).body
-            #expect(body.contains("iifname != \"cvt0\" ip daddr 10.9.0.2 fib saddr type != local drop"))
-            #expect(body.contains("meta l4proto udp ct mark 51820 meta mark set 51820"))
-            #expect(!body.contains("reject"))
-        }
-
-        @Test("Names of interfaces become names of tables")
-        func tableName() {
-            #expect(LeakGuard.tableName("wg0.a-b_c") == "culvert_wg0.a-b_c")
-            #expect(LeakGuard.tableName("a=b+") == "culvert_a_eqb_plus")
+            #expect(body.contains("ip daddr @local4 accept") == isAllowed)
+            #expect(body.contains("192.168.7.0/24") == isAllowed)
         }
     }
-#endif
+
+    @Test("Routing by mark guards the tunnel's addresses and marks answers")
+    func spoofing() throws {
+        let guardian = LeakGuard(
+            name: "cvt0", policy: .routeBased, mark: 51_820, settings: try settings(policy: .routeBased),
+            routesByMark: true)
+        let body = try #require(guardian.table).body
+        #expect(body.contains("iifname != \"cvt0\" ip daddr 10.9.0.2 fib saddr type != local drop"))
+        #expect(body.contains("meta l4proto udp ct mark 51820 meta mark set 51820"))
+        #expect(!body.contains("reject"))
+    }
+
+    @Test("Names of interfaces become names of tables")
+    func tableName() {
+        #expect(LeakGuard.tableName("wg0.a-b_c") == "culvert_wg0.a-b_c")
+        #expect(LeakGuard.tableName("a=b+") == "culvert_a_eqb_plus")
+    }
+}

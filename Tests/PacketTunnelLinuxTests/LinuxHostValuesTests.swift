@@ -1,72 +1,71 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if os(Linux)
-    import Testing
+import PacketTunnel
+import Testing
 
-    @testable import PacketTunnel
+@testable import PacketTunnelLinux
 
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
-
-    @Suite("Small parts of the Linux host")
-    struct LinuxHostValuesTests {
-        @Test("Sleep is what only one of the clocks counts, each time once")
-        func sleep() {
-            let second: Int64 = 1_000_000_000
-            func clocks(_ boot: Int64, _ awake: Int64) -> SleepDetector.Clocks {
-                SleepDetector.Clocks(boot: boot * second, awake: awake * second)
-            }
-            var detector = SleepDetector(clocks(100, 50))
-            let readings = [
-                (clocks(110, 60), false), (clocks(500, 61), true), (clocks(510, 71), false),
-                // Reading the two takes a moment.
-                (SleepDetector.Clocks(boot: 520 * second + 999_999_999, awake: 81 * second), false),
-            ]
-            for (reading, slept) in readings {
-                let result = detector.slept(reading)
-                #expect(result == slept)
-            }
-            let now = SleepDetector.Clocks.now
-            #expect(now.boot >= now.awake - second && now.awake > 0)
-        }
-
-        @Test(
-            "The server's address is read with and without a port",
-            arguments: [
-                ("192.0.2.1", "192.0.2.1"), ("192.0.2.1:51820", "192.0.2.1"), ("2001:db8::1", "2001:db8::1"),
-                ("[2001:db8::1]:51820", "2001:db8::1"), ("[2001:db8::1]", "2001:db8::1"), ("vpn.example.org", nil),
-                ("vpn.example.org:51820", nil), ("", nil), (":", nil), ("[", nil), ("]", nil), ("[]:1", nil),
-            ] as [(String, String?)])
-        func server(_ text: String, _ address: String?) {
-            #expect(ServerText.address(in: text)?.description == address)
-        }
-
-        @Test("Errors say what to do, and keep their kind on the way to the app")
-        func errors() {
-            let forbidden = LinuxNetworkError(.netlink(operation: "make a route"), errno: EPERM)
-            #expect(forbidden.description.contains("cannot make a route: Operation not permitted"))
-            #expect(forbidden.description.hasSuffix("run as root or with CAP_NET_ADMIN"))
-            let error = TunnelError(forbidden)
-            #expect(error.code == .permissionDenied)
-            #expect(error.fix == "run as root or with CAP_NET_ADMIN")
-            #expect(TunnelError(LinuxNetworkError(.noResolverManager)).code == .settingsFailed)
-            #expect(TunnelError(LinuxNetworkError(.noResolverManager)).fix.contains("openresolv"))
-            let running = LinuxNetworkError(.tunnelRunning(name: "a", processID: 7))
-            #expect(running.description == "tunnel 'a' is running as process 7; stop it first")
-            #expect(TunnelError(running).code == .alreadyRunning)
-            #expect(LinuxNetworkError(.programMissing(name: "nft")).description.contains("install nftables"))
-            #expect(LinuxNetworkError(.incompleteUndo(steps: ["x"])).description.contains("culvert cleanup"))
-        }
-
-        @Test("Name servers are read from resolv.conf as resolvers read it")
-        func resolvConf() {
-            let text =
-                "# nameserver 1.1.1.1\nnameserver\t192.0.2.1 # one\n  nameserver 2001:db8::1\nsearch a\nnameserver\n"
-            #expect(ResolverControl.servers(inResolvConf: text) == ["192.0.2.1", "2001:db8::1"])
-        }
-    }
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
 #endif
+
+@Suite("Small parts of the Linux host")
+struct LinuxHostValuesTests {
+    @Test("Sleep is what only one of the clocks counts, each time once")
+    func sleep() {
+        let second: Int64 = 1_000_000_000
+        func clocks(_ boot: Int64, _ awake: Int64) -> SleepDetector.Clocks {
+            SleepDetector.Clocks(boot: boot * second, awake: awake * second)
+        }
+        var detector = SleepDetector(clocks(100, 50))
+        let readings = [
+            (clocks(110, 60), false), (clocks(500, 61), true), (clocks(510, 71), false),
+            // Reading the two takes a moment.
+            (SleepDetector.Clocks(boot: 520 * second + 999_999_999, awake: 81 * second), false),
+        ]
+        for (reading, slept) in readings {
+            let result = detector.slept(reading)
+            #expect(result == slept)
+        }
+        let now = SleepDetector.Clocks.now
+        #expect(now.boot >= now.awake - second && now.awake > 0)
+    }
+
+    @Test(
+        "The server's address is read with and without a port",
+        arguments: [
+            ("192.0.2.1", "192.0.2.1"), ("192.0.2.1:51820", "192.0.2.1"), ("2001:db8::1", "2001:db8::1"),
+            ("[2001:db8::1]:51820", "2001:db8::1"), ("[2001:db8::1]", "2001:db8::1"), ("vpn.example.org", nil),
+            ("vpn.example.org:51820", nil), ("", nil), (":", nil), ("[", nil), ("]", nil), ("[]:1", nil),
+        ] as [(String, String?)])
+    func server(_ text: String, _ address: String?) {
+        #expect(ServerText.address(in: text)?.description == address)
+    }
+
+    @Test("Errors say what to do, and keep their kind on the way to the app")
+    func errors() {
+        let forbidden = LinuxNetworkError(.netlink(operation: "make a route"), errno: EPERM)
+        #expect(forbidden.description.contains("cannot make a route: Operation not permitted"))
+        #expect(forbidden.description.hasSuffix("run as root or with CAP_NET_ADMIN"))
+        let error = TunnelError(forbidden)
+        #expect(error.code == .permissionDenied)
+        #expect(error.fix == "run as root or with CAP_NET_ADMIN")
+        #expect(TunnelError(LinuxNetworkError(.noResolverManager)).code == .settingsFailed)
+        #expect(TunnelError(LinuxNetworkError(.noResolverManager)).fix.contains("openresolv"))
+        let running = LinuxNetworkError(.tunnelRunning(name: "a", processID: 7))
+        #expect(running.description == "tunnel 'a' is running as process 7; stop it first")
+        #expect(TunnelError(running).code == .alreadyRunning)
+        #expect(LinuxNetworkError(.programMissing(name: "nft")).description.contains("install nftables"))
+        #expect(LinuxNetworkError(.incompleteUndo(steps: ["x"])).description.contains("culvert cleanup"))
+    }
+
+    @Test("Name servers are read from resolv.conf as resolvers read it")
+    func resolvConf() {
+        let text =
+            "# nameserver 1.1.1.1\nnameserver\t192.0.2.1 # one\n  nameserver 2001:db8::1\nsearch a\nnameserver\n"
+        #expect(ResolverControl.servers(inResolvConf: text) == ["192.0.2.1", "2001:db8::1"])
+    }
+}

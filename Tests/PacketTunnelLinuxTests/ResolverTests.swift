@@ -1,277 +1,276 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if os(Linux)
-    import Foundation
-    import Testing
+import Foundation
+import PacketTunnel
+import Testing
 
-    @testable import PacketTunnel
+@testable import PacketTunnelLinux
 
-    @Suite("Name servers")
-    struct ResolverTests {
-        private func plan(_ settings: DNSSettings, _ manager: ResolverManager = .resolved) -> ResolverPlan {
-            ResolverPlan(interface: LinuxSamples.interface, manager: manager, settings: settings)
-        }
+@Suite("Name servers")
+struct ResolverTests {
+    private func plan(_ settings: DNSSettings, _ manager: ResolverManager = .resolved) -> ResolverPlan {
+        ResolverPlan(interface: LinuxSamples.interface, manager: manager, settings: settings)
+    }
 
-        @Test("Every name goes to the tunnel's servers, through resolvectl")
-        func resolvedAll() throws {
-            #expect(
-                plan(try LinuxSamples.dns()).resolvectlRuns == [
-                    ["dns", "cvt0", "10.9.0.1"], ["domain", "cvt0", "example.org", "~."],
-                    ["default-route", "cvt0", "true"],
-                ])
-        }
-
-        @Test("Some domains' names do", arguments: [true, false])
-        func resolvedSplit(_ searches: Bool) throws {
-            var settings = try LinuxSamples.dns()
-            settings.matchDomains = ["corp.example.", "example.org"]
-            settings.searchesMatchDomains = searches
-            #expect(
-                plan(settings).resolvectlRuns == [
-                    ["dns", "cvt0", "10.9.0.1"],
-                    ["domain", "cvt0", "example.org", searches ? "corp.example" : "~corp.example"],
-                    ["default-route", "cvt0", "false"],
-                ])
-        }
-
-        @Test("Domains without servers complete names and route nothing")
-        func resolvedSearchOnly() {
-            #expect(
-                plan(DNSSettings(servers: [], searchDomains: ["a.example"])).resolvectlRuns == [
-                    ["dns", "cvt0", ""], ["domain", "cvt0", "a.example"], ["default-route", "cvt0", "false"],
-                ])
-        }
-
-        @Test("resolvconf reads lines of resolv.conf")
-        func resolvconf() throws {
-            var settings = try LinuxSamples.dns()
-            settings.servers.append(try #require(NetworkAddress("fd00::53")))
-            settings.searchDomains.append("b.example.")
-            #expect(
-                plan(settings, .openresolv).resolvConf
-                    == "nameserver 10.9.0.1\nnameserver fd00::53\nsearch example.org b.example\n")
-        }
-
-        @Test("resolvconf cannot ask some servers for some names")
-        func resolvconfSplit() throws {
-            var settings = try LinuxSamples.dns()
-            settings.matchDomains = ["corp.example"]
-            #expect(throws: LinuxNetworkError.self) {
-                try ResolverControl().record(for: plan(settings, .openresolv))
-            }
-        }
-
-        /// A folder with programs that are scripts.
-        private final class Programs {
-            let folder: URL
-
-            init(_ scripts: [String: String] = [:]) throws {
-                folder = FileManager.default.temporaryDirectory.appendingPathComponent("culvert-\(UUID().uuidString)")
-                try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-                for (name, script) in scripts { try write(script, name) }
-            }
-
-            deinit { try? FileManager.default.removeItem(at: folder) }
-
-            /// Another process writes it: a file that this one had open for writing could not be run for as long as a
-            /// process that another test began at that moment has the descriptor too ("text file busy").
-            func write(_ text: String, _ name: String) throws {
-                let command = "cat > \"$1\" && chmod 755 \"$1\""
-                _ = try SystemProgram.required("sh").check(
-                    ["-c", command, "sh", path(name)], input: text, seconds: 60)
-            }
-
-            func read(_ name: String) throws -> String {
-                try String(contentsOf: folder.appendingPathComponent(name), encoding: .utf8)
-            }
-
-            func path(_ name: String) -> String { folder.appendingPathComponent(name).path }
-
-            var control: ResolverControl {
-                ResolverControl(
-                    file: path("resolv.conf"), folders: [folder.path], resolvedSocket: path("socket"),
-                    interfaceOrder: path("interface-order"))
-            }
-        }
-
-        private static let openresolv = "#!/bin/sh\n[ \"$1\" = --version ] && echo openresolv 3.12.0\n"
-        private static let debian = "#!/bin/sh\necho usage >&2; exit 99\n"
-
-        @Test(
-            "The order in which a manager is looked for",
-            arguments: [
-                (["resolvectl", "socket"], "127.0.0.53", ResolverManager.resolved as ResolverManager?),
-                (["resolvectl", "socket", "resolvconf"], "127.0.0.53", .resolved),
-                (["resolvectl", "socket", "resolvconf"], "192.0.2.1", .openresolv),
-                (["resolvectl", "socket"], "192.0.2.1", .resolved), (["resolvectl"], "127.0.0.53", nil),
-                (["resolvectl", "resolvconf"], "127.0.0.53", .openresolv), ([], "192.0.2.1", nil),
+    @Test("Every name goes to the tunnel's servers, through resolvectl")
+    func resolvedAll() throws {
+        #expect(
+            plan(try LinuxSamples.dns()).resolvectlRuns == [
+                ["dns", "cvt0", "10.9.0.1"], ["domain", "cvt0", "example.org", "~."],
+                ["default-route", "cvt0", "true"],
             ])
-        func detection(_ files: [String], _ server: String, _ expected: ResolverManager?) throws {
-            let programs = try Programs(["resolv.conf": "# nameserver 1.1.1.1\nnameserver \(server)\n"])
-            for file in files { try programs.write(Self.openresolv, file) }
-            #expect(try programs.control.manager() == expected)
-        }
+    }
 
-        @Test("Debian's resolvconf, and a resolvconf that is resolvectl by another name")
-        func otherResolvconf() throws {
-            let programs = try Programs(["resolvconf": Self.debian, "resolv.conf": ""])
-            #expect(try programs.control.manager() == .debianResolvconf)
-            let others = try Programs(["resolvectl": Self.openresolv, "resolv.conf": "nameserver 192.0.2.1\n"])
-            try FileManager.default.createSymbolicLink(
-                atPath: others.path("resolvconf"), withDestinationPath: others.path("resolvectl"))
-            #expect(try others.control.manager() == nil, "it does not run")
-            try others.write("", "socket")
-            #expect(try others.control.manager() == .resolved)
-        }
-
-        @Test("Debian's resolvconf is told of the tunnel as the first kind of interface that it knows")
-        func debianOrder() throws {
-            let log = "echo \"$@\" >> \"$(dirname \"$0\")/log\"; cat >> \"$(dirname \"$0\")/log\"\n"
-            let programs = try Programs([
-                "resolvconf": "#!/bin/sh\n" + log, "resolv.conf": "",
-                "interface-order": "# order\nlo.inet*\ntun*\neth*\n",
+    @Test("Some domains' names do", arguments: [true, false])
+    func resolvedSplit(_ searches: Bool) throws {
+        var settings = try LinuxSamples.dns()
+        settings.matchDomains = ["corp.example.", "example.org"]
+        settings.searchesMatchDomains = searches
+        #expect(
+            plan(settings).resolvectlRuns == [
+                ["dns", "cvt0", "10.9.0.1"],
+                ["domain", "cvt0", "example.org", searches ? "corp.example" : "~corp.example"],
+                ["default-route", "cvt0", "false"],
             ])
-            let plan = plan(try LinuxSamples.dns(), .debianResolvconf)
-            let record = try programs.control.record(for: plan)
-            #expect(record.label == "tun.cvt0")
-            try programs.control.set(plan, record)
-            try programs.control.clear(record)
-            #expect(
-                try programs.read("log")
-                    == "-a tun.cvt0\nnameserver 10.9.0.1\nsearch example.org\n-d tun.cvt0\n")
-        }
+    }
 
-        @Test("A file that resolvconf wrote over is as it was, byte for byte, when nobody else is left in it")
-        func restored() throws {
-            let script = """
-                #!/bin/sh
-                cd "$(dirname "$0")"
-                case $1 in
-                -i) [ ! -f records ] || cat records ;;
-                -a) echo "$2" > records; cat > resolv.conf ;;
-                -d) rm -f records; echo '# nothing' > resolv.conf ;;
-                esac
-                """
-            let before = "nameserver 192.0.2.53\noptions edns0"
-            let programs = try Programs(["resolvconf": script, "resolv.conf": before])
-            let plan = plan(try LinuxSamples.dns(), .openresolv)
-            let record = try programs.control.record(for: plan)
-            try programs.control.set(plan, record)
-            #expect(try programs.read("resolv.conf") == plan.resolvConf)
-            try programs.control.clear(record)
-            #expect(try programs.read("resolv.conf") == before)
-            // Again, as after a crash while it was undone.
-            try programs.control.clear(record)
-            #expect(try programs.read("resolv.conf") == before)
-        }
-
-        @Test("What resolvconf did not forget is an error, so that it is tried again")
-        func notForgotten() throws {
-            let script = """
-                #!/bin/sh
-                case $1 in
-                -i) echo 'cvt0 eth0' ;;
-                -d) echo 'timed out waiting for lock from pid 7' >&2; exit 1 ;;
-                esac
-                """
-            let programs = try Programs(["resolvconf": script, "resolv.conf": "# Generated by resolvconf\n"])
-            let record = try programs.control.record(for: plan(try LinuxSamples.dns(), .openresolv))
-            let failure = LinuxNetworkError(
-                .programFailed(
-                    path: programs.path("resolvconf"), status: 1, output: "timed out waiting for lock from pid 7\n"))
-            #expect(throws: failure) { try programs.control.clear(record) }
-        }
-
-        /// A resolvconf that knows of `eth0`, and of the tunnel until there is a file `forgotten`.
-        private func halfDone(_ forgetting: String, update: String = Self.update) throws -> Programs {
-            let script = """
-                #!/bin/sh
-                cd "$(dirname "$0")"
-                case $1 in
-                -i) [ -f forgotten ] && echo eth0 || echo cvt0 eth0 ;;
-                -d) \(forgetting) ;;
-                -u) \(update) ;;
-                esac
-                """
-            return try Programs([
-                "resolvconf": script, "resolv.conf": "# Generated by resolvconf\nnameserver 10.9.0.1\n",
+    @Test("Domains without servers complete names and route nothing")
+    func resolvedSearchOnly() {
+        #expect(
+            plan(DNSSettings(servers: [], searchDomains: ["a.example"])).resolvectlRuns == [
+                ["dns", "cvt0", ""], ["domain", "cvt0", "a.example"], ["default-route", "cvt0", "false"],
             ])
-        }
+    }
 
-        private static let update = "echo 'nameserver 192.0.2.1' > resolv.conf"
+    @Test("resolvconf reads lines of resolv.conf")
+    func resolvconf() throws {
+        var settings = try LinuxSamples.dns()
+        settings.servers.append(try #require(NetworkAddress("fd00::53")))
+        settings.searchDomains.append("b.example.")
+        #expect(
+            plan(settings, .openresolv).resolvConf
+                == "nameserver 10.9.0.1\nnameserver fd00::53\nsearch example.org b.example\n")
+    }
 
-        @Test(
-            "A file is brought up to date where resolvconf was killed after it forgot the tunnel, now or before",
-            arguments: [true, false])
-        func forgottenHalfway(_ isBefore: Bool) throws {
-            let programs = try halfDone(isBefore ? ":" : "touch forgotten; kill -9 $$")
-            let record = try programs.control.record(for: plan(try LinuxSamples.dns(), .openresolv))
-            if isBefore { try programs.write("", "forgotten") }
-            try programs.control.clear(record)
-            #expect(try programs.read("resolv.conf") == "nameserver 192.0.2.1\n")
-            // What somebody wrote by hand is not resolvconf's to bring up to date.
-            try programs.write("nameserver 192.0.2.99\n", "resolv.conf")
-            try programs.control.clear(record)
-            #expect(try programs.read("resolv.conf") == "nameserver 192.0.2.99\n")
-        }
-
-        @Test("An update is an error while the file names the tunnel's servers, whatever its status says of others")
-        func updateFails() throws {
-            for (update, isError) in [
-                ("kill -9 $$", true), ("exit 1", true), (Self.update + "; exit 2", false), (Self.update, false),
-            ] {
-                let programs = try halfDone("touch forgotten; exit 1", update: update)
-                let record = try programs.control.record(for: plan(try LinuxSamples.dns(), .openresolv))
-                var failure: LinuxNetworkError?
-                do { try programs.control.clear(record) } catch { failure = error }
-                #expect((failure != nil) == isError, "\(update): \(String(describing: failure))")
-            }
-        }
-
-        @Test("A file that is as it was needs nobody to bring it up to date")
-        func neverSet() throws {
-            let script = "#!/bin/sh\n[ \"$1\" != -i ] || exit 0\n[ \"$1\" = -d ] || touch \"$(dirname \"$0\")/$1\"\n"
-            let programs = try Programs(["resolvconf": script, "resolv.conf": "before"])
-            let record = try programs.control.record(for: plan(try LinuxSamples.dns(), .openresolv))
-            try programs.control.clear(record)
-            #expect(throws: (any Error).self) { try programs.read("-u") }
-        }
-
-        @Test("A list that was not given to its end is no empty one")
-        func brokenList() throws {
-            let script = "#!/bin/sh\n[ \"$1\" != -i ] || kill -9 $$\n"
-            let programs = try Programs(["resolvconf": script, "resolv.conf": "before"])
-            let record = ResolverRecord(
-                manager: .openresolv, interface: LinuxSamples.interface, label: "cvt0",
-                before: Data("other".utf8).base64EncodedString())
-            #expect(throws: LinuxNetworkError.self) { try programs.control.clear(record) }
-            #expect(try programs.read("resolv.conf") == "before")
-        }
-
-        @Test("Programs are limited in time, told apart by how they end, and their output is kept")
-        func program() throws {
-            let programs = try Programs([
-                "good": "#!/bin/sh\ncat; echo \"$LC_ALL $HOME\"; pwd >/dev/null\n",
-                "bad": "#!/bin/sh\necho broken >&2; exit 3\n", "killed": "#!/bin/sh\nkill -9 $$\n",
-                "hanging": "#!/bin/sh\nwhile :; do :; done\n", "leaving": "#!/bin/sh\nsleep 2 &\necho left\n",
-            ])
-            func program(_ name: String) throws -> SystemProgram {
-                try #require(SystemProgram(name, folders: [programs.folder.path]))
-            }
-            let long = String(repeating: "x", count: 300_000)
-            #expect(try program("good").check([], input: "in ") == "in C \n")
-            #expect(try program("good").run([], input: long).output.count == 65_536)
-            let failure = LinuxNetworkError(.programFailed(path: programs.path("bad"), status: 3, output: "broken"))
-            #expect(throws: failure) { try program("bad").check([]) }
-            #expect(try program("killed").run([]).status == 137)
-            #expect(try program("leaving").run([]) == SystemProgram.Outcome(status: 0, output: "left\n"))
-            let timeout = LinuxNetworkError(.programTimedOut(path: programs.path("hanging"), seconds: 1))
-            #expect(throws: timeout) { try program("hanging").run([], seconds: 1) }
-            #expect(SystemProgram("missing", folders: [programs.folder.path]) == nil)
-            #expect(throws: LinuxNetworkError(.programMissing(name: "no-such-program"))) {
-                try SystemProgram.required("no-such-program")
-            }
+    @Test("resolvconf cannot ask some servers for some names")
+    func resolvconfSplit() throws {
+        var settings = try LinuxSamples.dns()
+        settings.matchDomains = ["corp.example"]
+        #expect(throws: LinuxNetworkError.self) {
+            try ResolverControl().record(for: plan(settings, .openresolv))
         }
     }
-#endif
+
+    /// A folder with programs that are scripts.
+    private final class Programs {
+        let folder: URL
+
+        init(_ scripts: [String: String] = [:]) throws {
+            folder = FileManager.default.temporaryDirectory.appendingPathComponent("culvert-\(UUID().uuidString)")
+            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+            for (name, script) in scripts { try write(script, name) }
+        }
+
+        deinit { try? FileManager.default.removeItem(at: folder) }
+
+        /// Another process writes it: a file that this one had open for writing could not be run for as long as a
+        /// process that another test began at that moment has the descriptor too ("text file busy").
+        func write(_ text: String, _ name: String) throws {
+            let command = "cat > \"$1\" && chmod 755 \"$1\""
+            _ = try SystemProgram.required("sh").check(
+                ["-c", command, "sh", path(name)], input: text, seconds: 60)
+        }
+
+        func read(_ name: String) throws -> String {
+            try String(contentsOf: folder.appendingPathComponent(name), encoding: .utf8)
+        }
+
+        func path(_ name: String) -> String { folder.appendingPathComponent(name).path }
+
+        var control: ResolverControl {
+            ResolverControl(
+                file: path("resolv.conf"), folders: [folder.path], resolvedSocket: path("socket"),
+                interfaceOrder: path("interface-order"))
+        }
+    }
+
+    private static let openresolv = "#!/bin/sh\n[ \"$1\" = --version ] && echo openresolv 3.12.0\n"
+    private static let debian = "#!/bin/sh\necho usage >&2; exit 99\n"
+
+    @Test(
+        "The order in which a manager is looked for",
+        arguments: [
+            (["resolvectl", "socket"], "127.0.0.53", ResolverManager.resolved as ResolverManager?),
+            (["resolvectl", "socket", "resolvconf"], "127.0.0.53", .resolved),
+            (["resolvectl", "socket", "resolvconf"], "192.0.2.1", .openresolv),
+            (["resolvectl", "socket"], "192.0.2.1", .resolved), (["resolvectl"], "127.0.0.53", nil),
+            (["resolvectl", "resolvconf"], "127.0.0.53", .openresolv), ([], "192.0.2.1", nil),
+        ])
+    func detection(_ files: [String], _ server: String, _ expected: ResolverManager?) throws {
+        let programs = try Programs(["resolv.conf": "# nameserver 1.1.1.1\nnameserver \(server)\n"])
+        for file in files { try programs.write(Self.openresolv, file) }
+        #expect(try programs.control.manager() == expected)
+    }
+
+    @Test("Debian's resolvconf, and a resolvconf that is resolvectl by another name")
+    func otherResolvconf() throws {
+        let programs = try Programs(["resolvconf": Self.debian, "resolv.conf": ""])
+        #expect(try programs.control.manager() == .debianResolvconf)
+        let others = try Programs(["resolvectl": Self.openresolv, "resolv.conf": "nameserver 192.0.2.1\n"])
+        try FileManager.default.createSymbolicLink(
+            atPath: others.path("resolvconf"), withDestinationPath: others.path("resolvectl"))
+        #expect(try others.control.manager() == nil, "it does not run")
+        try others.write("", "socket")
+        #expect(try others.control.manager() == .resolved)
+    }
+
+    @Test("Debian's resolvconf is told of the tunnel as the first kind of interface that it knows")
+    func debianOrder() throws {
+        let log = "echo \"$@\" >> \"$(dirname \"$0\")/log\"; cat >> \"$(dirname \"$0\")/log\"\n"
+        let programs = try Programs([
+            "resolvconf": "#!/bin/sh\n" + log, "resolv.conf": "",
+            "interface-order": "# order\nlo.inet*\ntun*\neth*\n",
+        ])
+        let plan = plan(try LinuxSamples.dns(), .debianResolvconf)
+        let record = try programs.control.record(for: plan)
+        #expect(record.label == "tun.cvt0")
+        try programs.control.set(plan, record)
+        try programs.control.clear(record)
+        #expect(
+            try programs.read("log")
+                == "-a tun.cvt0\nnameserver 10.9.0.1\nsearch example.org\n-d tun.cvt0\n")
+    }
+
+    @Test("A file that resolvconf wrote over is as it was, byte for byte, when nobody else is left in it")
+    func restored() throws {
+        let script = """
+            #!/bin/sh
+            cd "$(dirname "$0")"
+            case $1 in
+            -i) [ ! -f records ] || cat records ;;
+            -a) echo "$2" > records; cat > resolv.conf ;;
+            -d) rm -f records; echo '# nothing' > resolv.conf ;;
+            esac
+            """
+        let before = "nameserver 192.0.2.53\noptions edns0"
+        let programs = try Programs(["resolvconf": script, "resolv.conf": before])
+        let plan = plan(try LinuxSamples.dns(), .openresolv)
+        let record = try programs.control.record(for: plan)
+        try programs.control.set(plan, record)
+        #expect(try programs.read("resolv.conf") == plan.resolvConf)
+        try programs.control.clear(record)
+        #expect(try programs.read("resolv.conf") == before)
+        // Again, as after a crash while it was undone.
+        try programs.control.clear(record)
+        #expect(try programs.read("resolv.conf") == before)
+    }
+
+    @Test("What resolvconf did not forget is an error, so that it is tried again")
+    func notForgotten() throws {
+        let script = """
+            #!/bin/sh
+            case $1 in
+            -i) echo 'cvt0 eth0' ;;
+            -d) echo 'timed out waiting for lock from pid 7' >&2; exit 1 ;;
+            esac
+            """
+        let programs = try Programs(["resolvconf": script, "resolv.conf": "# Generated by resolvconf\n"])
+        let record = try programs.control.record(for: plan(try LinuxSamples.dns(), .openresolv))
+        let failure = LinuxNetworkError(
+            .programFailed(
+                path: programs.path("resolvconf"), status: 1, output: "timed out waiting for lock from pid 7\n"))
+        #expect(throws: failure) { try programs.control.clear(record) }
+    }
+
+    /// A resolvconf that knows of `eth0`, and of the tunnel until there is a file `forgotten`.
+    private func halfDone(_ forgetting: String, update: String = Self.update) throws -> Programs {
+        let script = """
+            #!/bin/sh
+            cd "$(dirname "$0")"
+            case $1 in
+            -i) [ -f forgotten ] && echo eth0 || echo cvt0 eth0 ;;
+            -d) \(forgetting) ;;
+            -u) \(update) ;;
+            esac
+            """
+        return try Programs([
+            "resolvconf": script, "resolv.conf": "# Generated by resolvconf\nnameserver 10.9.0.1\n",
+        ])
+    }
+
+    private static let update = "echo 'nameserver 192.0.2.1' > resolv.conf"
+
+    @Test(
+        "A file is brought up to date where resolvconf was killed after it forgot the tunnel, now or before",
+        arguments: [true, false])
+    func forgottenHalfway(_ isBefore: Bool) throws {
+        let programs = try halfDone(isBefore ? ":" : "touch forgotten; kill -9 $$")
+        let record = try programs.control.record(for: plan(try LinuxSamples.dns(), .openresolv))
+        if isBefore { try programs.write("", "forgotten") }
+        try programs.control.clear(record)
+        #expect(try programs.read("resolv.conf") == "nameserver 192.0.2.1\n")
+        // What somebody wrote by hand is not resolvconf's to bring up to date.
+        try programs.write("nameserver 192.0.2.99\n", "resolv.conf")
+        try programs.control.clear(record)
+        #expect(try programs.read("resolv.conf") == "nameserver 192.0.2.99\n")
+    }
+
+    @Test("An update is an error while the file names the tunnel's servers, whatever its status says of others")
+    func updateFails() throws {
+        for (update, isError) in [
+            ("kill -9 $$", true), ("exit 1", true), (Self.update + "; exit 2", false), (Self.update, false),
+        ] {
+            let programs = try halfDone("touch forgotten; exit 1", update: update)
+            let record = try programs.control.record(for: plan(try LinuxSamples.dns(), .openresolv))
+            var failure: LinuxNetworkError?
+            do { try programs.control.clear(record) } catch { failure = error }
+            #expect((failure != nil) == isError, "\(update): \(String(describing: failure))")
+        }
+    }
+
+    @Test("A file that is as it was needs nobody to bring it up to date")
+    func neverSet() throws {
+        let script = "#!/bin/sh\n[ \"$1\" != -i ] || exit 0\n[ \"$1\" = -d ] || touch \"$(dirname \"$0\")/$1\"\n"
+        let programs = try Programs(["resolvconf": script, "resolv.conf": "before"])
+        let record = try programs.control.record(for: plan(try LinuxSamples.dns(), .openresolv))
+        try programs.control.clear(record)
+        #expect(throws: (any Error).self) { try programs.read("-u") }
+    }
+
+    @Test("A list that was not given to its end is no empty one")
+    func brokenList() throws {
+        let script = "#!/bin/sh\n[ \"$1\" != -i ] || kill -9 $$\n"
+        let programs = try Programs(["resolvconf": script, "resolv.conf": "before"])
+        let record = ResolverRecord(
+            manager: .openresolv, interface: LinuxSamples.interface, label: "cvt0",
+            before: Data("other".utf8).base64EncodedString())
+        #expect(throws: LinuxNetworkError.self) { try programs.control.clear(record) }
+        #expect(try programs.read("resolv.conf") == "before")
+    }
+
+    @Test("Programs are limited in time, told apart by how they end, and their output is kept")
+    func program() throws {
+        let programs = try Programs([
+            "good": "#!/bin/sh\ncat; echo \"$LC_ALL $HOME\"; pwd >/dev/null\n",
+            "bad": "#!/bin/sh\necho broken >&2; exit 3\n", "killed": "#!/bin/sh\nkill -9 $$\n",
+            "hanging": "#!/bin/sh\nwhile :; do :; done\n", "leaving": "#!/bin/sh\nsleep 2 &\necho left\n",
+        ])
+        func program(_ name: String) throws -> SystemProgram {
+            try #require(SystemProgram(name, folders: [programs.folder.path]))
+        }
+        let long = String(repeating: "x", count: 300_000)
+        #expect(try program("good").check([], input: "in ") == "in C \n")
+        #expect(try program("good").run([], input: long).output.count == 65_536)
+        let failure = LinuxNetworkError(.programFailed(path: programs.path("bad"), status: 3, output: "broken"))
+        #expect(throws: failure) { try program("bad").check([]) }
+        #expect(try program("killed").run([]).status == 137)
+        #expect(try program("leaving").run([]) == SystemProgram.Outcome(status: 0, output: "left\n"))
+        let timeout = LinuxNetworkError(.programTimedOut(path: programs.path("hanging"), seconds: 1))
+        #expect(throws: timeout) { try program("hanging").run([], seconds: 1) }
+        #expect(SystemProgram("missing", folders: [programs.folder.path]) == nil)
+        #expect(throws: LinuxNetworkError(.programMissing(name: "no-such-program"))) {
+            try SystemProgram.required("no-such-program")
+        }
+    }
+}

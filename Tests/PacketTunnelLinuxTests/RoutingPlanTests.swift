@@ -1,205 +1,204 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if os(Linux)
-    import PacketTunnelTesting
-    import Testing
+import PacketTunnel
+import PacketTunnelTesting
+import Testing
 
-    @testable import PacketTunnel
+@testable import PacketTunnelLinux
 
-    @Suite("How packets are routed into a tunnel")
-    struct RoutingPlanTests {
-        private static let numbers = RoutingNumbers(mark: 51_820, priority4: 100, priority6: 200)
+@Suite("How packets are routed into a tunnel")
+struct RoutingPlanTests {
+    private static let numbers = RoutingNumbers(mark: 51_820, priority4: 100, priority6: 200)
 
-        private static func prefixes(_ text: String) throws -> [NetworkPrefix] {
-            try text.split(separator: " ").map { try LinuxSamples.prefix(String($0)) }
-        }
+    private static func prefixes(_ text: String) throws -> [NetworkPrefix] {
+        try text.split(separator: " ").map { try LinuxSamples.prefix(String($0)) }
+    }
 
-        private func plan(
-            _ included: String, without excluded: String = "", local: Bool, server: String = "192.0.2.1",
-            policy: LeakPolicy = .routeBased
-        ) throws -> RoutingPlan {
-            RoutingPlan(
-                settings: TunnelSettings(
-                    remoteAddress: server, addresses: try Self.prefixes("10.9.0.2/24"),
-                    includedRoutes: try Self.prefixes(included), excludedRoutes: try Self.prefixes(excluded),
-                    allowsLocalNetwork: local, leakPolicy: policy),
-                interface: LinuxSamples.interface, numbers: Self.numbers)
-        }
+    private func plan(
+        _ included: String, without excluded: String = "", local: Bool, server: String = "192.0.2.1",
+        policy: LeakPolicy = .routeBased
+    ) throws -> RoutingPlan {
+        RoutingPlan(
+            settings: TunnelSettings(
+                remoteAddress: server, addresses: try Self.prefixes("10.9.0.2/24"),
+                includedRoutes: try Self.prefixes(included), excludedRoutes: try Self.prefixes(excluded),
+                allowsLocalNetwork: local, leakPolicy: policy),
+            interface: LinuxSamples.interface, numbers: Self.numbers)
+    }
 
-        private func text(_ steps: [NetworkStep]) -> [String] {
-            steps.map { step in
-                switch step {
-                case .route(let route):
-                    "\(route.kind == .unicast ? "" : "\(route.kind) ")\(route.destination) in \(route.table)"
-                case .rule(let rule): "\(rule)"
-                case .setting(let path, let value): "\(path.split(separator: "/").last ?? "")=\(value)"
-                default: "?"
-                }
-            }
-        }
-
-        @Test("Everything, as wg-quick does it")
-        func everything() throws {
-            #expect(
-                text(try plan("0.0.0.0/0 ::/0", local: true).steps()) == [
-                    "src_valid_mark=1", "0.0.0.0/0 in 51820",
-                    "IPv4 rule 100: table 254 suppress_prefixlength 0", "IPv4 rule 101: not mark 51820 table 51820",
-                    "::/0 in 51820",
-                    "IPv6 rule 200: table 254 suppress_prefixlength 0", "IPv6 rule 201: not mark 51820 table 51820",
-                ])
-        }
-
-        @Test("Everything, the local network as well: the tunnel's table is asked first")
-        func everythingLocal() throws {
-            #expect(
-                text(try plan("0.0.0.0/0 10.0.0.0/8", without: "10.1.0.0/16", local: false).steps()) == [
-                    "src_valid_mark=1", "throw 10.1.0.0/16 in 51820", "0.0.0.0/0 in 51820", "10.0.0.0/8 in 51820",
-                    "IPv4 rule 101: not mark 51820 table 51820",
-                ])
-        }
-
-        @Test("Under a strict policy the local network is an exception in the tunnel's table")
-        func everythingStrict() throws {
-            var plan = try plan("10.0.0.0/8", without: "10.1.0.0/16", local: true, policy: .enforcedRoutes)
-            plan.localNetworks = try Self.prefixes("10.2.0.0/16 10.1.0.0/16 192.168.7.0/24")
-            #expect(
-                text(plan.steps()) == [
-                    "src_valid_mark=1", "throw 10.1.0.0/16 in 51820", "throw 10.2.0.0/16 in 51820",
-                    "10.0.0.0/8 in 51820", "IPv4 rule 101: not mark 51820 table 51820",
-                ])
-        }
-
-        @Test("Some networks: in the main table, without rules, mark or setting")
-        func specific() throws {
-            #expect(
-                text(try plan("10.50.0.0/16 10.9.0.0/24 fd00::/8", local: true).steps()) == [
-                    "10.50.0.0/16 in 254", "fd00::/8 in 254",
-                ])
-        }
-
-        @Test("What is excluded of some networks, and the server in them, is left out in the main table")
-        func specificWithout() throws {
-            #expect(
-                text(
-                    try plan("10.0.0.0/30 172.16.0.0/16", without: "10.0.0.1", local: true, server: "10.0.0.2").steps())
-                    == ["10.0.0.0/32 in 254", "10.0.0.3/32 in 254", "172.16.0.0/16 in 254"])
-        }
-
-        @Test("Everything in two halves is everything")
-        func halves() throws {
-            let steps = text(try plan("0.0.0.0/1 128.0.0.0/1", local: true).steps())
-            #expect(steps.contains("0.0.0.0/1 in 51820"))
-            #expect(steps.contains("IPv4 rule 101: not mark 51820 table 51820"))
-        }
-
-        @Test("The policy of everything routes both families, whatever the routes are")
-        func strict() throws {
-            let plan = try plan("10.50.0.0/16", local: false, policy: .everything)
-            #expect(plan.usesOwnTable(isIPv6: false) && plan.usesOwnTable(isIPv6: true))
-            var without = plan
-            without.hasIPv6 = false
-            #expect(!without.usesOwnTable(isIPv6: true))
-        }
-
-        @Test("A table that was named has all routes, and nothing asks for it", arguments: [true, false])
-        func namedTable(_ local: Bool) throws {
-            var plan = try plan(
-                "0.0.0.0/0 10.9.0.0/24 10.50.0.0/16 ::/0", without: "10.50.1.0/24 10.50.0.0/16 fd00::/8", local: local)
-            plan.namedTable = 1234
-            plan.localNetworks = try Self.prefixes("192.168.7.0/24")
-            #expect(
-                text(plan.steps()) == [
-                    "throw 10.50.1.0/24 in 1234", "throw 10.50.0.0/16 in 1234", "throw fd00::/8 in 1234",
-                    "0.0.0.0/0 in 1234", "10.9.0.0/24 in 1234", "::/0 in 1234",
-                ])
-            #expect(!plan.usesOwnTable(isIPv6: false) && !plan.usesOwnTable(isIPv6: true))
-            plan.hasIPv6 = false
-            #expect(!text(plan.steps()).contains { $0.contains("::") })
-        }
-
-        @Test(
-            "The main table is none that was named: exceptions, server and default route are seen to as without a name")
-        func mainTableByName() throws {
-            #expect(LinuxHostOptions(routeTable: Route.mainTable).namedTable == nil)
-            #expect(LinuxHostOptions(routeTable: 253).namedTable == 253)
-            #expect(LinuxHostOptions().namedTable == nil)
-        }
-
-        @Test("A host where nothing is included is left as it is", arguments: [true, false])
-        func nothing(_ local: Bool) throws {
-            #expect(try plan("", local: local).steps().isEmpty)
-        }
-
-        @Test("What is the tunnel's in the end is what the settings say of every address")
-        func agreesWithSettings() throws {
-            var random = SeededGenerator(seed: 4711)
-            func prefix() throws -> NetworkPrefix {
-                // Few bits, so that prefixes meet.
-                let length = Int.random(in: 0...6, using: &random) + 26
-                let address = NetworkAddress.v4(UInt32.random(in: 0x0a00_0000...0x0a00_003f, using: &random))
-                return try #require(NetworkPrefix(address, length: length)).network
-            }
-            for _ in 0..<300 {
-                let settings = TunnelSettings(
-                    remoteAddress: "server", addresses: [],
-                    includedRoutes: try (0..<Int.random(in: 0...4, using: &random)).map { _ in try prefix() },
-                    excludedRoutes: try (0..<Int.random(in: 0...4, using: &random)).map { _ in try prefix() })
-                let plan = RoutingPlan(settings: settings, interface: LinuxSamples.interface, numbers: Self.numbers)
-                for offset in UInt32(0)..<72 {
-                    let address = NetworkAddress.v4(0x0a00_0000 + offset)
-                    let isTunnelled = plan.tunnelled.contains { $0.contains(address) }
-                    #expect(
-                        isTunnelled == (settings.trafficClass(of: address) == .included), "\(address) of \(settings)")
-                }
-            }
-        }
-
-        @Test("The first number that is neither table nor mark of anybody")
-        func freeTable() throws {
-            let rules = [
-                PolicyRule(isIPv6: false, priority: 1, table: 51_821),
-                PolicyRule(isIPv6: true, priority: 1, table: 254, mark: 51_822),
-            ]
-            #expect(try RoutingNumbers.freeTable(rules: [], tables: [254]) == 51_820)
-            #expect(try RoutingNumbers.freeTable(rules: rules, tables: [51_820, 51_824]) == 51_823)
-            let all = Set<UInt32>(51_820...60_000)
-            #expect(throws: LinuxNetworkError(.noFreeTable(from: 51_820))) {
-                try RoutingNumbers.freeTable(rules: [], tables: all)
-            }
-        }
-
-        @Test("Two priorities in front of every rule but the first")
-        func freePriority() throws {
-            func rule(_ priority: UInt32) -> PolicyRule { PolicyRule(isIPv6: false, priority: priority, table: 254) }
-            #expect(try RoutingNumbers.freePriority(before: [rule(0), rule(32_766), rule(32_767)]) == 32_764)
-            #expect(try RoutingNumbers.freePriority(before: [rule(0), rule(5210), rule(32_766)]) == 5208)
-            #expect(throws: LinuxNetworkError(.noFreeRulePriority)) {
-                try RoutingNumbers.freePriority(before: [rule(0), rule(2)])
+    private func text(_ steps: [NetworkStep]) -> [String] {
+        steps.map { step in
+            switch step {
+            case .route(let route):
+                "\(route.kind == .unicast ? "" : "\(route.kind) ")\(route.destination) in \(route.table)"
+            case .rule(let rule): "\(rule)"
+            case .setting(let path, let value): "\(path.split(separator: "/").last ?? "")=\(value)"
+            default: "?"
             }
         }
     }
 
-    @Suite("Networks without others")
-    struct NetworkPrefixTests {
-        @Test(
-            "The rest of a network is as few networks as can be",
-            arguments: [
-                ("10.0.0.0/8", "", "10.0.0.0/8"), ("10.0.0.0/8", "10.0.0.0/8", ""), ("10.0.0.0/8", "0.0.0.0/0", ""),
-                ("10.0.0.0/30", "10.0.0.1", "10.0.0.0/32 10.0.0.2/31"), ("10.0.0.0/8", "11.0.0.0/8", "10.0.0.0/8"),
-                ("10.0.0.0/8", "::/0", "10.0.0.0/8"), ("fd00::/126", "fd00::3", "fd00::/127 fd00::2/128"),
-                ("10.0.0.0/31", "10.0.0.0 10.0.0.1", ""),
+    @Test("Everything, as wg-quick does it")
+    func everything() throws {
+        #expect(
+            text(try plan("0.0.0.0/0 ::/0", local: true).steps()) == [
+                "src_valid_mark=1", "0.0.0.0/0 in 51820",
+                "IPv4 rule 100: table 254 suppress_prefixlength 0", "IPv4 rule 101: not mark 51820 table 51820",
+                "::/0 in 51820",
+                "IPv6 rule 200: table 254 suppress_prefixlength 0", "IPv6 rule 201: not mark 51820 table 51820",
             ])
-        func subtracting(_ whole: String, _ others: String, _ rest: String) throws {
-            let others = try others.split(separator: " ").map { try LinuxSamples.prefix(String($0)) }
-            let result = try LinuxSamples.prefix(whole).subtracting(others)
-            #expect(result.map(\.description).joined(separator: " ") == rest)
-        }
+    }
 
-        @Test("One address out of everything leaves one network for each of its bits")
-        func oneOfAll() throws {
-            #expect(NetworkPrefix.allIPv4.subtracting([try LinuxSamples.prefix("1.2.3.4")]).count == 32)
-            #expect(NetworkPrefix.allIPv6.subtracting([try LinuxSamples.prefix("2001:db8::1")]).count == 128)
+    @Test("Everything, the local network as well: the tunnel's table is asked first")
+    func everythingLocal() throws {
+        #expect(
+            text(try plan("0.0.0.0/0 10.0.0.0/8", without: "10.1.0.0/16", local: false).steps()) == [
+                "src_valid_mark=1", "throw 10.1.0.0/16 in 51820", "0.0.0.0/0 in 51820", "10.0.0.0/8 in 51820",
+                "IPv4 rule 101: not mark 51820 table 51820",
+            ])
+    }
+
+    @Test("Under a strict policy the local network is an exception in the tunnel's table")
+    func everythingStrict() throws {
+        var plan = try plan("10.0.0.0/8", without: "10.1.0.0/16", local: true, policy: .enforcedRoutes)
+        plan.localNetworks = try Self.prefixes("10.2.0.0/16 10.1.0.0/16 192.168.7.0/24")
+        #expect(
+            text(plan.steps()) == [
+                "src_valid_mark=1", "throw 10.1.0.0/16 in 51820", "throw 10.2.0.0/16 in 51820",
+                "10.0.0.0/8 in 51820", "IPv4 rule 101: not mark 51820 table 51820",
+            ])
+    }
+
+    @Test("Some networks: in the main table, without rules, mark or setting")
+    func specific() throws {
+        #expect(
+            text(try plan("10.50.0.0/16 10.9.0.0/24 fd00::/8", local: true).steps()) == [
+                "10.50.0.0/16 in 254", "fd00::/8 in 254",
+            ])
+    }
+
+    @Test("What is excluded of some networks, and the server in them, is left out in the main table")
+    func specificWithout() throws {
+        #expect(
+            text(
+                try plan("10.0.0.0/30 172.16.0.0/16", without: "10.0.0.1", local: true, server: "10.0.0.2").steps())
+                == ["10.0.0.0/32 in 254", "10.0.0.3/32 in 254", "172.16.0.0/16 in 254"])
+    }
+
+    @Test("Everything in two halves is everything")
+    func halves() throws {
+        let steps = text(try plan("0.0.0.0/1 128.0.0.0/1", local: true).steps())
+        #expect(steps.contains("0.0.0.0/1 in 51820"))
+        #expect(steps.contains("IPv4 rule 101: not mark 51820 table 51820"))
+    }
+
+    @Test("The policy of everything routes both families, whatever the routes are")
+    func strict() throws {
+        let plan = try plan("10.50.0.0/16", local: false, policy: .everything)
+        #expect(plan.usesOwnTable(isIPv6: false) && plan.usesOwnTable(isIPv6: true))
+        var without = plan
+        without.hasIPv6 = false
+        #expect(!without.usesOwnTable(isIPv6: true))
+    }
+
+    @Test("A table that was named has all routes, and nothing asks for it", arguments: [true, false])
+    func namedTable(_ local: Bool) throws {
+        var plan = try plan(
+            "0.0.0.0/0 10.9.0.0/24 10.50.0.0/16 ::/0", without: "10.50.1.0/24 10.50.0.0/16 fd00::/8", local: local)
+        plan.namedTable = 1234
+        plan.localNetworks = try Self.prefixes("192.168.7.0/24")
+        #expect(
+            text(plan.steps()) == [
+                "throw 10.50.1.0/24 in 1234", "throw 10.50.0.0/16 in 1234", "throw fd00::/8 in 1234",
+                "0.0.0.0/0 in 1234", "10.9.0.0/24 in 1234", "::/0 in 1234",
+            ])
+        #expect(!plan.usesOwnTable(isIPv6: false) && !plan.usesOwnTable(isIPv6: true))
+        plan.hasIPv6 = false
+        #expect(!text(plan.steps()).contains { $0.contains("::") })
+    }
+
+    @Test(
+        "The main table is none that was named: exceptions, server and default route are seen to as without a name")
+    func mainTableByName() throws {
+        #expect(LinuxHostOptions(routeTable: Route.mainTable).namedTable == nil)
+        #expect(LinuxHostOptions(routeTable: 253).namedTable == 253)
+        #expect(LinuxHostOptions().namedTable == nil)
+    }
+
+    @Test("A host where nothing is included is left as it is", arguments: [true, false])
+    func nothing(_ local: Bool) throws {
+        #expect(try plan("", local: local).steps().isEmpty)
+    }
+
+    @Test("What is the tunnel's in the end is what the settings say of every address")
+    func agreesWithSettings() throws {
+        var random = SeededGenerator(seed: 4711)
+        func prefix() throws -> NetworkPrefix {
+            // Few bits, so that prefixes meet.
+            let length = Int.random(in: 0...6, using: &random) + 26
+            let address = NetworkAddress.v4(UInt32.random(in: 0x0a00_0000...0x0a00_003f, using: &random))
+            return try #require(NetworkPrefix(address, length: length)).network
+        }
+        for _ in 0..<300 {
+            let settings = TunnelSettings(
+                remoteAddress: "server", addresses: [],
+                includedRoutes: try (0..<Int.random(in: 0...4, using: &random)).map { _ in try prefix() },
+                excludedRoutes: try (0..<Int.random(in: 0...4, using: &random)).map { _ in try prefix() })
+            let plan = RoutingPlan(settings: settings, interface: LinuxSamples.interface, numbers: Self.numbers)
+            for offset in UInt32(0)..<72 {
+                let address = NetworkAddress.v4(0x0a00_0000 + offset)
+                let isTunnelled = plan.tunnelled.contains { $0.contains(address) }
+                #expect(
+                    isTunnelled == (settings.trafficClass(of: address) == .included), "\(address) of \(settings)")
+            }
         }
     }
-#endif
+
+    @Test("The first number that is neither table nor mark of anybody")
+    func freeTable() throws {
+        let rules = [
+            PolicyRule(isIPv6: false, priority: 1, table: 51_821),
+            PolicyRule(isIPv6: true, priority: 1, table: 254, mark: 51_822),
+        ]
+        #expect(try RoutingNumbers.freeTable(rules: [], tables: [254]) == 51_820)
+        #expect(try RoutingNumbers.freeTable(rules: rules, tables: [51_820, 51_824]) == 51_823)
+        let all = Set<UInt32>(51_820...60_000)
+        #expect(throws: LinuxNetworkError(.noFreeTable(from: 51_820))) {
+            try RoutingNumbers.freeTable(rules: [], tables: all)
+        }
+    }
+
+    @Test("Two priorities in front of every rule but the first")
+    func freePriority() throws {
+        func rule(_ priority: UInt32) -> PolicyRule { PolicyRule(isIPv6: false, priority: priority, table: 254) }
+        #expect(try RoutingNumbers.freePriority(before: [rule(0), rule(32_766), rule(32_767)]) == 32_764)
+        #expect(try RoutingNumbers.freePriority(before: [rule(0), rule(5210), rule(32_766)]) == 5208)
+        #expect(throws: LinuxNetworkError(.noFreeRulePriority)) {
+            try RoutingNumbers.freePriority(before: [rule(0), rule(2)])
+        }
+    }
+}
+
+@Suite("Networks without others")
+struct NetworkPrefixTests {
+    @Test(
+        "The rest of a network is as few networks as can be",
+        arguments: [
+            ("10.0.0.0/8", "", "10.0.0.0/8"), ("10.0.0.0/8", "10.0.0.0/8", ""), ("10.0.0.0/8", "0.0.0.0/0", ""),
+            ("10.0.0.0/30", "10.0.0.1", "10.0.0.0/32 10.0.0.2/31"), ("10.0.0.0/8", "11.0.0.0/8", "10.0.0.0/8"),
+            ("10.0.0.0/8", "::/0", "10.0.0.0/8"), ("fd00::/126", "fd00::3", "fd00::/127 fd00::2/128"),
+            ("10.0.0.0/31", "10.0.0.0 10.0.0.1", ""),
+        ])
+    func subtracting(_ whole: String, _ others: String, _ rest: String) throws {
+        let others = try others.split(separator: " ").map { try LinuxSamples.prefix(String($0)) }
+        let result = try LinuxSamples.prefix(whole).subtracting(others)
+        #expect(result.map(\.description).joined(separator: " ") == rest)
+    }
+
+    @Test("One address out of everything leaves one network for each of its bits")
+    func oneOfAll() throws {
+        #expect(NetworkPrefix.allIPv4.subtracting([try LinuxSamples.prefix("1.2.3.4")]).count == 32)
+        #expect(NetworkPrefix.allIPv6.subtracting([try LinuxSamples.prefix("2001:db8::1")]).count == 128)
+    }
+}

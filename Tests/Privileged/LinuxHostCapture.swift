@@ -6,6 +6,8 @@
 
     @testable import PacketTunnel
 
+    @testable import PacketTunnelLinux
+
     /// What the router sees of a host is what leaves it.
     extension LinuxHostWorld {
         /// Programs' ways to get out.

@@ -7,6 +7,7 @@
     import TunnelIO
 
     @testable import PacketTunnel
+    @testable import PacketTunnelLinux
 
     extension LinuxHostTests {
         @Suite("Crashes", .timeLimit(.minutes(5)))

@@ -9,6 +9,7 @@
     import WireGuardTunnel
 
     @testable import PacketTunnel
+    @testable import PacketTunnelLinux
 
     extension LinuxHostTests {
         /// A process of its own with the WireGuard provider in a ``LinuxHost``, killed while its tunnel is up.

@@ -7,6 +7,8 @@
 
     @testable import PacketTunnel
 
+    @testable import PacketTunnelLinux
+
     extension LinuxHostTests {
         /// What the router sees of a host is what leaves it.
         @Suite("Leaks, seen from outside", .timeLimit(.minutes(5)))

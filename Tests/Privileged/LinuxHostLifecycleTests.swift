@@ -9,6 +9,7 @@
     import Testing
 
     @testable import PacketTunnel
+    @testable import PacketTunnelLinux
 
     /// ``LinuxHost`` in the table of life-cycle cases: its steps go as the script says, and what passes is done for real.
     struct LinuxHostUnderTest: HostUnderTest {

@@ -8,6 +8,7 @@
     import TunnelIO
 
     @testable import PacketTunnel
+    @testable import PacketTunnelLinux
 
     extension LinuxHostTests {
         @Suite("A provider in the Linux host", .timeLimit(.minutes(3)))

@@ -8,6 +8,7 @@
     import WireGuardTunnel
 
     @testable import PacketTunnel
+    @testable import PacketTunnelLinux
 
     /// systemd-resolved in a host's namespace, on a bus of its own: only in a sandbox whose /run is its own
     /// (scripts/sandbox).

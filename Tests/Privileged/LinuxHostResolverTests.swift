@@ -6,6 +6,7 @@
     import Testing
 
     @testable import PacketTunnel
+    @testable import PacketTunnelLinux
 
     extension LinuxHostTests {
         @Suite("Name servers through openresolv", .enabled(if: PrivateEtc.isPossible), .timeLimit(.minutes(3)))

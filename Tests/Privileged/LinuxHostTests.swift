@@ -7,6 +7,7 @@
     import TunnelIO
 
     @testable import PacketTunnel
+    @testable import PacketTunnelLinux
 
     /// Tests of a tunnel's part of a host's network, in namespaces of their own.
     @Suite("The Linux host's network", .enabled(if: Privileged.isAvailable), .serialized, .timeLimit(.minutes(5)))

@@ -9,6 +9,8 @@
 
     @testable import PacketTunnel
 
+    @testable import PacketTunnelLinux
+
     /// Passes datagrams between one client and a server, and loses and delays them both ways (``LossyLink``).
     final class UDPRelay: Sendable {
         private struct State {

@@ -12,6 +12,7 @@
     import WireGuardTunnel
 
     @testable import PacketTunnel
+    @testable import PacketTunnelLinux
 
     /// The sockets of a namespace, whatever thread asks for them.
     struct NamespaceNetwork: DatagramNetwork {

@@ -12,6 +12,7 @@
     import WireGuardTunnel
 
     @testable import PacketTunnel
+    @testable import PacketTunnelLinux
 
     extension LinuxHostTests {
         /// The WireGuard provider against wireguard-go, with everything routed into the tunnel and name servers in it.

@@ -7,6 +7,7 @@
     import TunnelIO
 
     @testable import PacketTunnel
+    @testable import PacketTunnelLinux
 
     /// A host with a default route of both families through a router, each in a namespace of its own.
     final class LinuxHostWorld: Sendable {

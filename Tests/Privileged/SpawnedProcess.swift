@@ -4,6 +4,7 @@
 #if os(Linux)
     import Foundation
     import PacketTunnel
+    import PacketTunnelLinux
     import Synchronization
 
     /// A process of its own process group, whose output is collected; killed with its group when this object goes.

@@ -11,6 +11,7 @@
     import WireGuardTunnel
 
     @testable import PacketTunnel
+    @testable import PacketTunnelApple
     @testable import TunnelIO
 
     /// The tunnel of an extension: the packet flow is bridged to an interface of a namespace, and the sockets are in it too.

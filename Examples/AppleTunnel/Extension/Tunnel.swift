@@ -4,6 +4,7 @@
 import Foundation
 import Logging
 public import PacketTunnel
+public import PacketTunnelApple
 public import WireGuardTunnel
 import os
 

@@ -4,6 +4,7 @@
 import Foundation
 public import Observation
 public import PacketTunnel
+import PacketTunnelApple
 public import WireGuardTunnel
 
 /// What the app shows and does: profiles, their status, and how a tunnel does.

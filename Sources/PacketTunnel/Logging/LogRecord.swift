@@ -107,9 +107,9 @@ extension LogRecord: CustomStringConvertible {
 }
 
 /// Text that is safe to print.
-enum LogText {
+package enum LogText {
     /// `text` with control characters as `\u{1b}`, and with line breaks that are followed by spaces.
-    static func visible(_ text: String) -> String {
+    package static func visible(_ text: String) -> String {
         guard text.unicodeScalars.contains(where: isControl) else { return text }
         var visible = ""
         for scalar in text.unicodeScalars {

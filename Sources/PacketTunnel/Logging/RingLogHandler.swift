@@ -76,12 +76,12 @@ public struct RingLogHandler: LogHandler {
 }
 
 /// What an event says, without secrets: everything that leaves a handler of this package comes through here.
-struct RedactedEvent {
-    let message: String
+package struct RedactedEvent {
+    package let message: String
     /// In order of their keys.
-    let fields: [LogRecord.Field]
+    package let fields: [LogRecord.Field]
 
-    init(_ event: LogEvent, metadata: Logger.Metadata, provider: Logger.MetadataProvider?) {
+    package init(_ event: LogEvent, metadata: Logger.Metadata, provider: Logger.MetadataProvider?) {
         message = Redactor.redact(event.message.description)
         var all = metadata
         if let provider { all.merge(provider.get()) { _, later in later } }

@@ -72,7 +72,7 @@ public final class FileProfileStore: ProfileStore {
 }
 
 extension TunnelError {
-    static func noProfile(_ id: String) -> TunnelError {
+    package static func noProfile(_ id: String) -> TunnelError {
         TunnelError(.profileNotFound, "there is no profile '\(id)'", fix: "load the profiles again")
     }
 }

@@ -49,7 +49,7 @@ public final class FileSecretStore: SecretStore {
 }
 
 extension TunnelError {
-    static func missingSecret(_ name: String) -> TunnelError {
+    package static func missingSecret(_ name: String) -> TunnelError {
         TunnelError(.secretUnavailable, "the profile has no secret '\(name)'", fix: "enter it again")
     }
 }

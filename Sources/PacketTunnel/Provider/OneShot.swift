@@ -53,7 +53,7 @@ package final class OneShot<Value: Sendable>: Sendable {
 }
 
 /// How an operation with a deadline went.
-enum Outcome<Value: Sendable>: Sendable {
+package enum Outcome<Value: Sendable>: Sendable {
     case finished(Value)
     case timedOut
     case cancelled
@@ -63,7 +63,7 @@ enum Outcome<Value: Sendable>: Sendable {
 ///
 /// Whichever comes first counts. In the other cases the operation's task is cancelled, and left to itself if it does not
 /// care. `started` gets the task.
-func withDeadline<Value: Sendable>(
+package func withDeadline<Value: Sendable>(
     _ limit: Duration, clock: any Clock<Duration>, started: (Task<Void, Never>) -> Void = { _ in },
     _ operation: @escaping @Sendable () async -> Value
 ) async -> Outcome<Value> {

@@ -41,7 +41,7 @@ public final class SecretBytes: @unchecked Sendable, CustomStringConvertible {
 }
 
 /// Overwrites a secret that had to be an array, as far as this copy of it goes.
-func wipe(_ bytes: inout [UInt8]) {
+package func wipe(_ bytes: inout [UInt8]) {
     unsafe bytes.withUnsafeMutableBytes { unsafe zero($0) }
 }
 

@@ -1,110 +1,109 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if canImport(NetworkExtension)
-    import NetworkExtension
+import NetworkExtension
+import PacketTunnel
 
-    /// What app and extension say to each other around the provider's own messages.
-    ///
-    /// The system gives one call each way, a message and an answer that may be missing. So that an error of the host is no
-    /// missing answer, and the status in words is to be had, messages of a ``NetworkExtensionChannel`` begin with a mark.
-    /// Others reach the provider as they are, and its answers go back as they are.
-    enum ExtensionMessage {
-        /// The first bytes of a marked message. No text and no JSON begins with them.
-        static let mark: [UInt8] = [0x00, 0x63, 0x76, 0x74]
+/// What app and extension say to each other around the provider's own messages.
+///
+/// The system gives one call each way, a message and an answer that may be missing. So that an error of the host is no
+/// missing answer, and the status in words is to be had, messages of a ``NetworkExtensionChannel`` begin with a mark.
+/// Others reach the provider as they are, and its answers go back as they are.
+enum ExtensionMessage {
+    /// The first bytes of a marked message. No text and no JSON begins with them.
+    static let mark: [UInt8] = [0x00, 0x63, 0x76, 0x74]
 
-        /// What the app asks.
-        enum Request: Hashable, Sendable {
-            /// The provider's answer to a message.
-            case message([UInt8])
-            /// The status, with the error.
-            case status
-            /// Another start out of ``TunnelStatus/blocked``, of which the system knows nothing.
-            case restart
-        }
-
-        /// What the extension answers.
-        enum Reply: Hashable, Sendable {
-            /// What the provider answered; nil is nothing.
-            case answer([UInt8]?)
-            /// The status.
-            case status(TunnelStatusUpdate)
-            /// Why there is no answer.
-            case failure(TunnelError)
-        }
-
-        private enum Kind: UInt8 {
-            case message = 1
-            case status
-            case restart
-            case answer
-            case noAnswer
-            case currentStatus
-            case failure
-        }
-
-        static func encode(_ request: Request) -> Data {
-            switch request {
-            case .message(let bytes): frame(.message, bytes)
-            case .status: frame(.status)
-            case .restart: frame(.restart)
-            }
-        }
-
-        static func encode(_ reply: Reply) -> Data {
-            switch reply {
-            case .answer(let bytes?): frame(.answer, bytes)
-            case .answer(nil): frame(.noAnswer)
-            case .status(let update): frame(.currentStatus, json(update))
-            case .failure(let error): frame(.failure, json(error))
-            }
-        }
-
-        private static func frame(_ kind: Kind, _ payload: [UInt8] = []) -> Data {
-            Data(mark + [kind.rawValue] + payload)
-        }
-
-        /// A text that every value of ours has; empty is what the other side cannot read.
-        private static func json(_ value: some Encodable) -> [UInt8] {
-            (try? JSONEncoder().encode(value)).map(Array.init) ?? []
-        }
-
-        /// The request; nil for a message that is the provider's own.
-        static func request(_ data: Data) -> Request? {
-            guard let (kind, payload) = parts(data) else { return nil }
-            return switch kind {
-            case .message: .message(Array(payload))
-            case .status: .status
-            case .restart: .restart
-            default: nil
-            }
-        }
-
-        /// The reply.
-        /// - Throws: `.channelFailed` for anything else, and nothing.
-        static func reply(_ data: Data?) throws(TunnelError) -> Reply {
-            guard let data, let (kind, payload) = parts(data) else { throw noReply }
-            switch kind {
-            case .answer: return .answer(Array(payload))
-            case .noAnswer: return .answer(nil)
-            case .currentStatus: return .status(try decode(payload))
-            case .failure: return .failure(try decode(payload))
-            default: throw noReply
-            }
-        }
-
-        private static func decode<Value: Decodable>(_ payload: Data) throws(TunnelError) -> Value {
-            do { return try JSONDecoder().decode(Value.self, from: payload) } catch { throw noReply }
-        }
-
-        private static func parts(_ data: Data) -> (Kind, Data)? {
-            guard data.starts(with: mark), let byte = data.dropFirst(mark.count).first, let kind = Kind(rawValue: byte)
-            else { return nil }
-            return (kind, Data(data.dropFirst(mark.count + 1)))
-        }
-
-        private static let noReply = TunnelError(
-            .channelFailed, "the extension gave no answer",
-            fix: "see whether it is running and of the same version as the app")
+    /// What the app asks.
+    enum Request: Hashable, Sendable {
+        /// The provider's answer to a message.
+        case message([UInt8])
+        /// The status, with the error.
+        case status
+        /// Another start out of ``TunnelStatus/blocked``, of which the system knows nothing.
+        case restart
     }
-#endif
+
+    /// What the extension answers.
+    enum Reply: Hashable, Sendable {
+        /// What the provider answered; nil is nothing.
+        case answer([UInt8]?)
+        /// The status.
+        case status(TunnelStatusUpdate)
+        /// Why there is no answer.
+        case failure(TunnelError)
+    }
+
+    private enum Kind: UInt8 {
+        case message = 1
+        case status
+        case restart
+        case answer
+        case noAnswer
+        case currentStatus
+        case failure
+    }
+
+    static func encode(_ request: Request) -> Data {
+        switch request {
+        case .message(let bytes): frame(.message, bytes)
+        case .status: frame(.status)
+        case .restart: frame(.restart)
+        }
+    }
+
+    static func encode(_ reply: Reply) -> Data {
+        switch reply {
+        case .answer(let bytes?): frame(.answer, bytes)
+        case .answer(nil): frame(.noAnswer)
+        case .status(let update): frame(.currentStatus, json(update))
+        case .failure(let error): frame(.failure, json(error))
+        }
+    }
+
+    private static func frame(_ kind: Kind, _ payload: [UInt8] = []) -> Data {
+        Data(mark + [kind.rawValue] + payload)
+    }
+
+    /// A text that every value of ours has; empty is what the other side cannot read.
+    private static func json(_ value: some Encodable) -> [UInt8] {
+        (try? JSONEncoder().encode(value)).map(Array.init) ?? []
+    }
+
+    /// The request; nil for a message that is the provider's own.
+    static func request(_ data: Data) -> Request? {
+        guard let (kind, payload) = parts(data) else { return nil }
+        return switch kind {
+        case .message: .message(Array(payload))
+        case .status: .status
+        case .restart: .restart
+        default: nil
+        }
+    }
+
+    /// The reply.
+    /// - Throws: `.channelFailed` for anything else, and nothing.
+    static func reply(_ data: Data?) throws(TunnelError) -> Reply {
+        guard let data, let (kind, payload) = parts(data) else { throw noReply }
+        switch kind {
+        case .answer: return .answer(Array(payload))
+        case .noAnswer: return .answer(nil)
+        case .currentStatus: return .status(try decode(payload))
+        case .failure: return .failure(try decode(payload))
+        default: throw noReply
+        }
+    }
+
+    private static func decode<Value: Decodable>(_ payload: Data) throws(TunnelError) -> Value {
+        do { return try JSONDecoder().decode(Value.self, from: payload) } catch { throw noReply }
+    }
+
+    private static func parts(_ data: Data) -> (Kind, Data)? {
+        guard data.starts(with: mark), let byte = data.dropFirst(mark.count).first, let kind = Kind(rawValue: byte)
+        else { return nil }
+        return (kind, Data(data.dropFirst(mark.count + 1)))
+    }
+
+    private static let noReply = TunnelError(
+        .channelFailed, "the extension gave no answer",
+        fix: "see whether it is running and of the same version as the app")
+}

@@ -1,72 +1,71 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if canImport(NetworkExtension)
-    public import NetworkExtension
-    import Synchronization
+public import NetworkExtension
+public import PacketTunnel
+import Synchronization
 
-    /// Runs a provider as a packet-tunnel extension: it forwards everything to a ``NetworkExtensionBridge``.
-    ///
-    /// The principal class of the extension is a subclass, which needs no more than this:
-    ///
-    /// ```swift
-    /// final class Tunnel: NetworkExtensionHost<WireGuardTunnelProvider> {
-    ///     override var options: NetworkExtensionOptions { .standard(accessGroup: "TEAMID.com.example.tunnel") }
-    /// }
-    /// ```
-    open class NetworkExtensionHost<Provider: PacketTunnelProvider>: NEPacketTunnelProvider, @unchecked Sendable {
-        // Everything here is guarded by it, or the system's and thread safe by its documentation.
-        private let shared = Mutex<NetworkExtensionBridge<Provider>?>(nil)
+/// Runs a provider as a packet-tunnel extension: it forwards everything to a ``NetworkExtensionBridge``.
+///
+/// The principal class of the extension is a subclass, which needs no more than this:
+///
+/// ```swift
+/// final class Tunnel: NetworkExtensionHost<WireGuardTunnelProvider> {
+///     override var options: NetworkExtensionOptions { .standard(accessGroup: "TEAMID.com.example.tunnel") }
+/// }
+/// ```
+open class NetworkExtensionHost<Provider: PacketTunnelProvider>: NEPacketTunnelProvider, @unchecked Sendable {
+    // Everything here is guarded by it, or the system's and thread safe by its documentation.
+    private let shared = Mutex<NetworkExtensionBridge<Provider>?>(nil)
 
-        /// A host whose tunnel is down.
-        public override init() { super.init() }
+    /// A host whose tunnel is down.
+    public override init() { super.init() }
 
-        /// How the provider is run. Asked for once, before the first start.
-        open var options: NetworkExtensionOptions { NetworkExtensionOptions() }
+    /// How the provider is run. Asked for once, before the first start.
+    open var options: NetworkExtensionOptions { NetworkExtensionOptions() }
 
-        /// Makes a provider, once for each start.
-        open func makeProvider() -> Provider { Provider() }
+    /// Makes a provider, once for each start.
+    open func makeProvider() -> Provider { Provider() }
 
-        /// What runs the provider.
-        public final var bridge: NetworkExtensionBridge<Provider> {
-            if let bridge = shared.withLock({ $0 }) { return bridge }
-            let made = NetworkExtensionBridge<Provider>(self, options: options) { [weak self] in
-                self?.makeProvider() ?? Provider()
-            }
-            return shared.withLock { shared in
-                let bridge = shared ?? made
-                shared = bridge
-                return bridge
-            }
+    /// What runs the provider.
+    public final var bridge: NetworkExtensionBridge<Provider> {
+        if let bridge = shared.withLock({ $0 }) { return bridge }
+        let made = NetworkExtensionBridge<Provider>(self, options: options) { [weak self] in
+            self?.makeProvider() ?? Provider()
         }
-
-        /// Starts the tunnel.
-        open override func startTunnel(
-            options: [String: NSObject]?, completionHandler: @escaping @Sendable ((any Error)?) -> Void
-        ) {
-            bridge.startTunnel(options: options, completionHandler: completionHandler)
+        return shared.withLock { shared in
+            let bridge = shared ?? made
+            shared = bridge
+            return bridge
         }
-
-        /// Stops the tunnel.
-        open override func stopTunnel(
-            with reason: NEProviderStopReason, completionHandler: @escaping @Sendable () -> Void
-        ) {
-            bridge.stopTunnel(with: reason, completionHandler: completionHandler)
-        }
-
-        /// Passes a message of the app on.
-        open override func handleAppMessage(
-            _ messageData: Data, completionHandler: (@Sendable (Data?) -> Void)?
-        ) {
-            bridge.handleAppMessage(messageData, completionHandler: completionHandler)
-        }
-
-        /// Tells the provider that the device is about to sleep.
-        open override func sleep(completionHandler: @escaping @Sendable () -> Void) {
-            bridge.sleep(completionHandler: completionHandler)
-        }
-
-        /// Tells the provider that the device woke up.
-        open override func wake() { bridge.wake() }
     }
-#endif
+
+    /// Starts the tunnel.
+    open override func startTunnel(
+        options: [String: NSObject]?, completionHandler: @escaping @Sendable ((any Error)?) -> Void
+    ) {
+        bridge.startTunnel(options: options, completionHandler: completionHandler)
+    }
+
+    /// Stops the tunnel.
+    open override func stopTunnel(
+        with reason: NEProviderStopReason, completionHandler: @escaping @Sendable () -> Void
+    ) {
+        bridge.stopTunnel(with: reason, completionHandler: completionHandler)
+    }
+
+    /// Passes a message of the app on.
+    open override func handleAppMessage(
+        _ messageData: Data, completionHandler: (@Sendable (Data?) -> Void)?
+    ) {
+        bridge.handleAppMessage(messageData, completionHandler: completionHandler)
+    }
+
+    /// Tells the provider that the device is about to sleep.
+    open override func sleep(completionHandler: @escaping @Sendable () -> Void) {
+        bridge.sleep(completionHandler: completionHandler)
+    }
+
+    /// Tells the provider that the device woke up.
+    open override func wake() { bridge.wake() }
+}

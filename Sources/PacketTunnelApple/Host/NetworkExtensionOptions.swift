@@ -1,55 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if canImport(NetworkExtension)
-    public import Logging
-    package import TunnelIO
+public import Logging
+public import PacketTunnel
+package import TunnelIO
 
-    /// How a ``NetworkExtensionHost`` runs its provider.
-    public struct NetworkExtensionOptions: Sendable {
-        /// How packets come and go.
-        public enum PacketAccess: Hashable, Sendable {
-            /// Through the system's packet flow: the documented way.
-            case packetFlow
-            /// Through the descriptor of the utun interface, which no documentation promises.
-            ///
-            /// It is taken only when it is proven to be this tunnel's own, by the interface's name; otherwise the start fails.
-            case descriptor
-        }
-
-        /// How packets come and go.
-        public var packetAccess = PacketAccess.packetFlow
-        /// The most packets that were read from the packet flow and wait for the provider. While any wait, no more are asked
-        /// for, so that the system's own queue fills and pushes back.
-        public var packetCapacity = 256
-        /// The most bytes of those packets.
-        public var byteCapacity = 1 << 18
-        /// How long the parts of a tunnel's life may take.
-        public var deadlines = TunnelDeadlines()
-        /// What deadlines are measured on. It should count while the device sleeps.
-        public var clock: any Clock<Duration> = ContinuousClock()
-        /// Where the host and its providers write.
-        public var logger = Logger(label: "tunnel")
-        /// Where the secrets of profiles are; nil when start options bring all that is needed.
-        public var secrets: (any SecretStore)?
-        /// Where profiles are that start without the app, on demand; nil when they are in the provider's configuration.
-        public var profiles: (any ReferencedProfiles)?
-        /// Whether the provider hears of changes of the network from the system.
-        public var watchesPath = true
-
-        /// Makes the interface of a descriptor; a test has its own.
-        package var openDescriptor: @Sendable (String?) throws(TunnelIOError) -> any TunDevice = SystemUtun.open
-        /// Puts something between the runner and the platform; for tests.
-        package var wrapPlatform: @Sendable (any TunnelPlatform) -> any TunnelPlatform = { $0 }
-
-        /// The defaults.
-        public init() {}
+/// How a ``NetworkExtensionHost`` runs its provider.
+public struct NetworkExtensionOptions: Sendable {
+    /// How packets come and go.
+    public enum PacketAccess: Hashable, Sendable {
+        /// Through the system's packet flow: the documented way.
+        case packetFlow
+        /// Through the descriptor of the utun interface, which no documentation promises.
+        ///
+        /// It is taken only when it is proven to be this tunnel's own, by the interface's name; otherwise the start fails.
+        case descriptor
     }
 
-    /// Profiles by what a system's configuration refers to them with: the persistent reference of a keychain item.
-    public protocol ReferencedProfiles: Sendable {
-        /// The profile of a reference.
-        /// - Throws: `.configurationInvalid`, `.secretUnavailable`.
-        func profile(reference: [UInt8]) throws(TunnelError) -> TunnelProfile
-    }
-#endif
+    /// How packets come and go.
+    public var packetAccess = PacketAccess.packetFlow
+    /// The most packets that were read from the packet flow and wait for the provider. While any wait, no more are asked
+    /// for, so that the system's own queue fills and pushes back.
+    public var packetCapacity = 256
+    /// The most bytes of those packets.
+    public var byteCapacity = 1 << 18
+    /// How long the parts of a tunnel's life may take.
+    public var deadlines = TunnelDeadlines()
+    /// What deadlines are measured on. It should count while the device sleeps.
+    public var clock: any Clock<Duration> = ContinuousClock()
+    /// Where the host and its providers write.
+    public var logger = Logger(label: "tunnel")
+    /// Where the secrets of profiles are; nil when start options bring all that is needed.
+    public var secrets: (any SecretStore)?
+    /// Where profiles are that start without the app, on demand; nil when they are in the provider's configuration.
+    public var profiles: (any ReferencedProfiles)?
+    /// Whether the provider hears of changes of the network from the system.
+    public var watchesPath = true
+
+    /// Makes the interface of a descriptor; a test has its own.
+    package var openDescriptor: @Sendable (String?) throws(TunnelIOError) -> any TunDevice = SystemTun
+        .openSystemInterface
+    /// Puts something between the runner and the platform; for tests.
+    package var wrapPlatform: @Sendable (any TunnelPlatform) -> any TunnelPlatform = { $0 }
+
+    /// The defaults.
+    public init() {}
+}
+
+/// Profiles by what a system's configuration refers to them with: the persistent reference of a keychain item.
+public protocol ReferencedProfiles: Sendable {
+    /// The profile of a reference.
+    /// - Throws: `.configurationInvalid`, `.secretUnavailable`.
+    func profile(reference: [UInt8]) throws(TunnelError) -> TunnelProfile
+}

@@ -1,140 +1,138 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if canImport(NetworkExtension)
-    import Network
-    import NetworkExtension
-    import Synchronization
-    import TunnelIO
+import Network
+import NetworkExtension
+import PacketTunnel
+import Synchronization
+import TunnelIO
 
-    /// Brings settings into force through the system's tunnel provider.
-    ///
-    /// The system undoes everything when the tunnel ends, crash included. What it holds back it holds back by the profile's
-    /// own switches, which a running tunnel cannot change: so a policy is refused that the profile does not ask for.
-    @safe
-    final class NetworkExtensionPlatform: TunnelPlatform, @unchecked Sendable {
-        private struct State {
-            var tun: PacketFlowTun?
-            var other: (any TunDevice)?
-            var reader: PacketFlowReader?
-        }
+/// Brings settings into force through the system's tunnel provider.
+///
+/// The system undoes everything when the tunnel ends, crash included. What it holds back it holds back by the profile's
+/// own switches, which a running tunnel cannot change: so a policy is refused that the profile does not ask for.
+@safe
+final class NetworkExtensionPlatform: TunnelPlatform, @unchecked Sendable {
+    private struct State {
+        var tun: PacketFlowTun?
+        var other: (any TunDevice)?
+        var reader: PacketFlowReader?
+    }
 
-        // "Instances of this class are thread safe", says the system's documentation. It outlives its tunnels.
-        private weak let provider: NEPacketTunnelProvider?
-        private let options: NetworkExtensionOptions
-        private let state = Mutex(State())
+    // "Instances of this class are thread safe", says the system's documentation. It outlives its tunnels.
+    private weak let provider: NEPacketTunnelProvider?
+    private let options: NetworkExtensionOptions
+    private let state = Mutex(State())
 
-        init(_ provider: NEPacketTunnelProvider, _ options: NetworkExtensionOptions) {
-            self.provider = provider
-            self.options = options
-        }
+    init(_ provider: NEPacketTunnelProvider, _ options: NetworkExtensionOptions) {
+        self.provider = provider
+        self.options = options
+    }
 
-        /// The name of the interface, once settings are in force.
-        var interfaceName: String? { provider?.virtualInterface?.name }
+    /// The name of the interface, once settings are in force.
+    var interfaceName: String? { provider?.virtualInterface?.name }
 
-        func prepare(_ policy: LeakPolicy) async throws(TunnelError) {
-            try check(policy)
-        }
+    func prepare(_ policy: LeakPolicy) async throws(TunnelError) {
+        try check(policy)
+    }
 
-        private func requireProvider() throws(TunnelError) -> NEPacketTunnelProvider {
-            guard let provider else { throw TunnelError(.hostFailed, "the system has let go of the tunnel") }
-            return provider
-        }
+    private func requireProvider() throws(TunnelError) -> NEPacketTunnelProvider {
+        guard let provider else { throw TunnelError(.hostFailed, "the system has let go of the tunnel") }
+        return provider
+    }
 
-        private func check(_ policy: LeakPolicy) throws(TunnelError) {
-            let configuration = try requireProvider().protocolConfiguration
-            guard policy > configuration.leakPolicy else { return }
+    private func check(_ policy: LeakPolicy) throws(TunnelError) {
+        let configuration = try requireProvider().protocolConfiguration
+        guard policy > configuration.leakPolicy else { return }
+        throw TunnelError(
+            .configurationInvalid,
+            "the leak policy '\(policy.rawValue)' is wanted, and the system's profile holds back for "
+                + "'\(configuration.leakPolicy.rawValue)' only", fix: "save the profile with this policy")
+    }
+
+    func apply(_ settings: TunnelSettings) async throws(TunnelError) -> any TunDevice {
+        try check(settings.leakPolicy)
+        let configuration = try requireProvider().protocolConfiguration
+        if configuration.leakPolicy != .routeBased, configuration.excludeLocalNetworks, !settings.allowsLocalNetwork {
             throw TunnelError(
-                .configurationInvalid,
-                "the leak policy '\(policy.rawValue)' is wanted, and the system's profile holds back for "
-                    + "'\(configuration.leakPolicy.rawValue)' only", fix: "save the profile with this policy")
+                .configurationInvalid, "the system's profile leaves out local networks, and the settings do not",
+                fix: "save the profile without 'allowsLocalNetwork', or allow it in the settings")
         }
-
-        func apply(_ settings: TunnelSettings) async throws(TunnelError) -> any TunDevice {
-            try check(settings.leakPolicy)
-            let configuration = try requireProvider().protocolConfiguration
-            if configuration.leakPolicy != .routeBased, configuration.excludeLocalNetworks, !settings.allowsLocalNetwork
-            {
-                throw TunnelError(
-                    .configurationInvalid, "the system's profile leaves out local networks, and the settings do not",
-                    fix: "save the profile without 'allowsLocalNetwork', or allow it in the settings")
-            }
-            try await set(settings)
-            // Nobody waits any more.
-            if Task.isCancelled { throw Self.cancelled }
-            do throws(TunnelIOError) {
-                return try device(mtu: settings.effectiveMTU())
-            } catch {
-                throw TunnelError(.hostFailed, error.description)
-            }
-        }
-
-        private static let cancelled = TunnelError(.closed, "the task was cancelled")
-
-        /// Returns when the system says so, or the task is cancelled: it may never say so.
-        private func set(_ settings: TunnelSettings) async throws(TunnelError) {
-            let provider = try requireProvider()
-            let done = OneShot<TunnelError?>()
-            provider.setTunnelNetworkSettings(settings.makeNetworkExtensionSettings()) { error in
-                done.finish(error.map { TunnelError($0, fallback: .settingsFailed) })
-            }
-            let error = await withTaskCancellationHandler {
-                await done.value
-            } onCancel: {
-                done.finish(Self.cancelled)
-            }
-            if let error { throw error }
-        }
-
-        private func device(mtu: Int) throws(TunnelIOError) -> any TunDevice {
-            if let other = state.withLock({ $0.other }) { return other }
-            if let tun = state.withLock({ $0.tun }) {
-                tun.setMTU(mtu)
-                return tun
-            }
-            switch options.packetAccess {
-            case .descriptor:
-                let device = try options.openDescriptor(interfaceName)
-                state.withLock { $0.other = device }
-                return device
-            case .packetFlow:
-                guard let provider else { throw TunnelIOError(.closed) }
-                let reader = state.withLock { state in
-                    let reader = state.reader ?? PacketFlowReader(provider.packetFlow)
-                    state.reader = reader
-                    return reader
-                }
-                let tun = try PacketFlowTun(
-                    reader, name: interfaceName ?? "utun", mtu: mtu, packetCapacity: options.packetCapacity,
-                    byteCapacity: options.byteCapacity)
-                state.withLock { $0.tun = tun }
-                tun.start()
-                return tun
-            }
-        }
-
-        /// Lets go of the interface. Settings stay in force until the system ends the tunnel: what is routed into it then goes
-        /// nowhere.
-        func tearDown(leavingBlocked: Bool) async {
-            let (tun, other) = state.withLock { state in
-                defer { (state.tun, state.other) = (nil, nil) }
-                return (state.tun, state.other)
-            }
-            tun?.close()
-            other?.close()
+        try await set(settings)
+        // Nobody waits any more.
+        if Task.isCancelled { throw Self.cancelled }
+        do throws(TunnelIOError) {
+            return try device(mtu: settings.effectiveMTU())
+        } catch {
+            throw TunnelError(.hostFailed, error.description)
         }
     }
 
-    extension NEVPNProtocol {
-        /// What the system holds back for this configuration.
-        var leakPolicy: LeakPolicy { includeAllNetworks ? .everything : enforceRoutes ? .enforcedRoutes : .routeBased }
+    private static let cancelled = TunnelError(.closed, "the task was cancelled")
 
-        /// Makes the system hold back what `policy` says.
-        /// - Parameter allowsLocalNetwork: whether networks that are attached directly are reached directly.
-        func hold(_ policy: LeakPolicy, allowsLocalNetwork: Bool) {
-            includeAllNetworks = policy == .everything
-            enforceRoutes = policy == .enforcedRoutes
-            excludeLocalNetworks = allowsLocalNetwork
+    /// Returns when the system says so, or the task is cancelled: it may never say so.
+    private func set(_ settings: TunnelSettings) async throws(TunnelError) {
+        let provider = try requireProvider()
+        let done = OneShot<TunnelError?>()
+        provider.setTunnelNetworkSettings(settings.makeNetworkExtensionSettings()) { error in
+            done.finish(error.map { TunnelError($0, fallback: .settingsFailed) })
+        }
+        let error = await withTaskCancellationHandler {
+            await done.value
+        } onCancel: {
+            done.finish(Self.cancelled)
+        }
+        if let error { throw error }
+    }
+
+    private func device(mtu: Int) throws(TunnelIOError) -> any TunDevice {
+        if let other = state.withLock({ $0.other }) { return other }
+        if let tun = state.withLock({ $0.tun }) {
+            tun.setMTU(mtu)
+            return tun
+        }
+        switch options.packetAccess {
+        case .descriptor:
+            let device = try options.openDescriptor(interfaceName)
+            state.withLock { $0.other = device }
+            return device
+        case .packetFlow:
+            guard let provider else { throw TunnelIOError(.closed) }
+            let reader = state.withLock { state in
+                let reader = state.reader ?? PacketFlowReader(provider.packetFlow)
+                state.reader = reader
+                return reader
+            }
+            let tun = try PacketFlowTun(
+                reader, name: interfaceName ?? "utun", mtu: mtu, packetCapacity: options.packetCapacity,
+                byteCapacity: options.byteCapacity)
+            state.withLock { $0.tun = tun }
+            tun.start()
+            return tun
         }
     }
-#endif
+
+    /// Lets go of the interface. Settings stay in force until the system ends the tunnel: what is routed into it then goes
+    /// nowhere.
+    func tearDown(leavingBlocked: Bool) async {
+        let (tun, other) = state.withLock { state in
+            defer { (state.tun, state.other) = (nil, nil) }
+            return (state.tun, state.other)
+        }
+        tun?.close()
+        other?.close()
+    }
+}
+
+extension NEVPNProtocol {
+    /// What the system holds back for this configuration.
+    var leakPolicy: LeakPolicy { includeAllNetworks ? .everything : enforceRoutes ? .enforcedRoutes : .routeBased }
+
+    /// Makes the system hold back what `policy` says.
+    /// - Parameter allowsLocalNetwork: whether networks that are attached directly are reached directly.
+    func hold(_ policy: LeakPolicy, allowsLocalNetwork: Bool) {
+        includeAllNetworks = policy == .everything
+        enforceRoutes = policy == .enforcedRoutes
+        excludeLocalNetworks = allowsLocalNetwork
+    }
+}

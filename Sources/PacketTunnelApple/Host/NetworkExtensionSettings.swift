@@ -1,136 +1,135 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if canImport(NetworkExtension)
-    public import NetworkExtension
+public import NetworkExtension
+public import PacketTunnel
 
-    extension TunnelSettings {
-        /// These settings as the system takes them, for `setTunnelNetworkSettings(_:completionHandler:)`.
-        ///
-        /// - `remoteAddress` has to be an address there, so that a name becomes the loopback address, as nothing depends on it.
-        /// - The network of each address is routed into the tunnel, as an interface's network is elsewhere.
-        /// - Routes of a family without an address get one (``NetworkExtensionSettings/placeholderIPv4`` and its like): without
-        ///   it the system installs no routes, and what they were to hold would leave outside of the tunnel.
-        /// - The interface's IPv6 prefix is at most 120: the system ignores longer ones. Routes are not touched.
-        /// - Without `mtu` the system is told the overhead and makes the MTU from the path's.
-        public func makeNetworkExtensionSettings() -> NEPacketTunnelNetworkSettings {
-            NetworkExtensionSettings(self).make()
-        }
+extension TunnelSettings {
+    /// These settings as the system takes them, for `setTunnelNetworkSettings(_:completionHandler:)`.
+    ///
+    /// - `remoteAddress` has to be an address there, so that a name becomes the loopback address, as nothing depends on it.
+    /// - The network of each address is routed into the tunnel, as an interface's network is elsewhere.
+    /// - Routes of a family without an address get one (``NetworkExtensionSettings/placeholderIPv4`` and its like): without
+    ///   it the system installs no routes, and what they were to hold would leave outside of the tunnel.
+    /// - The interface's IPv6 prefix is at most 120: the system ignores longer ones. Routes are not touched.
+    /// - Without `mtu` the system is told the overhead and makes the MTU from the path's.
+    public func makeNetworkExtensionSettings() -> NEPacketTunnelNetworkSettings {
+        NetworkExtensionSettings(self).make()
+    }
+}
+
+/// Translates settings.
+struct NetworkExtensionSettings {
+    /// What an interface is addressed with whose settings have routes of IPv4 but no address (RFC 5737).
+    static let placeholderIPv4 = NetworkPrefix(host: .v4(192, 0, 2, 1))
+    /// The same for IPv6: a local address that nobody has (RFC 4193).
+    static let placeholderIPv6 = NetworkPrefix(host: .v6(0xfd63_756c_7665_7274, 1))
+    /// The longest prefix of an interface's IPv6 address that has an effect.
+    static let longestIPv6Prefix = 120
+
+    let settings: TunnelSettings
+
+    init(_ settings: TunnelSettings) {
+        self.settings = settings
     }
 
-    /// Translates settings.
-    struct NetworkExtensionSettings {
-        /// What an interface is addressed with whose settings have routes of IPv4 but no address (RFC 5737).
-        static let placeholderIPv4 = NetworkPrefix(host: .v4(192, 0, 2, 1))
-        /// The same for IPv6: a local address that nobody has (RFC 4193).
-        static let placeholderIPv6 = NetworkPrefix(host: .v6(0xfd63_756c_7665_7274, 1))
-        /// The longest prefix of an interface's IPv6 address that has an effect.
-        static let longestIPv6Prefix = 120
-
-        let settings: TunnelSettings
-
-        init(_ settings: TunnelSettings) {
-            self.settings = settings
+    func make() -> NEPacketTunnelNetworkSettings {
+        let result = NEPacketTunnelNetworkSettings(
+            tunnelRemoteAddress: NetworkAddress(settings.remoteAddress)?.description ?? "127.0.0.1")
+        result.ipv4Settings = makeIPv4()
+        result.ipv6Settings = makeIPv6()
+        result.dnsSettings = settings.dns.map(makeDNS)
+        result.proxySettings = settings.proxy.map(makeProxy)
+        if let mtu = settings.mtu {
+            result.mtu = NSNumber(value: mtu)
+        } else {
+            result.tunnelOverheadBytes = NSNumber(value: settings.overhead)
         }
-
-        func make() -> NEPacketTunnelNetworkSettings {
-            let result = NEPacketTunnelNetworkSettings(
-                tunnelRemoteAddress: NetworkAddress(settings.remoteAddress)?.description ?? "127.0.0.1")
-            result.ipv4Settings = makeIPv4()
-            result.ipv6Settings = makeIPv6()
-            result.dnsSettings = settings.dns.map(makeDNS)
-            result.proxySettings = settings.proxy.map(makeProxy)
-            if let mtu = settings.mtu {
-                result.mtu = NSNumber(value: mtu)
-            } else {
-                result.tunnelOverheadBytes = NSNumber(value: settings.overhead)
-            }
-            return result
-        }
-
-        /// The routes of a family: what is wanted, and the networks of the interface itself.
-        private func routes(isIPv6: Bool) -> (
-            own: [NetworkPrefix], included: [NetworkPrefix], excluded: [NetworkPrefix]
-        ) {
-            let own = settings.addresses.filter { $0.isIPv6 == isIPv6 && $0.length < $0.address.bitWidth }
-            let included = settings.effectiveRoutes.filter { $0.isIPv6 == isIPv6 }
-            let ownNetworks = own.filter { !included.contains($0.network) }
-            // Under this policy nothing is let out, and validation has refused such routes.
-            let excluded = settings.leakPolicy == .everything ? [] : settings.excludedRoutes
-            return (ownNetworks, included, excluded.filter { $0.isIPv6 == isIPv6 })
-        }
-
-        private func makeIPv4() -> NEIPv4Settings? {
-            let (own, included, excluded) = routes(isIPv6: false)
-            var addresses = settings.addresses.filter { !$0.isIPv6 }
-            if addresses.isEmpty {
-                guard !included.isEmpty else { return nil }
-                addresses = [Self.placeholderIPv4]
-            }
-            let result = NEIPv4Settings(
-                addresses: addresses.map(\.address.description), subnetMasks: addresses.map(\.maskAddress.description))
-            result.includedRoutes = own.map { route($0.network, through: $0.address) } + included.map { route($0) }
-            result.excludedRoutes = excluded.map { route($0) }
-            return result
-        }
-
-        private func route(_ prefix: NetworkPrefix, through gateway: NetworkAddress? = nil) -> NEIPv4Route {
-            let route = NEIPv4Route(
-                destinationAddress: prefix.address.description, subnetMask: prefix.maskAddress.description)
-            route.gatewayAddress = gateway?.description
-            return route
-        }
-
-        private func makeIPv6() -> NEIPv6Settings? {
-            let (own, included, excluded) = routes(isIPv6: true)
-            var addresses = settings.addresses.filter(\.isIPv6)
-            if addresses.isEmpty {
-                guard !included.isEmpty else { return nil }
-                addresses = [Self.placeholderIPv6]
-            }
-            let result = NEIPv6Settings(
-                addresses: addresses.map(\.address.description),
-                networkPrefixLengths: addresses.map { NSNumber(value: min($0.length, Self.longestIPv6Prefix)) })
-            result.includedRoutes = own.map { route6($0.network, through: $0.address) } + included.map { route6($0) }
-            result.excludedRoutes = excluded.map { route6($0) }
-            return result
-        }
-
-        private func route6(_ prefix: NetworkPrefix, through gateway: NetworkAddress? = nil) -> NEIPv6Route {
-            let route = NEIPv6Route(
-                destinationAddress: prefix.address.description, networkPrefixLength: NSNumber(value: prefix.length))
-            route.gatewayAddress = gateway?.description
-            return route
-        }
-
-        private func makeDNS(_ dns: DNSSettings) -> NEDNSSettings {
-            let result = NEDNSSettings(servers: dns.servers.map(\.description))
-            if !dns.searchDomains.isEmpty { result.searchDomains = dns.searchDomains }
-            if !dns.servers.isEmpty {
-                // The empty domain holds every name; without it the servers are one more of the system's.
-                result.matchDomains = dns.matchDomains.isEmpty ? [""] : dns.matchDomains
-                result.matchDomainsNoSearch = !dns.searchesMatchDomains
-            }
-            return result
-        }
-
-        private func makeProxy(_ proxy: ProxySettings) -> NEProxySettings {
-            let result = NEProxySettings()
-            if let server = proxy.http {
-                result.httpEnabled = true
-                result.httpServer = NEProxyServer(address: server.host, port: Int(server.port))
-            }
-            if let server = proxy.https {
-                result.httpsEnabled = true
-                result.httpsServer = NEProxyServer(address: server.host, port: Int(server.port))
-            }
-            if let url = proxy.autoConfigurationURL.flatMap({ URL(string: $0) }) {
-                result.autoProxyConfigurationEnabled = true
-                result.proxyAutoConfigurationURL = url
-            }
-            result.excludeSimpleHostnames = proxy.excludesSimpleHostnames
-            if !proxy.exceptions.isEmpty { result.exceptionList = proxy.exceptions }
-            return result
-        }
+        return result
     }
-#endif
+
+    /// The routes of a family: what is wanted, and the networks of the interface itself.
+    private func routes(isIPv6: Bool) -> (
+        own: [NetworkPrefix], included: [NetworkPrefix], excluded: [NetworkPrefix]
+    ) {
+        let own = settings.addresses.filter { $0.isIPv6 == isIPv6 && $0.length < $0.address.bitWidth }
+        let included = settings.effectiveRoutes.filter { $0.isIPv6 == isIPv6 }
+        let ownNetworks = own.filter { !included.contains($0.network) }
+        // Under this policy nothing is let out, and validation has refused such routes.
+        let excluded = settings.leakPolicy == .everything ? [] : settings.excludedRoutes
+        return (ownNetworks, included, excluded.filter { $0.isIPv6 == isIPv6 })
+    }
+
+    private func makeIPv4() -> NEIPv4Settings? {
+        let (own, included, excluded) = routes(isIPv6: false)
+        var addresses = settings.addresses.filter { !$0.isIPv6 }
+        if addresses.isEmpty {
+            guard !included.isEmpty else { return nil }
+            addresses = [Self.placeholderIPv4]
+        }
+        let result = NEIPv4Settings(
+            addresses: addresses.map(\.address.description), subnetMasks: addresses.map(\.maskAddress.description))
+        result.includedRoutes = own.map { route($0.network, through: $0.address) } + included.map { route($0) }
+        result.excludedRoutes = excluded.map { route($0) }
+        return result
+    }
+
+    private func route(_ prefix: NetworkPrefix, through gateway: NetworkAddress? = nil) -> NEIPv4Route {
+        let route = NEIPv4Route(
+            destinationAddress: prefix.address.description, subnetMask: prefix.maskAddress.description)
+        route.gatewayAddress = gateway?.description
+        return route
+    }
+
+    private func makeIPv6() -> NEIPv6Settings? {
+        let (own, included, excluded) = routes(isIPv6: true)
+        var addresses = settings.addresses.filter(\.isIPv6)
+        if addresses.isEmpty {
+            guard !included.isEmpty else { return nil }
+            addresses = [Self.placeholderIPv6]
+        }
+        let result = NEIPv6Settings(
+            addresses: addresses.map(\.address.description),
+            networkPrefixLengths: addresses.map { NSNumber(value: min($0.length, Self.longestIPv6Prefix)) })
+        result.includedRoutes = own.map { route6($0.network, through: $0.address) } + included.map { route6($0) }
+        result.excludedRoutes = excluded.map { route6($0) }
+        return result
+    }
+
+    private func route6(_ prefix: NetworkPrefix, through gateway: NetworkAddress? = nil) -> NEIPv6Route {
+        let route = NEIPv6Route(
+            destinationAddress: prefix.address.description, networkPrefixLength: NSNumber(value: prefix.length))
+        route.gatewayAddress = gateway?.description
+        return route
+    }
+
+    private func makeDNS(_ dns: DNSSettings) -> NEDNSSettings {
+        let result = NEDNSSettings(servers: dns.servers.map(\.description))
+        if !dns.searchDomains.isEmpty { result.searchDomains = dns.searchDomains }
+        if !dns.servers.isEmpty {
+            // The empty domain holds every name; without it the servers are one more of the system's.
+            result.matchDomains = dns.matchDomains.isEmpty ? [""] : dns.matchDomains
+            result.matchDomainsNoSearch = !dns.searchesMatchDomains
+        }
+        return result
+    }
+
+    private func makeProxy(_ proxy: ProxySettings) -> NEProxySettings {
+        let result = NEProxySettings()
+        if let server = proxy.http {
+            result.httpEnabled = true
+            result.httpServer = NEProxyServer(address: server.host, port: Int(server.port))
+        }
+        if let server = proxy.https {
+            result.httpsEnabled = true
+            result.httpsServer = NEProxyServer(address: server.host, port: Int(server.port))
+        }
+        if let url = proxy.autoConfigurationURL.flatMap({ URL(string: $0) }) {
+            result.autoProxyConfigurationEnabled = true
+            result.proxyAutoConfigurationURL = url
+        }
+        result.excludeSimpleHostnames = proxy.excludesSimpleHostnames
+        if !proxy.exceptions.isEmpty { result.exceptionList = proxy.exceptions }
+        return result
+    }
+}

@@ -1,119 +1,118 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if canImport(NetworkExtension)
-    import NetworkExtension
-    import Synchronization
+import NetworkExtension
+import PacketTunnel
+import Synchronization
 
-    /// What a start is told: by the app in the start options, or by the system's configuration when it starts on demand or
-    /// from the system's settings.
-    struct NetworkExtensionStart {
-        /// The request as JSON, in start options.
-        static let requestKey = "CulvertRequest"
-        /// Secrets by name, in start options, which stay in memory.
-        static let secretsKey = "CulvertSecrets"
-        /// The id of the profile, in the provider's configuration.
-        static let idKey = "CulvertProfileID"
-        /// The profile as JSON, in the provider's configuration, where it is not in the keychain.
-        static let profileKey = "CulvertProfile"
+/// What a start is told: by the app in the start options, or by the system's configuration when it starts on demand or
+/// from the system's settings.
+struct NetworkExtensionStart {
+    /// The request as JSON, in start options.
+    static let requestKey = "CulvertRequest"
+    /// Secrets by name, in start options, which stay in memory.
+    static let secretsKey = "CulvertSecrets"
+    /// The id of the profile, in the provider's configuration.
+    static let idKey = "CulvertProfileID"
+    /// The profile as JSON, in the provider's configuration, where it is not in the keychain.
+    static let profileKey = "CulvertProfile"
 
-        var request: TunnelStartRequest
-        var secrets: [String: SecretBytes] = [:]
+    var request: TunnelStartRequest
+    var secrets: [String: SecretBytes] = [:]
 
-        /// Options for the system.
-        static func options(_ request: TunnelStartRequest, secrets: [String: SecretBytes]) -> [String: NSObject] {
-            guard let json = try? JSONEncoder().encode(request) else { return [:] }
-            var options: [String: NSObject] = [requestKey: NSData(data: json)]
-            if !secrets.isEmpty {
-                let dictionary = NSMutableDictionary()
-                for (name, secret) in secrets { dictionary[NSString(string: name)] = NSData(data: Data(secret.bytes)) }
-                options[secretsKey] = dictionary
-            }
-            return options
+    /// Options for the system.
+    static func options(_ request: TunnelStartRequest, secrets: [String: SecretBytes]) -> [String: NSObject] {
+        guard let json = try? JSONEncoder().encode(request) else { return [:] }
+        var options: [String: NSObject] = [requestKey: NSData(data: json)]
+        if !secrets.isEmpty {
+            let dictionary = NSMutableDictionary()
+            for (name, secret) in secrets { dictionary[NSString(string: name)] = NSData(data: Data(secret.bytes)) }
+            options[secretsKey] = dictionary
         }
+        return options
+    }
 
-        /// - Throws: `.configurationInvalid`, and what `profiles` throws.
-        init(
-            _ options: [String: NSObject]?, _ configuration: NEVPNProtocol?, _ profiles: (any ReferencedProfiles)?
-        ) throws(TunnelError) {
-            if let json = options?[Self.requestKey] as? NSData {
-                request = try Self.decode(TunnelStartRequest.self, from: Data(referencing: json), "the start options")
-                if let dictionary = options?[Self.secretsKey] as? NSDictionary {
-                    for (name, bytes) in dictionary {
-                        guard let name = name as? String, let bytes = bytes as? Data else { continue }
-                        secrets[name] = SecretBytes(bytes)
-                    }
+    /// - Throws: `.configurationInvalid`, and what `profiles` throws.
+    init(
+        _ options: [String: NSObject]?, _ configuration: NEVPNProtocol?, _ profiles: (any ReferencedProfiles)?
+    ) throws(TunnelError) {
+        if let json = options?[Self.requestKey] as? NSData {
+            request = try Self.decode(TunnelStartRequest.self, from: Data(referencing: json), "the start options")
+            if let dictionary = options?[Self.secretsKey] as? NSDictionary {
+                for (name, bytes) in dictionary {
+                    guard let name = name as? String, let bytes = bytes as? Data else { continue }
+                    secrets[name] = SecretBytes(bytes)
                 }
-                return
             }
-            let profile = try Self.profile(configuration, profiles)
-            guard profile.isEnabled else {
-                throw TunnelError(.profileDisabled, "the profile '\(profile.name)' is disabled", fix: "enable it")
-            }
-            request = TunnelStartRequest(
-                configuration: try profile.configuration.text(), leakPolicy: profile.leakPolicy, profileID: profile.id)
+            return
         }
-
-        private static func profile(
-            _ configuration: NEVPNProtocol?, _ profiles: (any ReferencedProfiles)?
-        ) throws(TunnelError) -> TunnelProfile {
-            guard let configuration else { throw TunnelError(.hostFailed, "the system has let go of the tunnel") }
-            if let profiles, let reference = configuration.passwordReference {
-                return try profiles.profile(reference: Array(reference))
-            }
-            let values = (configuration as? NETunnelProviderProtocol)?.providerConfiguration
-            guard let json = values?[profileKey] as? Data else {
-                throw TunnelError(
-                    .configurationInvalid, "neither the start options nor the system's configuration has a profile",
-                    fix: "save the profile with a TunnelManager")
-            }
-            return try decode(TunnelProfile.self, from: json, "the system's configuration")
+        let profile = try Self.profile(configuration, profiles)
+        guard profile.isEnabled else {
+            throw TunnelError(.profileDisabled, "the profile '\(profile.name)' is disabled", fix: "enable it")
         }
-
-        private static func decode<Value: Decodable>(
-            _ type: Value.Type, from json: Data, _ place: String
-        ) throws(TunnelError) -> Value {
-            do {
-                return try JSONDecoder().decode(type, from: json)
-            } catch {
-                throw TunnelError(
-                    .configurationInvalid, "what is in \(place) does not decode: \(error)",
-                    fix: "use the same version in app and extension")
-            }
-        }
+        request = TunnelStartRequest(
+            configuration: try profile.configuration.text(), leakPolicy: profile.leakPolicy, profileID: profile.id)
     }
 
-    /// The secrets that a start brought, and behind them those of a store.
-    final class StartSecrets: SecretStore {
-        private let next: (any SecretStore)?
-        private let present = Mutex<[String: SecretBytes]>([:])
-
-        init(next: (any SecretStore)?) {
-            self.next = next
+    private static func profile(
+        _ configuration: NEVPNProtocol?, _ profiles: (any ReferencedProfiles)?
+    ) throws(TunnelError) -> TunnelProfile {
+        guard let configuration else { throw TunnelError(.hostFailed, "the system has let go of the tunnel") }
+        if let profiles, let reference = configuration.passwordReference {
+            return try profiles.profile(reference: Array(reference))
         }
-
-        func set(_ secrets: [String: SecretBytes]) { present.withLock { $0 = secrets } }
-
-        func read(_ name: String, of profile: String) async throws(TunnelError) -> SecretBytes {
-            if let secret = present.withLock({ $0[name] }) { return secret }
-            guard let next else { throw .missingSecret(name) }
-            return try await next.read(name, of: profile)
+        let values = (configuration as? NETunnelProviderProtocol)?.providerConfiguration
+        guard let json = values?[profileKey] as? Data else {
+            throw TunnelError(
+                .configurationInvalid, "neither the start options nor the system's configuration has a profile",
+                fix: "save the profile with a TunnelManager")
         }
-
-        func names(of profile: String) async throws(TunnelError) -> [String] {
-            let names = present.withLock { Set($0.keys) }
-            return try await names.union(next?.names(of: profile) ?? []).sorted()
-        }
-
-        private static let readOnly = TunnelError(
-            .storage, "a running tunnel changes no secrets", fix: "change them in the app")
-
-        func write(_ secret: SecretBytes, _ name: String, of profile: String) async throws(TunnelError) {
-            throw Self.readOnly
-        }
-
-        func remove(_ name: String, of profile: String) async throws(TunnelError) { throw Self.readOnly }
-
-        func removeAll(of profile: String) async throws(TunnelError) { throw Self.readOnly }
+        return try decode(TunnelProfile.self, from: json, "the system's configuration")
     }
-#endif
+
+    private static func decode<Value: Decodable>(
+        _ type: Value.Type, from json: Data, _ place: String
+    ) throws(TunnelError) -> Value {
+        do {
+            return try JSONDecoder().decode(type, from: json)
+        } catch {
+            throw TunnelError(
+                .configurationInvalid, "what is in \(place) does not decode: \(error)",
+                fix: "use the same version in app and extension")
+        }
+    }
+}
+
+/// The secrets that a start brought, and behind them those of a store.
+final class StartSecrets: SecretStore {
+    private let next: (any SecretStore)?
+    private let present = Mutex<[String: SecretBytes]>([:])
+
+    init(next: (any SecretStore)?) {
+        self.next = next
+    }
+
+    func set(_ secrets: [String: SecretBytes]) { present.withLock { $0 = secrets } }
+
+    func read(_ name: String, of profile: String) async throws(TunnelError) -> SecretBytes {
+        if let secret = present.withLock({ $0[name] }) { return secret }
+        guard let next else { throw .missingSecret(name) }
+        return try await next.read(name, of: profile)
+    }
+
+    func names(of profile: String) async throws(TunnelError) -> [String] {
+        let names = present.withLock { Set($0.keys) }
+        return try await names.union(next?.names(of: profile) ?? []).sorted()
+    }
+
+    private static let readOnly = TunnelError(
+        .storage, "a running tunnel changes no secrets", fix: "change them in the app")
+
+    func write(_ secret: SecretBytes, _ name: String, of profile: String) async throws(TunnelError) {
+        throw Self.readOnly
+    }
+
+    func remove(_ name: String, of profile: String) async throws(TunnelError) { throw Self.readOnly }
+
+    func removeAll(of profile: String) async throws(TunnelError) { throw Self.readOnly }
+}

@@ -1,211 +1,210 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if canImport(NetworkExtension)
-    import NetworkExtension
-    import Synchronization
-    import TunnelIO
+import NetworkExtension
+import PacketTunnel
+import Synchronization
+import TunnelIO
 
-    /// The system's packet flow as an interface.
-    ///
-    /// Packets wait here in the form in which they came, and are copied once, into the reader's batch. The next ones are asked
-    /// for when all are gone: until then the system keeps them, and drops what it has no room for.
-    final class PacketFlowTun: TunDevice {
-        private struct State {
-            var packets: [Data] = []
-            var next = 0
-            var isClosed = false
-            var mtu: Int
-            var events: [LinkEvent] = []
-            var statistics = TunStatistics()
-            var overflow = 0
-        }
+/// The system's packet flow as an interface.
+///
+/// Packets wait here in the form in which they came, and are copied once, into the reader's batch. The next ones are asked
+/// for when all are gone: until then the system keeps them, and drops what it has no room for.
+final class PacketFlowTun: TunDevice {
+    private struct State {
+        var packets: [Data] = []
+        var next = 0
+        var isClosed = false
+        var mtu: Int
+        var events: [LinkEvent] = []
+        var statistics = TunStatistics()
+        var overflow = 0
+    }
 
-        private let reader: PacketFlowReader
-        private let name: String
-        private let packetCapacity: Int
-        private let byteCapacity: Int
-        private let state: Mutex<State>
-        private let arrived: WakeSignal
-        private let links: WakeSignal
-        /// What goes out in one call of the system; so much is copied and waits for it.
-        private static let writeCount = 64
-        private static let margin = 32
+    private let reader: PacketFlowReader
+    private let name: String
+    private let packetCapacity: Int
+    private let byteCapacity: Int
+    private let state: Mutex<State>
+    private let arrived: WakeSignal
+    private let links: WakeSignal
+    /// What goes out in one call of the system; so much is copied and waits for it.
+    private static let writeCount = 64
+    private static let margin = 32
 
-        /// - Throws: `.eventLoop` when the system has no more descriptors.
-        init(
-            _ reader: PacketFlowReader, name: String, mtu: Int, packetCapacity: Int, byteCapacity: Int
-        ) throws(TunnelIOError) {
-            self.reader = reader
-            self.name = name
-            self.packetCapacity = max(packetCapacity, 1)
-            self.byteCapacity = max(byteCapacity, 1 << 16)
-            arrived = try WakeSignal()
-            links = try WakeSignal()
-            state = Mutex(State(mtu: mtu))
-        }
+    /// - Throws: `.eventLoop` when the system has no more descriptors.
+    init(
+        _ reader: PacketFlowReader, name: String, mtu: Int, packetCapacity: Int, byteCapacity: Int
+    ) throws(TunnelIOError) {
+        self.reader = reader
+        self.name = name
+        self.packetCapacity = max(packetCapacity, 1)
+        self.byteCapacity = max(byteCapacity, 1 << 16)
+        arrived = try WakeSignal()
+        links = try WakeSignal()
+        state = Mutex(State(mtu: mtu))
+    }
 
-        /// Begins to read.
-        func start() { reader.ask(for: self) }
+    /// Begins to read.
+    func start() { reader.ask(for: self) }
 
-        // MARK: - What the system sends into the tunnel
+    // MARK: - What the system sends into the tunnel
 
-        /// Takes packets from the system; those beyond the capacity are dropped.
-        func accept(_ packets: [Data]) {
-            let isEmpty = state.withLock { state -> Bool? in
-                guard !state.isClosed else { return nil }
-                var bytes = 0
-                var kept = packets.count
-                for (index, packet) in packets.enumerated() {
-                    bytes += packet.count
-                    if index < packetCapacity, bytes <= byteCapacity { continue }
-                    kept = index
-                    break
-                }
-                state.overflow += packets.count - kept
-                state.packets = kept == packets.count ? packets : Array(packets.prefix(kept))
-                state.next = 0
-                if kept > 0 { arrived.raise() }
-                return kept == 0
+    /// Takes packets from the system; those beyond the capacity are dropped.
+    func accept(_ packets: [Data]) {
+        let isEmpty = state.withLock { state -> Bool? in
+            guard !state.isClosed else { return nil }
+            var bytes = 0
+            var kept = packets.count
+            for (index, packet) in packets.enumerated() {
+                bytes += packet.count
+                if index < packetCapacity, bytes <= byteCapacity { continue }
+                kept = index
+                break
             }
-            if isEmpty == true { reader.ask(for: self) }
+            state.overflow += packets.count - kept
+            state.packets = kept == packets.count ? packets : Array(packets.prefix(kept))
+            state.next = 0
+            if kept > 0 { arrived.raise() }
+            return kept == 0
         }
+        if isEmpty == true { reader.ask(for: self) }
+    }
 
-        func receive(into batch: PacketBatch) throws(TunnelIOError) -> Int {
-            let before = batch.count
-            let isDrained = try state.withLock { (state) throws(TunnelIOError) -> Bool in
-                if state.isClosed { throw TunnelIOError(.closed) }
-                guard !state.packets.isEmpty else { return false }
-                while state.next < state.packets.count {
-                    guard take(state.packets[state.next], into: batch, &state) else { break }
-                    state.next += 1
-                }
-                guard state.next == state.packets.count else { return false }
-                // Now, so that their memory goes.
-                state.packets = []
-                arrived.clear()
-                return true
+    func receive(into batch: PacketBatch) throws(TunnelIOError) -> Int {
+        let before = batch.count
+        let isDrained = try state.withLock { (state) throws(TunnelIOError) -> Bool in
+            if state.isClosed { throw TunnelIOError(.closed) }
+            guard !state.packets.isEmpty else { return false }
+            while state.next < state.packets.count {
+                guard take(state.packets[state.next], into: batch, &state) else { break }
+                state.next += 1
             }
-            if isDrained { reader.ask(for: self) }
-            return batch.count - before
-        }
-
-        /// Whether the packet is done with: copied, or of no use.
-        private func take(_ packet: Data, into batch: PacketBatch, _ state: inout State) -> Bool {
-            guard let first = packet.first, first >> 4 == 4 || first >> 4 == 6 else {
-                state.statistics.malformedFrames += 1
-                return true
-            }
-            let gap = batch.tail == 0 ? Self.margin : 2 * Self.margin
-            let start = (batch.tail + gap + 15) & ~15
-            guard start + packet.count + Self.margin <= batch.byteCapacity,
-                let index = batch.append(offset: start, length: packet.count)
-            else {
-                // What an empty batch cannot hold would be in the way forever.
-                if batch.isEmpty { state.overflow += 1 }
-                return batch.isEmpty
-            }
-            unsafe packet.copyBytes(to: batch.bytes(of: index))
+            guard state.next == state.packets.count else { return false }
+            // Now, so that their memory goes.
+            state.packets = []
+            arrived.clear()
             return true
         }
+        if isDrained { reader.ask(for: self) }
+        return batch.count - before
+    }
 
-        var readiness: Int32 { arrived.descriptor }
+    /// Whether the packet is done with: copied, or of no use.
+    private func take(_ packet: Data, into batch: PacketBatch, _ state: inout State) -> Bool {
+        guard let first = packet.first, first >> 4 == 4 || first >> 4 == 6 else {
+            state.statistics.malformedFrames += 1
+            return true
+        }
+        let gap = batch.tail == 0 ? Self.margin : 2 * Self.margin
+        let start = (batch.tail + gap + 15) & ~15
+        guard start + packet.count + Self.margin <= batch.byteCapacity,
+            let index = batch.append(offset: start, length: packet.count)
+        else {
+            // What an empty batch cannot hold would be in the way forever.
+            if batch.isEmpty { state.overflow += 1 }
+            return batch.isEmpty
+        }
+        unsafe packet.copyBytes(to: batch.bytes(of: index))
+        return true
+    }
 
-        /// Packets from the system that found no room.
-        var overflowCount: Int { state.withLock { $0.overflow } }
+    var readiness: Int32 { arrived.descriptor }
 
-        // MARK: - What comes out of the tunnel
+    /// Packets from the system that found no room.
+    var overflowCount: Int { state.withLock { $0.overflow } }
 
-        func send(_ batch: PacketBatch) throws(TunnelIOError) -> TunSendResult {
-            if state.withLock({ $0.isClosed }) { throw TunnelIOError(.closed) }
-            var result = TunSendResult(sent: 0, dropped: 0)
-            var next = 0
-            while next < batch.count {
-                // The system makes objects of its own of each packet.
-                autoreleasepool { write(batch, from: &next, &result) }
+    // MARK: - What comes out of the tunnel
+
+    func send(_ batch: PacketBatch) throws(TunnelIOError) -> TunSendResult {
+        if state.withLock({ $0.isClosed }) { throw TunnelIOError(.closed) }
+        var result = TunSendResult(sent: 0, dropped: 0)
+        var next = 0
+        while next < batch.count {
+            // The system makes objects of its own of each packet.
+            autoreleasepool { write(batch, from: &next, &result) }
+        }
+        return result
+    }
+
+    private func write(_ batch: PacketBatch, from next: inout Int, _ result: inout TunSendResult) {
+        var packets: [Data] = []
+        var families: [NSNumber] = []
+        packets.reserveCapacity(min(Self.writeCount, batch.count - next))
+        families.reserveCapacity(min(Self.writeCount, batch.count - next))
+        while next < batch.count, packets.count < Self.writeCount {
+            let bytes = unsafe UnsafeRawBufferPointer(batch.bytes(of: next))
+            next += 1
+            guard let first = unsafe bytes.first else { continue }
+            switch first >> 4 {
+            case 4: families.append(PacketFamily.inet)
+            case 6: families.append(PacketFamily.inet6)
+            default:
+                result.dropped += 1
+                continue
             }
-            return result
+            unsafe packets.append(Data(bytes))
         }
-
-        private func write(_ batch: PacketBatch, from next: inout Int, _ result: inout TunSendResult) {
-            var packets: [Data] = []
-            var families: [NSNumber] = []
-            packets.reserveCapacity(min(Self.writeCount, batch.count - next))
-            families.reserveCapacity(min(Self.writeCount, batch.count - next))
-            while next < batch.count, packets.count < Self.writeCount {
-                let bytes = unsafe UnsafeRawBufferPointer(batch.bytes(of: next))
-                next += 1
-                guard let first = unsafe bytes.first else { continue }
-                switch first >> 4 {
-                case 4: families.append(PacketFamily.inet)
-                case 6: families.append(PacketFamily.inet6)
-                default:
-                    result.dropped += 1
-                    continue
-                }
-                unsafe packets.append(Data(bytes))
-            }
-            guard !packets.isEmpty else { return }
-            if reader.flow.writePackets(packets, withProtocols: families) {
-                result.sent += packets.count
-            } else {
-                result.dropped += packets.count
-            }
-        }
-
-        // MARK: - The interface
-
-        private func check() throws(TunnelIOError) {
-            if state.withLock({ $0.isClosed }) { throw TunnelIOError(.closed) }
-        }
-
-        func currentName() throws(TunnelIOError) -> String {
-            try check()
-            return name
-        }
-
-        func currentMTU() throws(TunnelIOError) -> Int { try currentLinkState().mtu }
-
-        func currentLinkState() throws(TunnelIOError) -> LinkState {
-            try check()
-            return state.withLock { LinkState(isUp: true, mtu: $0.mtu) }
-        }
-
-        /// Other settings are in force.
-        func setMTU(_ mtu: Int) {
-            state.withLock { state in
-                guard state.mtu != mtu else { return }
-                state.mtu = mtu
-                if state.events.isEmpty { links.raise() }
-                state.events.append(.mtu(mtu))
-            }
-        }
-
-        var linkReadiness: Int32? { links.descriptor }
-
-        func drainLinkEvents() -> [LinkEvent] {
-            state.withLock { state in
-                links.clear()
-                defer { state.events = [] }
-                return state.events
-            }
-        }
-
-        var statistics: TunStatistics { state.withLock { $0.statistics } }
-
-        func close() {
-            state.withLock { state in
-                state.isClosed = true
-                (state.packets, state.next) = ([], 0)
-            }
-            // Who waits sees that it is closed.
-            arrived.raise()
+        guard !packets.isEmpty else { return }
+        if reader.flow.writePackets(packets, withProtocols: families) {
+            result.sent += packets.count
+        } else {
+            result.dropped += packets.count
         }
     }
 
-    /// Protocol families as the packet flow wants them: Darwin's numbers.
-    private enum PacketFamily {
-        static let inet = NSNumber(value: 2 as Int32)
-        static let inet6 = NSNumber(value: 30 as Int32)
+    // MARK: - The interface
+
+    private func check() throws(TunnelIOError) {
+        if state.withLock({ $0.isClosed }) { throw TunnelIOError(.closed) }
     }
-#endif
+
+    func currentName() throws(TunnelIOError) -> String {
+        try check()
+        return name
+    }
+
+    func currentMTU() throws(TunnelIOError) -> Int { try currentLinkState().mtu }
+
+    func currentLinkState() throws(TunnelIOError) -> LinkState {
+        try check()
+        return state.withLock { LinkState(isUp: true, mtu: $0.mtu) }
+    }
+
+    /// Other settings are in force.
+    func setMTU(_ mtu: Int) {
+        state.withLock { state in
+            guard state.mtu != mtu else { return }
+            state.mtu = mtu
+            if state.events.isEmpty { links.raise() }
+            state.events.append(.mtu(mtu))
+        }
+    }
+
+    var linkReadiness: Int32? { links.descriptor }
+
+    func drainLinkEvents() -> [LinkEvent] {
+        state.withLock { state in
+            links.clear()
+            defer { state.events = [] }
+            return state.events
+        }
+    }
+
+    var statistics: TunStatistics { state.withLock { $0.statistics } }
+
+    func close() {
+        state.withLock { state in
+            state.isClosed = true
+            (state.packets, state.next) = ([], 0)
+        }
+        // Who waits sees that it is closed.
+        arrived.raise()
+    }
+}
+
+/// Protocol families as the packet flow wants them: Darwin's numbers.
+private enum PacketFamily {
+    static let inet = NSNumber(value: 2 as Int32)
+    static let inet6 = NSNumber(value: 30 as Int32)
+}

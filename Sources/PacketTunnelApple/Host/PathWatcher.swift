@@ -1,88 +1,87 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if canImport(Network)
-    import Dispatch
-    import Network
-    import Synchronization
+import Dispatch
+import Network
+import PacketTunnel
+import Synchronization
 
-    /// Follows the way to the network that is outside of the tunnel.
-    final class PathWatcher: Sendable {
-        private struct State {
-            var last: NetworkPath?
-            var handler: (@Sendable (NetworkPath) -> Void)?
+/// Follows the way to the network that is outside of the tunnel.
+final class PathWatcher: Sendable {
+    private struct State {
+        var last: NetworkPath?
+        var handler: (@Sendable (NetworkPath) -> Void)?
+    }
+
+    private let monitor = NWPathMonitor()
+    private let queue = DispatchQueue(label: "culvert.path")
+    private let state = Mutex(State())
+    /// The name of the tunnel's own interface, which is no way to the network.
+    private let ownInterface: @Sendable () -> String?
+
+    init(ownInterface: @escaping @Sendable () -> String? = { nil }) {
+        self.ownInterface = ownInterface
+    }
+
+    deinit { monitor.cancel() }
+
+    /// The path now.
+    var current: NetworkPath { NetworkPath(monitor.currentPath, without: ownInterface()) }
+
+    /// Calls `handler` with the path soon, and after each change.
+    func start(_ handler: @escaping @Sendable (NetworkPath) -> Void) {
+        state.withLock { $0.handler = handler }
+        monitor.pathUpdateHandler = { [weak self] path in self?.update(path) }
+        monitor.start(queue: queue)
+    }
+
+    /// Ends that.
+    func stop() {
+        monitor.cancel()
+        state.withLock { $0.handler = nil }
+    }
+
+    private func update(_ path: NWPath) {
+        let path = NetworkPath(path, without: ownInterface())
+        let handler = state.withLock { state in
+            // The system repeats itself, and the tunnel's own interface comes and goes.
+            guard state.last != path else { return nil as (@Sendable (NetworkPath) -> Void)? }
+            state.last = path
+            return state.handler
         }
+        handler?(path)
+    }
+}
 
-        private let monitor = NWPathMonitor()
-        private let queue = DispatchQueue(label: "culvert.path")
-        private let state = Mutex(State())
-        /// The name of the tunnel's own interface, which is no way to the network.
-        private let ownInterface: @Sendable () -> String?
-
-        init(ownInterface: @escaping @Sendable () -> String? = { nil }) {
-            self.ownInterface = ownInterface
-        }
-
-        deinit { monitor.cancel() }
-
-        /// The path now.
-        var current: NetworkPath { NetworkPath(monitor.currentPath, without: ownInterface()) }
-
-        /// Calls `handler` with the path soon, and after each change.
-        func start(_ handler: @escaping @Sendable (NetworkPath) -> Void) {
-            state.withLock { $0.handler = handler }
-            monitor.pathUpdateHandler = { [weak self] path in self?.update(path) }
-            monitor.start(queue: queue)
-        }
-
-        /// Ends that.
-        func stop() {
-            monitor.cancel()
-            state.withLock { $0.handler = nil }
-        }
-
-        private func update(_ path: NWPath) {
-            let path = NetworkPath(path, without: ownInterface())
-            let handler = state.withLock { state in
-                // The system repeats itself, and the tunnel's own interface comes and goes.
-                guard state.last != path else { return nil as (@Sendable (NetworkPath) -> Void)? }
-                state.last = path
-                return state.handler
+extension NetworkPath {
+    /// The system's path. It has neither the name of a Wi-Fi network nor name servers, which an extension is not told.
+    init(_ path: NWPath, without ownInterface: String? = nil) {
+        let status: Status =
+            switch path.status {
+            case .satisfied: .satisfied
+            case .requiresConnection: .requiresConnection
+            case .unsatisfied: .unsatisfied
+            @unknown default: .requiresConnection
             }
-            handler?(path)
-        }
+        self.init(
+            status: status,
+            interfaces: path.availableInterfaces.filter { $0.name != ownInterface }.map(Interface.init),
+            supportsIPv4: path.supportsIPv4, supportsIPv6: path.supportsIPv6, isExpensive: path.isExpensive,
+            isConstrained: path.isConstrained)
     }
+}
 
-    extension NetworkPath {
-        /// The system's path. It has neither the name of a Wi-Fi network nor name servers, which an extension is not told.
-        init(_ path: NWPath, without ownInterface: String? = nil) {
-            let status: Status =
-                switch path.status {
-                case .satisfied: .satisfied
-                case .requiresConnection: .requiresConnection
-                case .unsatisfied: .unsatisfied
-                @unknown default: .requiresConnection
-                }
-            self.init(
-                status: status,
-                interfaces: path.availableInterfaces.filter { $0.name != ownInterface }.map(Interface.init),
-                supportsIPv4: path.supportsIPv4, supportsIPv6: path.supportsIPv6, isExpensive: path.isExpensive,
-                isConstrained: path.isConstrained)
-        }
+extension NetworkPath.Interface {
+    fileprivate init(_ interface: NWInterface) {
+        let kind: NetworkPath.InterfaceKind =
+            switch interface.type {
+            case .wifi: .wifi
+            case .cellular: .cellular
+            case .wiredEthernet: .ethernet
+            case .loopback: .loopback
+            case .other: .other
+            @unknown default: .other
+            }
+        self.init(name: interface.name, kind: kind, index: UInt32(clamping: interface.index))
     }
-
-    extension NetworkPath.Interface {
-        fileprivate init(_ interface: NWInterface) {
-            let kind: NetworkPath.InterfaceKind =
-                switch interface.type {
-                case .wifi: .wifi
-                case .cellular: .cellular
-                case .wiredEthernet: .ethernet
-                case .loopback: .loopback
-                case .other: .other
-                @unknown default: .other
-                }
-            self.init(name: interface.name, kind: kind, index: UInt32(clamping: interface.index))
-        }
-    }
-#endif
+}

@@ -1,64 +1,63 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if canImport(Security) && canImport(NetworkExtension)
-    import Foundation
+import Foundation
+public import PacketTunnel
 
-    /// Profiles in the keychain, by id or by the persistent reference that the system's configuration has.
-    public struct KeychainProfiles: ReferencedProfiles {
-        private let items: KeychainItems
+/// Profiles in the keychain, by id or by the persistent reference that the system's configuration has.
+public struct KeychainProfiles: ReferencedProfiles {
+    private let items: KeychainItems
 
-        /// Profiles; the parameters are those of ``KeychainSecretStore/init(service:accessGroup:)``.
-        public init(service: String = "culvert.profiles", accessGroup: String? = nil) {
-            items = KeychainItems(service: service, accessGroup: accessGroup)
-        }
-
-        /// The profile of a reference.
-        public func profile(reference: [UInt8]) throws(TunnelError) -> TunnelProfile {
-            guard let json = try KeychainItems.read(reference: reference) else {
-                throw TunnelError(
-                    .secretUnavailable, "the keychain item of the profile is gone", fix: "save the profile again")
-            }
-            return try Self.decode(json)
-        }
-
-        static func decode(_ json: [UInt8]) throws(TunnelError) -> TunnelProfile {
-            do {
-                return try JSONDecoder().decode(TunnelProfile.self, from: Data(json))
-            } catch {
-                throw TunnelError(
-                    .configurationInvalid, "the profile in the keychain does not decode: \(error)",
-                    fix: "remove it, and create it again")
-            }
-        }
-
-        /// The profile's item as it is; nil when there is none.
-        func read(_ id: String) throws(TunnelError) -> [UInt8]? { try items.read(id) }
-
-        /// Keeps a profile's item.
-        /// - Returns: its persistent reference.
-        func write(_ json: [UInt8], of profile: TunnelProfile) throws(TunnelError) -> [UInt8] {
-            try items.write(json, profile.id, label: "Tunnel: \(profile.name)")
-        }
-
-        /// Puts back what was there before.
-        func restore(_ json: [UInt8]?, of profile: TunnelProfile) throws(TunnelError) {
-            if let json { _ = try write(json, of: profile) } else { try items.remove(profile.id) }
-        }
-
-        func remove(_ id: String) throws(TunnelError) { try items.remove(id) }
-
-        func ids() throws(TunnelError) -> [String] { try items.accounts() }
+    /// Profiles; the parameters are those of ``KeychainSecretStore/init(service:accessGroup:)``.
+    public init(service: String = "culvert.profiles", accessGroup: String? = nil) {
+        items = KeychainItems(service: service, accessGroup: accessGroup)
     }
 
-    extension NetworkExtensionOptions {
-        /// Profiles and secrets in the keychain that app and extension share, and all else as by default.
-        /// - Parameter accessGroup: the keychain access group of both.
-        public static func standard(accessGroup: String?) -> NetworkExtensionOptions {
-            var options = NetworkExtensionOptions()
-            options.secrets = KeychainSecretStore(accessGroup: accessGroup)
-            options.profiles = KeychainProfiles(accessGroup: accessGroup)
-            return options
+    /// The profile of a reference.
+    public func profile(reference: [UInt8]) throws(TunnelError) -> TunnelProfile {
+        guard let json = try KeychainItems.read(reference: reference) else {
+            throw TunnelError(
+                .secretUnavailable, "the keychain item of the profile is gone", fix: "save the profile again")
+        }
+        return try Self.decode(json)
+    }
+
+    static func decode(_ json: [UInt8]) throws(TunnelError) -> TunnelProfile {
+        do {
+            return try JSONDecoder().decode(TunnelProfile.self, from: Data(json))
+        } catch {
+            throw TunnelError(
+                .configurationInvalid, "the profile in the keychain does not decode: \(error)",
+                fix: "remove it, and create it again")
         }
     }
-#endif
+
+    /// The profile's item as it is; nil when there is none.
+    func read(_ id: String) throws(TunnelError) -> [UInt8]? { try items.read(id) }
+
+    /// Keeps a profile's item.
+    /// - Returns: its persistent reference.
+    func write(_ json: [UInt8], of profile: TunnelProfile) throws(TunnelError) -> [UInt8] {
+        try items.write(json, profile.id, label: "Tunnel: \(profile.name)")
+    }
+
+    /// Puts back what was there before.
+    func restore(_ json: [UInt8]?, of profile: TunnelProfile) throws(TunnelError) {
+        if let json { _ = try write(json, of: profile) } else { try items.remove(profile.id) }
+    }
+
+    func remove(_ id: String) throws(TunnelError) { try items.remove(id) }
+
+    func ids() throws(TunnelError) -> [String] { try items.accounts() }
+}
+
+extension NetworkExtensionOptions {
+    /// Profiles and secrets in the keychain that app and extension share, and all else as by default.
+    /// - Parameter accessGroup: the keychain access group of both.
+    public static func standard(accessGroup: String?) -> NetworkExtensionOptions {
+        var options = NetworkExtensionOptions()
+        options.secrets = KeychainSecretStore(accessGroup: accessGroup)
+        options.profiles = KeychainProfiles(accessGroup: accessGroup)
+        return options
+    }
+}

@@ -1,53 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if canImport(Security)
-    /// Secrets in the keychain, which app and extension share through an access group.
+public import PacketTunnel
+
+/// Secrets in the keychain, which app and extension share through an access group.
+///
+/// A macOS system extension runs as root and has no such keychain: there, secrets come with the start
+/// (``NetworkExtensionManagerOptions/passesSecrets``).
+public final class KeychainSecretStore: SecretStore {
+    private let items: KeychainItems
+
+    /// A store.
     ///
-    /// A macOS system extension runs as root and has no such keychain: there, secrets come with the start
-    /// (``NetworkExtensionManagerOptions/passesSecrets``).
-    public final class KeychainSecretStore: SecretStore {
-        private let items: KeychainItems
-
-        /// A store.
-        ///
-        /// - Parameters:
-        ///   - service: what the items are found by; the same in app and extension.
-        ///   - accessGroup: the keychain access group of both; nil for this program only.
-        public init(service: String = "culvert.secrets", accessGroup: String? = nil) {
-            items = KeychainItems(service: service, accessGroup: accessGroup)
-        }
-
-        private static func account(_ name: String, _ profile: String) -> String { "\(profile).\(name)" }
-
-        /// The secret `name` of a profile.
-        public func read(_ name: String, of profile: String) async throws(TunnelError) -> SecretBytes {
-            guard var bytes = try items.read(Self.account(name, profile)) else { throw .missingSecret(name) }
-            defer { wipe(&bytes) }
-            return SecretBytes(bytes)
-        }
-
-        /// Keeps a secret, instead of the one before.
-        public func write(_ secret: SecretBytes, _ name: String, of profile: String) async throws(TunnelError) {
-            var bytes = secret.bytes
-            defer { wipe(&bytes) }
-            try items.write(bytes, Self.account(name, profile), label: "Secret of a tunnel")
-        }
-
-        /// Forgets a secret; none is fine.
-        public func remove(_ name: String, of profile: String) async throws(TunnelError) {
-            try items.remove(Self.account(name, profile))
-        }
-
-        /// Forgets all secrets of a profile; none is fine.
-        public func removeAll(of profile: String) async throws(TunnelError) {
-            for name in try await names(of: profile) { try items.remove(Self.account(name, profile)) }
-        }
-
-        /// The names of a profile's secrets, sorted.
-        public func names(of profile: String) async throws(TunnelError) -> [String] {
-            let prefix = "\(profile)."
-            return try items.accounts().filter { $0.hasPrefix(prefix) }.map { String($0.dropFirst(prefix.count)) }
-        }
+    /// - Parameters:
+    ///   - service: what the items are found by; the same in app and extension.
+    ///   - accessGroup: the keychain access group of both; nil for this program only.
+    public init(service: String = "culvert.secrets", accessGroup: String? = nil) {
+        items = KeychainItems(service: service, accessGroup: accessGroup)
     }
-#endif
+
+    private static func account(_ name: String, _ profile: String) -> String { "\(profile).\(name)" }
+
+    /// The secret `name` of a profile.
+    public func read(_ name: String, of profile: String) async throws(TunnelError) -> SecretBytes {
+        guard var bytes = try items.read(Self.account(name, profile)) else { throw .missingSecret(name) }
+        defer { wipe(&bytes) }
+        return SecretBytes(bytes)
+    }
+
+    /// Keeps a secret, instead of the one before.
+    public func write(_ secret: SecretBytes, _ name: String, of profile: String) async throws(TunnelError) {
+        var bytes = secret.bytes
+        defer { wipe(&bytes) }
+        try items.write(bytes, Self.account(name, profile), label: "Secret of a tunnel")
+    }
+
+    /// Forgets a secret; none is fine.
+    public func remove(_ name: String, of profile: String) async throws(TunnelError) {
+        try items.remove(Self.account(name, profile))
+    }
+
+    /// Forgets all secrets of a profile; none is fine.
+    public func removeAll(of profile: String) async throws(TunnelError) {
+        for name in try await names(of: profile) { try items.remove(Self.account(name, profile)) }
+    }
+
+    /// The names of a profile's secrets, sorted.
+    public func names(of profile: String) async throws(TunnelError) -> [String] {
+        let prefix = "\(profile)."
+        return try items.accounts().filter { $0.hasPrefix(prefix) }.map { String($0.dropFirst(prefix.count)) }
+    }
+}

@@ -1,42 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if canImport(NetworkExtension)
-    /// How profiles are kept and started through the system.
-    public struct NetworkExtensionManagerOptions: Sendable {
-        /// Where the profile's own data is.
-        public enum Placement: Hashable, Sendable {
-            /// In a keychain item that the system's configuration refers to. For app extensions.
-            case keychain
-            /// In the system's configuration itself. For a macOS system extension, which cannot read the user's keychain.
-            case systemConfiguration
-        }
+import PacketTunnel
 
-        /// The bundle identifier of the extension.
-        public var providerBundleIdentifier: String
-        /// The keychain access group that app and extension share; nil for none.
-        public var accessGroup: String?
-        /// Where the profile's own data is.
-        public var placement = Placement.keychain
-        /// Whether the app's secrets go to the extension with each start, in memory. A tunnel that starts without the app, on
-        /// demand, then has none.
-        public var passesSecrets = false
-        /// Whether networks that are attached directly are reached directly under a policy that holds back. The provider's
-        /// settings have to say the same.
-        public var allowsLocalNetwork = false
-        /// Whether the tunnel ends when the device sleeps.
-        public var disconnectsOnSleep = false
-        /// How long a start may take, the launch of the extension included.
-        public var startTimeout = Duration.seconds(90)
-        /// How long a stop may take.
-        public var stopTimeout = Duration.seconds(30)
-        /// What those are measured on.
-        public var clock: any Clock<Duration> = ContinuousClock()
-
-        /// Options for an extension in this app.
-        public init(providerBundleIdentifier: String, accessGroup: String? = nil) {
-            self.providerBundleIdentifier = providerBundleIdentifier
-            self.accessGroup = accessGroup
-        }
+/// How profiles are kept and started through the system.
+public struct NetworkExtensionManagerOptions: Sendable {
+    /// Where the profile's own data is.
+    public enum Placement: Hashable, Sendable {
+        /// In a keychain item that the system's configuration refers to. For app extensions.
+        case keychain
+        /// In the system's configuration itself. For a macOS system extension, which cannot read the user's keychain.
+        case systemConfiguration
     }
-#endif
+
+    /// The bundle identifier of the extension.
+    public var providerBundleIdentifier: String
+    /// The keychain access group that app and extension share; nil for none.
+    public var accessGroup: String?
+    /// Where the profile's own data is.
+    public var placement = Placement.keychain
+    /// Whether the app's secrets go to the extension with each start, in memory. A tunnel that starts without the app, on
+    /// demand, then has none.
+    public var passesSecrets = false
+    /// Whether networks that are attached directly are reached directly under a policy that holds back. The provider's
+    /// settings have to say the same.
+    public var allowsLocalNetwork = false
+    /// Whether the tunnel ends when the device sleeps.
+    public var disconnectsOnSleep = false
+    /// How long a start may take, the launch of the extension included.
+    public var startTimeout = Duration.seconds(90)
+    /// How long a stop may take.
+    public var stopTimeout = Duration.seconds(30)
+    /// What those are measured on.
+    public var clock: any Clock<Duration> = ContinuousClock()
+
+    /// Options for an extension in this app.
+    public init(providerBundleIdentifier: String, accessGroup: String? = nil) {
+        self.providerBundleIdentifier = providerBundleIdentifier
+        self.accessGroup = accessGroup
+    }
+}

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if canImport(NetworkExtension) && os(macOS)
+import PacketTunnel
+
+#if os(macOS)
     import NetworkExtension
 
     extension OnDemandRules.Interface {

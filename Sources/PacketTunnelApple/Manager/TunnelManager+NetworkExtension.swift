@@ -1,43 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if canImport(NetworkExtension) && canImport(Security)
-    extension TunnelManager {
-        /// A manager of tunnels in an extension: profiles are the system's VPN configurations.
-        /// - Parameter options: which extension, and how.
-        public static func networkExtension(_ options: NetworkExtensionManagerOptions) -> TunnelManager {
-            let secrets = KeychainSecretStore(accessGroup: options.accessGroup)
-            let store = NetworkExtensionProfileStore(options, secrets: secrets)
-            return TunnelManager(store: store, secrets: secrets) { store.channel(for: $0) }
-        }
+public import PacketTunnel
 
-        /// The manager for where the app runs: tunnels in an extension on a device, and in this process on a simulator, which
-        /// has no extensions for packet tunnels.
-        ///
-        /// - Parameters:
-        ///   - options: which extension, and how.
-        ///   - isSimulator: whether this is a simulator.
-        ///   - makeProvider: makes the provider there, once for each start.
-        public static func `default`<Provider: PacketTunnelProvider>(
-            _ options: NetworkExtensionManagerOptions, isSimulator: Bool = SimulatorCheck.isSimulator,
-            makeProvider: @escaping @Sendable () -> Provider
-        ) -> TunnelManager {
-            guard isSimulator else { return networkExtension(options) }
-            let secrets = MemorySecretStore()
-            return TunnelManager(store: MemoryProfileStore(), secrets: secrets) { _ in
-                MemoryTunnelChannel(MemoryHost(secrets: secrets, makeProvider: makeProvider))
-            }
-        }
+extension TunnelManager {
+    /// A manager of tunnels in an extension: profiles are the system's VPN configurations.
+    /// - Parameter options: which extension, and how.
+    public static func networkExtension(_ options: NetworkExtensionManagerOptions) -> TunnelManager {
+        let secrets = KeychainSecretStore(accessGroup: options.accessGroup)
+        let store = NetworkExtensionProfileStore(options, secrets: secrets)
+        return TunnelManager(store: store, secrets: secrets) { store.channel(for: $0) }
     }
 
-    /// Where this was built for.
-    public enum SimulatorCheck {
-        #if targetEnvironment(simulator)
-            /// Whether this runs on a simulator.
-            public static let isSimulator = true
-        #else
-            /// Whether this runs on a simulator.
-            public static let isSimulator = false
-        #endif
+    /// The manager for where the app runs: tunnels in an extension on a device, and in this process on a simulator, which
+    /// has no extensions for packet tunnels.
+    ///
+    /// - Parameters:
+    ///   - options: which extension, and how.
+    ///   - isSimulator: whether this is a simulator.
+    ///   - makeProvider: makes the provider there, once for each start.
+    public static func `default`<Provider: PacketTunnelProvider>(
+        _ options: NetworkExtensionManagerOptions, isSimulator: Bool = SimulatorCheck.isSimulator,
+        makeProvider: @escaping @Sendable () -> Provider
+    ) -> TunnelManager {
+        guard isSimulator else { return networkExtension(options) }
+        let secrets = MemorySecretStore()
+        return TunnelManager(store: MemoryProfileStore(), secrets: secrets) { _ in
+            MemoryTunnelChannel(MemoryHost(secrets: secrets, makeProvider: makeProvider))
+        }
     }
-#endif
+}
+
+/// Where this was built for.
+public enum SimulatorCheck {
+    #if targetEnvironment(simulator)
+        /// Whether this runs on a simulator.
+        public static let isSimulator = true
+    #else
+        /// Whether this runs on a simulator.
+        public static let isSimulator = false
+    #endif
+}

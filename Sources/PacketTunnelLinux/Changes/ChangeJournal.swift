@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if os(Linux)
     import TunnelIO
     import TunnelSystem
 
@@ -231,4 +230,3 @@
             return UInt64(String(decoding: fields[19], as: UTF8.self))
         }
     }
-#endif

@@ -1,237 +1,235 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if os(Linux)
-    /// Makes the changes that a tunnel wants, each written to the journal first, and undoes them.
+/// Makes the changes that a tunnel wants, each written to the journal first, and undoes them.
+///
+/// For one thread at a time. While it works no other process of this kind does.
+package final class ChangeLedger {
+    private struct Entry {
+        var id: Int
+        /// What the change was made for; nil for a change of a process that is gone.
+        var step: NetworkStep?
+        var change: NetworkChange
+
+        /// What of its kind there is one of. A firewall is known without its text.
+        var slot: NetworkStep.Slot? {
+            if case .firewall(let name) = change { .firewall(name) } else { step?.slot }
+        }
+    }
+
+    private let journal: ChangeJournal
+    private let system: any NetworkSystem
+    private var entries: [Entry] = []
+
+    /// A ledger for a tunnel that starts. What an earlier process of that name has left is undone first.
+    /// - Parameter keepsFirewall: whether a firewall that such a process has left stays, and is this one's from then on:
+    ///   without a moment in between.
+    /// - Throws: `.tunnelRunning` while a process of that name runs.
+    package convenience init(
+        name: String, directory: JournalDirectory, system: any NetworkSystem, owner: JournalOwner = .current,
+        keepsFirewall: Bool = false
+    ) throws(LinuxNetworkError) {
+        try JournalDirectory.validate(name)
+        let (journal, entries) = try directory.locked { () throws(LinuxNetworkError) -> (ChangeJournal, [Entry]) in
+            if keepsFirewall, let left = try Self.resume(name: name, directory: directory, system: system) {
+                try left.undoAllLocked(keepingFirewall: true)
+                try left.journal.record(owner)
+                return (left.journal, left.entries)
+            }
+            _ = try Self.cleanUpLocked(name: name, directory: directory, system: system)
+            return (try ChangeJournal(name: name, directory: directory, owner: owner), [])
+        }
+        self.init(journal, entries, system: system)
+    }
+
+    private init(
+        _ journal: ChangeJournal, _ entries: [Entry], system: any NetworkSystem
+    ) {
+        self.journal = journal
+        self.system = system
+        self.entries = entries
+    }
+
+    /// Undoes what a process that is gone has left.
+    /// - Returns: what was undone, for people; empty where there was nothing.
+    /// - Throws: `.tunnelRunning` while the process runs; `.incompleteUndo`, and the journal is kept for another try.
+    package static func cleanUp(
+        name: String, directory: JournalDirectory, system: any NetworkSystem
+    ) throws(LinuxNetworkError) -> [String] {
+        try JournalDirectory.validate(name)
+        return try directory.locked { () throws(LinuxNetworkError) in
+            try cleanUpLocked(name: name, directory: directory, system: system)
+        }
+    }
+
+    private static func cleanUpLocked(
+        name: String, directory: JournalDirectory, system: any NetworkSystem
+    ) throws(LinuxNetworkError) -> [String] {
+        guard let ledger = try resume(name: name, directory: directory, system: system) else { return [] }
+        let summary = ledger.summary
+        try ledger.undoAllLocked()
+        return summary
+    }
+
+    /// The ledger of a process that is gone; nil where there is none.
+    private static func resume(
+        name: String, directory: JournalDirectory, system: any NetworkSystem
+    ) throws(LinuxNetworkError) -> ChangeLedger? {
+        guard let contents = try directory.read(name) else { return nil }
+        if let owner = contents.owner, owner.isAlive {
+            throw LinuxNetworkError(.tunnelRunning(name: name, processID: owner.processID))
+        }
+        guard let (journal, _) = try ChangeJournal.resume(name, directory: directory) else { return nil }
+        let entries = contents.pending.map { Entry(id: $0.id, step: nil, change: $0.change) }
+        return ChangeLedger(journal, entries, system: system)
+    }
+
+    /// The changes that are made, for people.
+    package var summary: [String] { entries.map(\.change.summary) }
+
+    /// What the manager of name servers was told; nil while it was told nothing.
+    package var resolverRecord: ResolverRecord? {
+        for entry in entries { if case .resolver(let record) = entry.change { return record } }
+        return nil
+    }
+
+    // MARK: - Making
+
+    /// Makes the network as `plan` wants it: undoes what is not in it any more, and makes what is new, in its order.
     ///
-    /// For one thread at a time. While it works no other process of this kind does.
-    package final class ChangeLedger {
-        private struct Entry {
-            var id: Int
-            /// What the change was made for; nil for a change of a process that is gone.
-            var step: NetworkStep?
-            var change: NetworkChange
-
-            /// What of its kind there is one of. A firewall is known without its text.
-            var slot: NetworkStep.Slot? {
-                if case .firewall(let name) = change { .firewall(name) } else { step?.slot }
+    /// A step that differs only in what it says of the same thing (the firewall's table, the name servers) is done over,
+    /// so that there is no moment without it; a firewall comes first and goes last.
+    /// - Throws: the first failure. What was made until then stays, and can be undone.
+    package func apply(_ plan: [NetworkStep]) throws(LinuxNetworkError) {
+        try journal.directory.locked { () throws(LinuxNetworkError) in
+            for step in plan where step.isFirewall { try make(step) }
+            let slots = Set(plan.compactMap(\.slot))
+            let obsolete = entries.filter { entry in
+                if let slot = entry.slot { return !slots.contains(slot) }
+                return entry.step.map { !plan.contains($0) } ?? true
             }
-        }
-
-        private let journal: ChangeJournal
-        private let system: any NetworkSystem
-        private var entries: [Entry] = []
-
-        /// A ledger for a tunnel that starts. What an earlier process of that name has left is undone first.
-        /// - Parameter keepsFirewall: whether a firewall that such a process has left stays, and is this one's from then on:
-        ///   without a moment in between.
-        /// - Throws: `.tunnelRunning` while a process of that name runs.
-        package convenience init(
-            name: String, directory: JournalDirectory, system: any NetworkSystem, owner: JournalOwner = .current,
-            keepsFirewall: Bool = false
-        ) throws(LinuxNetworkError) {
-            try JournalDirectory.validate(name)
-            let (journal, entries) = try directory.locked { () throws(LinuxNetworkError) -> (ChangeJournal, [Entry]) in
-                if keepsFirewall, let left = try Self.resume(name: name, directory: directory, system: system) {
-                    try left.undoAllLocked(keepingFirewall: true)
-                    try left.journal.record(owner)
-                    return (left.journal, left.entries)
-                }
-                _ = try Self.cleanUpLocked(name: name, directory: directory, system: system)
-                return (try ChangeJournal(name: name, directory: directory, owner: owner), [])
-            }
-            self.init(journal, entries, system: system)
-        }
-
-        private init(
-            _ journal: ChangeJournal, _ entries: [Entry], system: any NetworkSystem
-        ) {
-            self.journal = journal
-            self.system = system
-            self.entries = entries
-        }
-
-        /// Undoes what a process that is gone has left.
-        /// - Returns: what was undone, for people; empty where there was nothing.
-        /// - Throws: `.tunnelRunning` while the process runs; `.incompleteUndo`, and the journal is kept for another try.
-        package static func cleanUp(
-            name: String, directory: JournalDirectory, system: any NetworkSystem
-        ) throws(LinuxNetworkError) -> [String] {
-            try JournalDirectory.validate(name)
-            return try directory.locked { () throws(LinuxNetworkError) in
-                try cleanUpLocked(name: name, directory: directory, system: system)
-            }
-        }
-
-        private static func cleanUpLocked(
-            name: String, directory: JournalDirectory, system: any NetworkSystem
-        ) throws(LinuxNetworkError) -> [String] {
-            guard let ledger = try resume(name: name, directory: directory, system: system) else { return [] }
-            let summary = ledger.summary
-            try ledger.undoAllLocked()
-            return summary
-        }
-
-        /// The ledger of a process that is gone; nil where there is none.
-        private static func resume(
-            name: String, directory: JournalDirectory, system: any NetworkSystem
-        ) throws(LinuxNetworkError) -> ChangeLedger? {
-            guard let contents = try directory.read(name) else { return nil }
-            if let owner = contents.owner, owner.isAlive {
-                throw LinuxNetworkError(.tunnelRunning(name: name, processID: owner.processID))
-            }
-            guard let (journal, _) = try ChangeJournal.resume(name, directory: directory) else { return nil }
-            let entries = contents.pending.map { Entry(id: $0.id, step: nil, change: $0.change) }
-            return ChangeLedger(journal, entries, system: system)
-        }
-
-        /// The changes that are made, for people.
-        package var summary: [String] { entries.map(\.change.summary) }
-
-        /// What the manager of name servers was told; nil while it was told nothing.
-        package var resolverRecord: ResolverRecord? {
-            for entry in entries { if case .resolver(let record) = entry.change { return record } }
-            return nil
-        }
-
-        // MARK: - Making
-
-        /// Makes the network as `plan` wants it: undoes what is not in it any more, and makes what is new, in its order.
-        ///
-        /// A step that differs only in what it says of the same thing (the firewall's table, the name servers) is done over,
-        /// so that there is no moment without it; a firewall comes first and goes last.
-        /// - Throws: the first failure. What was made until then stays, and can be undone.
-        package func apply(_ plan: [NetworkStep]) throws(LinuxNetworkError) {
-            try journal.directory.locked { () throws(LinuxNetworkError) in
-                for step in plan where step.isFirewall { try make(step) }
-                let slots = Set(plan.compactMap(\.slot))
-                let obsolete = entries.filter { entry in
-                    if let slot = entry.slot { return !slots.contains(slot) }
-                    return entry.step.map { !plan.contains($0) } ?? true
-                }
-                for entry in obsolete.reversed() where !entry.change.isFirewall { try undo(entry) }
-                for step in plan where !step.isFirewall { try make(step) }
-                for entry in obsolete.reversed() where entry.change.isFirewall { try undo(entry) }
-            }
-        }
-
-        private func make(_ step: NetworkStep) throws(LinuxNetworkError) {
-            if let index = entries.firstIndex(where: { $0.step == step || ($0.slot != nil && $0.slot == step.slot) }) {
-                guard entries[index].step != step else { return }
-                try system.perform(step.operation(for: entries[index].change))
-                entries[index].step = step
-                return
-            }
-            guard let found = try system.change(for: step) ?? shared(step) else { return }
-            let change = inheriting(found)
-            let id = try journal.record(change)
-            entries.append(Entry(id: id, step: step, change: change))
-            try system.perform(step.operation(for: change))
-        }
-
-        /// The change, with what was there before any tunnel came where another tunnel has made the same one.
-        private func inheriting(_ change: NetworkChange) -> NetworkChange {
-            let others = journal.directory.pendingChanges(except: journal.name)
-            guard let other = others.first(where: { $0.isShared(with: change) }) else { return change }
-            switch (change, other) {
-            case (.setting(var mine), .setting(let theirs)):
-                mine.before = theirs.before
-                return .setting(mine)
-            case (.resolver(var mine), .resolver(let theirs)):
-                mine.before = theirs.before
-                return .resolver(mine)
-            default: return change
-            }
-        }
-
-        /// The change of a setting that another tunnel has made already, which then has to last as long as this one.
-        private func shared(_ step: NetworkStep) -> NetworkChange? {
-            guard case .setting(let path, let value) = step else { return nil }
-            let change = NetworkChange.setting(SettingChange(path: path, value: value, before: value))
-            let others = journal.directory.pendingChanges(except: journal.name)
-            return others.contains { $0.isShared(with: change) } ? change : nil
-        }
-
-        // MARK: - Undoing
-
-        /// Undoes everything, the latest first, and deletes the journal.
-        ///
-        /// What cannot be undone does not keep the rest from being undone.
-        /// - Throws: `.incompleteUndo`, and the journal is kept for another try.
-        package func undoAll() throws(LinuxNetworkError) {
-            try journal.directory.locked { () throws(LinuxNetworkError) in try undoAllLocked() }
-        }
-
-        private func undoAllLocked(keepingFirewall: Bool = false) throws(LinuxNetworkError) {
-            var failures: [String] = []
-            // The firewall, made first, goes last of all.
-            let firewalls = keepingFirewall ? [] : entries.filter(\.change.isFirewall)
-            for entry in entries.filter({ !$0.change.isFirewall }).reversed() + firewalls {
-                do throws(LinuxNetworkError) {
-                    try undo(entry)
-                } catch {
-                    failures.append("\(entry.change.summary) (\(error))")
-                }
-            }
-            guard failures.isEmpty else { throw LinuxNetworkError(.incompleteUndo(steps: failures)) }
-            if !keepingFirewall { journal.remove() }
-        }
-
-        private func undo(_ entry: Entry) throws(LinuxNetworkError) {
-            let others = journal.directory.pendingChanges(except: journal.name)
-            try system.perform(
-                entry.change.inverse(sharedWithOthers: others.contains { $0.isShared(with: entry.change) }))
-            try journal.recordUndone(entry.id)
-            entries.removeAll { $0.id == entry.id }
+            for entry in obsolete.reversed() where !entry.change.isFirewall { try undo(entry) }
+            for step in plan where !step.isFirewall { try make(step) }
+            for entry in obsolete.reversed() where entry.change.isFirewall { try undo(entry) }
         }
     }
 
-    extension NetworkStep {
-        /// What of its kind there is one of, so that a new one takes the place of the old.
-        enum Slot: Hashable {
-            case firewall(String)
-            case resolver
-            case link(InterfaceReference)
+    private func make(_ step: NetworkStep) throws(LinuxNetworkError) {
+        if let index = entries.firstIndex(where: { $0.step == step || ($0.slot != nil && $0.slot == step.slot) }) {
+            guard entries[index].step != step else { return }
+            try system.perform(step.operation(for: entries[index].change))
+            entries[index].step = step
+            return
         }
+        guard let found = try system.change(for: step) ?? shared(step) else { return }
+        let change = inheriting(found)
+        let id = try journal.record(change)
+        entries.append(Entry(id: id, step: step, change: change))
+        try system.perform(step.operation(for: change))
+    }
 
-        var slot: Slot? {
-            switch self {
-            case .firewall(let table): .firewall(table.name)
-            case .resolver: .resolver
-            case .link(let interface, _): .link(interface)
-            default: nil
-            }
-        }
-
-        var isFirewall: Bool {
-            if case .firewall = self { true } else { false }
+    /// The change, with what was there before any tunnel came where another tunnel has made the same one.
+    private func inheriting(_ change: NetworkChange) -> NetworkChange {
+        let others = journal.directory.pendingChanges(except: journal.name)
+        guard let other = others.first(where: { $0.isShared(with: change) }) else { return change }
+        switch (change, other) {
+        case (.setting(var mine), .setting(let theirs)):
+            mine.before = theirs.before
+            return .setting(mine)
+        case (.resolver(var mine), .resolver(let theirs)):
+            mine.before = theirs.before
+            return .resolver(mine)
+        default: return change
         }
     }
 
-    extension NetworkChange {
-        var isFirewall: Bool {
-            if case .firewall = self { true } else { false }
-        }
+    /// The change of a setting that another tunnel has made already, which then has to last as long as this one.
+    private func shared(_ step: NetworkStep) -> NetworkChange? {
+        guard case .setting(let path, let value) = step else { return nil }
+        let change = NetworkChange.setting(SettingChange(path: path, value: value, before: value))
+        let others = journal.directory.pendingChanges(except: journal.name)
+        return others.contains { $0.isShared(with: change) } ? change : nil
+    }
 
-        /// Whether several tunnels make this change together, so that the last one undoes it.
-        func isShared(with other: NetworkChange) -> Bool {
-            switch (self, other) {
-            case (.setting(let mine), .setting(let theirs)): mine.path == theirs.path && mine.value == theirs.value
-            case (.resolver(let mine), .resolver(let theirs)): mine.manager == theirs.manager
-            default: false
+    // MARK: - Undoing
+
+    /// Undoes everything, the latest first, and deletes the journal.
+    ///
+    /// What cannot be undone does not keep the rest from being undone.
+    /// - Throws: `.incompleteUndo`, and the journal is kept for another try.
+    package func undoAll() throws(LinuxNetworkError) {
+        try journal.directory.locked { () throws(LinuxNetworkError) in try undoAllLocked() }
+    }
+
+    private func undoAllLocked(keepingFirewall: Bool = false) throws(LinuxNetworkError) {
+        var failures: [String] = []
+        // The firewall, made first, goes last of all.
+        let firewalls = keepingFirewall ? [] : entries.filter(\.change.isFirewall)
+        for entry in entries.filter({ !$0.change.isFirewall }).reversed() + firewalls {
+            do throws(LinuxNetworkError) {
+                try undo(entry)
+            } catch {
+                failures.append("\(entry.change.summary) (\(error))")
             }
         }
+        guard failures.isEmpty else { throw LinuxNetworkError(.incompleteUndo(steps: failures)) }
+        if !keepingFirewall { journal.remove() }
+    }
 
-        /// What undoes the change while other tunnels have made it too.
-        func inverse(sharedWithOthers isShared: Bool) -> NetworkOperation {
-            guard isShared else { return inverse }
-            switch self {
-            case .setting: return .none
-            case .resolver(var record):
-                record.before = nil
-                return .clearResolver(record)
-            default: return inverse
-            }
+    private func undo(_ entry: Entry) throws(LinuxNetworkError) {
+        let others = journal.directory.pendingChanges(except: journal.name)
+        try system.perform(
+            entry.change.inverse(sharedWithOthers: others.contains { $0.isShared(with: entry.change) }))
+        try journal.recordUndone(entry.id)
+        entries.removeAll { $0.id == entry.id }
+    }
+}
+
+extension NetworkStep {
+    /// What of its kind there is one of, so that a new one takes the place of the old.
+    enum Slot: Hashable {
+        case firewall(String)
+        case resolver
+        case link(InterfaceReference)
+    }
+
+    var slot: Slot? {
+        switch self {
+        case .firewall(let table): .firewall(table.name)
+        case .resolver: .resolver
+        case .link(let interface, _): .link(interface)
+        default: nil
         }
     }
-#endif
+
+    var isFirewall: Bool {
+        if case .firewall = self { true } else { false }
+    }
+}
+
+extension NetworkChange {
+    var isFirewall: Bool {
+        if case .firewall = self { true } else { false }
+    }
+
+    /// Whether several tunnels make this change together, so that the last one undoes it.
+    func isShared(with other: NetworkChange) -> Bool {
+        switch (self, other) {
+        case (.setting(let mine), .setting(let theirs)): mine.path == theirs.path && mine.value == theirs.value
+        case (.resolver(let mine), .resolver(let theirs)): mine.manager == theirs.manager
+        default: false
+        }
+    }
+
+    /// What undoes the change while other tunnels have made it too.
+    func inverse(sharedWithOthers isShared: Bool) -> NetworkOperation {
+        guard isShared else { return inverse }
+        switch self {
+        case .setting: return .none
+        case .resolver(var record):
+            record.before = nil
+            return .clearResolver(record)
+        default: return inverse
+        }
+    }
+}

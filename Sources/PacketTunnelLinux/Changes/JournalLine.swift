@@ -1,104 +1,102 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if os(Linux)
-    import FoundationEssentials
+import FoundationEssentials
 
-    /// Which process a journal belongs to. A process number is used again; together with the time that the process started
-    /// at it is not.
-    package struct JournalOwner: Hashable, Sendable, Codable {
-        /// The process.
-        package var processID: Int32
-        /// When it started, in clock ticks since the machine did.
-        package var startTime: UInt64
+/// Which process a journal belongs to. A process number is used again; together with the time that the process started
+/// at it is not.
+package struct JournalOwner: Hashable, Sendable, Codable {
+    /// The process.
+    package var processID: Int32
+    /// When it started, in clock ticks since the machine did.
+    package var startTime: UInt64
 
-        package init(processID: Int32, startTime: UInt64) {
-            self.processID = processID
-            self.startTime = startTime
+    package init(processID: Int32, startTime: UInt64) {
+        self.processID = processID
+        self.startTime = startTime
+    }
+}
+
+/// An entry of a journal.
+package enum JournalRecord: Hashable, Sendable, Codable {
+    /// The first entry: whose journal it is.
+    case owner(JournalOwner, version: Int)
+    /// A change that is about to be made.
+    case change(NetworkChange, id: Int)
+    /// The change of this number was undone.
+    case undone(id: Int)
+}
+
+/// A journal's text: one entry a line, `CHECKSUM JSON`, the checksum being CRC-32 (IEEE 802.3) in eight hexadecimal
+/// digits.
+///
+/// A line that was written in part only, or was damaged later, does not have its checksum and does not count. Since an
+/// entry is written before its change is made, nothing needs undoing that is not in a whole line.
+package enum JournalLine {
+    /// The entry as a line, with its line feed.
+    package static func encode(_ record: JournalRecord) -> [UInt8]? {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        guard let json = try? encoder.encode(record) else { return nil }
+        let bytes = [UInt8](json)
+        let digits = String(checksum(bytes[...]), radix: 16)
+        let padding = [UInt8](repeating: UInt8(ascii: "0"), count: 8 - digits.utf8.count)
+        return padding + Array(digits.utf8) + [UInt8(ascii: " ")] + bytes + [UInt8(ascii: "\n")]
+    }
+
+    /// The entry of a line without its line feed; nil where it is not whole.
+    package static func decode(_ line: ArraySlice<UInt8>) -> JournalRecord? {
+        let digits = line.prefix(8)
+        guard line.count > 9, line[line.startIndex + 8] == UInt8(ascii: " "),
+            let expected = UInt32(String(decoding: digits, as: UTF8.self), radix: 16)
+        else { return nil }
+        let json = line.dropFirst(9)
+        guard checksum(json) == expected else { return nil }
+        return try? JSONDecoder().decode(JournalRecord.self, from: Data(json))
+    }
+
+    /// What a journal says.
+    package struct Contents: Hashable, Sendable {
+        /// Whose it is; nil where its first line is not whole.
+        package var owner: JournalOwner?
+        /// The changes that were not undone, in the order in which they were to be made.
+        package var pending: [(id: Int, change: NetworkChange)] = []
+        /// How many lines were not whole.
+        package var damagedLines = 0
+
+        package static func == (left: Contents, right: Contents) -> Bool {
+            left.owner == right.owner && left.damagedLines == right.damagedLines
+                && left.pending.map(\.id) == right.pending.map(\.id)
+                && left.pending.map(\.change) == right.pending.map(\.change)
+        }
+
+        package func hash(into hasher: inout Hasher) {
+            hasher.combine(owner)
+            hasher.combine(pending.map(\.id))
         }
     }
 
-    /// An entry of a journal.
-    package enum JournalRecord: Hashable, Sendable, Codable {
-        /// The first entry: whose journal it is.
-        case owner(JournalOwner, version: Int)
-        /// A change that is about to be made.
-        case change(NetworkChange, id: Int)
-        /// The change of this number was undone.
-        case undone(id: Int)
+    /// Reads a whole journal.
+    package static func read(_ text: [UInt8]) -> Contents {
+        var contents = Contents()
+        for line in text.split(separator: UInt8(ascii: "\n")) {
+            switch decode(line) {
+            case .owner(let owner, _): contents.owner = owner
+            case .change(let change, let id): contents.pending.append((id, change))
+            case .undone(let id): contents.pending.removeAll { $0.id == id }
+            case nil: contents.damagedLines += 1
+            }
+        }
+        return contents
     }
 
-    /// A journal's text: one entry a line, `CHECKSUM JSON`, the checksum being CRC-32 (IEEE 802.3) in eight hexadecimal
-    /// digits.
-    ///
-    /// A line that was written in part only, or was damaged later, does not have its checksum and does not count. Since an
-    /// entry is written before its change is made, nothing needs undoing that is not in a whole line.
-    package enum JournalLine {
-        /// The entry as a line, with its line feed.
-        package static func encode(_ record: JournalRecord) -> [UInt8]? {
-            let encoder = JSONEncoder()
-            encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-            guard let json = try? encoder.encode(record) else { return nil }
-            let bytes = [UInt8](json)
-            let digits = String(checksum(bytes[...]), radix: 16)
-            let padding = [UInt8](repeating: UInt8(ascii: "0"), count: 8 - digits.utf8.count)
-            return padding + Array(digits.utf8) + [UInt8(ascii: " ")] + bytes + [UInt8(ascii: "\n")]
+    /// CRC-32 with the polynomial 0xedb88320, bit by bit: lines are short and few.
+    static func checksum(_ bytes: ArraySlice<UInt8>) -> UInt32 {
+        var remainder = UInt32.max
+        for byte in bytes {
+            remainder ^= UInt32(byte)
+            for _ in 0..<8 { remainder = remainder >> 1 ^ (remainder & 1 == 0 ? 0 : 0xedb8_8320) }
         }
-
-        /// The entry of a line without its line feed; nil where it is not whole.
-        package static func decode(_ line: ArraySlice<UInt8>) -> JournalRecord? {
-            let digits = line.prefix(8)
-            guard line.count > 9, line[line.startIndex + 8] == UInt8(ascii: " "),
-                let expected = UInt32(String(decoding: digits, as: UTF8.self), radix: 16)
-            else { return nil }
-            let json = line.dropFirst(9)
-            guard checksum(json) == expected else { return nil }
-            return try? JSONDecoder().decode(JournalRecord.self, from: Data(json))
-        }
-
-        /// What a journal says.
-        package struct Contents: Hashable, Sendable {
-            /// Whose it is; nil where its first line is not whole.
-            package var owner: JournalOwner?
-            /// The changes that were not undone, in the order in which they were to be made.
-            package var pending: [(id: Int, change: NetworkChange)] = []
-            /// How many lines were not whole.
-            package var damagedLines = 0
-
-            package static func == (left: Contents, right: Contents) -> Bool {
-                left.owner == right.owner && left.damagedLines == right.damagedLines
-                    && left.pending.map(\.id) == right.pending.map(\.id)
-                    && left.pending.map(\.change) == right.pending.map(\.change)
-            }
-
-            package func hash(into hasher: inout Hasher) {
-                hasher.combine(owner)
-                hasher.combine(pending.map(\.id))
-            }
-        }
-
-        /// Reads a whole journal.
-        package static func read(_ text: [UInt8]) -> Contents {
-            var contents = Contents()
-            for line in text.split(separator: UInt8(ascii: "\n")) {
-                switch decode(line) {
-                case .owner(let owner, _): contents.owner = owner
-                case .change(let change, let id): contents.pending.append((id, change))
-                case .undone(let id): contents.pending.removeAll { $0.id == id }
-                case nil: contents.damagedLines += 1
-                }
-            }
-            return contents
-        }
-
-        /// CRC-32 with the polynomial 0xedb88320, bit by bit: lines are short and few.
-        static func checksum(_ bytes: ArraySlice<UInt8>) -> UInt32 {
-            var remainder = UInt32.max
-            for byte in bytes {
-                remainder ^= UInt32(byte)
-                for _ in 0..<8 { remainder = remainder >> 1 ^ (remainder & 1 == 0 ? 0 : 0xedb8_8320) }
-            }
-            return ~remainder
-        }
+        return ~remainder
     }
-#endif
+}

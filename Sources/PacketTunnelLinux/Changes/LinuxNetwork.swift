@@ -1,103 +1,103 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if os(Linux)
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
+import PacketTunnel
 
-    /// The network of this host, or of the network namespace that the calling thread is in. For that thread.
-    package final class LinuxNetwork: NetworkSystem {
-        /// Links, addresses, routes and rules.
-        package let netlink: RouteSocket
-        let resolver: ResolverControl
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#endif
 
-        package convenience init() throws(LinuxNetworkError) {
-            try self.init(resolver: ResolverControl())
-        }
+/// The network of this host, or of the network namespace that the calling thread is in. For that thread.
+package final class LinuxNetwork: NetworkSystem {
+    /// Links, addresses, routes and rules.
+    package let netlink: RouteSocket
+    let resolver: ResolverControl
 
-        init(resolver: ResolverControl) throws(LinuxNetworkError) {
-            netlink = try RouteSocket()
-            self.resolver = resolver
-        }
+    package convenience init() throws(LinuxNetworkError) {
+        try self.init(resolver: ResolverControl())
+    }
 
-        package func change(for step: NetworkStep) throws(LinuxNetworkError) -> NetworkChange? {
-            switch step {
-            case .interface(let name): return .interface(name: name)
-            case .address(let prefix, let interface): return .address(prefix, interface)
-            case .link(let interface, _): return .link(interface)
-            case .route(let route):
-                let same = try netlink.routes(isIPv6: route.destination.isIPv6).first { found in
-                    guard let key = found.key else { return false }
-                    return key.destination == route.destination && key.table == route.table
-                        && key.metric == route.metric && key.typeOfService == 0
-                }
-                return .route(route, before: same)
-            case .rule(let rule):
-                let isThere = try netlink.rules(isIPv6: rule.isIPv6).contains { $0.isWhole && $0.rule == rule }
-                return isThere ? nil : .rule(rule)
-            case .setting(let path, let value):
-                guard let before = try SmallFile.text(path) else {
-                    throw LinuxNetworkError(.kernelSetting(path: path), errno: ENOENT)
-                }
-                return before == value ? nil : .setting(SettingChange(path: path, value: value, before: before))
-            case .firewall(let table): return .firewall(name: table.name)
-            case .resolver(let plan): return .resolver(try resolver.record(for: plan))
+    init(resolver: ResolverControl) throws(LinuxNetworkError) {
+        netlink = try RouteSocket()
+        self.resolver = resolver
+    }
+
+    package func change(for step: NetworkStep) throws(LinuxNetworkError) -> NetworkChange? {
+        switch step {
+        case .interface(let name): return .interface(name: name)
+        case .address(let prefix, let interface): return .address(prefix, interface)
+        case .link(let interface, _): return .link(interface)
+        case .route(let route):
+            let same = try netlink.routes(isIPv6: route.destination.isIPv6).first { found in
+                guard let key = found.key else { return false }
+                return key.destination == route.destination && key.table == route.table
+                    && key.metric == route.metric && key.typeOfService == 0
             }
-        }
-
-        package func perform(_ operation: NetworkOperation) throws(LinuxNetworkError) {
-            switch operation {
-            case .none: return
-            case .addAddress(let prefix, let interface): try netlink.add(prefix, index: interface.index)
-            case .removeAddress(let prefix, let interface):
-                try ignoring([EADDRNOTAVAIL, ENODEV]) { () throws(LinuxNetworkError) in
-                    try netlink.remove(prefix, index: interface.index)
-                }
-            case .bringUp(let interface, let mtu): try netlink.bringUp(index: interface.index, mtu: mtu)
-            case .addRoute(let route): try netlink.replace(route)
-            case .removeRoute(let route):
-                try ignoring([ESRCH, ENOENT, ENODEV, EAFNOSUPPORT]) { () throws(LinuxNetworkError) in
-                    try netlink.remove(route)
-                }
-            case .restoreRoute(let before, let ours): try restore(before, inPlaceOf: ours)
-            case .addRule(let rule): try netlink.add(rule)
-            case .removeRule(let rule):
-                try ignoring([ENOENT, ESRCH, EAFNOSUPPORT]) { () throws(LinuxNetworkError) in try netlink.remove(rule) }
-            case .writeSetting(let path, let value): try SmallFile.overwrite(path, with: Array(value.utf8))
-            case .restoreSetting(let path, let value, let ours):
-                guard try SmallFile.text(path) == ours else { return }
-                try SmallFile.overwrite(path, with: Array(value.utf8))
-            case .loadTable(let table):
-                try SystemProgram.required("nft").check(["-f", "-"], input: table.script)
-            case .removeTable(let name):
-                // Made first where it is missing, so that its absence is no error.
-                try SystemProgram.required("nft")
-                    .check(["-f", "-"], input: "add table inet \(name)\ndelete table inet \(name)\n")
-            case .setResolver(let plan, let record): try resolver.set(plan, record)
-            case .clearResolver(let record): try resolver.clear(record)
+            return .route(route, before: same)
+        case .rule(let rule):
+            let isThere = try netlink.rules(isIPv6: rule.isIPv6).contains { $0.isWhole && $0.rule == rule }
+            return isThere ? nil : .rule(rule)
+        case .setting(let path, let value):
+            guard let before = try SmallFile.text(path) else {
+                throw LinuxNetworkError(.kernelSetting(path: path), errno: ENOENT)
             }
-        }
-
-        private func restore(_ before: ForeignRoute, inPlaceOf ours: Route) throws(LinuxNetworkError) {
-            let key = before.key
-            let present = try netlink.routes(isIPv6: ours.destination.isIPv6).first { $0.key == key }
-            // A third one made its own since.
-            if let present, present.interface != ours.interface { return }
-            let lost = [ENODEV, ENETUNREACH, EHOSTUNREACH, ENETDOWN, EINVAL]
-            try ignoring(lost) { () throws(LinuxNetworkError) in try netlink.restore(before) }
-        }
-
-        private func ignoring(
-            _ numbers: [Int32], _ body: () throws(LinuxNetworkError) -> Void
-        ) throws(LinuxNetworkError) {
-            do throws(LinuxNetworkError) {
-                try body()
-            } catch {
-                guard numbers.contains(error.errno) else { throw error }
-            }
+            return before == value ? nil : .setting(SettingChange(path: path, value: value, before: before))
+        case .firewall(let table): return .firewall(name: table.name)
+        case .resolver(let plan): return .resolver(try resolver.record(for: plan))
         }
     }
-#endif
+
+    package func perform(_ operation: NetworkOperation) throws(LinuxNetworkError) {
+        switch operation {
+        case .none: return
+        case .addAddress(let prefix, let interface): try netlink.add(prefix, index: interface.index)
+        case .removeAddress(let prefix, let interface):
+            try ignoring([EADDRNOTAVAIL, ENODEV]) { () throws(LinuxNetworkError) in
+                try netlink.remove(prefix, index: interface.index)
+            }
+        case .bringUp(let interface, let mtu): try netlink.bringUp(index: interface.index, mtu: mtu)
+        case .addRoute(let route): try netlink.replace(route)
+        case .removeRoute(let route):
+            try ignoring([ESRCH, ENOENT, ENODEV, EAFNOSUPPORT]) { () throws(LinuxNetworkError) in
+                try netlink.remove(route)
+            }
+        case .restoreRoute(let before, let ours): try restore(before, inPlaceOf: ours)
+        case .addRule(let rule): try netlink.add(rule)
+        case .removeRule(let rule):
+            try ignoring([ENOENT, ESRCH, EAFNOSUPPORT]) { () throws(LinuxNetworkError) in try netlink.remove(rule) }
+        case .writeSetting(let path, let value): try SmallFile.overwrite(path, with: Array(value.utf8))
+        case .restoreSetting(let path, let value, let ours):
+            guard try SmallFile.text(path) == ours else { return }
+            try SmallFile.overwrite(path, with: Array(value.utf8))
+        case .loadTable(let table):
+            try SystemProgram.required("nft").check(["-f", "-"], input: table.script)
+        case .removeTable(let name):
+            // Made first where it is missing, so that its absence is no error.
+            try SystemProgram.required("nft")
+                .check(["-f", "-"], input: "add table inet \(name)\ndelete table inet \(name)\n")
+        case .setResolver(let plan, let record): try resolver.set(plan, record)
+        case .clearResolver(let record): try resolver.clear(record)
+        }
+    }
+
+    private func restore(_ before: ForeignRoute, inPlaceOf ours: Route) throws(LinuxNetworkError) {
+        let key = before.key
+        let present = try netlink.routes(isIPv6: ours.destination.isIPv6).first { $0.key == key }
+        // A third one made its own since.
+        if let present, present.interface != ours.interface { return }
+        let lost = [ENODEV, ENETUNREACH, EHOSTUNREACH, ENETDOWN, EINVAL]
+        try ignoring(lost) { () throws(LinuxNetworkError) in try netlink.restore(before) }
+    }
+
+    private func ignoring(
+        _ numbers: [Int32], _ body: () throws(LinuxNetworkError) -> Void
+    ) throws(LinuxNetworkError) {
+        do throws(LinuxNetworkError) {
+            try body()
+        } catch {
+            guard numbers.contains(error.errno) else { throw error }
+        }
+    }
+}

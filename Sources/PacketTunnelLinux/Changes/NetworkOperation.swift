@@ -1,76 +1,76 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if os(Linux)
-    /// An interface that this process made, by its name and, since names are used again, its number.
-    package struct InterfaceReference: Hashable, Sendable, Codable {
-        package var name: String
-        package var index: UInt32
+package import PacketTunnel
 
-        package init(name: String, index: UInt32) {
-            self.name = name
-            self.index = index
-        }
+/// An interface that this process made, by its name and, since names are used again, its number.
+package struct InterfaceReference: Hashable, Sendable, Codable {
+    package var name: String
+    package var index: UInt32
+
+    package init(name: String, index: UInt32) {
+        self.name = name
+        self.index = index
+    }
+}
+
+/// What makes a kernel setting another: a file under /proc/sys.
+package struct SettingChange: Hashable, Sendable, Codable {
+    package var path: String
+    package var value: String
+    /// What it was.
+    package var before: String
+}
+
+/// What is done to the host's network in one step.
+package enum NetworkOperation: Hashable, Sendable {
+    /// Gives the interface an address.
+    case addAddress(NetworkPrefix, InterfaceReference)
+    /// Takes it away. Nothing where it, or the interface, is gone.
+    case removeAddress(NetworkPrefix, InterfaceReference)
+    /// Brings the interface up with this MTU. It goes down with the interface.
+    case bringUp(InterfaceReference, mtu: Int)
+    /// Makes a route in place of one with the same destinations, table and metric.
+    case addRoute(Route)
+    /// Deletes the route. Nothing where it is gone.
+    case removeRoute(Route)
+    /// Makes the foreign route again that was there in place of ours. Nothing where ours is gone and another there, or
+    /// what the foreign route led to is gone.
+    case restoreRoute(ForeignRoute, inPlaceOf: Route)
+    /// Makes a policy rule.
+    case addRule(PolicyRule)
+    /// Deletes it. Nothing where it is gone.
+    case removeRule(PolicyRule)
+    /// Writes a kernel setting.
+    case writeSetting(path: String, value: String)
+    /// Writes what it was before. Nothing where it is no longer what this program wrote.
+    case restoreSetting(path: String, value: String, ifStill: String)
+    /// Puts a table of nftables in place of the one of that name.
+    case loadTable(FirewallTable)
+    /// Deletes the table. Nothing where it is gone.
+    case removeTable(name: String)
+    /// Tells the manager of name servers of the tunnel's.
+    case setResolver(ResolverPlan, ResolverRecord)
+    /// Makes it forget them.
+    case clearResolver(ResolverRecord)
+    /// Nothing: the interface is made by who holds its descriptor, and goes with it.
+    case none
+}
+
+/// A table of nftables: its name, and the script that makes it.
+package struct FirewallTable: Hashable, Sendable, Codable {
+    /// The table's name in the family `inet`.
+    package var name: String
+    /// The statements inside the table.
+    package var body: String
+
+    package init(name: String, body: String) {
+        self.name = name
+        self.body = body
     }
 
-    /// What makes a kernel setting another: a file under /proc/sys.
-    package struct SettingChange: Hashable, Sendable, Codable {
-        package var path: String
-        package var value: String
-        /// What it was.
-        package var before: String
+    /// What nft is given: the table in place of one of that name, all at once.
+    package var script: String {
+        "add table inet \(name)\ndelete table inet \(name)\ntable inet \(name) {\n\(body)}\n"
     }
-
-    /// What is done to the host's network in one step.
-    package enum NetworkOperation: Hashable, Sendable {
-        /// Gives the interface an address.
-        case addAddress(NetworkPrefix, InterfaceReference)
-        /// Takes it away. Nothing where it, or the interface, is gone.
-        case removeAddress(NetworkPrefix, InterfaceReference)
-        /// Brings the interface up with this MTU. It goes down with the interface.
-        case bringUp(InterfaceReference, mtu: Int)
-        /// Makes a route in place of one with the same destinations, table and metric.
-        case addRoute(Route)
-        /// Deletes the route. Nothing where it is gone.
-        case removeRoute(Route)
-        /// Makes the foreign route again that was there in place of ours. Nothing where ours is gone and another there, or
-        /// what the foreign route led to is gone.
-        case restoreRoute(ForeignRoute, inPlaceOf: Route)
-        /// Makes a policy rule.
-        case addRule(PolicyRule)
-        /// Deletes it. Nothing where it is gone.
-        case removeRule(PolicyRule)
-        /// Writes a kernel setting.
-        case writeSetting(path: String, value: String)
-        /// Writes what it was before. Nothing where it is no longer what this program wrote.
-        case restoreSetting(path: String, value: String, ifStill: String)
-        /// Puts a table of nftables in place of the one of that name.
-        case loadTable(FirewallTable)
-        /// Deletes the table. Nothing where it is gone.
-        case removeTable(name: String)
-        /// Tells the manager of name servers of the tunnel's.
-        case setResolver(ResolverPlan, ResolverRecord)
-        /// Makes it forget them.
-        case clearResolver(ResolverRecord)
-        /// Nothing: the interface is made by who holds its descriptor, and goes with it.
-        case none
-    }
-
-    /// A table of nftables: its name, and the script that makes it.
-    package struct FirewallTable: Hashable, Sendable, Codable {
-        /// The table's name in the family `inet`.
-        package var name: String
-        /// The statements inside the table.
-        package var body: String
-
-        package init(name: String, body: String) {
-            self.name = name
-            self.body = body
-        }
-
-        /// What nft is given: the table in place of one of that name, all at once.
-        package var script: String {
-            "add table inet \(name)\ndelete table inet \(name)\ntable inet \(name) {\n\(body)}\n"
-        }
-    }
-#endif
+}

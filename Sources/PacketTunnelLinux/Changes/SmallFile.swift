@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if os(Linux)
     import TunnelIO
     import TunnelSystem
 
@@ -64,4 +63,3 @@
     private func systemWrite(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> Int {
         unsafe write(descriptor, bytes.baseAddress, bytes.count)
     }
-#endif

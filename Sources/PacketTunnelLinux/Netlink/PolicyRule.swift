@@ -1,115 +1,113 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if os(Linux)
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
-
-    /// A policy rule: which packets a routing table is for (ip-rule(8)).
-    package struct PolicyRule: Hashable, Sendable, Codable, CustomStringConvertible {
-        /// Which family it is of.
-        package var isIPv6: Bool
-        /// Rules are asked in the order of these, the lowest first.
-        package var priority: UInt32
-        /// The table that is asked.
-        package var table: UInt32
-        /// The mark of the packets it is for; nil for all packets.
-        package var mark: UInt32?
-        /// Whether it is for the packets without the mark.
-        package var isInverted: Bool
-        /// Matches of the table that are no longer than this many bits do not count; nil for none.
-        package var suppressedPrefixLength: UInt32?
-
-        package init(
-            isIPv6: Bool, priority: UInt32, table: UInt32, mark: UInt32? = nil, isInverted: Bool = false,
-            suppressedPrefixLength: UInt32? = nil
-        ) {
-            self.isIPv6 = isIPv6
-            self.priority = priority
-            self.table = table
-            self.mark = mark
-            self.isInverted = isInverted
-            self.suppressedPrefixLength = suppressedPrefixLength
-        }
-
-        package var description: String {
-            var text = "\(isIPv6 ? "IPv6" : "IPv4") rule \(priority):"
-            if let mark { text += "\(isInverted ? " not" : "") mark \(mark)" }
-            text += " table \(table)"
-            if let suppressedPrefixLength { text += " suppress_prefixlength \(suppressedPrefixLength)" }
-            return text
-        }
-
-        /// Attribute kinds and numbers, by their names in linux/fib_rules.h.
-        private enum Attribute {
-            static let priority: UInt16 = 6
-            static let mark: UInt16 = 10
-            static let suppressedPrefixLength: UInt16 = 14
-            static let table: UInt16 = 15
-            static let mask: UInt16 = 16
-            static let protocolNumber: UInt16 = 21
-        }
-
-        /// All that a rule may be found by and that this type does not know: such a rule is somebody else's.
-        private static let known: Set<UInt16> = [
-            Attribute.priority, Attribute.mark, Attribute.suppressedPrefixLength, Attribute.table, Attribute.mask,
-            Attribute.protocolNumber, 13,
-        ]
-        private static let fixedLength = 12
-        private static let inverted: UInt32 = 2
-        private static let toTable: UInt8 = 1
-
-        /// The message that makes or deletes the rule.
-        func request(type: UInt16, flags: UInt16) -> NetlinkRequest {
-            var request = NetlinkRequest(
-                type: type, flags: flags,
-                body: [
-                    UInt8(isIPv6 ? AF_INET6 : AF_INET), 0, 0, 0, UInt8(table < 256 ? table : 0), 0, 0, Self.toTable,
-                ] + NetlinkRequest.bytes(isInverted ? Self.inverted : 0))
-            request.append(Attribute.priority, priority)
-            request.append(Attribute.table, table)
-            if let mark {
-                request.append(Attribute.mark, mark)
-                request.append(Attribute.mask, UInt32.max)
-            }
-            if let suppressedPrefixLength {
-                request.append(Attribute.suppressedPrefixLength, suppressedPrefixLength)
-            }
-            return request
-        }
-
-        /// A rule that the kernel told of, and whether it is told wholly by what this type knows.
-        struct Found: Hashable {
-            var rule: PolicyRule
-            var isWhole: Bool
-        }
-
-        /// The rule of a message of type `RTM_NEWRULE`; nil where it is none of IPv4 or IPv6.
-        static func parse(_ body: [UInt8]) -> Found? {
-            let reader = NetlinkReader(bytes: body)
-            guard body.count >= fixedLength, let family = reader.number(at: 0, as: UInt8.self),
-                let shortTable = reader.number(at: 4, as: UInt8.self),
-                let action = reader.number(at: 7, as: UInt8.self),
-                let flags = reader.number(at: 8, as: UInt32.self),
-                family == UInt8(AF_INET) || family == UInt8(AF_INET6)
-            else { return nil }
-            let attributes = reader.attributes(from: fixedLength)
-            let suppressed = attributes.number(Attribute.suppressedPrefixLength)
-            let mask = attributes.number(Attribute.mask)
-            let rule = PolicyRule(
-                isIPv6: family == UInt8(AF_INET6), priority: attributes.number(Attribute.priority) ?? 0,
-                table: attributes.number(Attribute.table) ?? UInt32(shortTable),
-                mark: attributes.number(Attribute.mark), isInverted: flags & inverted != 0,
-                // The kernel says "none" as minus one.
-                suppressedPrefixLength: suppressed == .max ? nil : suppressed)
-            let lengths = body[1] | body[2] | body[3]
-            let isWhole =
-                action == toTable && lengths == 0 && known.isSuperset(of: attributes.keys)
-                && (mask == nil || mask == .max)
-            return Found(rule: rule, isWhole: isWhole)
-        }
-    }
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
 #endif
+
+/// A policy rule: which packets a routing table is for (ip-rule(8)).
+package struct PolicyRule: Hashable, Sendable, Codable, CustomStringConvertible {
+    /// Which family it is of.
+    package var isIPv6: Bool
+    /// Rules are asked in the order of these, the lowest first.
+    package var priority: UInt32
+    /// The table that is asked.
+    package var table: UInt32
+    /// The mark of the packets it is for; nil for all packets.
+    package var mark: UInt32?
+    /// Whether it is for the packets without the mark.
+    package var isInverted: Bool
+    /// Matches of the table that are no longer than this many bits do not count; nil for none.
+    package var suppressedPrefixLength: UInt32?
+
+    package init(
+        isIPv6: Bool, priority: UInt32, table: UInt32, mark: UInt32? = nil, isInverted: Bool = false,
+        suppressedPrefixLength: UInt32? = nil
+    ) {
+        self.isIPv6 = isIPv6
+        self.priority = priority
+        self.table = table
+        self.mark = mark
+        self.isInverted = isInverted
+        self.suppressedPrefixLength = suppressedPrefixLength
+    }
+
+    package var description: String {
+        var text = "\(isIPv6 ? "IPv6" : "IPv4") rule \(priority):"
+        if let mark { text += "\(isInverted ? " not" : "") mark \(mark)" }
+        text += " table \(table)"
+        if let suppressedPrefixLength { text += " suppress_prefixlength \(suppressedPrefixLength)" }
+        return text
+    }
+
+    /// Attribute kinds and numbers, by their names in linux/fib_rules.h.
+    private enum Attribute {
+        static let priority: UInt16 = 6
+        static let mark: UInt16 = 10
+        static let suppressedPrefixLength: UInt16 = 14
+        static let table: UInt16 = 15
+        static let mask: UInt16 = 16
+        static let protocolNumber: UInt16 = 21
+    }
+
+    /// All that a rule may be found by and that this type does not know: such a rule is somebody else's.
+    private static let known: Set<UInt16> = [
+        Attribute.priority, Attribute.mark, Attribute.suppressedPrefixLength, Attribute.table, Attribute.mask,
+        Attribute.protocolNumber, 13,
+    ]
+    private static let fixedLength = 12
+    private static let inverted: UInt32 = 2
+    private static let toTable: UInt8 = 1
+
+    /// The message that makes or deletes the rule.
+    func request(type: UInt16, flags: UInt16) -> NetlinkRequest {
+        var request = NetlinkRequest(
+            type: type, flags: flags,
+            body: [
+                UInt8(isIPv6 ? AF_INET6 : AF_INET), 0, 0, 0, UInt8(table < 256 ? table : 0), 0, 0, Self.toTable,
+            ] + NetlinkRequest.bytes(isInverted ? Self.inverted : 0))
+        request.append(Attribute.priority, priority)
+        request.append(Attribute.table, table)
+        if let mark {
+            request.append(Attribute.mark, mark)
+            request.append(Attribute.mask, UInt32.max)
+        }
+        if let suppressedPrefixLength {
+            request.append(Attribute.suppressedPrefixLength, suppressedPrefixLength)
+        }
+        return request
+    }
+
+    /// A rule that the kernel told of, and whether it is told wholly by what this type knows.
+    struct Found: Hashable {
+        var rule: PolicyRule
+        var isWhole: Bool
+    }
+
+    /// The rule of a message of type `RTM_NEWRULE`; nil where it is none of IPv4 or IPv6.
+    static func parse(_ body: [UInt8]) -> Found? {
+        let reader = NetlinkReader(bytes: body)
+        guard body.count >= fixedLength, let family = reader.number(at: 0, as: UInt8.self),
+            let shortTable = reader.number(at: 4, as: UInt8.self),
+            let action = reader.number(at: 7, as: UInt8.self),
+            let flags = reader.number(at: 8, as: UInt32.self),
+            family == UInt8(AF_INET) || family == UInt8(AF_INET6)
+        else { return nil }
+        let attributes = reader.attributes(from: fixedLength)
+        let suppressed = attributes.number(Attribute.suppressedPrefixLength)
+        let mask = attributes.number(Attribute.mask)
+        let rule = PolicyRule(
+            isIPv6: family == UInt8(AF_INET6), priority: attributes.number(Attribute.priority) ?? 0,
+            table: attributes.number(Attribute.table) ?? UInt32(shortTable),
+            mark: attributes.number(Attribute.mark), isInverted: flags & inverted != 0,
+            // The kernel says "none" as minus one.
+            suppressedPrefixLength: suppressed == .max ? nil : suppressed)
+        let lengths = body[1] | body[2] | body[3]
+        let isWhole =
+            action == toTable && lengths == 0 && known.isSuperset(of: attributes.keys)
+            && (mask == nil || mask == .max)
+        return Found(rule: rule, isWhole: isWhole)
+    }
+}

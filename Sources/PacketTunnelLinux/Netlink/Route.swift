@@ -1,164 +1,164 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if os(Linux)
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
+package import PacketTunnel
 
-    /// An entry of a routing table, as far as a tunnel makes any (ip-route(8)).
-    package struct Route: Hashable, Sendable, Codable, CustomStringConvertible {
-        /// What becomes of packets.
-        package enum Kind: String, Sendable, Codable {
-            /// They go out of the interface.
-            case unicast
-            /// The search goes on with the next policy rule, as though this table had no match.
-            case `throw`
-            /// They are refused.
-            case unreachable
-        }
-
-        /// The destinations.
-        package var destination: NetworkPrefix
-        /// What becomes of packets to them.
-        package var kind: Kind
-        /// The number of the interface that they leave by; zero where they do not leave.
-        package var interface: UInt32
-        /// The routing table's number.
-        package var table: UInt32
-        /// The lower, the more it is preferred among routes to the same destinations.
-        package var metric: UInt32
-
-        /// The number of the table that routes are in unless something else is said.
-        package static let mainTable: UInt32 = 254
-
-        package init(
-            to destination: NetworkPrefix, kind: Kind = .unicast, interface: UInt32 = 0, table: UInt32 = mainTable,
-            metric: UInt32? = nil
-        ) {
-            self.destination = destination.network
-            self.kind = kind
-            self.interface = interface
-            self.table = table
-            // The best that there is: the kernel reads an IPv6 metric of zero as 1024.
-            self.metric = metric ?? (destination.isIPv6 ? 1 : 0)
-        }
-
-        package var description: String {
-            "\(kind.rawValue) route to \(destination) in table \(table)"
-                + (kind == .unicast ? " by interface \(interface)" : "")
-        }
-
-        /// Attribute kinds of `struct rtmsg` and its numbers, by their names in linux/rtnetlink.h.
-        enum Attribute {
-            static let destination: UInt16 = 1
-            static let interface: UInt16 = 4
-            static let gateway: UInt16 = 5
-            static let metric: UInt16 = 6
-            static let preferredSource: UInt16 = 7
-            static let metrics: UInt16 = 8
-            static let cacheInformation: UInt16 = 12
-            static let table: UInt16 = 15
-            static let mark: UInt16 = 16
-            /// Among the metrics.
-            static let mtuMetric: UInt16 = 2
-        }
-
-        static let fixedLength = 12
-        /// `RTPROT_BOOT`, what ip(8) gives too.
-        private static let bootProtocol: UInt8 = 3
-
-        /// The message that makes or deletes the route.
-        func request(type: UInt16, flags: UInt16) -> NetlinkRequest {
-            let number: UInt8 =
-                switch kind {
-                case .unicast: 1
-                case .throw: 9
-                case .unreachable: 7
-                }
-            // Scope: a unicast route of IPv4 without a gateway is a matter of the link; anything else is not looked at.
-            let scope: UInt8 = kind == .unicast && !destination.isIPv6 ? 253 : 0
-            var request = NetlinkRequest(
-                type: type, flags: flags,
-                body: [
-                    destination.address.family, UInt8(destination.length), 0, 0,
-                    UInt8(table < 256 ? table : 0), Self.bootProtocol, scope, number, 0, 0, 0, 0,
-                ])
-            if destination.length > 0 { request.append(Attribute.destination, destination.address.bytes) }
-            request.append(Attribute.table, table)
-            if metric != 0 { request.append(Attribute.metric, metric) }
-            if interface != 0 { request.append(Attribute.interface, interface) }
-            return request
-        }
-    }
-
-    /// A route that someone else made, with all that the kernel said of it, so that it can be made again exactly.
-    package struct ForeignRoute: Hashable, Sendable, Codable {
-        /// The body of the kernel's message about it: `struct rtmsg` and attributes.
-        package var body: [UInt8]
-
-        /// What the route is found by.
-        struct Key: Hashable {
-            var destination: NetworkPrefix
-            var table: UInt32
-            var metric: UInt32
-            var typeOfService: UInt8
-        }
-
-        /// What the route is found by; nil where the body is no route.
-        var key: Key? {
-            let reader = NetlinkReader(bytes: body)
-            guard body.count >= Route.fixedLength, let family = reader.number(at: 0, as: UInt8.self),
-                let length = reader.number(at: 1, as: UInt8.self), let service = reader.number(at: 3, as: UInt8.self),
-                let shortTable = reader.number(at: 4, as: UInt8.self)
-            else { return nil }
-            let isIPv6 = family == UInt8(AF_INET6)
-            guard isIPv6 || family == UInt8(AF_INET) else { return nil }
-            let attributes = reader.attributes(from: Route.fixedLength)
-            let address =
-                attributes[Route.Attribute.destination].flatMap { NetworkAddress(bytes: $0) }
-                ?? (isIPv6 ? NetworkAddress.v6(0, 0) : .v4(0))
-            guard address.isIPv6 == isIPv6, let destination = NetworkPrefix(address, length: Int(length)) else {
-                return nil
-            }
-            return Key(
-                destination: destination,
-                table: attributes.number(Route.Attribute.table) ?? UInt32(shortTable),
-                metric: attributes.number(Route.Attribute.metric) ?? 0, typeOfService: service)
-        }
-
-        /// The interface that it leaves by; zero for several or none.
-        var interface: UInt32 {
-            NetlinkReader(bytes: body).attributes(from: Route.fixedLength).number(Route.Attribute.interface) ?? 0
-        }
-
-        /// The gateway; nil where destinations are on the link.
-        var gateway: NetworkAddress? {
-            NetlinkReader(bytes: body).attributes(from: Route.fixedLength)[Route.Attribute.gateway]
-                .flatMap { NetworkAddress(bytes: $0) }
-        }
-
-        /// `RTN_UNICAST` and its like.
-        var type: UInt8 { NetlinkReader(bytes: body).number(at: 7, as: UInt8.self) ?? 0 }
-
-        /// Whether it is what the kernel remembers of one destination, and no entry of a table.
-        var isCached: Bool { (NetlinkReader(bytes: body).number(at: 8, as: UInt32.self) ?? 0) & 0x200 != 0 }
-
-        /// The message that makes the route again, in place of one with the same key.
-        var restoration: NetlinkRequest {
-            var fixed = Array(body.prefix(Route.fixedLength))
-            // RTNH_F_DEAD, RTNH_F_LINKDOWN and their like are what the kernel found, not what it was told.
-            if fixed.count == Route.fixedLength { fixed[8] &= 0x04 }
-            var request = NetlinkRequest(
-                type: Netlink.newRoute, flags: Netlink.create | Netlink.replace | Netlink.acknowledge, body: fixed)
-            let attributes = NetlinkReader(bytes: body).attributes(from: Route.fixedLength)
-            for (kind, value) in attributes.sorted(by: { $0.key < $1.key })
-            where kind != Route.Attribute.cacheInformation {
-                request.append(kind, value)
-            }
-            return request
-        }
-    }
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
 #endif
+
+/// An entry of a routing table, as far as a tunnel makes any (ip-route(8)).
+package struct Route: Hashable, Sendable, Codable, CustomStringConvertible {
+    /// What becomes of packets.
+    package enum Kind: String, Sendable, Codable {
+        /// They go out of the interface.
+        case unicast
+        /// The search goes on with the next policy rule, as though this table had no match.
+        case `throw`
+        /// They are refused.
+        case unreachable
+    }
+
+    /// The destinations.
+    package var destination: NetworkPrefix
+    /// What becomes of packets to them.
+    package var kind: Kind
+    /// The number of the interface that they leave by; zero where they do not leave.
+    package var interface: UInt32
+    /// The routing table's number.
+    package var table: UInt32
+    /// The lower, the more it is preferred among routes to the same destinations.
+    package var metric: UInt32
+
+    /// The number of the table that routes are in unless something else is said.
+    package static let mainTable: UInt32 = 254
+
+    package init(
+        to destination: NetworkPrefix, kind: Kind = .unicast, interface: UInt32 = 0, table: UInt32 = mainTable,
+        metric: UInt32? = nil
+    ) {
+        self.destination = destination.network
+        self.kind = kind
+        self.interface = interface
+        self.table = table
+        // The best that there is: the kernel reads an IPv6 metric of zero as 1024.
+        self.metric = metric ?? (destination.isIPv6 ? 1 : 0)
+    }
+
+    package var description: String {
+        "\(kind.rawValue) route to \(destination) in table \(table)"
+            + (kind == .unicast ? " by interface \(interface)" : "")
+    }
+
+    /// Attribute kinds of `struct rtmsg` and its numbers, by their names in linux/rtnetlink.h.
+    enum Attribute {
+        static let destination: UInt16 = 1
+        static let interface: UInt16 = 4
+        static let gateway: UInt16 = 5
+        static let metric: UInt16 = 6
+        static let preferredSource: UInt16 = 7
+        static let metrics: UInt16 = 8
+        static let cacheInformation: UInt16 = 12
+        static let table: UInt16 = 15
+        static let mark: UInt16 = 16
+        /// Among the metrics.
+        static let mtuMetric: UInt16 = 2
+    }
+
+    static let fixedLength = 12
+    /// `RTPROT_BOOT`, what ip(8) gives too.
+    private static let bootProtocol: UInt8 = 3
+
+    /// The message that makes or deletes the route.
+    func request(type: UInt16, flags: UInt16) -> NetlinkRequest {
+        let number: UInt8 =
+            switch kind {
+            case .unicast: 1
+            case .throw: 9
+            case .unreachable: 7
+            }
+        // Scope: a unicast route of IPv4 without a gateway is a matter of the link; anything else is not looked at.
+        let scope: UInt8 = kind == .unicast && !destination.isIPv6 ? 253 : 0
+        var request = NetlinkRequest(
+            type: type, flags: flags,
+            body: [
+                destination.address.family, UInt8(destination.length), 0, 0,
+                UInt8(table < 256 ? table : 0), Self.bootProtocol, scope, number, 0, 0, 0, 0,
+            ])
+        if destination.length > 0 { request.append(Attribute.destination, destination.address.bytes) }
+        request.append(Attribute.table, table)
+        if metric != 0 { request.append(Attribute.metric, metric) }
+        if interface != 0 { request.append(Attribute.interface, interface) }
+        return request
+    }
+}
+
+/// A route that someone else made, with all that the kernel said of it, so that it can be made again exactly.
+package struct ForeignRoute: Hashable, Sendable, Codable {
+    /// The body of the kernel's message about it: `struct rtmsg` and attributes.
+    package var body: [UInt8]
+
+    /// What the route is found by.
+    struct Key: Hashable {
+        var destination: NetworkPrefix
+        var table: UInt32
+        var metric: UInt32
+        var typeOfService: UInt8
+    }
+
+    /// What the route is found by; nil where the body is no route.
+    var key: Key? {
+        let reader = NetlinkReader(bytes: body)
+        guard body.count >= Route.fixedLength, let family = reader.number(at: 0, as: UInt8.self),
+            let length = reader.number(at: 1, as: UInt8.self), let service = reader.number(at: 3, as: UInt8.self),
+            let shortTable = reader.number(at: 4, as: UInt8.self)
+        else { return nil }
+        let isIPv6 = family == UInt8(AF_INET6)
+        guard isIPv6 || family == UInt8(AF_INET) else { return nil }
+        let attributes = reader.attributes(from: Route.fixedLength)
+        let address =
+            attributes[Route.Attribute.destination].flatMap { NetworkAddress(bytes: $0) }
+            ?? (isIPv6 ? NetworkAddress.v6(0, 0) : .v4(0))
+        guard address.isIPv6 == isIPv6, let destination = NetworkPrefix(address, length: Int(length)) else {
+            return nil
+        }
+        return Key(
+            destination: destination,
+            table: attributes.number(Route.Attribute.table) ?? UInt32(shortTable),
+            metric: attributes.number(Route.Attribute.metric) ?? 0, typeOfService: service)
+    }
+
+    /// The interface that it leaves by; zero for several or none.
+    var interface: UInt32 {
+        NetlinkReader(bytes: body).attributes(from: Route.fixedLength).number(Route.Attribute.interface) ?? 0
+    }
+
+    /// The gateway; nil where destinations are on the link.
+    var gateway: NetworkAddress? {
+        NetlinkReader(bytes: body).attributes(from: Route.fixedLength)[Route.Attribute.gateway]
+            .flatMap { NetworkAddress(bytes: $0) }
+    }
+
+    /// `RTN_UNICAST` and its like.
+    var type: UInt8 { NetlinkReader(bytes: body).number(at: 7, as: UInt8.self) ?? 0 }
+
+    /// Whether it is what the kernel remembers of one destination, and no entry of a table.
+    var isCached: Bool { (NetlinkReader(bytes: body).number(at: 8, as: UInt32.self) ?? 0) & 0x200 != 0 }
+
+    /// The message that makes the route again, in place of one with the same key.
+    var restoration: NetlinkRequest {
+        var fixed = Array(body.prefix(Route.fixedLength))
+        // RTNH_F_DEAD, RTNH_F_LINKDOWN and their like are what the kernel found, not what it was told.
+        if fixed.count == Route.fixedLength { fixed[8] &= 0x04 }
+        var request = NetlinkRequest(
+            type: Netlink.newRoute, flags: Netlink.create | Netlink.replace | Netlink.acknowledge, body: fixed)
+        let attributes = NetlinkReader(bytes: body).attributes(from: Route.fixedLength)
+        for (kind, value) in attributes.sorted(by: { $0.key < $1.key })
+        where kind != Route.Attribute.cacheInformation {
+            request.append(kind, value)
+        }
+        return request
+    }
+}

@@ -1,225 +1,225 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if os(Linux)
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
+package import PacketTunnel
 
-    // MARK: - Links and addresses
-
-    extension RouteSocket {
-        /// What the kernel says of an interface.
-        package struct Link: Hashable, Sendable {
-            package var index: UInt32
-            package var name: String
-            package var isUp: Bool
-            package var isLoopback: Bool
-            package var mtu: Int
-            /// What it is, by the numbers of linux/if_arp.h: 1 is Ethernet, and what looks like it.
-            package var hardware: UInt16
-        }
-
-        private enum LinkAttribute {
-            static let name: UInt16 = 3
-            static let mtu: UInt16 = 4
-        }
-
-        private static let linkLength = 16
-
-        private static func linkRequest(
-            type: UInt16, index: UInt32, flags: UInt32 = 0, change: UInt32 = 0
-        ) -> NetlinkRequest {
-            NetlinkRequest(
-                type: type, flags: 0,
-                body: [0, 0, 0, 0] + NetlinkRequest.bytes(index) + NetlinkRequest.bytes(flags)
-                    + NetlinkRequest.bytes(change))
-        }
-
-        private static func link(_ body: [UInt8]) -> Link? {
-            let reader = NetlinkReader(bytes: body)
-            guard body.count >= linkLength, let index = reader.number(at: 4, as: UInt32.self),
-                let flags = reader.number(at: 8, as: UInt32.self)
-            else { return nil }
-            let attributes = reader.attributes(from: linkLength)
-            return Link(
-                index: index, name: attributes.text(LinkAttribute.name) ?? "", isUp: flags & 1 != 0,
-                isLoopback: flags & 8 != 0, mtu: Int(attributes.number(LinkAttribute.mtu) ?? 0),
-                hardware: reader.number(at: 2, as: UInt16.self) ?? 0)
-        }
-
-        /// All interfaces.
-        package func links() throws(LinuxNetworkError) -> [Link] {
-            try dump(Self.linkRequest(type: Netlink.getLink, index: 0), answer: Netlink.newLink, "list the interfaces")
-                .compactMap(Self.link)
-        }
-
-        /// The interface of this name; nil where there is none.
-        package func link(named name: String) throws(LinuxNetworkError) -> Link? {
-            var request = Self.linkRequest(type: Netlink.getLink, index: 0)
-            request.append(LinkAttribute.name, name)
-            do throws(LinuxNetworkError) {
-                return Self.link(try ask(request, answer: Netlink.newLink, "look up interface '\(name)'"))
-            } catch {
-                guard error.errno == ENODEV else { throw error }
-                return nil
-            }
-        }
-
-        /// Brings an interface up, after giving it this MTU.
-        package func bringUp(index: UInt32, mtu: Int?) throws(LinuxNetworkError) {
-            var request = Self.linkRequest(type: Netlink.newLink, index: index, flags: 1, change: 1)
-            if let mtu { request.append(LinkAttribute.mtu, UInt32(clamping: mtu)) }
-            try perform(request, "bring up interface \(index)\(mtu.map { " with an MTU of \($0)" } ?? "")")
-        }
-
-        private static let addressAttribute: UInt16 = 1
-        private static let localAttribute: UInt16 = 2
-        private static let addressFlagsAttribute: UInt16 = 8
-        /// `IFA_F_NODAD`: nobody else is on a tunnel's link to have the address.
-        private static let noDuplicateDetection: UInt32 = 0x02
-
-        private func addressRequest(_ address: NetworkPrefix, index: UInt32, type: UInt16) -> NetlinkRequest {
-            var request = NetlinkRequest(
-                type: type, flags: type == Netlink.newAddress ? Netlink.create | Netlink.exclusive : 0,
-                body: [address.address.family, UInt8(address.length), 0, 0] + NetlinkRequest.bytes(index))
-            request.append(Self.localAttribute, address.address.bytes)
-            request.append(Self.addressAttribute, address.address.bytes)
-            if address.isIPv6 { request.append(Self.addressFlagsAttribute, Self.noDuplicateDetection) }
-            return request
-        }
-
-        /// Gives an interface an address.
-        package func add(_ address: NetworkPrefix, index: UInt32) throws(LinuxNetworkError) {
-            try perform(
-                addressRequest(address, index: index, type: Netlink.newAddress), "add \(address) to interface \(index)")
-        }
-
-        /// Takes an address from an interface.
-        package func remove(_ address: NetworkPrefix, index: UInt32) throws(LinuxNetworkError) {
-            try perform(
-                addressRequest(address, index: index, type: Netlink.deleteAddress),
-                "remove \(address) from interface \(index)")
-        }
-
-        /// The addresses of an interface, or of all.
-        package func addresses(index: UInt32? = nil) throws(LinuxNetworkError) -> [NetworkPrefix] {
-            let request = NetlinkRequest(type: Netlink.getAddress, flags: 0, body: [UInt8](repeating: 0, count: 8))
-            return try dump(request, answer: Netlink.newAddress, "list the addresses").compactMap { body in
-                let reader = NetlinkReader(bytes: body)
-                guard let length = reader.number(at: 1, as: UInt8.self),
-                    let owner = reader.number(at: 4, as: UInt32.self),
-                    index == nil || owner == index
-                else { return nil }
-                let attributes = reader.attributes(from: 8)
-                return (attributes[Self.localAttribute] ?? attributes[Self.addressAttribute])
-                    .flatMap { NetworkAddress(bytes: $0) }
-                    .flatMap { NetworkPrefix($0, length: Int(length)) }
-            }
-        }
-    }
-
-    // MARK: - Routes and rules
-
-    extension RouteSocket {
-        /// Makes a route, in place of one to the same destinations with the same metric in the same table.
-        package func replace(_ route: Route) throws(LinuxNetworkError) {
-            try perform(
-                route.request(type: Netlink.newRoute, flags: Netlink.create | Netlink.replace), "make \(route)")
-        }
-
-        /// Makes a route.
-        /// - Throws: `EEXIST` where there is one to the same destinations with the same metric in the same table.
-        package func add(_ route: Route) throws(LinuxNetworkError) {
-            try perform(
-                route.request(type: Netlink.newRoute, flags: Netlink.create | Netlink.exclusive), "make \(route)")
-        }
-
-        /// Deletes exactly this route.
-        package func remove(_ route: Route) throws(LinuxNetworkError) {
-            try perform(route.request(type: Netlink.deleteRoute, flags: 0), "delete \(route)")
-        }
-
-        /// Makes a route again that was there before.
-        package func restore(_ route: ForeignRoute) throws(LinuxNetworkError) {
-            try perform(route.restoration, "restore a route")
-        }
-
-        /// The routes of all tables of a family.
-        package func routes(isIPv6: Bool) throws(LinuxNetworkError) -> [ForeignRoute] {
-            var body = [UInt8](repeating: 0, count: Route.fixedLength)
-            body[0] = UInt8(isIPv6 ? AF_INET6 : AF_INET)
-            return try dump(
-                NetlinkRequest(type: Netlink.getRoute, flags: 0, body: body), answer: Netlink.newRoute,
-                "list the routes"
-            )
-            .map(ForeignRoute.init).filter { !$0.isCached }
-        }
-
-        /// Makes a policy rule.
-        /// - Throws: `EEXIST` where there is one just like it.
-        package func add(_ rule: PolicyRule) throws(LinuxNetworkError) {
-            try perform(rule.request(type: Netlink.newRule, flags: Netlink.create | Netlink.exclusive), "make \(rule)")
-        }
-
-        /// Deletes a policy rule.
-        package func remove(_ rule: PolicyRule) throws(LinuxNetworkError) {
-            try perform(rule.request(type: Netlink.deleteRule, flags: 0), "delete \(rule)")
-        }
-
-        /// The policy rules of a family, in the order they are asked.
-        func rules(isIPv6: Bool) throws(LinuxNetworkError) -> [PolicyRule.Found] {
-            var body = [UInt8](repeating: 0, count: 12)
-            body[0] = UInt8(isIPv6 ? AF_INET6 : AF_INET)
-            return try dump(
-                NetlinkRequest(type: Netlink.getRule, flags: 0, body: body), answer: Netlink.newRule,
-                "list the policy rules"
-            )
-            .compactMap(PolicyRule.parse)
-        }
-
-        /// The way that packets to an address take.
-        package struct Way: Hashable, Sendable {
-            /// The interface that they leave by.
-            package var interface: UInt32
-            /// The router that they are handed to; nil where the destination is on the link.
-            package var gateway: NetworkAddress?
-            /// The address that they are sent from.
-            package var source: NetworkAddress?
-            /// The most bytes of one packet: the route's MTU where it has one, else the interface's.
-            package var mtu: Int
-        }
-
-        /// The way to an address for packets with this mark; nil where there is none.
-        package func way(to address: NetworkAddress, mark: UInt32 = 0) throws(LinuxNetworkError) -> Way? {
-            var request = NetlinkRequest(
-                type: Netlink.getRoute, flags: 0,
-                body: [address.family, UInt8(address.bitWidth)] + [UInt8](repeating: 0, count: 10))
-            request.append(Route.Attribute.destination, address.bytes)
-            if mark != 0 { request.append(Route.Attribute.mark, mark) }
-            let body: [UInt8]
-            do throws(LinuxNetworkError) {
-                body = try ask(request, answer: Netlink.newRoute, "look up the route to \(address)")
-            } catch {
-                guard [ENETUNREACH, EHOSTUNREACH, EACCES, EINVAL, EAFNOSUPPORT].contains(error.errno) else {
-                    throw error
-                }
-                return nil
-            }
-            let found = ForeignRoute(body: body)
-            let attributes = NetlinkReader(bytes: body).attributes(from: Route.fixedLength)
-            // IPv6 answers with an entry that says "unreachable" where IPv4 refuses.
-            guard found.interface != 0, found.type == 1 || found.type == 2 else { return nil }
-            let metrics = NetlinkReader(bytes: attributes[Route.Attribute.metrics] ?? []).attributes(from: 0)
-            let routeMTU = metrics.number(Route.Attribute.mtuMetric).map(Int.init)
-            var mtu = routeMTU
-            if mtu == nil { mtu = try links().first { $0.index == found.interface }?.mtu }
-            return Way(
-                interface: found.interface, gateway: found.gateway,
-                source: attributes[Route.Attribute.preferredSource].flatMap { NetworkAddress(bytes: $0) },
-                mtu: mtu ?? 1500)
-        }
-    }
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
 #endif
+
+// MARK: - Links and addresses
+
+extension RouteSocket {
+    /// What the kernel says of an interface.
+    package struct Link: Hashable, Sendable {
+        package var index: UInt32
+        package var name: String
+        package var isUp: Bool
+        package var isLoopback: Bool
+        package var mtu: Int
+        /// What it is, by the numbers of linux/if_arp.h: 1 is Ethernet, and what looks like it.
+        package var hardware: UInt16
+    }
+
+    private enum LinkAttribute {
+        static let name: UInt16 = 3
+        static let mtu: UInt16 = 4
+    }
+
+    private static let linkLength = 16
+
+    private static func linkRequest(
+        type: UInt16, index: UInt32, flags: UInt32 = 0, change: UInt32 = 0
+    ) -> NetlinkRequest {
+        NetlinkRequest(
+            type: type, flags: 0,
+            body: [0, 0, 0, 0] + NetlinkRequest.bytes(index) + NetlinkRequest.bytes(flags)
+                + NetlinkRequest.bytes(change))
+    }
+
+    private static func link(_ body: [UInt8]) -> Link? {
+        let reader = NetlinkReader(bytes: body)
+        guard body.count >= linkLength, let index = reader.number(at: 4, as: UInt32.self),
+            let flags = reader.number(at: 8, as: UInt32.self)
+        else { return nil }
+        let attributes = reader.attributes(from: linkLength)
+        return Link(
+            index: index, name: attributes.text(LinkAttribute.name) ?? "", isUp: flags & 1 != 0,
+            isLoopback: flags & 8 != 0, mtu: Int(attributes.number(LinkAttribute.mtu) ?? 0),
+            hardware: reader.number(at: 2, as: UInt16.self) ?? 0)
+    }
+
+    /// All interfaces.
+    package func links() throws(LinuxNetworkError) -> [Link] {
+        try dump(Self.linkRequest(type: Netlink.getLink, index: 0), answer: Netlink.newLink, "list the interfaces")
+            .compactMap(Self.link)
+    }
+
+    /// The interface of this name; nil where there is none.
+    package func link(named name: String) throws(LinuxNetworkError) -> Link? {
+        var request = Self.linkRequest(type: Netlink.getLink, index: 0)
+        request.append(LinkAttribute.name, name)
+        do throws(LinuxNetworkError) {
+            return Self.link(try ask(request, answer: Netlink.newLink, "look up interface '\(name)'"))
+        } catch {
+            guard error.errno == ENODEV else { throw error }
+            return nil
+        }
+    }
+
+    /// Brings an interface up, after giving it this MTU.
+    package func bringUp(index: UInt32, mtu: Int?) throws(LinuxNetworkError) {
+        var request = Self.linkRequest(type: Netlink.newLink, index: index, flags: 1, change: 1)
+        if let mtu { request.append(LinkAttribute.mtu, UInt32(clamping: mtu)) }
+        try perform(request, "bring up interface \(index)\(mtu.map { " with an MTU of \($0)" } ?? "")")
+    }
+
+    private static let addressAttribute: UInt16 = 1
+    private static let localAttribute: UInt16 = 2
+    private static let addressFlagsAttribute: UInt16 = 8
+    /// `IFA_F_NODAD`: nobody else is on a tunnel's link to have the address.
+    private static let noDuplicateDetection: UInt32 = 0x02
+
+    private func addressRequest(_ address: NetworkPrefix, index: UInt32, type: UInt16) -> NetlinkRequest {
+        var request = NetlinkRequest(
+            type: type, flags: type == Netlink.newAddress ? Netlink.create | Netlink.exclusive : 0,
+            body: [address.address.family, UInt8(address.length), 0, 0] + NetlinkRequest.bytes(index))
+        request.append(Self.localAttribute, address.address.bytes)
+        request.append(Self.addressAttribute, address.address.bytes)
+        if address.isIPv6 { request.append(Self.addressFlagsAttribute, Self.noDuplicateDetection) }
+        return request
+    }
+
+    /// Gives an interface an address.
+    package func add(_ address: NetworkPrefix, index: UInt32) throws(LinuxNetworkError) {
+        try perform(
+            addressRequest(address, index: index, type: Netlink.newAddress), "add \(address) to interface \(index)")
+    }
+
+    /// Takes an address from an interface.
+    package func remove(_ address: NetworkPrefix, index: UInt32) throws(LinuxNetworkError) {
+        try perform(
+            addressRequest(address, index: index, type: Netlink.deleteAddress),
+            "remove \(address) from interface \(index)")
+    }
+
+    /// The addresses of an interface, or of all.
+    package func addresses(index: UInt32? = nil) throws(LinuxNetworkError) -> [NetworkPrefix] {
+        let request = NetlinkRequest(type: Netlink.getAddress, flags: 0, body: [UInt8](repeating: 0, count: 8))
+        return try dump(request, answer: Netlink.newAddress, "list the addresses").compactMap { body in
+            let reader = NetlinkReader(bytes: body)
+            guard let length = reader.number(at: 1, as: UInt8.self),
+                let owner = reader.number(at: 4, as: UInt32.self),
+                index == nil || owner == index
+            else { return nil }
+            let attributes = reader.attributes(from: 8)
+            return (attributes[Self.localAttribute] ?? attributes[Self.addressAttribute])
+                .flatMap { NetworkAddress(bytes: $0) }
+                .flatMap { NetworkPrefix($0, length: Int(length)) }
+        }
+    }
+}
+
+// MARK: - Routes and rules
+
+extension RouteSocket {
+    /// Makes a route, in place of one to the same destinations with the same metric in the same table.
+    package func replace(_ route: Route) throws(LinuxNetworkError) {
+        try perform(
+            route.request(type: Netlink.newRoute, flags: Netlink.create | Netlink.replace), "make \(route)")
+    }
+
+    /// Makes a route.
+    /// - Throws: `EEXIST` where there is one to the same destinations with the same metric in the same table.
+    package func add(_ route: Route) throws(LinuxNetworkError) {
+        try perform(
+            route.request(type: Netlink.newRoute, flags: Netlink.create | Netlink.exclusive), "make \(route)")
+    }
+
+    /// Deletes exactly this route.
+    package func remove(_ route: Route) throws(LinuxNetworkError) {
+        try perform(route.request(type: Netlink.deleteRoute, flags: 0), "delete \(route)")
+    }
+
+    /// Makes a route again that was there before.
+    package func restore(_ route: ForeignRoute) throws(LinuxNetworkError) {
+        try perform(route.restoration, "restore a route")
+    }
+
+    /// The routes of all tables of a family.
+    package func routes(isIPv6: Bool) throws(LinuxNetworkError) -> [ForeignRoute] {
+        var body = [UInt8](repeating: 0, count: Route.fixedLength)
+        body[0] = UInt8(isIPv6 ? AF_INET6 : AF_INET)
+        return try dump(
+            NetlinkRequest(type: Netlink.getRoute, flags: 0, body: body), answer: Netlink.newRoute,
+            "list the routes"
+        )
+        .map(ForeignRoute.init).filter { !$0.isCached }
+    }
+
+    /// Makes a policy rule.
+    /// - Throws: `EEXIST` where there is one just like it.
+    package func add(_ rule: PolicyRule) throws(LinuxNetworkError) {
+        try perform(rule.request(type: Netlink.newRule, flags: Netlink.create | Netlink.exclusive), "make \(rule)")
+    }
+
+    /// Deletes a policy rule.
+    package func remove(_ rule: PolicyRule) throws(LinuxNetworkError) {
+        try perform(rule.request(type: Netlink.deleteRule, flags: 0), "delete \(rule)")
+    }
+
+    /// The policy rules of a family, in the order they are asked.
+    func rules(isIPv6: Bool) throws(LinuxNetworkError) -> [PolicyRule.Found] {
+        var body = [UInt8](repeating: 0, count: 12)
+        body[0] = UInt8(isIPv6 ? AF_INET6 : AF_INET)
+        return try dump(
+            NetlinkRequest(type: Netlink.getRule, flags: 0, body: body), answer: Netlink.newRule,
+            "list the policy rules"
+        )
+        .compactMap(PolicyRule.parse)
+    }
+
+    /// The way that packets to an address take.
+    package struct Way: Hashable, Sendable {
+        /// The interface that they leave by.
+        package var interface: UInt32
+        /// The router that they are handed to; nil where the destination is on the link.
+        package var gateway: NetworkAddress?
+        /// The address that they are sent from.
+        package var source: NetworkAddress?
+        /// The most bytes of one packet: the route's MTU where it has one, else the interface's.
+        package var mtu: Int
+    }
+
+    /// The way to an address for packets with this mark; nil where there is none.
+    package func way(to address: NetworkAddress, mark: UInt32 = 0) throws(LinuxNetworkError) -> Way? {
+        var request = NetlinkRequest(
+            type: Netlink.getRoute, flags: 0,
+            body: [address.family, UInt8(address.bitWidth)] + [UInt8](repeating: 0, count: 10))
+        request.append(Route.Attribute.destination, address.bytes)
+        if mark != 0 { request.append(Route.Attribute.mark, mark) }
+        let body: [UInt8]
+        do throws(LinuxNetworkError) {
+            body = try ask(request, answer: Netlink.newRoute, "look up the route to \(address)")
+        } catch {
+            guard [ENETUNREACH, EHOSTUNREACH, EACCES, EINVAL, EAFNOSUPPORT].contains(error.errno) else {
+                throw error
+            }
+            return nil
+        }
+        let found = ForeignRoute(body: body)
+        let attributes = NetlinkReader(bytes: body).attributes(from: Route.fixedLength)
+        // IPv6 answers with an entry that says "unreachable" where IPv4 refuses.
+        guard found.interface != 0, found.type == 1 || found.type == 2 else { return nil }
+        let metrics = NetlinkReader(bytes: attributes[Route.Attribute.metrics] ?? []).attributes(from: 0)
+        let routeMTU = metrics.number(Route.Attribute.mtuMetric).map(Int.init)
+        var mtu = routeMTU
+        if mtu == nil { mtu = try links().first { $0.index == found.interface }?.mtu }
+        return Way(
+            interface: found.interface, gateway: found.gateway,
+            source: attributes[Route.Attribute.preferredSource].flatMap { NetworkAddress(bytes: $0) },
+            mtu: mtu ?? 1500)
+    }
+}

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if os(Linux)
     import CTunnelSystem
     import TunnelIO
     import TunnelSystem
@@ -104,4 +103,3 @@
             return Array(buffer.prefix(count))
         }
     }
-#endif

@@ -1,94 +1,93 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if os(Linux)
-    import FoundationEssentials
+import FoundationEssentials
+import PacketTunnel
 
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#endif
 
-    // The name servers of the network outside of a tunnel.
-    extension ResolverControl {
-        /// Where Debian's resolvconf keeps what it was told, by interface.
-        static let debianRecords = "/run/resolvconf/interface"
+// The name servers of the network outside of a tunnel.
+extension ResolverControl {
+    /// Where Debian's resolvconf keeps what it was told, by interface.
+    static let debianRecords = "/run/resolvconf/interface"
 
-        /// The name servers that the machine would ask if it were not for `tunnel`, the preferred ones first.
-        /// - Parameter record: what the tunnel's own servers were made known with; nil where they were not.
-        func outsideServers(tunnel: String, record: ResolverRecord?) throws(LinuxNetworkError) -> [NetworkAddress] {
-            var known = record?.manager
-            if known == nil { known = try manager() }
-            guard let known else { return try inFile() }
-            switch known {
-            case .resolved:
-                // Programs ask it at an address of the machine's own, and what it asks itself is held back.
-                let program = try SystemProgram.required("resolvectl", folders: folders)
-                return Self.addresses(inResolvectl: try program.check(["dns"], seconds: patience), without: tunnel)
-            case .openresolv:
-                guard let record else { return try inFile() }
-                let program = try SystemProgram.required("resolvconf", folders: folders)
-                let labels = try openresolvInterfaces(program).map(String.init)
-                var found: [NetworkAddress] = []
-                for label in labels where label != record.label {
-                    let text = try program.run(["-l", label], seconds: patience).output
-                    found += Self.addresses(Self.servers(inResolvConf: text))
-                }
-                return found.isEmpty ? Self.before(record) : Self.unique(found)
-            case .debianResolvconf:
-                guard let record else { return try inFile() }
-                return try Self.unique(debianServers(without: record.label))
-            }
-        }
-
-        private func inFile() throws(LinuxNetworkError) -> [NetworkAddress] {
-            Self.addresses(Self.servers(inResolvConf: try SmallFile.text(file) ?? ""))
-        }
-
-        /// What the file said before the tunnel came.
-        private static func before(_ record: ResolverRecord) -> [NetworkAddress] {
-            guard let bytes = record.before.flatMap({ Data(base64Encoded: $0) }) else { return [] }
-            return addresses(servers(inResolvConf: String(decoding: bytes, as: UTF8.self)))
-        }
-
-        private func debianServers(without label: String) throws(LinuxNetworkError) -> [NetworkAddress] {
-            guard let folder = unsafe opendir(Self.debianRecords) else { return [] }
-            defer { unsafe _ = closedir(folder) }
-            var labels: [String] = []
-            while let entry = unsafe readdir(folder) {
-                let name = unsafe withUnsafeBytes(of: entry.pointee.d_name) { raw in
-                    unsafe String(decoding: raw.prefix { $0 != 0 }, as: UTF8.self)
-                }
-                if !name.hasPrefix("."), name != label { labels.append(name) }
-            }
+    /// The name servers that the machine would ask if it were not for `tunnel`, the preferred ones first.
+    /// - Parameter record: what the tunnel's own servers were made known with; nil where they were not.
+    func outsideServers(tunnel: String, record: ResolverRecord?) throws(LinuxNetworkError) -> [NetworkAddress] {
+        var known = record?.manager
+        if known == nil { known = try manager() }
+        guard let known else { return try inFile() }
+        switch known {
+        case .resolved:
+            // Programs ask it at an address of the machine's own, and what it asks itself is held back.
+            let program = try SystemProgram.required("resolvectl", folders: folders)
+            return Self.addresses(inResolvectl: try program.check(["dns"], seconds: patience), without: tunnel)
+        case .openresolv:
+            guard let record else { return try inFile() }
+            let program = try SystemProgram.required("resolvconf", folders: folders)
+            let labels = try openresolvInterfaces(program).map(String.init)
             var found: [NetworkAddress] = []
-            for label in labels.sorted() {
-                let text = try SmallFile.text("\(Self.debianRecords)/\(label)") ?? ""
+            for label in labels where label != record.label {
+                let text = try program.run(["-l", label], seconds: patience).output
                 found += Self.addresses(Self.servers(inResolvConf: text))
             }
-            return found
-        }
-
-        /// The addresses that `resolvectl dns` prints: a line for what holds for all links, and one for each link.
-        static func addresses(inResolvectl text: String, without tunnel: String) -> [NetworkAddress] {
-            var found: [NetworkAddress] = []
-            for line in text.split(separator: "\n") {
-                guard let colon = line.firstIndex(of: ":") else { continue }
-                let title = line[..<colon]
-                guard !title.hasSuffix("(\(tunnel))") else { continue }
-                let words = line[line.index(after: colon)...].split(whereSeparator: \.isWhitespace)
-                // Behind "#" is the name that a certificate has to have.
-                found += addresses(words.map { String($0.prefix { $0 != "#" }) })
-            }
-            return unique(found)
-        }
-
-        private static func addresses(_ texts: [String]) -> [NetworkAddress] { texts.compactMap { NetworkAddress($0) } }
-
-        private static func unique(_ addresses: [NetworkAddress]) -> [NetworkAddress] {
-            var seen: Set<NetworkAddress> = []
-            return addresses.filter { seen.insert($0).inserted }
+            return found.isEmpty ? Self.before(record) : Self.unique(found)
+        case .debianResolvconf:
+            guard let record else { return try inFile() }
+            return try Self.unique(debianServers(without: record.label))
         }
     }
-#endif
+
+    private func inFile() throws(LinuxNetworkError) -> [NetworkAddress] {
+        Self.addresses(Self.servers(inResolvConf: try SmallFile.text(file) ?? ""))
+    }
+
+    /// What the file said before the tunnel came.
+    private static func before(_ record: ResolverRecord) -> [NetworkAddress] {
+        guard let bytes = record.before.flatMap({ Data(base64Encoded: $0) }) else { return [] }
+        return addresses(servers(inResolvConf: String(decoding: bytes, as: UTF8.self)))
+    }
+
+    private func debianServers(without label: String) throws(LinuxNetworkError) -> [NetworkAddress] {
+        guard let folder = unsafe opendir(Self.debianRecords) else { return [] }
+        defer { unsafe _ = closedir(folder) }
+        var labels: [String] = []
+        while let entry = unsafe readdir(folder) {
+            let name = unsafe withUnsafeBytes(of: entry.pointee.d_name) { raw in
+                unsafe String(decoding: raw.prefix { $0 != 0 }, as: UTF8.self)
+            }
+            if !name.hasPrefix("."), name != label { labels.append(name) }
+        }
+        var found: [NetworkAddress] = []
+        for label in labels.sorted() {
+            let text = try SmallFile.text("\(Self.debianRecords)/\(label)") ?? ""
+            found += Self.addresses(Self.servers(inResolvConf: text))
+        }
+        return found
+    }
+
+    /// The addresses that `resolvectl dns` prints: a line for what holds for all links, and one for each link.
+    static func addresses(inResolvectl text: String, without tunnel: String) -> [NetworkAddress] {
+        var found: [NetworkAddress] = []
+        for line in text.split(separator: "\n") {
+            guard let colon = line.firstIndex(of: ":") else { continue }
+            let title = line[..<colon]
+            guard !title.hasSuffix("(\(tunnel))") else { continue }
+            let words = line[line.index(after: colon)...].split(whereSeparator: \.isWhitespace)
+            // Behind "#" is the name that a certificate has to have.
+            found += addresses(words.map { String($0.prefix { $0 != "#" }) })
+        }
+        return unique(found)
+    }
+
+    private static func addresses(_ texts: [String]) -> [NetworkAddress] { texts.compactMap { NetworkAddress($0) } }
+
+    private static func unique(_ addresses: [NetworkAddress]) -> [NetworkAddress] {
+        var seen: Set<NetworkAddress> = []
+        return addresses.filter { seen.insert($0).inserted }
+    }
+}

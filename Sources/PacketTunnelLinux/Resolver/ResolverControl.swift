@@ -1,207 +1,206 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if os(Linux)
-    import FoundationEssentials
+import FoundationEssentials
+import PacketTunnel
 
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#endif
 
-    /// Tells the host's manager of name servers what a tunnel wants.
-    struct ResolverControl: Sendable {
-        /// The file that programs read.
-        var file = "/etc/resolv.conf"
-        /// Where programs are looked for.
-        var folders = SystemProgram.folders
-        /// A socket that is there while systemd-resolved runs.
-        var resolvedSocket = "/run/systemd/resolve/io.systemd.Resolve"
-        /// Where Debian's resolvconf is told which interfaces come first.
-        var interfaceOrder = "/etc/resolvconf/interface-order"
-        /// How long one run of a manager may take, in seconds. openresolv waits ten for its own lock, and starts more than a
-        /// hundred programs; killed in between, it leaves resolv.conf half done.
-        var patience = 20
+/// Tells the host's manager of name servers what a tunnel wants.
+struct ResolverControl: Sendable {
+    /// The file that programs read.
+    var file = "/etc/resolv.conf"
+    /// Where programs are looked for.
+    var folders = SystemProgram.folders
+    /// A socket that is there while systemd-resolved runs.
+    var resolvedSocket = "/run/systemd/resolve/io.systemd.Resolve"
+    /// Where Debian's resolvconf is told which interfaces come first.
+    var interfaceOrder = "/etc/resolvconf/interface-order"
+    /// How long one run of a manager may take, in seconds. openresolv waits ten for its own lock, and starts more than a
+    /// hundred programs; killed in between, it leaves resolv.conf half done.
+    var patience = 20
 
-        /// Who manages name servers here; nil for nobody.
-        ///
-        /// systemd-resolved where it runs and programs ask it; else resolvconf; else systemd-resolved where it runs.
-        func manager() throws(LinuxNetworkError) -> ResolverManager? {
-            let runsResolved = SystemProgram("resolvectl", folders: folders) != nil && isResolvedRunning
-            if runsResolved, try asksResolved() { return .resolved }
-            if let resolvconf = SystemProgram("resolvconf", folders: folders) {
-                // systemd-resolved may come with a resolvconf, which is resolvectl by another name.
-                if let target = Self.target(resolvconf.path), target.hasSuffix("/resolvectl") {
-                    return runsResolved ? .resolved : nil
-                }
-                return isOpenresolv(resolvconf) ? .openresolv : .debianResolvconf
+    /// Who manages name servers here; nil for nobody.
+    ///
+    /// systemd-resolved where it runs and programs ask it; else resolvconf; else systemd-resolved where it runs.
+    func manager() throws(LinuxNetworkError) -> ResolverManager? {
+        let runsResolved = SystemProgram("resolvectl", folders: folders) != nil && isResolvedRunning
+        if runsResolved, try asksResolved() { return .resolved }
+        if let resolvconf = SystemProgram("resolvconf", folders: folders) {
+            // systemd-resolved may come with a resolvconf, which is resolvectl by another name.
+            if let target = Self.target(resolvconf.path), target.hasSuffix("/resolvectl") {
+                return runsResolved ? .resolved : nil
             }
-            return runsResolved ? .resolved : nil
+            return isOpenresolv(resolvconf) ? .openresolv : .debianResolvconf
         }
+        return runsResolved ? .resolved : nil
+    }
 
-        private var isResolvedRunning: Bool { unsafe access(resolvedSocket, F_OK) == 0 }
+    private var isResolvedRunning: Bool { unsafe access(resolvedSocket, F_OK) == 0 }
 
-        /// Whether programs that read resolv.conf end up at systemd-resolved.
-        private func asksResolved() throws(LinuxNetworkError) -> Bool {
-            if let target = Self.target(file), target.contains("/systemd/resolve/") { return true }
-            let text = try SmallFile.text(file) ?? ""
-            return Self.servers(inResolvConf: text).contains { $0 == "127.0.0.53" || $0 == "127.0.0.54" }
+    /// Whether programs that read resolv.conf end up at systemd-resolved.
+    private func asksResolved() throws(LinuxNetworkError) -> Bool {
+        if let target = Self.target(file), target.contains("/systemd/resolve/") { return true }
+        let text = try SmallFile.text(file) ?? ""
+        return Self.servers(inResolvConf: text).contains { $0 == "127.0.0.53" || $0 == "127.0.0.54" }
+    }
+
+    /// The addresses behind `nameserver` (resolv.conf(5)).
+    static func servers(inResolvConf text: String) -> [String] {
+        text.split(separator: "\n").compactMap { line in
+            let words = line.split(whereSeparator: \.isWhitespace)
+            return words.count >= 2 && words[0] == "nameserver" ? String(words[1]) : nil
         }
+    }
 
-        /// The addresses behind `nameserver` (resolv.conf(5)).
-        static func servers(inResolvConf text: String) -> [String] {
-            text.split(separator: "\n").compactMap { line in
-                let words = line.split(whereSeparator: \.isWhitespace)
-                return words.count >= 2 && words[0] == "nameserver" ? String(words[1]) : nil
-            }
+    private func isOpenresolv(_ program: SystemProgram) -> Bool {
+        // Debian's has no version to tell, and calls the question wrong.
+        let outcome = try? program.run(["--version"], seconds: patience)
+        return outcome?.output.hasPrefix("openresolv") ?? false
+    }
+
+    /// What a symbolic link leads to in the end; nil where there is nothing.
+    private static func target(_ path: String) -> String? {
+        guard let resolved = unsafe realpath(path, nil) else { return nil }
+        defer { unsafe free(resolved) }
+        return unsafe String(cString: resolved)
+    }
+
+    // MARK: - Changing
+
+    /// What is to be known before the manager is told.
+    func record(for plan: ResolverPlan) throws(LinuxNetworkError) -> ResolverRecord {
+        var record = ResolverRecord(
+            manager: plan.manager, interface: plan.interface, label: plan.interface.name, before: nil,
+            servers: plan.settings.servers.map(\.description))
+        switch plan.manager {
+        case .resolved: return record
+        case .openresolv, .debianResolvconf: break
         }
-
-        private func isOpenresolv(_ program: SystemProgram) -> Bool {
-            // Debian's has no version to tell, and calls the question wrong.
-            let outcome = try? program.run(["--version"], seconds: patience)
-            return outcome?.output.hasPrefix("openresolv") ?? false
+        if !plan.settings.matchDomains.isEmpty {
+            throw LinuxNetworkError(
+                .resolverLimit(
+                    manager: plan.manager.title,
+                    reason: "cannot ask the tunnel's servers for some domains only; systemd-resolved can"))
         }
-
-        /// What a symbolic link leads to in the end; nil where there is nothing.
-        private static func target(_ path: String) -> String? {
-            guard let resolved = unsafe realpath(path, nil) else { return nil }
-            defer { unsafe free(resolved) }
-            return unsafe String(cString: resolved)
+        if plan.manager == .debianResolvconf { record.label = try debianPrefix() + record.label }
+        let program = try SystemProgram.required("resolvconf", folders: folders)
+        if try isEmpty(program, manager: plan.manager), let text = try SmallFile.read(file) {
+            record.before = Data(text).base64EncodedString()
         }
+        return record
+    }
 
-        // MARK: - Changing
-
-        /// What is to be known before the manager is told.
-        func record(for plan: ResolverPlan) throws(LinuxNetworkError) -> ResolverRecord {
-            var record = ResolverRecord(
-                manager: plan.manager, interface: plan.interface, label: plan.interface.name, before: nil,
-                servers: plan.settings.servers.map(\.description))
-            switch plan.manager {
-            case .resolved: return record
-            case .openresolv, .debianResolvconf: break
-            }
-            if !plan.settings.matchDomains.isEmpty {
-                throw LinuxNetworkError(
-                    .resolverLimit(
-                        manager: plan.manager.title,
-                        reason: "cannot ask the tunnel's servers for some domains only; systemd-resolved can"))
-            }
-            if plan.manager == .debianResolvconf { record.label = try debianPrefix() + record.label }
-            let program = try SystemProgram.required("resolvconf", folders: folders)
-            if try isEmpty(program, manager: plan.manager), let text = try SmallFile.read(file) {
-                record.before = Data(text).base64EncodedString()
-            }
-            return record
+    /// The first of Debian's patterns for interfaces is the one that its administrator prefers tunnels by.
+    private func debianPrefix() throws(LinuxNetworkError) -> String {
+        let order = try SmallFile.text(interfaceOrder) ?? ""
+        let lines = order.split(separator: "\n").map { $0.filter { !$0.isWhitespace } }
+        let pattern = lines.first { line in
+            line.last == "*" && line.count > 1
+                && line.dropLast().allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || $0 == "-") }
         }
+        return pattern.map { $0.dropLast() + "." } ?? ""
+    }
 
-        /// The first of Debian's patterns for interfaces is the one that its administrator prefers tunnels by.
-        private func debianPrefix() throws(LinuxNetworkError) -> String {
-            let order = try SmallFile.text(interfaceOrder) ?? ""
-            let lines = order.split(separator: "\n").map { $0.filter { !$0.isWhitespace } }
-            let pattern = lines.first { line in
-                line.last == "*" && line.count > 1
-                    && line.dropLast().allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || $0 == "-") }
-            }
-            return pattern.map { $0.dropLast() + "." } ?? ""
+    /// Whether resolvconf knows of no interface.
+    private func isEmpty(_ program: SystemProgram, manager: ResolverManager) throws(LinuxNetworkError) -> Bool {
+        switch manager {
+        case .openresolv: try openresolvInterfaces(program).isEmpty
+        case .debianResolvconf, .resolved: false
         }
+    }
 
-        /// Whether resolvconf knows of no interface.
-        private func isEmpty(_ program: SystemProgram, manager: ResolverManager) throws(LinuxNetworkError) -> Bool {
-            switch manager {
-            case .openresolv: try openresolvInterfaces(program).isEmpty
-            case .debianResolvconf, .resolved: false
-            }
+    /// The interfaces that openresolv knows of.
+    func openresolvInterfaces(_ program: SystemProgram) throws(LinuxNetworkError) -> [Substring] {
+        let outcome = try program.run(["-i"], seconds: patience)
+        // One is for none.
+        guard outcome.status == 0 || outcome.status == 1 else { throw Self.failure(of: program, outcome) }
+        return outcome.output.split(whereSeparator: \.isWhitespace)
+    }
+
+    private static func failure(of program: SystemProgram, _ outcome: SystemProgram.Outcome) -> LinuxNetworkError {
+        LinuxNetworkError(.programFailed(path: program.path, status: outcome.status, output: outcome.output))
+    }
+
+    /// Tells the manager.
+    func set(_ plan: ResolverPlan, _ record: ResolverRecord) throws(LinuxNetworkError) {
+        switch plan.manager {
+        case .resolved:
+            let program = try SystemProgram.required("resolvectl", folders: folders)
+            for run in plan.resolvectlRuns { try program.check(run, seconds: patience) }
+        case .openresolv:
+            // First of all, and nobody else's servers beside it.
+            try SystemProgram.required("resolvconf", folders: folders)
+                .check(["-a", record.label, "-m", "0", "-x"], input: plan.resolvConf, seconds: patience)
+        case .debianResolvconf:
+            try SystemProgram.required("resolvconf", folders: folders)
+                .check(["-a", record.label], input: plan.resolvConf, seconds: patience)
         }
+    }
 
-        /// The interfaces that openresolv knows of.
-        func openresolvInterfaces(_ program: SystemProgram) throws(LinuxNetworkError) -> [Substring] {
-            let outcome = try program.run(["-i"], seconds: patience)
-            // One is for none.
-            guard outcome.status == 0 || outcome.status == 1 else { throw Self.failure(of: program, outcome) }
-            return outcome.output.split(whereSeparator: \.isWhitespace)
-        }
-
-        private static func failure(of program: SystemProgram, _ outcome: SystemProgram.Outcome) -> LinuxNetworkError {
-            LinuxNetworkError(.programFailed(path: program.path, status: outcome.status, output: outcome.output))
-        }
-
-        /// Tells the manager.
-        func set(_ plan: ResolverPlan, _ record: ResolverRecord) throws(LinuxNetworkError) {
-            switch plan.manager {
-            case .resolved:
-                let program = try SystemProgram.required("resolvectl", folders: folders)
-                for run in plan.resolvectlRuns { try program.check(run, seconds: patience) }
-            case .openresolv:
-                // First of all, and nobody else's servers beside it.
-                try SystemProgram.required("resolvconf", folders: folders)
-                    .check(["-a", record.label, "-m", "0", "-x"], input: plan.resolvConf, seconds: patience)
-            case .debianResolvconf:
-                try SystemProgram.required("resolvconf", folders: folders)
-                    .check(["-a", record.label], input: plan.resolvConf, seconds: patience)
-            }
-        }
-
-        /// Makes the manager forget. Nothing where it knows nothing, or is not there any more.
-        func clear(_ record: ResolverRecord) throws(LinuxNetworkError) {
-            switch record.manager {
-            case .resolved:
-                // It forgets an interface that is gone, and another may have its name by now.
-                guard unsafe if_nametoindex(record.interface.name) == record.interface.index,
-                    let program = SystemProgram("resolvectl", folders: folders)
-                else { return }
-                let outcome = try program.run(["revert", record.interface.name], seconds: patience)
-                guard outcome.status == 0 || !isResolvedRunning else { throw Self.failure(of: program, outcome) }
-            case .debianResolvconf:
-                guard let program = SystemProgram("resolvconf", folders: folders) else { return }
-                // It says with its status that there was nothing to forget.
-                let outcome = try program.run(["-d", record.label], seconds: patience)
-                if unsafe access("\(Self.debianRecords)/\(record.label)", F_OK) == 0 {
-                    throw Self.failure(of: program, outcome)
-                }
-            case .openresolv:
-                guard let program = SystemProgram("resolvconf", folders: folders) else { return }
-                try clearOpenresolv(program, record)
-            }
-        }
-
-        private func clearOpenresolv(_ program: SystemProgram, _ record: ResolverRecord) throws(LinuxNetworkError) {
-            let isKnown = try openresolvInterfaces(program).contains { $0 == record.label }
-            let outcome = try program.run(["-d", record.label, "-f"], seconds: patience)
-            let left = try openresolvInterfaces(program)
-            // It did not get its lock, for example.
-            if left.contains(where: { $0 == record.label }) { throw Self.failure(of: program, outcome) }
-            let before = left.isEmpty ? record.before.flatMap { Data(base64Encoded: $0) }.map { [UInt8]($0) } : nil
-            if let before, try SmallFile.read(file) == before { return }
-            // A run that was killed, this one or one before it, may have forgotten the interface and told nobody.
-            if !isKnown || outcome.status != 0 { try updateOpenresolv(program, record, restores: before != nil) }
-            guard let before, let now = try SmallFile.read(file), now != before else { return }
-            try SmallFile.overwrite(file, with: before)
-        }
-
-        /// Makes openresolv tell everybody what it knows; nothing where the file was written by somebody else, and stays.
-        private func updateOpenresolv(
-            _ program: SystemProgram, _ record: ResolverRecord, restores: Bool
-        ) throws(LinuxNetworkError) {
-            let text = try SmallFile.text(file) ?? ""
-            guard restores || text.hasPrefix("# Generated by resolvconf") else { return }
-            let outcome = try program.run(["-u"], seconds: patience)
-            if outcome.status == 0 || restores { return }
-            // It may say so of other programs, which may be broken for good: what counts is the file.
-            let servers = Self.servers(inResolvConf: try SmallFile.text(file) ?? "")
-            if servers.contains(where: { record.servers?.contains($0) ?? false }) {
+    /// Makes the manager forget. Nothing where it knows nothing, or is not there any more.
+    func clear(_ record: ResolverRecord) throws(LinuxNetworkError) {
+        switch record.manager {
+        case .resolved:
+            // It forgets an interface that is gone, and another may have its name by now.
+            guard unsafe if_nametoindex(record.interface.name) == record.interface.index,
+                let program = SystemProgram("resolvectl", folders: folders)
+            else { return }
+            let outcome = try program.run(["revert", record.interface.name], seconds: patience)
+            guard outcome.status == 0 || !isResolvedRunning else { throw Self.failure(of: program, outcome) }
+        case .debianResolvconf:
+            guard let program = SystemProgram("resolvconf", folders: folders) else { return }
+            // It says with its status that there was nothing to forget.
+            let outcome = try program.run(["-d", record.label], seconds: patience)
+            if unsafe access("\(Self.debianRecords)/\(record.label)", F_OK) == 0 {
                 throw Self.failure(of: program, outcome)
             }
+        case .openresolv:
+            guard let program = SystemProgram("resolvconf", folders: folders) else { return }
+            try clearOpenresolv(program, record)
         }
     }
 
-    extension SystemProgram {
-        /// The program of this name in one of these folders.
-        static func required(_ name: String, folders: [String]) throws(LinuxNetworkError) -> SystemProgram {
-            guard let program = SystemProgram(name, folders: folders) else {
-                throw LinuxNetworkError(.programMissing(name: name))
-            }
-            return program
+    private func clearOpenresolv(_ program: SystemProgram, _ record: ResolverRecord) throws(LinuxNetworkError) {
+        let isKnown = try openresolvInterfaces(program).contains { $0 == record.label }
+        let outcome = try program.run(["-d", record.label, "-f"], seconds: patience)
+        let left = try openresolvInterfaces(program)
+        // It did not get its lock, for example.
+        if left.contains(where: { $0 == record.label }) { throw Self.failure(of: program, outcome) }
+        let before = left.isEmpty ? record.before.flatMap { Data(base64Encoded: $0) }.map { [UInt8]($0) } : nil
+        if let before, try SmallFile.read(file) == before { return }
+        // A run that was killed, this one or one before it, may have forgotten the interface and told nobody.
+        if !isKnown || outcome.status != 0 { try updateOpenresolv(program, record, restores: before != nil) }
+        guard let before, let now = try SmallFile.read(file), now != before else { return }
+        try SmallFile.overwrite(file, with: before)
+    }
+
+    /// Makes openresolv tell everybody what it knows; nothing where the file was written by somebody else, and stays.
+    private func updateOpenresolv(
+        _ program: SystemProgram, _ record: ResolverRecord, restores: Bool
+    ) throws(LinuxNetworkError) {
+        let text = try SmallFile.text(file) ?? ""
+        guard restores || text.hasPrefix("# Generated by resolvconf") else { return }
+        let outcome = try program.run(["-u"], seconds: patience)
+        if outcome.status == 0 || restores { return }
+        // It may say so of other programs, which may be broken for good: what counts is the file.
+        let servers = Self.servers(inResolvConf: try SmallFile.text(file) ?? "")
+        if servers.contains(where: { record.servers?.contains($0) ?? false }) {
+            throw Self.failure(of: program, outcome)
         }
     }
-#endif
+}
+
+extension SystemProgram {
+    /// The program of this name in one of these folders.
+    static func required(_ name: String, folders: [String]) throws(LinuxNetworkError) -> SystemProgram {
+        guard let program = SystemProgram(name, folders: folders) else {
+            throw LinuxNetworkError(.programMissing(name: name))
+        }
+        return program
+    }
+}

@@ -1,85 +1,85 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if os(Linux)
-    /// Who manages the host's name servers.
-    package enum ResolverManager: String, Hashable, Sendable, Codable {
-        /// systemd-resolved, through resolvectl(1).
-        case resolved
-        /// openresolv, through its resolvconf(8).
-        case openresolv
-        /// Debian's resolvconf(8).
-        case debianResolvconf
+package import PacketTunnel
 
-        /// What people call it.
-        package var title: String {
-            switch self {
-            case .resolved: "systemd-resolved"
-            case .openresolv: "openresolv"
-            case .debianResolvconf: "Debian's resolvconf"
-            }
+/// Who manages the host's name servers.
+package enum ResolverManager: String, Hashable, Sendable, Codable {
+    /// systemd-resolved, through resolvectl(1).
+    case resolved
+    /// openresolv, through its resolvconf(8).
+    case openresolv
+    /// Debian's resolvconf(8).
+    case debianResolvconf
+
+    /// What people call it.
+    package var title: String {
+        switch self {
+        case .resolved: "systemd-resolved"
+        case .openresolv: "openresolv"
+        case .debianResolvconf: "Debian's resolvconf"
         }
     }
+}
 
-    /// The name servers of a tunnel.
-    package struct ResolverPlan: Hashable, Sendable {
-        /// The tunnel's interface.
-        package var interface: InterfaceReference
-        /// Who is told.
-        package var manager: ResolverManager
-        /// The settings.
-        package var settings: DNSSettings
+/// The name servers of a tunnel.
+package struct ResolverPlan: Hashable, Sendable {
+    /// The tunnel's interface.
+    package var interface: InterfaceReference
+    /// Who is told.
+    package var manager: ResolverManager
+    /// The settings.
+    package var settings: DNSSettings
 
-        package init(interface: InterfaceReference, manager: ResolverManager, settings: DNSSettings) {
-            self.interface = interface
-            self.manager = manager
-            self.settings = settings
-        }
-
-        /// The arguments of resolvectl, one run after the other (resolvectl(1)).
-        var resolvectlRuns: [[String]] {
-            let name = interface.name
-            let isSplit = !settings.matchDomains.isEmpty
-            var domains = settings.searchDomains.map(Self.plain)
-            // With "~" a domain routes lookups and does not complete names; the root of all is the route for every name.
-            if isSplit {
-                domains += settings.matchDomains.map(Self.plain).filter { !domains.contains($0) }
-                    .map { settings.searchesMatchDomains ? $0 : "~\($0.isEmpty ? "." : $0)" }
-            } else if !settings.servers.isEmpty {
-                domains.append("~.")
-            }
-            return [
-                ["dns", name] + (settings.servers.isEmpty ? [""] : settings.servers.map(\.description)),
-                ["domain", name] + (domains.isEmpty ? [""] : domains),
-                ["default-route", name, isSplit || settings.servers.isEmpty ? "false" : "true"],
-            ]
-        }
-
-        /// What resolvconf is given to read (resolv.conf(5)).
-        var resolvConf: String {
-            var text = settings.servers.map { "nameserver \($0)\n" }.joined()
-            var domains = settings.searchDomains
-            if settings.searchesMatchDomains { domains += settings.matchDomains.filter { !domains.contains($0) } }
-            if !domains.isEmpty { text += "search \(domains.map(Self.plain).joined(separator: " "))\n" }
-            return text
-        }
-
-        /// A domain without the dot at its end.
-        private static func plain(_ domain: String) -> String {
-            domain.hasSuffix(".") ? String(domain.dropLast()) : domain
-        }
+    package init(interface: InterfaceReference, manager: ResolverManager, settings: DNSSettings) {
+        self.interface = interface
+        self.manager = manager
+        self.settings = settings
     }
 
-    /// What making a manager forget a tunnel's name servers takes.
-    package struct ResolverRecord: Hashable, Sendable, Codable {
-        package var manager: ResolverManager
-        package var interface: InterfaceReference
-        /// What resolvconf knows the tunnel by.
-        package var label: String
-        /// What /etc/resolv.conf held, in Base64, where resolvconf had nothing to make it from; nil where it is not to be
-        /// written again.
-        package var before: String?
-        /// The tunnel's servers, by which a file is known that still names them; nil in older journals.
-        package var servers: [String]?
+    /// The arguments of resolvectl, one run after the other (resolvectl(1)).
+    var resolvectlRuns: [[String]] {
+        let name = interface.name
+        let isSplit = !settings.matchDomains.isEmpty
+        var domains = settings.searchDomains.map(Self.plain)
+        // With "~" a domain routes lookups and does not complete names; the root of all is the route for every name.
+        if isSplit {
+            domains += settings.matchDomains.map(Self.plain).filter { !domains.contains($0) }
+                .map { settings.searchesMatchDomains ? $0 : "~\($0.isEmpty ? "." : $0)" }
+        } else if !settings.servers.isEmpty {
+            domains.append("~.")
+        }
+        return [
+            ["dns", name] + (settings.servers.isEmpty ? [""] : settings.servers.map(\.description)),
+            ["domain", name] + (domains.isEmpty ? [""] : domains),
+            ["default-route", name, isSplit || settings.servers.isEmpty ? "false" : "true"],
+        ]
     }
-#endif
+
+    /// What resolvconf is given to read (resolv.conf(5)).
+    var resolvConf: String {
+        var text = settings.servers.map { "nameserver \($0)\n" }.joined()
+        var domains = settings.searchDomains
+        if settings.searchesMatchDomains { domains += settings.matchDomains.filter { !domains.contains($0) } }
+        if !domains.isEmpty { text += "search \(domains.map(Self.plain).joined(separator: " "))\n" }
+        return text
+    }
+
+    /// A domain without the dot at its end.
+    private static func plain(_ domain: String) -> String {
+        domain.hasSuffix(".") ? String(domain.dropLast()) : domain
+    }
+}
+
+/// What making a manager forget a tunnel's name servers takes.
+package struct ResolverRecord: Hashable, Sendable, Codable {
+    package var manager: ResolverManager
+    package var interface: InterfaceReference
+    /// What resolvconf knows the tunnel by.
+    package var label: String
+    /// What /etc/resolv.conf held, in Base64, where resolvconf had nothing to make it from; nil where it is not to be
+    /// written again.
+    package var before: String?
+    /// The tunnel's servers, by which a file is known that still names them; nil in older journals.
+    package var servers: [String]?
+}

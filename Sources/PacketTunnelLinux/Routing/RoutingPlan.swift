@@ -1,183 +1,183 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if os(Linux)
-    /// The numbers that a tunnel's policy routing uses.
-    package struct RoutingNumbers: Hashable, Sendable {
-        /// The mark of the tunnel's own packets, and the number of its routing table.
-        package var mark: UInt32
-        /// The priorities of the two rules for IPv4, the second one being one more.
-        package var priority4: UInt32
-        /// The same for IPv6.
-        package var priority6: UInt32
+package import PacketTunnel
 
-        package init(mark: UInt32, priority4: UInt32, priority6: UInt32) {
-            self.mark = mark
-            self.priority4 = priority4
-            self.priority6 = priority6
-        }
+/// The numbers that a tunnel's policy routing uses.
+package struct RoutingNumbers: Hashable, Sendable {
+    /// The mark of the tunnel's own packets, and the number of its routing table.
+    package var mark: UInt32
+    /// The priorities of the two rules for IPv4, the second one being one more.
+    package var priority4: UInt32
+    /// The same for IPv6.
+    package var priority6: UInt32
 
-        /// Where wg-quick(8) begins to look.
-        static let firstTable: UInt32 = 51_820
-        private static let tableCount: UInt32 = 4096
-
-        /// The first number from `first` on that is no table with routes and no table or mark of a rule.
-        static func freeTable(
-            from first: UInt32 = firstTable, rules: [PolicyRule], tables: Set<UInt32>
-        ) throws(LinuxNetworkError) -> UInt32 {
-            var taken = tables
-            for rule in rules {
-                taken.insert(rule.table)
-                if let mark = rule.mark { taken.insert(mark) }
-            }
-            guard let free = (first..<(first + tableCount)).first(where: { !taken.contains($0) }) else {
-                throw LinuxNetworkError(.noFreeTable(from: first))
-            }
-            return free
-        }
-
-        /// The first of two priorities right in front of every rule but the one for the machine's own addresses, which is
-        /// where the kernel puts a rule too.
-        static func freePriority(before rules: [PolicyRule]) throws(LinuxNetworkError) -> UInt32 {
-            let first = rules.lazy.map(\.priority).filter { $0 > 0 }.min() ?? 32_766
-            guard first > 2 else { throw LinuxNetworkError(.noFreeRulePriority) }
-            return first - 2
-        }
+    package init(mark: UInt32, priority4: UInt32, priority6: UInt32) {
+        self.mark = mark
+        self.priority4 = priority4
+        self.priority6 = priority6
     }
 
-    /// How packets are routed into a tunnel.
-    ///
-    /// - Where networks that are attached directly are reached directly (``TunnelSettings/allowsLocalNetwork``) and only
-    ///   routes decide, it is done as wg-quick(8) does it: what is more specific than everything is in the main table;
-    ///   everything is in a table of its own, for packets without the tunnel's mark, after the main table was asked for all
-    ///   but its default route.
-    /// - Else all is in the tunnel's own table, and that is asked before the main one, whose other routes lead nowhere under
-    ///   the strict policies. Networks that are attached directly are exceptions in it, where the settings say so.
-    ///
-    /// - Where a table was named for the routes, they are all in that one, as with `Table = N` of wg-quick(8), and there are no
-    ///   rules: which packets it is asked for is up to who named it.
-    ///
-    /// In a table that is not the main one what is excluded is a `throw` route: the search goes on as though there were no tunnel.
-    /// In the main table it is left out: the rest of an included network is several smaller ones.
-    package struct RoutingPlan: Hashable, Sendable {
-        /// What is wanted.
-        package var settings: TunnelSettings
-        /// The tunnel's interface.
-        package var interface: InterfaceReference
-        /// Table, mark and priorities.
-        package var numbers: RoutingNumbers
-        /// Whether this host does IPv6 at all.
-        package var hasIPv6: Bool
-        /// The networks that are attached directly.
-        package var localNetworks: [NetworkPrefix]
-        /// The table that was named for the routes; nil where none was.
-        package var namedTable: UInt32?
+    /// Where wg-quick(8) begins to look.
+    static let firstTable: UInt32 = 51_820
+    private static let tableCount: UInt32 = 4096
 
-        package init(
-            settings: TunnelSettings, interface: InterfaceReference, numbers: RoutingNumbers, hasIPv6: Bool = true,
-            localNetworks: [NetworkPrefix] = [], namedTable: UInt32? = nil
-        ) {
-            self.settings = settings
-            self.interface = interface
-            self.numbers = numbers
-            self.hasIPv6 = hasIPv6
-            self.localNetworks = localNetworks
-            self.namedTable = namedTable
+    /// The first number from `first` on that is no table with routes and no table or mark of a rule.
+    static func freeTable(
+        from first: UInt32 = firstTable, rules: [PolicyRule], tables: Set<UInt32>
+    ) throws(LinuxNetworkError) -> UInt32 {
+        var taken = tables
+        for rule in rules {
+            taken.insert(rule.table)
+            if let mark = rule.mark { taken.insert(mark) }
         }
-
-        /// The kernel's switch that makes it look at marks when it asks whether a packet's source is on the right side.
-        package static let sourceValidation = "/proc/sys/net/ipv4/conf/all/src_valid_mark"
-
-        private var included: [NetworkPrefix] {
-            var seen: Set<NetworkPrefix> = []
-            return settings.effectiveRoutes.filter { seen.insert($0).inserted && (hasIPv6 || !$0.isIPv6) }
+        guard let free = (first..<(first + tableCount)).first(where: { !taken.contains($0) }) else {
+            throw LinuxNetworkError(.noFreeTable(from: first))
         }
-
-        private var excluded: [NetworkPrefix] {
-            settings.excludedRoutes.map(\.network).filter { hasIPv6 || !$0.isIPv6 }
-        }
-
-        /// Halves of everything stand for everything, which the main table has a route for.
-        private static func isEverything(_ prefix: NetworkPrefix) -> Bool { prefix.length <= 1 }
-
-        private var asksMainTableFirst: Bool { settings.allowsLocalNetwork && settings.leakPolicy == .routeBased }
-
-        /// The routes in the tunnel's own table.
-        private var own: [NetworkPrefix] {
-            asksMainTableFirst ? included.filter(Self.isEverything) : included
-        }
-
-        /// Whether packets of a family without the mark are looked up in the tunnel's own table.
-        package func usesOwnTable(isIPv6: Bool) -> Bool {
-            namedTable == nil && own.contains { $0.isIPv6 == isIPv6 }
-        }
-
-        /// The networks that are the tunnel's in the end, nothing excluded among them.
-        package var tunnelled: [NetworkPrefix] { Self.effective(included, without: excluded) }
-
-        /// What of `included` stays when the most specific of included and excluded counts, and of equal ones the excluded.
-        static func effective(_ included: [NetworkPrefix], without excluded: [NetworkPrefix]) -> [NetworkPrefix] {
-            included.flatMap { prefix in prefix.subtracting(excluded.filter { prefix.contains($0) }) }
-        }
-
-        /// The steps, in the order in which they are made: what catches packets last.
-        package func steps() -> [NetworkStep] {
-            if let namedTable { return routes(in: namedTable) }
-            var steps: [NetworkStep] = []
-            if usesOwnTable(isIPv6: false) { steps.append(.setting(path: Self.sourceValidation, value: "1")) }
-            for isIPv6 in [false, true] where usesOwnTable(isIPv6: isIPv6) {
-                steps += ownTable(isIPv6: isIPv6)
-                steps += rules(isIPv6: isIPv6)
-            }
-            if asksMainTableFirst { steps += mainTable() }
-            return steps
-        }
-
-        private func routes(in table: UInt32) -> [NetworkStep] {
-            let exceptions = Set(excluded.filter { exception in included.contains { $0.contains(exception) } })
-            // In their order, each once, and before what they are exceptions to.
-            var seen: Set<NetworkPrefix> = []
-            return excluded.filter { exceptions.contains($0) && seen.insert($0).inserted }
-                .map { .route(Route(to: $0, kind: .throw, table: table)) }
-                + included.filter { !exceptions.contains($0) }
-                .map { .route(Route(to: $0, interface: interface.index, table: table)) }
-        }
-
-        private func ownTable(isIPv6: Bool) -> [NetworkStep] {
-            // The exceptions first.
-            var seen: Set<NetworkPrefix> = []
-            let attached = settings.allowsLocalNetwork && !asksMainTableFirst ? localNetworks : []
-            let exceptions = (excluded + attached).filter { exception in
-                exception.isIPv6 == isIPv6 && own.contains { $0.contains(exception) } && seen.insert(exception).inserted
-            }
-            let routes = own.filter { $0.isIPv6 == isIPv6 && !seen.contains($0) }
-            return exceptions.map { .route(Route(to: $0, kind: .throw, table: numbers.mark)) }
-                + routes.map { .route(Route(to: $0, interface: interface.index, table: numbers.mark)) }
-        }
-
-        private func rules(isIPv6: Bool) -> [NetworkStep] {
-            let priority = isIPv6 ? numbers.priority6 : numbers.priority4
-            let toTunnel = PolicyRule(
-                isIPv6: isIPv6, priority: priority + 1, table: numbers.mark, mark: numbers.mark, isInverted: true)
-            guard asksMainTableFirst else { return [.rule(toTunnel)] }
-            let toMain = PolicyRule(
-                isIPv6: isIPv6, priority: priority, table: Route.mainTable, suppressedPrefixLength: 0)
-            // In this order there is no moment at which the local network is cut off.
-            return [.rule(toMain), .rule(toTunnel)]
-        }
-
-        private func mainTable() -> [NetworkStep] {
-            var exceptions = excluded
-            // The server is not reached through the tunnel to it. In the tunnel's own table the mark sees to that.
-            if let server = ServerText.address(in: settings.remoteAddress) {
-                exceptions.append(NetworkPrefix(host: server))
-            }
-            // The kernel makes these itself.
-            let attached = settings.addresses.map(\.network)
-            let specific = included.filter { !Self.isEverything($0) && !attached.contains($0) }
-            var seen: Set<NetworkPrefix> = []
-            return Self.effective(specific, without: exceptions).filter { seen.insert($0).inserted }
-                .map { .route(Route(to: $0, interface: interface.index)) }
-        }
+        return free
     }
-#endif
+
+    /// The first of two priorities right in front of every rule but the one for the machine's own addresses, which is
+    /// where the kernel puts a rule too.
+    static func freePriority(before rules: [PolicyRule]) throws(LinuxNetworkError) -> UInt32 {
+        let first = rules.lazy.map(\.priority).filter { $0 > 0 }.min() ?? 32_766
+        guard first > 2 else { throw LinuxNetworkError(.noFreeRulePriority) }
+        return first - 2
+    }
+}
+
+/// How packets are routed into a tunnel.
+///
+/// - Where networks that are attached directly are reached directly (``TunnelSettings/allowsLocalNetwork``) and only
+///   routes decide, it is done as wg-quick(8) does it: what is more specific than everything is in the main table;
+///   everything is in a table of its own, for packets without the tunnel's mark, after the main table was asked for all
+///   but its default route.
+/// - Else all is in the tunnel's own table, and that is asked before the main one, whose other routes lead nowhere under
+///   the strict policies. Networks that are attached directly are exceptions in it, where the settings say so.
+///
+/// - Where a table was named for the routes, they are all in that one, as with `Table = N` of wg-quick(8), and there are no
+///   rules: which packets it is asked for is up to who named it.
+///
+/// In a table that is not the main one what is excluded is a `throw` route: the search goes on as though there were no tunnel.
+/// In the main table it is left out: the rest of an included network is several smaller ones.
+package struct RoutingPlan: Hashable, Sendable {
+    /// What is wanted.
+    package var settings: TunnelSettings
+    /// The tunnel's interface.
+    package var interface: InterfaceReference
+    /// Table, mark and priorities.
+    package var numbers: RoutingNumbers
+    /// Whether this host does IPv6 at all.
+    package var hasIPv6: Bool
+    /// The networks that are attached directly.
+    package var localNetworks: [NetworkPrefix]
+    /// The table that was named for the routes; nil where none was.
+    package var namedTable: UInt32?
+
+    package init(
+        settings: TunnelSettings, interface: InterfaceReference, numbers: RoutingNumbers, hasIPv6: Bool = true,
+        localNetworks: [NetworkPrefix] = [], namedTable: UInt32? = nil
+    ) {
+        self.settings = settings
+        self.interface = interface
+        self.numbers = numbers
+        self.hasIPv6 = hasIPv6
+        self.localNetworks = localNetworks
+        self.namedTable = namedTable
+    }
+
+    /// The kernel's switch that makes it look at marks when it asks whether a packet's source is on the right side.
+    package static let sourceValidation = "/proc/sys/net/ipv4/conf/all/src_valid_mark"
+
+    private var included: [NetworkPrefix] {
+        var seen: Set<NetworkPrefix> = []
+        return settings.effectiveRoutes.filter { seen.insert($0).inserted && (hasIPv6 || !$0.isIPv6) }
+    }
+
+    private var excluded: [NetworkPrefix] {
+        settings.excludedRoutes.map(\.network).filter { hasIPv6 || !$0.isIPv6 }
+    }
+
+    /// Halves of everything stand for everything, which the main table has a route for.
+    private static func isEverything(_ prefix: NetworkPrefix) -> Bool { prefix.length <= 1 }
+
+    private var asksMainTableFirst: Bool { settings.allowsLocalNetwork && settings.leakPolicy == .routeBased }
+
+    /// The routes in the tunnel's own table.
+    private var own: [NetworkPrefix] {
+        asksMainTableFirst ? included.filter(Self.isEverything) : included
+    }
+
+    /// Whether packets of a family without the mark are looked up in the tunnel's own table.
+    package func usesOwnTable(isIPv6: Bool) -> Bool {
+        namedTable == nil && own.contains { $0.isIPv6 == isIPv6 }
+    }
+
+    /// The networks that are the tunnel's in the end, nothing excluded among them.
+    package var tunnelled: [NetworkPrefix] { Self.effective(included, without: excluded) }
+
+    /// What of `included` stays when the most specific of included and excluded counts, and of equal ones the excluded.
+    static func effective(_ included: [NetworkPrefix], without excluded: [NetworkPrefix]) -> [NetworkPrefix] {
+        included.flatMap { prefix in prefix.subtracting(excluded.filter { prefix.contains($0) }) }
+    }
+
+    /// The steps, in the order in which they are made: what catches packets last.
+    package func steps() -> [NetworkStep] {
+        if let namedTable { return routes(in: namedTable) }
+        var steps: [NetworkStep] = []
+        if usesOwnTable(isIPv6: false) { steps.append(.setting(path: Self.sourceValidation, value: "1")) }
+        for isIPv6 in [false, true] where usesOwnTable(isIPv6: isIPv6) {
+            steps += ownTable(isIPv6: isIPv6)
+            steps += rules(isIPv6: isIPv6)
+        }
+        if asksMainTableFirst { steps += mainTable() }
+        return steps
+    }
+
+    private func routes(in table: UInt32) -> [NetworkStep] {
+        let exceptions = Set(excluded.filter { exception in included.contains { $0.contains(exception) } })
+        // In their order, each once, and before what they are exceptions to.
+        var seen: Set<NetworkPrefix> = []
+        return excluded.filter { exceptions.contains($0) && seen.insert($0).inserted }
+            .map { .route(Route(to: $0, kind: .throw, table: table)) }
+            + included.filter { !exceptions.contains($0) }
+            .map { .route(Route(to: $0, interface: interface.index, table: table)) }
+    }
+
+    private func ownTable(isIPv6: Bool) -> [NetworkStep] {
+        // The exceptions first.
+        var seen: Set<NetworkPrefix> = []
+        let attached = settings.allowsLocalNetwork && !asksMainTableFirst ? localNetworks : []
+        let exceptions = (excluded + attached).filter { exception in
+            exception.isIPv6 == isIPv6 && own.contains { $0.contains(exception) } && seen.insert(exception).inserted
+        }
+        let routes = own.filter { $0.isIPv6 == isIPv6 && !seen.contains($0) }
+        return exceptions.map { .route(Route(to: $0, kind: .throw, table: numbers.mark)) }
+            + routes.map { .route(Route(to: $0, interface: interface.index, table: numbers.mark)) }
+    }
+
+    private func rules(isIPv6: Bool) -> [NetworkStep] {
+        let priority = isIPv6 ? numbers.priority6 : numbers.priority4
+        let toTunnel = PolicyRule(
+            isIPv6: isIPv6, priority: priority + 1, table: numbers.mark, mark: numbers.mark, isInverted: true)
+        guard asksMainTableFirst else { return [.rule(toTunnel)] }
+        let toMain = PolicyRule(
+            isIPv6: isIPv6, priority: priority, table: Route.mainTable, suppressedPrefixLength: 0)
+        // In this order there is no moment at which the local network is cut off.
+        return [.rule(toMain), .rule(toTunnel)]
+    }
+
+    private func mainTable() -> [NetworkStep] {
+        var exceptions = excluded
+        // The server is not reached through the tunnel to it. In the tunnel's own table the mark sees to that.
+        if let server = ServerText.address(in: settings.remoteAddress) {
+            exceptions.append(NetworkPrefix(host: server))
+        }
+        // The kernel makes these itself.
+        let attached = settings.addresses.map(\.network)
+        let specific = included.filter { !Self.isEverything($0) && !attached.contains($0) }
+        var seen: Set<NetworkPrefix> = []
+        return Self.effective(specific, without: exceptions).filter { seen.insert($0).inserted }
+            .map { .route(Route(to: $0, interface: interface.index)) }
+    }
+}

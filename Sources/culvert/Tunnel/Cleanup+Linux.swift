@@ -3,6 +3,7 @@
 
 #if os(Linux)
     import PacketTunnel
+    import PacketTunnelLinux
 
     /// Undoes what tunnels have left behind.
     enum Cleanup {

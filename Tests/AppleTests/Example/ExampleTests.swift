@@ -13,6 +13,7 @@ import WireGuardDevice
 import WireGuardTunnel
 
 @testable import PacketTunnel
+@testable import PacketTunnelApple
 @testable import TunnelIO
 
 extension OneNetworkTests {

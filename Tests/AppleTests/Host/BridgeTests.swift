@@ -7,6 +7,7 @@ import PacketTunnelTesting
 import Testing
 
 @testable import PacketTunnel
+@testable import PacketTunnelApple
 
 @Suite("Between the system and the runner", .timeLimit(.minutes(5)))
 struct BridgeTests {

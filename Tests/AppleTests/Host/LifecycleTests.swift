@@ -8,6 +8,7 @@ import PacketTunnelTesting
 import Testing
 
 @testable import PacketTunnel
+@testable import PacketTunnelApple
 
 /// ``NetworkExtensionHost`` in the table: the system's calls go to it, and settings take as long as the system takes.
 struct NetworkExtensionHostUnderTest: HostUnderTest {

@@ -7,6 +7,7 @@ import Testing
 import TunnelIO
 
 @testable import PacketTunnel
+@testable import PacketTunnelApple
 
 @Suite("The packet flow as an interface", .timeLimit(.minutes(5)))
 struct PacketFlowTunTests {

@@ -7,6 +7,7 @@ import PacketTunnelTesting
 import Testing
 
 @testable import PacketTunnel
+@testable import PacketTunnelApple
 
 /// Tests that follow the way to the network, which is one for all monitors of a process: one after the other.
 @Suite("With the system's network", .serialized)

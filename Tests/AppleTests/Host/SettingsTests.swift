@@ -5,6 +5,7 @@ import NetworkExtension
 import Testing
 
 @testable import PacketTunnel
+@testable import PacketTunnelApple
 
 @Suite("Settings for the system")
 struct SettingsTests {

@@ -6,6 +6,7 @@ import Security
 import Testing
 
 @testable import PacketTunnel
+@testable import PacketTunnelApple
 
 @Suite("Secrets in the keychain")
 struct KeychainTests {

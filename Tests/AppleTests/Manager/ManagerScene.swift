@@ -7,6 +7,7 @@ import PacketTunnelTesting
 import Testing
 
 @testable import PacketTunnel
+@testable import PacketTunnelApple
 
 /// An app and its extension, with the system between them. Each has an extension of its own, so that tests do not meet.
 final class ManagerScene: Sendable {

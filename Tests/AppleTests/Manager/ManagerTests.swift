@@ -8,6 +8,7 @@ import Security
 import Testing
 
 @testable import PacketTunnel
+@testable import PacketTunnelApple
 
 @Suite("Tunnels in an extension, from the app", .timeLimit(.minutes(5)))
 struct ManagerTests {

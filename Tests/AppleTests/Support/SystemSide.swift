@@ -6,6 +6,7 @@ import PacketTunnelTesting
 import Synchronization
 
 @testable import PacketTunnel
+@testable import PacketTunnelApple
 
 /// A host as an extension would declare it, with what a test sets.
 final class TunnelUnderTest<Provider: PacketTunnelProvider>: NetworkExtensionHost<Provider>, @unchecked Sendable {

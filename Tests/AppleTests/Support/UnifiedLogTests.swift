@@ -4,6 +4,7 @@
 import Foundation
 import Logging
 import PacketTunnel
+import PacketTunnelApple
 import Testing
 import os
 

@@ -11,6 +11,7 @@ import WireGuardTesting
 import WireGuardTunnel
 
 @testable import PacketTunnel
+@testable import PacketTunnelApple
 @testable import TunnelIO
 
 @Suite("The extension's memory", .timeLimit(.minutes(5)))

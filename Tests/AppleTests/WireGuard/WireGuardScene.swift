@@ -8,6 +8,7 @@ import WireGuardCore
 import WireGuardDevice
 
 @testable import PacketTunnel
+@testable import PacketTunnelApple
 @testable import TunnelIO
 @testable import WireGuardTunnel
 

@@ -8,6 +8,7 @@ import Testing
 import WireGuardTunnel
 
 @testable import PacketTunnel
+@testable import PacketTunnelApple
 @testable import TunnelIO
 
 @Suite("WireGuard in an extension", .timeLimit(.minutes(5)))

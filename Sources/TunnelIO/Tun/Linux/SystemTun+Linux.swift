@@ -4,4 +4,12 @@
 #if os(Linux)
     /// The TUN device of this platform.
     public typealias SystemTun = LinuxTun
+
+    extension LinuxTun {
+        /// This system makes no interface for a tunnel: the tunnel makes its own.
+        /// - Throws: `.unsupported`.
+        @Sendable package static func openSystemInterface(_ name: String?) throws(TunnelIOError) -> any TunDevice {
+            throw TunnelIOError(.unsupported("an interface of the system's making"))
+        }
+    }
 #endif

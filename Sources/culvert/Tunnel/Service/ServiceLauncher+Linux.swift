@@ -3,6 +3,7 @@
 
 #if os(Linux)
     import PacketTunnel
+    import PacketTunnelLinux
     import Synchronization
     import TunnelIO
 

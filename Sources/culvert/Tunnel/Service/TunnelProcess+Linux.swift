@@ -5,6 +5,7 @@
     import CTunnelSystem
     import Logging
     import PacketTunnel
+    import PacketTunnelLinux
     import TunnelIO
     import WireGuardDevice
     import WireGuardTunnel
