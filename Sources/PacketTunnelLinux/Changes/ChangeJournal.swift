@@ -1,232 +1,232 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-    import TunnelIO
-    import TunnelSystem
+import TunnelIO
+import TunnelSystem
 
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#endif
 
-    /// The folder of the journals, `/run/culvert`: one file a tunnel, readable by its owner only. What is in /run is gone
-    /// when the machine starts anew, and so is all that a journal tells of.
-    package struct JournalDirectory: Hashable, Sendable {
-        /// The folder.
-        package let path: String
+/// The folder of the journals, `/run/culvert`: one file a tunnel, readable by its owner only. What is in /run is gone
+/// when the machine starts anew, and so is all that a journal tells of.
+package struct JournalDirectory: Hashable, Sendable {
+    /// The folder.
+    package let path: String
 
-        package init(path: String = "/run/culvert") {
-            self.path = path
-        }
+    package init(path: String = "/run/culvert") {
+        self.path = path
+    }
 
-        func file(_ name: String) -> String { "\(path)/\(name).journal" }
+    func file(_ name: String) -> String { "\(path)/\(name).journal" }
 
-        /// - Throws: `.invalidTunnelName` for what cannot name an interface and a file.
-        static func validate(_ name: String) throws(LinuxNetworkError) {
-            let isValid =
-                (1...15).contains(name.utf8.count) && name != "." && name != ".."
-                && name.utf8.allSatisfy { byte in
-                    (48...57).contains(byte) || (65...90).contains(byte) || (97...122).contains(byte)
-                        || "_=+.-".utf8.contains(byte)
-                }
-            guard isValid else { throw LinuxNetworkError(.invalidTunnelName(name)) }
-        }
-
-        /// Makes the folder where it is missing, and sees to it that nobody else can write to it.
-        package func prepare() throws(LinuxNetworkError) {
-            if unsafe mkdir(path, 0o700) != 0, errno != EEXIST {
-                throw LinuxNetworkError(.journal(path: path, operation: "make its folder"), errno: errno)
+    /// - Throws: `.invalidTunnelName` for what cannot name an interface and a file.
+    static func validate(_ name: String) throws(LinuxNetworkError) {
+        let isValid =
+            (1...15).contains(name.utf8.count) && name != "." && name != ".."
+            && name.utf8.allSatisfy { byte in
+                (48...57).contains(byte) || (65...90).contains(byte) || (97...122).contains(byte)
+                    || "_=+.-".utf8.contains(byte)
             }
-            var status = stat()
-            guard unsafe lstat(path, &status) == 0 else {
-                throw LinuxNetworkError(.journal(path: path, operation: "look at its folder"), errno: errno)
-            }
-            guard status.st_mode & S_IFMT == S_IFDIR, status.st_uid == geteuid(), status.st_mode & 0o022 == 0 else {
-                throw LinuxNetworkError(
-                    .journal(path: path, operation: "trust its folder, which others can write to"), errno: EPERM)
-            }
-        }
+        guard isValid else { throw LinuxNetworkError(.invalidTunnelName(name)) }
+    }
 
-        /// Runs `body` while no other process changes the network by a journal of this folder.
-        package func locked<Result>(
-            _ body: () throws(LinuxNetworkError) -> Result
-        ) throws(LinuxNetworkError) -> Result {
-            try prepare()
-            let number = unsafe open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-            guard number >= 0 else {
-                throw LinuxNetworkError(.journal(path: path, operation: "open its folder"), errno: errno)
-            }
-            let descriptor = OwnedDescriptor(number)
-            guard SystemCall.retry({ flock(descriptor.number, LOCK_EX) }) == 0 else {
-                throw LinuxNetworkError(.journal(path: path, operation: "lock its folder"), errno: errno)
-            }
-            return try body()
+    /// Makes the folder where it is missing, and sees to it that nobody else can write to it.
+    package func prepare() throws(LinuxNetworkError) {
+        if unsafe mkdir(path, 0o700) != 0, errno != EEXIST {
+            throw LinuxNetworkError(.journal(path: path, operation: "make its folder"), errno: errno)
         }
-
-        /// The names of the tunnels that have a journal, sorted.
-        package func names() -> [String] {
-            guard let folder = unsafe opendir(path) else { return [] }
-            defer { unsafe closedir(folder) }
-            var names: [String] = []
-            while let entry = unsafe readdir(folder) {
-                let file = unsafe withUnsafePointer(to: &entry.pointee.d_name) { pointer in
-                    unsafe pointer.withMemoryRebound(to: CChar.self, capacity: 256) { unsafe String(cString: $0) }
-                }
-                guard file.hasSuffix(".journal") else { continue }
-                names.append(String(file.dropLast(8)))
-            }
-            return names.sorted()
+        var status = stat()
+        guard unsafe lstat(path, &status) == 0 else {
+            throw LinuxNetworkError(.journal(path: path, operation: "look at its folder"), errno: errno)
         }
-
-        /// What a tunnel's journal says; nil where there is none.
-        package func read(_ name: String) throws(LinuxNetworkError) -> JournalLine.Contents? {
-            try Self.validate(name)
-            let file = file(name)
-            guard let bytes = try SmallFile.read(file) else { return nil }
-            return JournalLine.read(bytes)
-        }
-
-        /// The changes of other tunnels' journals that were not undone.
-        package func pendingChanges(except name: String) -> [NetworkChange] {
-            names().filter { $0 != name }.flatMap { other in
-                ((try? read(other)) ?? nil)?.pending.map(\.change) ?? []
-            }
-        }
-
-        /// Deletes a tunnel's journal.
-        package func remove(_ name: String) {
-            unsafe _ = unlink(file(name))
+        guard status.st_mode & S_IFMT == S_IFDIR, status.st_uid == geteuid(), status.st_mode & 0o022 == 0 else {
+            throw LinuxNetworkError(
+                .journal(path: path, operation: "trust its folder, which others can write to"), errno: EPERM)
         }
     }
 
-    /// The journal of a tunnel that runs: each change is in it, on the disk, before it is made.
-    package final class ChangeJournal {
-        /// The folder that it is in.
-        package let directory: JournalDirectory
-        /// The tunnel.
-        package let name: String
-        private let descriptor: OwnedDescriptor
-        private var lastID = 0
+    /// Runs `body` while no other process changes the network by a journal of this folder.
+    package func locked<Result>(
+        _ body: () throws(LinuxNetworkError) -> Result
+    ) throws(LinuxNetworkError) -> Result {
+        try prepare()
+        let number = unsafe open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard number >= 0 else {
+            throw LinuxNetworkError(.journal(path: path, operation: "open its folder"), errno: errno)
+        }
+        let descriptor = OwnedDescriptor(number)
+        guard SystemCall.retry({ flock(descriptor.number, LOCK_EX) }) == 0 else {
+            throw LinuxNetworkError(.journal(path: path, operation: "lock its folder"), errno: errno)
+        }
+        return try body()
+    }
 
-        /// The present version of the format.
-        static let version = 1
-
-        /// A new journal.
-        /// - Throws: `EEXIST` where the tunnel has one.
-        package init(
-            name: String, directory: JournalDirectory, owner: JournalOwner = .current
-        ) throws(LinuxNetworkError) {
-            try JournalDirectory.validate(name)
-            try directory.prepare()
-            let file = directory.file(name)
-            let number = unsafe open(
-                file, O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
-            guard number >= 0 else {
-                throw LinuxNetworkError(.journal(path: file, operation: "make it"), errno: errno)
+    /// The names of the tunnels that have a journal, sorted.
+    package func names() -> [String] {
+        guard let folder = unsafe opendir(path) else { return [] }
+        defer { unsafe closedir(folder) }
+        var names: [String] = []
+        while let entry = unsafe readdir(folder) {
+            let file = unsafe withUnsafePointer(to: &entry.pointee.d_name) { pointer in
+                unsafe pointer.withMemoryRebound(to: CChar.self, capacity: 256) { unsafe String(cString: $0) }
             }
-            descriptor = OwnedDescriptor(number)
-            self.directory = directory
-            self.name = name
-            try record(owner)
+            guard file.hasSuffix(".journal") else { continue }
+            names.append(String(file.dropLast(8)))
         }
+        return names.sorted()
+    }
 
-        /// Writes down whose journal it is from now on.
-        func record(_ owner: JournalOwner) throws(LinuxNetworkError) {
-            try append(.owner(owner, version: Self.version))
-        }
+    /// What a tunnel's journal says; nil where there is none.
+    package func read(_ name: String) throws(LinuxNetworkError) -> JournalLine.Contents? {
+        try Self.validate(name)
+        let file = file(name)
+        guard let bytes = try SmallFile.read(file) else { return nil }
+        return JournalLine.read(bytes)
+    }
 
-        /// Goes on with the journal of a process that is gone.
-        /// - Returns: nil where the tunnel has none.
-        static func resume(
-            _ name: String, directory: JournalDirectory
-        ) throws(LinuxNetworkError) -> (journal: ChangeJournal, contents: JournalLine.Contents)? {
-            guard let contents = try directory.read(name) else { return nil }
-            let file = directory.file(name)
-            let number = unsafe open(file, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC)
-            guard number >= 0 else {
-                throw LinuxNetworkError(.journal(path: file, operation: "open it"), errno: errno)
-            }
-            let journal = ChangeJournal(
-                OwnedDescriptor(number), name: name, directory: directory,
-                lastID: contents.pending.map(\.id).max() ?? 0)
-            // What was written last may lack its line feed, which the next line would suffer from.
-            try journal.write([UInt8(ascii: "\n")])
-            return (journal, contents)
-        }
-
-        private init(
-            _ descriptor: consuming OwnedDescriptor, name: String, directory: JournalDirectory, lastID: Int
-        ) {
-            self.descriptor = descriptor
-            self.name = name
-            self.directory = directory
-            self.lastID = lastID
-        }
-
-        /// Writes down a change that is about to be made.
-        /// - Returns: its number.
-        func record(_ change: NetworkChange) throws(LinuxNetworkError) -> Int {
-            lastID += 1
-            try append(.change(change, id: lastID))
-            return lastID
-        }
-
-        /// Writes down that a change was undone.
-        func recordUndone(_ id: Int) throws(LinuxNetworkError) {
-            try append(.undone(id: id))
-        }
-
-        /// Deletes it, when all was undone.
-        func remove() {
-            directory.remove(name)
-        }
-
-        private func append(_ record: JournalRecord) throws(LinuxNetworkError) {
-            guard let line = JournalLine.encode(record) else {
-                throw LinuxNetworkError(.journal(path: directory.file(name), operation: "encode an entry"))
-            }
-            try write(line)
-        }
-
-        private func write(_ bytes: [UInt8]) throws(LinuxNetworkError) {
-            let number = descriptor.number
-            let written = unsafe bytes.withUnsafeBytes { bytes in
-                SystemCall.retry { unsafe systemWrite(number, bytes) }
-            }
-            guard written == bytes.count, fsync(number) == 0 else {
-                throw LinuxNetworkError(.journal(path: directory.file(name), operation: "write it"), errno: errno)
-            }
+    /// The changes of other tunnels' journals that were not undone.
+    package func pendingChanges(except name: String) -> [NetworkChange] {
+        names().filter { $0 != name }.flatMap { other in
+            ((try? read(other)) ?? nil)?.pending.map(\.change) ?? []
         }
     }
 
-    /// The system's `write`, where a method of that name hides it.
-    private func systemWrite(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> Int {
-        unsafe write(descriptor, bytes.baseAddress, bytes.count)
+    /// Deletes a tunnel's journal.
+    package func remove(_ name: String) {
+        unsafe _ = unlink(file(name))
+    }
+}
+
+/// The journal of a tunnel that runs: each change is in it, on the disk, before it is made.
+package final class ChangeJournal {
+    /// The folder that it is in.
+    package let directory: JournalDirectory
+    /// The tunnel.
+    package let name: String
+    private let descriptor: OwnedDescriptor
+    private var lastID = 0
+
+    /// The present version of the format.
+    static let version = 1
+
+    /// A new journal.
+    /// - Throws: `EEXIST` where the tunnel has one.
+    package init(
+        name: String, directory: JournalDirectory, owner: JournalOwner = .current
+    ) throws(LinuxNetworkError) {
+        try JournalDirectory.validate(name)
+        try directory.prepare()
+        let file = directory.file(name)
+        let number = unsafe open(
+            file, O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
+        guard number >= 0 else {
+            throw LinuxNetworkError(.journal(path: file, operation: "make it"), errno: errno)
+        }
+        descriptor = OwnedDescriptor(number)
+        self.directory = directory
+        self.name = name
+        try record(owner)
     }
 
-    extension JournalOwner {
-        /// This process.
-        package static var current: JournalOwner {
-            JournalOwner(processID: getpid(), startTime: startTime(of: getpid()) ?? 0)
-        }
+    /// Writes down whose journal it is from now on.
+    func record(_ owner: JournalOwner) throws(LinuxNetworkError) {
+        try append(.owner(owner, version: Self.version))
+    }
 
-        /// Whether the process is still there.
-        package var isAlive: Bool {
-            Self.startTime(of: processID) == startTime
+    /// Goes on with the journal of a process that is gone.
+    /// - Returns: nil where the tunnel has none.
+    static func resume(
+        _ name: String, directory: JournalDirectory
+    ) throws(LinuxNetworkError) -> (journal: ChangeJournal, contents: JournalLine.Contents)? {
+        guard let contents = try directory.read(name) else { return nil }
+        let file = directory.file(name)
+        let number = unsafe open(file, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC)
+        guard number >= 0 else {
+            throw LinuxNetworkError(.journal(path: file, operation: "open it"), errno: errno)
         }
+        let journal = ChangeJournal(
+            OwnedDescriptor(number), name: name, directory: directory,
+            lastID: contents.pending.map(\.id).max() ?? 0)
+        // What was written last may lack its line feed, which the next line would suffer from.
+        try journal.write([UInt8(ascii: "\n")])
+        return (journal, contents)
+    }
 
-        /// When a process started; nil where there is none, or only what is left of it until its parent looks.
-        static func startTime(of process: Int32) -> UInt64? {
-            guard let bytes = (try? SmallFile.read("/proc/\(process)/stat")) ?? nil else { return nil }
-            return startTime(inStatus: bytes)
+    private init(
+        _ descriptor: consuming OwnedDescriptor, name: String, directory: JournalDirectory, lastID: Int
+    ) {
+        self.descriptor = descriptor
+        self.name = name
+        self.directory = directory
+        self.lastID = lastID
+    }
+
+    /// Writes down a change that is about to be made.
+    /// - Returns: its number.
+    func record(_ change: NetworkChange) throws(LinuxNetworkError) -> Int {
+        lastID += 1
+        try append(.change(change, id: lastID))
+        return lastID
+    }
+
+    /// Writes down that a change was undone.
+    func recordUndone(_ id: Int) throws(LinuxNetworkError) {
+        try append(.undone(id: id))
+    }
+
+    /// Deletes it, when all was undone.
+    func remove() {
+        directory.remove(name)
+    }
+
+    private func append(_ record: JournalRecord) throws(LinuxNetworkError) {
+        guard let line = JournalLine.encode(record) else {
+            throw LinuxNetworkError(.journal(path: directory.file(name), operation: "encode an entry"))
         }
+        try write(line)
+    }
 
-        /// The 22nd field of proc_pid_stat(5). The second is a name in parentheses that may hold anything.
-        static func startTime(inStatus text: [UInt8]) -> UInt64? {
-            guard let end = text.lastIndex(of: UInt8(ascii: ")")) else { return nil }
-            let fields = text[(end + 1)...].split(separator: UInt8(ascii: " "))
-            guard fields.count > 19, let state = fields.first?.first, !"ZXx".utf8.contains(state) else { return nil }
-            return UInt64(String(decoding: fields[19], as: UTF8.self))
+    private func write(_ bytes: [UInt8]) throws(LinuxNetworkError) {
+        let number = descriptor.number
+        let written = unsafe bytes.withUnsafeBytes { bytes in
+            SystemCall.retry { unsafe systemWrite(number, bytes) }
+        }
+        guard written == bytes.count, fsync(number) == 0 else {
+            throw LinuxNetworkError(.journal(path: directory.file(name), operation: "write it"), errno: errno)
         }
     }
+}
+
+/// The system's `write`, where a method of that name hides it.
+private func systemWrite(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> Int {
+    unsafe write(descriptor, bytes.baseAddress, bytes.count)
+}
+
+extension JournalOwner {
+    /// This process.
+    package static var current: JournalOwner {
+        JournalOwner(processID: getpid(), startTime: startTime(of: getpid()) ?? 0)
+    }
+
+    /// Whether the process is still there.
+    package var isAlive: Bool {
+        Self.startTime(of: processID) == startTime
+    }
+
+    /// When a process started; nil where there is none, or only what is left of it until its parent looks.
+    static func startTime(of process: Int32) -> UInt64? {
+        guard let bytes = (try? SmallFile.read("/proc/\(process)/stat")) ?? nil else { return nil }
+        return startTime(inStatus: bytes)
+    }
+
+    /// The 22nd field of proc_pid_stat(5). The second is a name in parentheses that may hold anything.
+    static func startTime(inStatus text: [UInt8]) -> UInt64? {
+        guard let end = text.lastIndex(of: UInt8(ascii: ")")) else { return nil }
+        let fields = text[(end + 1)...].split(separator: UInt8(ascii: " "))
+        guard fields.count > 19, let state = fields.first?.first, !"ZXx".utf8.contains(state) else { return nil }
+        return UInt64(String(decoding: fields[19], as: UTF8.self))
+    }
+}
