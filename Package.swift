@@ -231,8 +231,8 @@ if Context.environment["CULVERT_STANDINS"] == "1" {
     let standIns = ["NetworkExtension", "Network", "Security", "os"]
     let libraries = [
         "CTunnelSystem", "TunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnel",
-        "PacketTunnelApple", "WireGuardTunnel", "PacketTunnelTesting", "HostConformance", "WireGuardTesting",
-        "TrustPinning",
+        "PacketTunnelLinux", "PacketTunnelApple", "WireGuardTunnel", "PacketTunnelTesting", "HostConformance",
+        "WireGuardTesting", "TrustPinning",
         "TrustPinningTesting",
         "TrustPinningTests", "TrustPinningFoundation",
     ]
@@ -281,5 +281,6 @@ if Context.environment["CULVERT_STANDINS"] == "1" {
     // With links to the namespaces and processes of the other privileged tests, which say their module's name.
     package.targets.append(
         .testTarget(
-            name: "PrivilegedTests", dependencies: used, path: "Tests/PrivilegedApple", swiftSettings: settings))
+            name: "PrivilegedTests", dependencies: used + ["PacketTunnelLinux"], path: "Tests/PrivilegedApple",
+            swiftSettings: settings))
 }

@@ -59,7 +59,7 @@ package enum SystemCall {
     /// Opens the file at `path`, closed on exec.
     /// - Returns: a descriptor; negative when it failed, with the reason in `errno`.
     package static func open(_ path: String, _ flags: Int32, mode: mode_t = 0o600) -> Int32 {
-        retry { unsafe libraryOpen(path, flags | O_CLOEXEC, mode) }
+        retry { libraryOpen(path, flags | O_CLOEXEC, mode) }
     }
 
     /// Closes a descriptor. Not repeated after EINTR: the number is free by then and may be another thread's already.

@@ -3,7 +3,7 @@
 
 import Foundation
 import Logging
-public import PacketTunnel
+import PacketTunnel
 public import PacketTunnelApple
 public import WireGuardTunnel
 import os
