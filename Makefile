@@ -65,4 +65,4 @@ install: ## Install culvert, culvert-wg, the systemd unit, completions and manua
 	$(built)/culvert --generate-completion-script fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/culvert.fish
 
 clean: ## Remove what was built
-	rm -rf .build Fuzz/.build Benchmarks/.build Fuzz/corpus docs/generated
+	rm -rf .build .build-* Fuzz/corpus docs/generated

@@ -284,3 +284,48 @@ if Context.environment["CULVERT_STANDINS"] == "1" {
             name: "PrivilegedTests", dependencies: used + ["PacketTunnelLinux"], path: "Tests/PrivilegedApple",
             swiftSettings: settings))
 }
+
+// MARK: - Measuring and fuzzing
+
+// With CULVERT_BENCH=1 (scripts/bench) the benchmarks join the build, with the same flags as everything else: one release
+// build serves programs and figures. They are no part of the ordinary build, and nobody who uses the package sees them.
+if Context.environment["CULVERT_BENCH"] == "1", Context.environment["CULVERT_STANDINS"] != "1" {
+    // Tunnels, namespaces and stages without their kernel are for Linux; the rest runs anywhere.
+    #if os(Linux)
+        let excluded = ["Darwin"]
+        let stageCalls: [Target] = [.target(name: "CStageCalls", path: "Benchmarks/CStageCalls")]
+        let wrapped = ["read", "readv", "write", "writev", "recvmmsg", "sendmmsg"].map { "--wrap=\($0)" }
+        // Valgrind takes offence at the debug information of new compilers; names of functions stay.
+        let flags = (wrapped + ["--strip-debug"]).flatMap { ["-Xlinker", $0] }
+        let linking: [LinkerSetting] = [.unsafeFlags(flags)]
+    #else
+        let excluded = ["Linux"]
+        let stageCalls: [Target] = []
+        let linking: [LinkerSetting] = []
+    #endif
+    package.targets += stageCalls
+    package.targets.append(
+        .executableTarget(
+            name: "culvert-bench",
+            dependencies: [
+                "WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnel", "PacketTunnelTesting", "TrustPinning",
+                "TrustPinningNIO", crypto, x509, asn1,
+            ] + nio + stageCalls.map { .byName(name: $0.name) },
+            path: "Benchmarks/culvert-bench", exclude: excluded, swiftSettings: settings, linkerSettings: linking))
+}
+
+// What fuzzers check is code of the tests, which run it on the seeds. With CULVERT_FUZZ=1 (scripts/fuzz) it is a program,
+// whose entry point is libFuzzer's.
+let fuzzed: [Target.Dependency] = ["WireGuardCore", "TunnelIO", "TrustPinning", "PacketTunnelTesting", x509, asn1]
+if Context.environment["CULVERT_FUZZ"] == "1" {
+    package.targets.removeAll { $0.type == .test }
+    package.targets.append(
+        .executableTarget(
+            name: "culvert-fuzz", dependencies: fuzzed, path: "Fuzz/Sources", exclude: ["Tests"],
+            swiftSettings: settings + [.unsafeFlags(["-parse-as-library"])]))
+} else if Context.environment["CULVERT_STANDINS"] != "1" {
+    package.targets.append(
+        .testTarget(
+            name: "FuzzTests", dependencies: fuzzed, path: "Fuzz/Sources", exclude: ["Program"],
+            swiftSettings: settings))
+}

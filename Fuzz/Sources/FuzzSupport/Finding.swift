@@ -10,7 +10,7 @@
 #endif
 
 /// Reports a broken invariant and ends the process, upon which libFuzzer keeps the input.
-public func finding(_ message: @autoclosure () -> String) -> Never {
+func finding(_ message: @autoclosure () -> String) -> Never {
     let bytes = Array("FINDING: \(message())\n".utf8)
     _ = unsafe write(2, bytes, bytes.count)
     // A Swift trap is not a signal that libFuzzer handles on every architecture; this one is.
@@ -19,6 +19,6 @@ public func finding(_ message: @autoclosure () -> String) -> Never {
 
 /// Ends the process with `message` unless `condition` holds.
 @inline(__always)
-public func require(_ condition: Bool, _ message: @autoclosure () -> String) {
+func require(_ condition: Bool, _ message: @autoclosure () -> String) {
     if !condition { finding(message()) }
 }

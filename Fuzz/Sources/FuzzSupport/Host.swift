@@ -2,20 +2,20 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import PacketTunnelTesting
-public import WireGuardCore
+import WireGuardCore
 
 /// The time that all hosts of one run share.
-public final class RunClock {
+final class RunClock {
     /// The monotonic time.
-    public private(set) var now = Instant(nanoseconds: 3_600_000_000_000)
+    private(set) var now = Instant(nanoseconds: 3_600_000_000_000)
     /// The wall clock.
-    public private(set) var wall = WallTime(seconds: 1_700_000_000)
+    private(set) var wall = WallTime(seconds: 1_700_000_000)
 
     /// A clock at an arbitrary time.
-    public init() {}
+    init() {}
 
     /// Lets time go by.
-    public func advance(by duration: Duration) {
+    func advance(by duration: Duration) {
         now = now + duration
         let (seconds, attoseconds) = duration.components
         let nanoseconds = Int64(wall.nanoseconds) + attoseconds / 1_000_000_000
@@ -25,19 +25,19 @@ public final class RunClock {
 }
 
 /// One engine with an address, and helpers that use the same batch calls as a device does.
-public final class Host {
+final class Host {
     /// The engine.
-    public var engine: Engine
+    var engine: Engine
     /// Where the engine's own datagrams come from.
-    public let endpoint: Endpoint
+    let endpoint: Endpoint
     /// Its public key.
-    public let publicKey: PublicKey
+    let publicKey: PublicKey
     private let clock: RunClock
     private let sendPlan = SendPlan()
     private let receivePlan = ReceivePlan(capacity: 64)
 
     /// An engine that is up, at 192.0.2.`number`, with a key that follows from the number.
-    public init(number: UInt8, clock: RunClock, limits: EngineLimits = EngineLimits()) {
+    init(number: UInt8, clock: RunClock, limits: EngineLimits = EngineLimits()) {
         var random = SeededGenerator(seed: UInt64(number) &* 0x9e37_79b9)
         let key = PrivateKey(using: &random)
         engine = Engine(random: random, limits: limits)
@@ -50,7 +50,7 @@ public final class Host {
     }
 
     /// Makes `other` a peer with `networks`.
-    public func add(_ other: Host, _ networks: [IPPrefix], presharedKey: PresharedKey? = nil) {
+    func add(_ other: Host, _ networks: [IPPrefix], presharedKey: PresharedKey? = nil) {
         engine.addPeer(other.publicKey)
         engine.setEndpoint(other.endpoint, of: other.publicKey)
         engine.setPresharedKey(presharedKey, of: other.publicKey)
@@ -60,7 +60,7 @@ public final class Host {
     /// Sends packets as one batch, checks that they are untouched, and gives the sealed datagrams.
     ///
     /// Whatever waits inside the engine is left for ``drain(mtu:)``.
-    public func seal(_ packets: [[UInt8]], mtu: Int) -> [OutgoingDatagram] {
+    func seal(_ packets: [[UInt8]], mtu: Int) -> [OutgoingDatagram] {
         let buffers = Buffers(packets, roomBehind: 15)
         var result: [OutgoingDatagram] = []
         let capacity = packets.reduce(0) { $0 + SendPlan.maximumDatagramByteCount(forPacket: $1.count) }
@@ -80,7 +80,7 @@ public final class Host {
     }
 
     /// Receives datagrams as one batch and gives the packets to be delivered.
-    public func receive(_ datagrams: [(bytes: [UInt8], source: Endpoint)]) -> [[UInt8]] {
+    func receive(_ datagrams: [(bytes: [UInt8], source: Endpoint)]) -> [[UInt8]] {
         var delivered: [[UInt8]] = []
         var rest = datagrams[...]
         while !rest.isEmpty {
@@ -106,12 +106,12 @@ public final class Host {
     }
 
     /// What the engine wants sent for reasons of its own.
-    public func drain(mtu: Int = 1420) -> [OutgoingDatagram] {
+    func drain(mtu: Int = 1420) -> [OutgoingDatagram] {
         engine.drainAll(mtu: mtu, at: clock.now, wall: clock.wall)
     }
 
     /// Runs the timers that are due, and checks that none stays due.
-    public func runTimers() {
+    func runTimers() {
         guard let deadline = engine.nextDeadline, deadline <= clock.now else { return }
         engine.deadlineReached(at: clock.now, wall: clock.wall)
         if let next = engine.nextDeadline {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-public import WireGuardCore
+import WireGuardCore
 
 /// The public half of what makes a handshake message worth looking at: mac1, which anybody who knows the receiver's
 /// public key can compute (WireGuard paper, section 5.4.4). With it, edited messages get past the first check.
 ///
 /// This is its own BLAKE2s (RFC 7693), so that it agrees with the library's because both are right.
-public enum Mac1 {
+enum Mac1 {
     /// Replaces the mac1 of a handshake message of 148 or 92 bytes to a peer with `key`, and clears its mac2.
-    public static func fix(_ message: inout [UInt8], to key: PublicKey) {
+    static func fix(_ message: inout [UInt8], to key: PublicKey) {
         guard message.count > 32 else { return }
         let end = message.count - 32
         let macKey = blake2s(key: [], digest: 32, Array("mac1----".utf8) + key.bytes)

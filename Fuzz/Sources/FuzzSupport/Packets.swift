@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-public import WireGuardCore
+import WireGuardCore
 
 /// IPv4 and IPv6 packets for runs.
-public enum TestPacket {
+enum TestPacket {
     /// An IPv4 packet of `count` bytes, header included, filled with `fill`.
-    public static func v4(from source: UInt32, to destination: UInt32, count: Int, fill: UInt8) -> [UInt8] {
+    static func v4(from source: UInt32, to destination: UInt32, count: Int, fill: UInt8) -> [UInt8] {
         let total = max(count, 20)
         var packet = [UInt8](repeating: fill, count: total)
         let header: [UInt8] = [0x45, 0, UInt8(total >> 8 & 255), UInt8(total & 255), 0, 0, 0x40, 0, 64, 17, 0, 0]
@@ -15,7 +15,7 @@ public enum TestPacket {
     }
 
     /// An IPv6 packet of `count` bytes, header included, filled with `fill`.
-    public static func v6(
+    static func v6(
         from source: (UInt64, UInt64), to destination: (UInt64, UInt64), count: Int, fill: UInt8
     ) -> [UInt8] {
         let total = max(count, 40)
@@ -34,7 +34,7 @@ public enum TestPacket {
     }
 
     /// The network of `length` bits of `address`, with the length cut to what the family has.
-    public static func prefix(_ address: IPAddress, _ length: Int) -> IPPrefix {
+    static func prefix(_ address: IPAddress, _ length: Int) -> IPPrefix {
         guard let prefix = IPPrefix(address, length: min(max(length, 0), address.family.bitWidth)) else {
             finding("no prefix of length \(length)")
         }
@@ -42,7 +42,7 @@ public enum TestPacket {
     }
 
     /// All addresses of both families.
-    public static let everything = [
+    static let everything = [
         prefix(IPAddress(v4: 0), 0), prefix(IPAddress(v6High: 0, low: 0), 0),
     ]
 }

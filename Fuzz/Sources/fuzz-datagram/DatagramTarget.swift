@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import FuzzSupport
 import PacketTunnelTesting
 import WireGuardCore
 
@@ -10,9 +9,8 @@ import WireGuardCore
 ///
 /// The input is two bytes of setting and then a script, one step after the other: raw bytes, edited and repeated
 /// genuine datagrams (with a mac1 that fits, if wanted), genuine traffic, time, and changes of configuration.
-@_cdecl("LLVMFuzzerTestOneInput")
-public func fuzzDatagram(_ data: UnsafePointer<UInt8>?, _ size: Int) -> Int32 {
-    var input = ByteReader(unsafe fuzzInput(data, size))
+func fuzzDatagram(_ bytes: [UInt8]) {
+    var input = ByteReader(bytes)
     let setting = input.byte()
     _ = input.byte()
     let world = World(isUnderLoad: setting & 1 != 0, hasSession: setting & 2 == 0, hasGuest: setting & 4 != 0)
@@ -46,7 +44,6 @@ public func fuzzDatagram(_ data: UnsafePointer<UInt8>?, _ size: Int) -> Int32 {
     }
     world.flush()
     world.checkUsable(withGuest: setting & 4 != 0)
-    return 0
 }
 
 /// Sends a genuine datagram with changes.

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import FuzzSupport
-
 #if canImport(Glibc)
     import Glibc
 #elseif canImport(Musl)

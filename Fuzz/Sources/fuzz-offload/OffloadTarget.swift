@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import FuzzSupport
-
 @testable import TunnelIO
 
 /// Superframes: what is joined is what a slow model joins, and cutting it gives the packets back; what is cut is what a
 /// slow model cuts, whatever the kernel says about it; control messages and frames that lie are survived.
-@_cdecl("LLVMFuzzerTestOneInput")
-public func fuzzOffload(_ data: UnsafePointer<UInt8>?, _ size: Int) -> Int32 {
-    var input = ByteReader(unsafe fuzzInput(data, size))
+func fuzzOffload(_ bytes: [UInt8]) {
+    var input = ByteReader(bytes)
     switch input.byte() % 5 {
     case 0: checkJoining(&input)
     case 1: checkCutting(&input)
@@ -17,7 +14,6 @@ public func fuzzOffload(_ data: UnsafePointer<UInt8>?, _ size: Int) -> Int32 {
     case 3: checkFraming(&input)
     default: checkControlMessages(&input)
     }
-    return 0
 }
 
 private func bytes(_ memory: UnsafeRawBufferPointer) -> [UInt8] { unsafe Array(memory) }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import FuzzSupport
-
 /// Packets of a few flows, right at first and then changed as the input wants.
 struct PacketMaker {
     private struct Flow {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import FuzzSupport
 import SwiftASN1
 import X509
 
@@ -15,9 +14,8 @@ import X509
 
 /// Certificates, policies, envelopes, host names and signatures: whatever is read is written the same way, and nothing
 /// is believed that was not signed.
-@_cdecl("LLVMFuzzerTestOneInput")
-public func fuzzTrust(_ data: UnsafePointer<UInt8>?, _ size: Int) -> Int32 {
-    var input = ByteReader(unsafe fuzzInput(data, size))
+func fuzzTrust(_ bytes: [UInt8]) {
+    var input = ByteReader(bytes)
     let kind = input.byte()
     let rest = input.rest()
     switch kind % 5 {
@@ -27,7 +25,6 @@ public func fuzzTrust(_ data: UnsafePointer<UInt8>?, _ size: Int) -> Int32 {
     case 3: hostName(rest)
     default: signature(rest)
     }
-    return 0
 }
 
 /// What two readers make of a certificate is the same.

@@ -35,7 +35,8 @@ struct ModelTable {
         let holding = entries.filter { entry in
             guard entry.network.prefix.address.family == family else { return false }
             return (0..<entry.network.prefix.length).allSatisfy { bit in
-                (entry.network.bytes[bit / 8] ^ destination[bit / 8]) & (0x80 >> UInt8(bit % 8)) == 0
+                let differing = entry.network.bytes[bit / 8] ^ destination[bit / 8]
+                return differing & (0x80 >> UInt8(bit % 8)) == 0
             }
         }
         return holding.max { $0.network.prefix.length < $1.network.prefix.length }?.peer

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import FuzzSupport
 import WireGuardCore
 
 /// A gateway with three peers: two with a session, which lasts over all runs since handshakes are slow, and one that

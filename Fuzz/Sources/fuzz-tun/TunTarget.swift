@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import FuzzSupport
 import PacketTunnelTesting
 import WireGuardCore
 
@@ -9,9 +8,8 @@ import WireGuardCore
 /// is sealed without being touched, and opens at the far end to the same bytes.
 ///
 /// The input: an MTU, a number of networks with their peers, then packets, raw or made of a few bytes.
-@_cdecl("LLVMFuzzerTestOneInput")
-public func fuzzTun(_ data: UnsafePointer<UInt8>?, _ size: Int) -> Int32 {
-    var input = ByteReader(unsafe fuzzInput(data, size))
+func fuzzTun(_ bytes: [UInt8]) {
+    var input = ByteReader(bytes)
     unsafe Network.shared.reset()
     let gateway = unsafe Network.shared.gateway
     let peers = unsafe Network.shared.peers
@@ -39,7 +37,7 @@ public func fuzzTun(_ data: UnsafePointer<UInt8>?, _ size: Int) -> Int32 {
 
     // The third peer's packets wait for the handshake that they caused, and then arrive in their order.
     let third = packets.indices.filter { expected[$0] == 2 && !packets[$0].isEmpty }.map { packets[$0] }
-    guard !third.isEmpty else { return 0 }
+    guard !third.isEmpty else { return }
     var arrived = exchange(gateway, peers[2])[...]
     for packet in third {
         if let whole = whole(packet) {
@@ -49,7 +47,6 @@ public func fuzzTun(_ data: UnsafePointer<UInt8>?, _ size: Int) -> Int32 {
         }
     }
     require(arrived.isEmpty, "more packets arrived than waited for a session")
-    return 0
 }
 
 /// A network of a few bytes.

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import FuzzSupport
 import PacketTunnelTesting
 import WireGuardCore
 
 /// UAPI text: the pieces it arrives in make no difference, what is read can be written, and a device that took it
 /// reports a state that can be read and that describes the same device.
-@_cdecl("LLVMFuzzerTestOneInput")
-public func fuzzUAPI(_ data: UnsafePointer<UInt8>?, _ size: Int) -> Int32 {
-    var input = ByteReader(unsafe fuzzInput(data, size))
+func fuzzUAPI(_ bytes: [UInt8]) {
+    var input = ByteReader(bytes)
     let seed = input.short()
     let flags = input.byte()
     let text = input.rest()
@@ -25,7 +23,6 @@ public func fuzzUAPI(_ data: UnsafePointer<UInt8>?, _ size: Int) -> Int32 {
     for (one, other) in zip(whole, pieces) { require(isSame(one, other), "whole: \(one)\nin pieces: \(other)") }
 
     apply(whole, isUp: flags & 4 != 0)
-    return 0
 }
 
 private func parse(

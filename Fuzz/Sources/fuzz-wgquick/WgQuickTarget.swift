@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import FuzzSupport
 import WireGuardCore
 
 /// wg-quick text: what is accepted survives being written and read again; what is refused is refused at a place that
 /// exists, in words that hold no secret.
-@_cdecl("LLVMFuzzerTestOneInput")
-public func fuzzWgQuick(_ data: UnsafePointer<UInt8>?, _ size: Int) -> Int32 {
-    var input = ByteReader(unsafe fuzzInput(data, size))
+func fuzzWgQuick(_ bytes: [UInt8]) {
+    var input = ByteReader(bytes)
     let requiresPrivateKey = input.byte() & 1 == 1
     let text = input.rest()
     let report = TunnelConfiguration.check(text, name: "f", requiresPrivateKey: requiresPrivateKey)
@@ -21,7 +19,6 @@ public func fuzzWgQuick(_ data: UnsafePointer<UInt8>?, _ size: Int) -> Int32 {
     checkSecrets(report.errors + report.warnings, text, lines)
 
     if let configuration = report.configuration { checkRoundTrip(configuration, requiresPrivateKey) }
-    return 0
 }
 
 private func checkPlace(

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// What can be fuzzed. The name is that of its folder in `Fuzz/seeds`.
+enum FuzzTarget: String, CaseIterable, Sendable {
+    case datagram = "fuzz-datagram"
+    case offload = "fuzz-offload"
+    case trust = "fuzz-trust"
+    case tun = "fuzz-tun"
+    case uapi = "fuzz-uapi"
+    case wgQuick = "fuzz-wgquick"
+
+    /// Checks one input; a finding ends the process.
+    func check(_ input: [UInt8]) {
+        switch self {
+        case .datagram: fuzzDatagram(input)
+        case .offload: fuzzOffload(input)
+        case .trust: fuzzTrust(input)
+        case .tun: fuzzTun(input)
+        case .uapi: fuzzUAPI(input)
+        case .wgQuick: fuzzWgQuick(input)
+        }
+    }
+}
