@@ -60,17 +60,8 @@ extension Engine {
         authenticatedPacketTraversed(peer, at: now)
         statistics.initiationsSent += 1
         peer.sentBytes += UInt64(message.count)
-        post(message, to: endpoint)
-        schedule(peer)
-    }
-
-    /// Queues a handshake message; it is counted and dropped when too many wait.
-    mutating func post(_ message: [UInt8], to endpoint: Endpoint) {
-        guard outbox.count < limits.outboxMessages else {
-            statistics.outboxDropped += 1
-            return
-        }
         outbox.append(message, to: endpoint)
+        schedule(peer)
     }
 
     /// DH of both static keys, as a copy that the caller wipes; nil when the peer's key is a low-order point.
@@ -103,6 +94,12 @@ extension Engine {
         }
         if load.handshakeArrived(at: now) {
             guard unsafe cookieChecker.isMac2Valid(message, from: source, at: now) else {
+                // Handshakes that were proven must find room whatever strangers send.
+                guard outbox.count < limits.outboxMessages, outbox.cookieReplies < max(1, limits.outboxMessages / 2)
+                else {
+                    statistics.outboxDropped += 1
+                    return
+                }
                 var reply = [UInt8](repeating: 0, count: Message.cookieReplyByteCount)
                 unsafe reply.withUnsafeMutableBytes { raw in
                     guard let out = raw.baseAddress else { return }
@@ -110,7 +107,7 @@ extension Engine {
                         to: message, from: source, identity: identity, at: now, random: &random, into: out)
                 }
                 statistics.cookieRepliesSent += 1
-                post(reply, to: source)
+                outbox.append(reply, to: source, isCookieReply: true)
                 return
             }
             guard rateLimiter.allow(source.address, at: now) else {
@@ -119,7 +116,13 @@ extension Engine {
             }
         }
         switch kind {
-        case .initiation: unsafe receiveInitiation(base, identity, from: source, at: now, wall: wall)
+        case .initiation:
+            // Before it costs anything, and before the peer's state changes: the same initiation may come again.
+            guard outbox.count < limits.outboxMessages else {
+                statistics.outboxDropped += 1
+                return
+            }
+            unsafe receiveInitiation(base, identity, from: source, at: now, wall: wall)
         case .response: unsafe receiveResponse(base, identity, from: source, at: now, wall: wall)
         case .cookieReply, .data: break
         }
@@ -183,7 +186,7 @@ extension Engine {
         authenticatedPacketSent(to: peer)
         authenticatedPacketTraversed(peer, at: now)
         statistics.responsesSent += 1
-        post(message, to: source)
+        outbox.append(message, to: source)
         schedule(peer)
     }
 

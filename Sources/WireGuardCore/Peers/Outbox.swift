@@ -6,24 +6,29 @@ struct Outbox {
     struct Entry {
         var bytes: [UInt8]
         var endpoint: Endpoint
+        var isCookieReply: Bool
     }
 
     private var entries: [Entry] = []
     private var head = 0
+    /// How many of the messages are cookie replies, which anybody can ask for.
+    private(set) var cookieReplies = 0
 
     var count: Int { entries.count - head }
     var isEmpty: Bool { count == 0 }
     /// The length of the message that is next.
     var firstByteCount: Int? { head < entries.count ? entries[head].bytes.count : nil }
 
-    mutating func append(_ bytes: [UInt8], to endpoint: Endpoint) {
-        entries.append(Entry(bytes: bytes, endpoint: endpoint))
+    mutating func append(_ bytes: [UInt8], to endpoint: Endpoint, isCookieReply: Bool = false) {
+        entries.append(Entry(bytes: bytes, endpoint: endpoint, isCookieReply: isCookieReply))
+        if isCookieReply { cookieReplies += 1 }
     }
 
     mutating func popFirst() -> Entry? {
         guard head < entries.count else { return nil }
         let entry = entries[head]
         head += 1
+        if entry.isCookieReply { cookieReplies -= 1 }
         if head == entries.count {
             // Keeps the capacity of a quiet queue, but gives back that of a burst.
             entries.removeAll(keepingCapacity: entries.capacity <= 64)
@@ -38,5 +43,6 @@ struct Outbox {
     mutating func removeAll() {
         entries = []
         head = 0
+        cookieReplies = 0
     }
 }

@@ -169,6 +169,8 @@ extension Engine {
             handshakeCompleted(with: peer, wall: wall)
             statistics.handshakesCompleted += 1
             flushStaged(of: peer, at: now, wall: wall)
+        } else if keypair === peer.previous {
+            settleCrossedSessions(of: peer)
         }
         roam(peer, to: endpoints(newest))
         peer.receivedBytes &+= UInt64(bytes)

@@ -43,6 +43,20 @@ extension Engine {
         peer.next = nil
     }
 
+    /// The peer uses the session that we call the previous one: after initiations that crossed, each side would go on
+    /// sending on the one that it began, and each renewal would retire what the other still sends on.
+    ///
+    /// Both sessions are proven, so the side with the greater key takes the one that its peer began.
+    func settleCrossedSessions(of peer: Peer) {
+        guard let current = peer.current, let previous = peer.previous, let identity,
+            current.isInitiator, !previous.isInitiator,
+            abs(current.createdAt.nanoseconds &- previous.createdAt.nanoseconds) < TimerConstants.rekeyTimeout,
+            peer.publicKey.bytes.lexicographicallyPrecedes(identity.publicKey.bytes)
+        else { return }
+        peer.current = previous
+        peer.previous = current
+    }
+
     mutating func retire(_ keypair: Keypair?) {
         guard let keypair else { return }
         _ = indices.remove(keypair.keys.localIndex)

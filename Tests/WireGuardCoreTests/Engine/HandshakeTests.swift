@@ -154,6 +154,29 @@ struct HandshakeTests {
         #expect(world[0].delivered == andBack)
     }
 
+    // Each side then sent on what the other calls its previous session, and each renewal threw a round trip of packets away.
+    @Test("After initiations that cross both sides settle on one session, and renewals lose nothing", arguments: 1..<5)
+    func crossedSessionsSettle(seed: UInt64) {
+        let world = EngineWorld(seed: seed)
+        let latency = Duration.milliseconds(100)
+        world.link = LossyLink(LinkConditions(delay: latency...latency), seed: seed) { _, _ in }
+        var sent = 0
+        for _ in 0..<(130 * 25) {
+            world.send(0, to: 1)
+            world.send(1, to: 0)
+            sent += 1
+            world.run(for: .milliseconds(40))
+        }
+        world.run(for: .seconds(1))
+        #expect(world.sent(0, .initiation).count + world.sent(1, .initiation).count == 3)
+        for node in world.nodes {
+            #expect(node.engine.statistics.unknownSession == 0)
+            #expect(node.delivered.count == sent)
+        }
+        #expect(
+            world.peer(0, of: 1)?.current?.keys.localIndex == world.peer(1, of: 0)?.current?.keys.remoteIndex)
+    }
+
     @Test("A session that the peer began ends our own handshake: a response held back comes to nothing")
     func responseHeldBack() throws {
         let world = EngineWorld()
