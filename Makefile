@@ -8,6 +8,7 @@ DESTDIR ?=
 release = -c release --static-swift-stdlib
 bin = $(shell swift build $(release) --show-bin-path)
 built = .build/release
+programs = culvert culvert-wg culvert-pin
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test standins soak bench fuzz lint docs build install clean
@@ -46,23 +47,25 @@ docs: ## Build the DocC archives into docs/generated
 	@scripts/docs
 
 build: ## Build the programs that `make install` copies
-	swift build $(release) --product culvert
-	swift build $(release) --product culvert-wg
+	for name in $(programs); do swift build $(release) --product $$name || exit 1; done
 
 # Copies only, so that root builds nothing. The folder is named, since root may have no swift in its path.
-install: ## Install culvert, culvert-wg, the systemd unit, completions and manual pages under $(DESTDIR)$(PREFIX)
-	@test -x $(built)/culvert -a -x $(built)/culvert-wg || { echo "error: nothing is built; run 'make build' first" >&2; exit 1; }
+install: ## Install the programs, the systemd unit, completions and manual pages under $(DESTDIR)$(PREFIX)
+	@for name in $(programs); do \
+		test -x $(built)/$$name || { echo "error: $$name is not built; run 'make build' first" >&2; exit 1; }; done
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man8 \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions \
 		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d $(DESTDIR)$(PREFIX)/lib/systemd/system
-	install -s -m 755 $(built)/culvert $(built)/culvert-wg $(DESTDIR)$(PREFIX)/bin
-	install -m 644 docs/man/culvert.1 $(DESTDIR)$(PREFIX)/share/man/man1
+	install -s -m 755 $(addprefix $(built)/,$(programs)) $(DESTDIR)$(PREFIX)/bin
+	install -m 644 docs/man/culvert.1 docs/man/culvert-pin.1 $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 644 docs/man/culvert-wg.8 $(DESTDIR)$(PREFIX)/share/man/man8
 	sed 's|/usr/local/bin/|$(PREFIX)/bin/|' 'support/systemd/culvert@.service' > '$(DESTDIR)$(PREFIX)/lib/systemd/system/culvert@.service'
 	chmod 644 '$(DESTDIR)$(PREFIX)/lib/systemd/system/culvert@.service'
-	$(built)/culvert --generate-completion-script bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/culvert
-	$(built)/culvert --generate-completion-script zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_culvert
-	$(built)/culvert --generate-completion-script fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/culvert.fish
+	@for name in culvert culvert-pin; do \
+		$(built)/$$name --generate-completion-script bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$name && \
+		$(built)/$$name --generate-completion-script zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_$$name && \
+		$(built)/$$name --generate-completion-script fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/$$name.fish || \
+		exit 1; done
 
 clean: ## Remove what was built
 	rm -rf .build .build-* Fuzz/corpus docs/generated

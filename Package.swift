@@ -72,6 +72,7 @@ let package = Package(
         .library(name: "culvert-c-static", type: .static, targets: ["CulvertC"]),
         .executable(name: "culvert", targets: ["culvert"]),
         .executable(name: "culvert-wg", targets: ["culvert-wg"]),
+        .executable(name: "culvert-pin", targets: ["culvert-pin"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
@@ -125,18 +126,22 @@ let package = Package(
             path: "Examples/LinuxTunnel", swiftSettings: settings),
 
         // MARK: - Programs
+        .target(
+            name: "CommandLineSupport", dependencies: ["TunnelSystem", argumentParser], swiftSettings: settings),
         .executableTarget(
             name: "culvert",
             dependencies: [
-                "CTunnelSystem", "TunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnel",
-                linuxHost,
-                "WireGuardTunnel", "TrustPinning", "TrustPinningNIO", argumentParser, crypto, logging,
-                .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
+                "CommandLineSupport", "CTunnelSystem", "TunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice",
+                "PacketTunnel", linuxHost, "WireGuardTunnel", argumentParser, logging,
             ],
             swiftSettings: settings),
         .executableTarget(
             name: "culvert-wg",
             dependencies: ["CTunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice"],
+            swiftSettings: settings),
+        .executableTarget(
+            name: "culvert-pin",
+            dependencies: ["CommandLineSupport", "TrustPinning", "TrustPinningNIO", argumentParser, crypto],
             swiftSettings: settings),
 
         // MARK: - Tests
@@ -174,9 +179,19 @@ let package = Package(
         .testTarget(
             name: "CulvertTests",
             dependencies: [
-                "culvert", "WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnel", linuxHost,
-                "WireGuardTunnel", "PacketTunnelTesting", "TrustPinning", "TrustPinningNIO", "TrustPinningTesting",
-                "TrustPinningNIOTesting", argumentParser, logging,
+                "culvert", "CommandLineSupport", "CommandLineTesting", "WireGuardCore", "TunnelIO", "WireGuardDevice",
+                "PacketTunnel", linuxHost, "WireGuardTunnel", "PacketTunnelTesting", argumentParser, logging,
+            ],
+            swiftSettings: settings),
+        .target(
+            name: "CommandLineTesting", dependencies: ["CommandLineSupport", "PacketTunnelTesting"],
+            path: "Tests/Support/CommandLineTesting", swiftSettings: settings),
+        .testTarget(name: "CommandLineSupportTests", dependencies: ["CommandLineSupport"], swiftSettings: settings),
+        .testTarget(
+            name: "CulvertPinTests",
+            dependencies: [
+                "culvert-pin", "CommandLineSupport", "CommandLineTesting", "TrustPinning", "TrustPinningNIO",
+                "TrustPinningTesting", "TrustPinningNIOTesting", argumentParser,
             ],
             swiftSettings: settings),
         .target(

@@ -2,11 +2,10 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import ArgumentParser
+import CommandLineSupport
 
 /// The command line's root.
 struct Culvert: ParsableCommand {
-    static let version = "0.1.0"
-
     static let configuration = CommandConfiguration(
         commandName: "culvert",
         abstract: "Packet tunnels and WireGuard in Swift.",
@@ -20,27 +19,16 @@ struct Culvert: ParsableCommand {
               sudo culvert status --watch         its state, handshake and throughput, live
               sudo culvert down wg0               the network as it was before
               sudo culvert cleanup                the same after a crash
+              culvert pin show api.example.com    the TLS pins of a server (the program culvert-pin)
               culvert --generate-completion-script zsh > ~/.zfunc/_culvert
 
             Exit status: 0 success; 1 failure (a demo step failed, a file has errors); 2 wrong usage, or a file that \
             cannot be read or used; 3 no such tunnel or profile; 4 not permitted; 5 the tunnel is up already; 6 no way \
             to the server; 130 after Ctrl-C.
             """,
-        version: "culvert \(version)",
+        version: "culvert \(programVersion)",
         subcommands: [
             DemoCommand.self, KeyCommand.self, ConfigCommand.self, UpCommand.self, DownCommand.self,
             StatusCommand.self, LogCommand.self, ProfileCommand.self, CleanupCommand.self, PinCommand.self,
         ])
-}
-
-/// The exit statuses of every command.
-enum ExitStatus {
-    static let success: Int32 = 0
-    static let failure: Int32 = 1
-    static let usage: Int32 = 2
-    static let notFound: Int32 = 3
-    static let notPermitted: Int32 = 4
-    static let alreadyRunning: Int32 = 5
-    static let unreachable: Int32 = 6
-    static let interrupted: Int32 = 130
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CommandLineSupport
+import CommandLineTesting
 import Testing
 
 @testable import culvert
@@ -16,7 +18,7 @@ struct ProgramTests {
     func version() {
         let (status, captured) = run("--version")
         #expect(status == 0)
-        #expect(captured.output == "culvert \(Culvert.version)\n")
+        #expect(captured.output == "culvert \(programVersion)\n")
     }
 
     @Test(
@@ -82,13 +84,5 @@ struct ProgramTests {
         #expect(!captured.error.contains("dwdtCnMY"))
         #expect(captured.output.isEmpty)
         if command == ["key", "public"] { #expect(captured.error.contains("use standard input")) }
-    }
-
-    @Test("the distance of two words counts the changes between them")
-    func distance() {
-        #expect(Suggestion.distance("demo", "demo") == 0)
-        #expect(Suggestion.distance("demo", "dmo") == 1)
-        #expect(Suggestion.distance("", "key") == 3)
-        #expect(Suggestion.distance("check", "chekc") == 2)
     }
 }

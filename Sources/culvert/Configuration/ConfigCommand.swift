@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import ArgumentParser
+import CommandLineSupport
 
 /// `culvert config`: what can be said of a configuration file without applying it.
 struct ConfigCommand: ParsableCommand {

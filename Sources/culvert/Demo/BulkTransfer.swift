@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CommandLineSupport
 import TunnelIO
 
 /// Sends packets from one host to the other through the tunnel, as fast as the far end acknowledges them.

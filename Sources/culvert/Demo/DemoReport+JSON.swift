@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CommandLineSupport
 import TunnelIO
 import WireGuardCore
 
@@ -10,7 +11,7 @@ extension DemoReport {
         [
             "ok": .bool(failure == nil),
             "error": failure.map { .string($0) } ?? .null,
-            "version": .string(Culvert.version),
+            "version": .string(programVersion),
             "mode": "memory",
             "mtu": .integer(DemoHost.mtu),
             "elapsedSeconds": .decimal(elapsed.milliseconds / 1000, places: 3),

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CommandLineSupport
+
 /// Shows the steps of a demonstration as they happen.
 protocol DemoView: AnyObject {
     /// Shows what this is.

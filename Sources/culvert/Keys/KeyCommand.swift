@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import ArgumentParser
+import CommandLineSupport
 
 /// `culvert key`: keys as `wg genkey`, `wg pubkey` and `wg genpsk` make them.
 struct KeyCommand: ParsableCommand {
@@ -82,12 +83,5 @@ struct KeyCommand: ParsableCommand {
         var json = false
 
         func run() throws { try finish(KeyTool(console: .standard).preshared(json: json)) }
-    }
-}
-
-extension ParsableCommand {
-    /// Ends the command with this status.
-    func finish(_ status: Int32) throws {
-        guard status == ExitStatus.success else { throw ExitCode(status) }
     }
 }

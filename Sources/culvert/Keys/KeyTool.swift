@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CommandLineSupport
 import WireGuardCore
 
 /// What the key commands do. Each function gives the exit status.

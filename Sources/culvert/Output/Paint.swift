@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CommandLineSupport
+
 /// Colours of a terminal; none where the output is no terminal or the user objects.
 struct Paint {
     enum Colour: String {

@@ -2,6 +2,8 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if !os(Linux)
+    import CommandLineSupport
+
     /// Elsewhere the system undoes what a tunnel changed.
     enum Cleanup {
         static func run(_ names: [String], _ runtime: RuntimeDirectory, console: Console) -> Int32 {

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import ArgumentParser
+import CommandLineSupport
 
 /// `culvert cleanup`: the network as it was before a tunnel that ended without undoing its changes.
 struct CleanupCommand: ParsableCommand {

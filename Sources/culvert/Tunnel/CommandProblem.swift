@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CommandLineSupport
 import PacketTunnel
 
 /// Why a command cannot do what it was asked for, and the status that it ends with.

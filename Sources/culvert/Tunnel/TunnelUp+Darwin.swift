@@ -2,6 +2,8 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if !os(Linux)
+    import CommandLineSupport
+
     /// Elsewhere tunnels are app extensions.
     enum TunnelUp {
         static func run(_ command: UpCommand, console: Console) -> Int32 {

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
+    import CommandLineSupport
     import Logging
     import PacketTunnel
     import WireGuardDevice

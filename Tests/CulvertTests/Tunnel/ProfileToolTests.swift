@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CommandLineSupport
+import CommandLineTesting
 import Foundation
 import PacketTunnel
 import Testing

@@ -2,6 +2,8 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
+    import CommandLineSupport
+    import CommandLineTesting
     import Foundation
     import Logging
     import PacketTunnel

@@ -2,6 +2,8 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import ArgumentParser
+import CommandLineSupport
+import CommandLineTesting
 import Foundation
 import PacketTunnel
 import Testing

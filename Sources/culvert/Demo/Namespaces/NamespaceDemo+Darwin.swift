@@ -2,6 +2,8 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if !os(Linux)
+    import CommandLineSupport
+
     /// Network namespaces are Linux's.
     enum NamespaceDemo {
         static func run(seconds: Int, json: Bool, view: any DemoView, console: Console) -> Int32 {

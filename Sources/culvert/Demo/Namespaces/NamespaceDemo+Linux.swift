@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
+    import CommandLineSupport
     import TunnelIO
     import WireGuardCore
 
@@ -80,7 +81,9 @@
             view.finish("\(lab.client.name) and \(lab.server.name), joined by a veth pair")
 
             view.begin("daemons")
-            let program = NamespaceDemo.daemonPath
+            guard let program = ProgramFolders.standard.find("culvert-wg") else {
+                throw DemoFailure("culvert-wg is not installed: \(ProgramFolders.standard)")
+            }
             try lab.startDaemons(program: program)
             try lab.configure()
             let keys = [lab.client, lab.server].map { $0.privateKey.publicKey.base64 }
@@ -167,17 +170,6 @@
             view.finish(
                 "client moved to port \(newPort), the server followed, no new handshake; "
                     + "\(pings.answered) of \(pings.sent) pings answered")
-        }
-
-        /// The daemon beside this program, or else the one in `PATH`.
-        private static var daemonPath: String {
-            var bytes = [CChar](repeating: 0, count: 4097)
-            let count = unsafe readlink("/proc/self/exe", &bytes, bytes.count - 1)
-            guard count > 0 else { return "culvert-wg" }
-            let own = String(decoding: bytes[..<count].map { UInt8(bitPattern: $0) }, as: UTF8.self)
-            guard let slash = own.lastIndex(of: "/") else { return "culvert-wg" }
-            let beside = own[...slash] + "culvert-wg"
-            return unsafe access(String(beside), X_OK) == 0 ? String(beside) : "culvert-wg"
         }
     }
 #endif

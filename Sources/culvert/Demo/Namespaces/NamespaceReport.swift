@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CommandLineSupport
+
 /// All figures of a demonstration with real interfaces.
 struct NamespaceReport {
     var firstPing: ToolOutput.Pings?
@@ -47,7 +49,7 @@ struct NamespaceReport {
     var json: JSON {
         [
             "ok": .bool(failure == nil), "error": failure.map { .string($0) } ?? .null,
-            "version": .string(Culvert.version), "mode": "namespaces",
+            "version": .string(programVersion), "mode": "namespaces",
             "elapsedSeconds": .decimal(elapsed.milliseconds / 1000, places: 3),
             "firstPing": document(firstPing),
             "ping": ["ipv4": document(pingsV4), "ipv6": document(pingsV6)],

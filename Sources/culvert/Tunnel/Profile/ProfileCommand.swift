@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import ArgumentParser
+import CommandLineSupport
 
 /// `culvert profile`: tunnels that are kept, with their keys apart.
 struct ProfileCommand: ParsableCommand {

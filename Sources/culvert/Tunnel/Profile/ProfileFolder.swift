@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import ArgumentParser
+import CommandLineSupport
 import PacketTunnel
 import WireGuardTunnel
 

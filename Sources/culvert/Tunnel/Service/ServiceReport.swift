@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CommandLineSupport
 import PacketTunnel
 import WireGuardTunnel
 
@@ -49,7 +50,7 @@ extension ServiceReport {
     init(_ tunnel: LoadedTunnel, publicKey: String?, processID: Int32, startedAt: Double) {
         let settings = tunnel.configuration.settings()
         self.init(
-            name: tunnel.name, processID: processID, version: Culvert.version, source: tunnel.source,
+            name: tunnel.name, processID: processID, version: programVersion, source: tunnel.source,
             profile: tunnel.profile, startedAt: startedAt, status: TunnelStatusUpdate(.disconnected),
             publicKey: publicKey, addresses: settings.addresses.map(\.description),
             routes: settings.effectiveRoutes.map(\.description),

@@ -3,6 +3,7 @@
 
 #if os(Linux)
     import CTunnelSystem
+    import CommandLineSupport
     import Logging
     import PacketTunnel
     import PacketTunnelLinux
@@ -39,7 +40,7 @@
                 let log = try openLog()
                 let logger = makeLogger(log)
                 for warning in tunnel.warnings { logger.warning("\(warning)") }
-                logger.notice("culvert \(Culvert.version): \(tunnel.name) from \(tunnel.source), process \(getpid())")
+                logger.notice("culvert \(programVersion): \(tunnel.name) from \(tunnel.source), process \(getpid())")
                 return await run(logger)
             } catch {
                 tell(.failed(error))

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CommandLineSupport
 import Testing
 
-@testable import culvert
-
-@Suite("Figures, tables and sparklines")
+@Suite("Figures, tables and JSON")
 struct OutputTests {
     @Test(
         "a number has exactly the asked places, rounded, with commas between thousands",
@@ -46,15 +45,6 @@ struct OutputTests {
                 "packets      12  3,456,789",
                 "x             1",
             ])
-    }
-
-    @Test("a sparkline scales to its largest value and shows the last ones that fit")
-    func sparkline() {
-        #expect(Sparkline.text([0, 1, 7], width: 10) == "▁▂█")
-        #expect(Sparkline.text([9, 0, 4, 8], width: 3) == "▁▅█")
-        #expect(Sparkline.text([0, 0], width: 5) == "▁▁")
-        #expect(Sparkline.text([], width: 5) == "")
-        #expect(Sparkline.text([1], width: -1) == "")
     }
 
     @Test("JSON keeps the order of members, escapes text, and has no form for what is not finite")

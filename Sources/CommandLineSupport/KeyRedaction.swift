@@ -2,12 +2,12 @@
 // Copyright (c) 2026 The Culvert Authors
 
 /// Takes everything that could be a key out of a message that repeats what the user typed.
-enum KeyRedaction {
+package enum KeyRedaction {
     private static let placeholder = "(redacted)"
     /// A key in base64 has 43 or 44 characters, in hexadecimal 64; the margin is for one that lost a part.
     private static let shortestRun = 40
 
-    static func redact(_ text: String) -> String {
+    package static func redact(_ text: String) -> String {
         var result = ""
         var run = ""
         func flush() {

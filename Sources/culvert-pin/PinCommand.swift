@@ -2,11 +2,12 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import ArgumentParser
+import CommandLineSupport
 
-/// `culvert pin`: pins before they are shipped, while they are in use, and when keys change.
-struct PinCommand: ParsableCommand {
+/// `culvert-pin`, which `culvert pin` runs: pins before they are shipped, while they are in use, and when keys change.
+struct PinCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "pin",
+        commandName: "culvert-pin",
         abstract: "Show, check and rehearse TLS pins; sign policies.",
         discussion: """
             Examples:
@@ -20,6 +21,7 @@ struct PinCommand: ParsableCommand {
             Exit status: 0 success, 1 a server or a key does not pass, 2 wrong usage or an unreadable file, 6 a server \
             that could not be reached.
             """,
+        version: "culvert-pin \(programVersion)",
         subcommands: [Show.self, Check.self, Rehearse.self, Keygen.self, Sign.self, Verify.self])
 
     /// What several of them take.
@@ -30,7 +32,7 @@ struct PinCommand: ParsableCommand {
         var roots: String?
     }
 
-    struct Show: ParsableCommand {
+    struct Show: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Show the certificates of a server, or what is in a file, with their pins.",
             discussion: """
@@ -69,15 +71,15 @@ struct PinCommand: ParsableCommand {
         @Flag(help: "Print one JSON document.")
         var json = false
 
-        func run() throws {
+        func run() async throws {
             let show = PinShow(
                 environment: .standard, connect: connect, backup: backup, roots: roots.roots, onlyPolicy: policy,
                 json: json)
-            try finish(Waiting.run { await show.run(target) })
+            try finish(await show.run(target))
         }
     }
 
-    struct Check: ParsableCommand {
+    struct Check: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Check whether servers pass a policy today, and for how many days.",
             discussion: """
@@ -121,15 +123,15 @@ struct PinCommand: ParsableCommand {
             guard connect == nil || hosts.count == 1 else { throw ValidationError("--connect goes with one host") }
         }
 
-        func run() throws {
+        func run() async throws {
             let check = PinCheck(
                 environment: .standard, days: days, environmentName: environment, connect: connect, roots: roots.roots,
                 json: json)
-            try finish(Waiting.run { await check.run(policy, hosts) })
+            try finish(await check.run(policy, hosts))
         }
     }
 
-    struct Rehearse: ParsableCommand {
+    struct Rehearse: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Check whether the next key or certificate passes a policy that is shipped.",
             discussion: """
@@ -171,11 +173,11 @@ struct PinCommand: ParsableCommand {
         @Flag(help: "Print one JSON document.")
         var json = false
 
-        func run() throws {
+        func run() async throws {
             let rehearsal = PinRehearsal(
                 environment: .standard, host: host, issuers: issuers, date: at, environmentName: environment,
                 roots: roots.roots, json: json)
-            try finish(Waiting.run { await rehearsal.run(policy, file) })
+            try finish(await rehearsal.run(policy, file))
         }
     }
 }

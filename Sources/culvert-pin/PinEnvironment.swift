@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CommandLineSupport
 import FoundationEssentials
-import NIOCore
-import NIOPosix
 import TrustPinning
 import TrustPinningNIO
 
@@ -166,14 +165,6 @@ enum PinDates {
         case 1: "1 day left"
         default: "\(days) days left"
         }
-    }
-}
-
-/// Runs an asynchronous command on the thread that the program began with.
-enum Waiting {
-    static func run(_ body: @escaping @Sendable () async -> Int32) -> Int32 {
-        let loop = MultiThreadedEventLoopGroup.singleton.next()
-        return (try? loop.makeFutureWithTask { await body() }.wait()) ?? ExitStatus.failure
     }
 }
 

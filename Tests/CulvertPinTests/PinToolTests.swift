@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CommandLineSupport
+import CommandLineTesting
 import FoundationEssentials
 import Testing
 import TrustPinning
@@ -8,7 +10,7 @@ import TrustPinningNIO
 import TrustPinningNIOTesting
 import TrustPinningTesting
 
-@testable import culvert
+@testable import culvert_pin
 
 /// A folder with a policy and certificates, a server on loopback, and a day on which both are good.
 struct PinScene {

@@ -2,17 +2,17 @@
 // Copyright (c) 2026 The Culvert Authors
 
 /// Rows of text in columns: the first to the left, the others to the right.
-struct TextTable {
+package struct TextTable {
     private var rows: [[String]] = []
 
     /// A table whose first row names its columns.
-    init(_ header: [String]) { rows = [header] }
+    package init(_ header: [String]) { rows = [header] }
 
     /// Adds a row.
-    mutating func add(_ row: [String]) { rows.append(row) }
+    package mutating func add(_ row: [String]) { rows.append(row) }
 
     /// The lines of the table, without spaces at their ends, with a rule under the first.
-    var lines: [String] {
+    package var lines: [String] {
         let columns = rows.map(\.count).max() ?? 0
         let widths = (0..<columns).map { column in
             rows.map { column < $0.count ? $0[column].count : 0 }.max() ?? 0
@@ -37,7 +37,7 @@ extension String {
     }
 
     /// The text with spaces behind it, up to `width` characters.
-    func padded(to width: Int) -> String {
+    package func padded(to width: Int) -> String {
         self + String(repeating: " ", count: max(width - count, 0))
     }
 }

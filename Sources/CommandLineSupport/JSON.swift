@@ -2,7 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 /// A JSON document whose objects keep the order of their members (RFC 8259).
-enum JSON: Equatable {
+package enum JSON: Equatable {
     case null
     case bool(Bool)
     case integer(Int64)
@@ -12,22 +12,27 @@ enum JSON: Equatable {
     case array([JSON])
     case object([Member])
 
-    struct Member: Equatable {
-        var name: String
-        var value: JSON
+    package struct Member: Equatable {
+        package var name: String
+        package var value: JSON
+
+        package init(name: String, value: JSON) {
+            self.name = name
+            self.value = value
+        }
     }
 
-    static func integer(_ value: some BinaryInteger) -> JSON { .integer(Int64(clamping: value)) }
+    package static func integer(_ value: some BinaryInteger) -> JSON { .integer(Int64(clamping: value)) }
 
     /// The document over several lines, indented by two spaces, without a newline at its end.
-    var text: String {
+    package var text: String {
         var text = ""
         write(to: &text, depth: 0)
         return text
     }
 
     /// The document in one line.
-    var line: String {
+    package var line: String {
         switch self {
         case .array(let values): return "[" + values.map(\.line).joined(separator: ",") + "]"
         case .object(let members):
@@ -95,11 +100,11 @@ enum JSON: Equatable {
 }
 
 extension JSON: ExpressibleByDictionaryLiteral, ExpressibleByStringLiteral, ExpressibleByBooleanLiteral {
-    init(dictionaryLiteral members: (String, JSON)...) {
+    package init(dictionaryLiteral members: (String, JSON)...) {
         self = .object(members.map { Member(name: $0.0, value: $0.1) })
     }
 
-    init(stringLiteral value: String) { self = .string(value) }
+    package init(stringLiteral value: String) { self = .string(value) }
 
-    init(booleanLiteral value: Bool) { self = .bool(value) }
+    package init(booleanLiteral value: Bool) { self = .bool(value) }
 }

@@ -2,9 +2,9 @@
 // Copyright (c) 2026 The Culvert Authors
 
 /// Numbers as people read them.
-enum Figure {
+package enum Figure {
     /// `value` with exactly `places` digits behind the point, rounded; a dash where it is no finite number.
-    static func decimal(_ value: Double, places: Int) -> String {
+    package static func decimal(_ value: Double, places: Int) -> String {
         let scale = (0..<places).reduce(1.0) { product, _ in product * 10 }
         let scaled = (value.magnitude * scale).rounded()
         guard scaled.isFinite, scaled < 9e15 else { return "-" }
@@ -18,7 +18,7 @@ enum Figure {
     }
 
     /// `value` with a comma between thousands.
-    static func grouped(_ value: some BinaryInteger) -> String {
+    package static func grouped(_ value: some BinaryInteger) -> String {
         let digits = String(value.magnitude)
         var text = ""
         for (index, digit) in digits.enumerated() {
@@ -29,18 +29,18 @@ enum Figure {
     }
 
     /// Milliseconds with three places below ten, and fewer above.
-    static func milliseconds(_ duration: Duration) -> String {
+    package static func milliseconds(_ duration: Duration) -> String {
         let value = duration.milliseconds
         return decimal(value, places: value < 10 ? 3 : value < 100 ? 2 : 1) + " ms"
     }
 
     /// Seconds with one place.
-    static func seconds(_ duration: Duration) -> String {
+    package static func seconds(_ duration: Duration) -> String {
         decimal(duration.milliseconds / 1000, places: 1) + " s"
     }
 
     /// Bytes in the largest decimal unit that leaves at least one digit in front of the point.
-    static func bytes(_ count: some BinaryInteger) -> String {
+    package static func bytes(_ count: some BinaryInteger) -> String {
         var value = Double(count)
         for unit in ["B", "kB", "MB", "GB"] {
             if value < 1000 { return decimal(value, places: unit == "B" ? 0 : 1) + " " + unit }
@@ -50,7 +50,7 @@ enum Figure {
     }
 
     /// Bits per second in millions.
-    static func rate(_ bitsPerSecond: Double) -> String {
+    package static func rate(_ bitsPerSecond: Double) -> String {
         let millions = bitsPerSecond / 1e6
         return decimal(millions, places: millions < 100 ? 1 : 0) + " Mbit/s"
     }
@@ -58,7 +58,7 @@ enum Figure {
 
 extension Duration {
     /// This duration in milliseconds.
-    var milliseconds: Double {
+    package var milliseconds: Double {
         Double(components.seconds) * 1e3 + Double(components.attoseconds) / 1e15
     }
 }

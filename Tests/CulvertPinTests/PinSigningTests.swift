@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CommandLineSupport
+import CommandLineTesting
 import FoundationEssentials
 import Testing
 import TrustPinning
 import TrustPinningNIO
 import TrustPinningTesting
 
-@testable import culvert
+@testable import culvert_pin
 
 @Suite("culvert pin keygen, sign and verify")
 struct PinSigningTests {

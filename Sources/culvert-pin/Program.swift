@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import CommandLineSupport
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
+@main
+enum Program {
+    static func main() async {
+        // A reader that went away, as in `culvert pin show HOST | head`, is noticed at the next write.
+        _ = signal(SIGPIPE, SIG_IGN)
+        exit(await PinCommand.run(Array(CommandLine.arguments.dropFirst()), console: .standard))
+    }
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import ArgumentParser
+import CommandLineSupport
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
+/// A command line that another program carries out, in this one's place.
+struct ProgramCall: Equatable {
+    /// The name of a ``ProgramCommand``.
+    var command: String
+    var program: String
+    var arguments: [String]
+
+    /// Nil where this program does it itself.
+    init?(_ line: [String]) {
+        let help = line.first == "help" ? line.prefix(1) : []
+        let words = line.dropFirst(help.count)
+        let commands = Culvert.configuration.subcommands.compactMap { $0 as? any ProgramCommand.Type }
+        guard let found = commands.first(where: { $0._commandName == words.first }) else { return nil }
+        command = found._commandName
+        program = found.program
+        arguments = Array(help + words.dropFirst())
+    }
+
+    /// Runs the program with this process's terminal, signals and status: it does not return, unless the program cannot be
+    /// run.
+    func replaceThisProgram(_ console: Console, in folders: ProgramFolders = .standard) -> Int32 {
+        guard let path = folders.find(program) else {
+            return problem("\(program) is not installed: \(folders.description)").tell(console)
+        }
+        // What is ignored here would be ignored there.
+        _ = signal(SIGPIPE, SIG_DFL)
+        let pointers = unsafe ([program] + arguments).map { unsafe strdup($0) } + [nil]
+        defer { unsafe pointers.forEach { unsafe free($0) } }
+        unsafe _ = execv(path, pointers)
+        return problem("\(path) cannot be run: \(unsafe String(cString: strerror(errno)))").tell(console)
+    }
+
+    private func problem(_ reason: String) -> CommandProblem {
+        CommandProblem(
+            ExitStatus.usage,
+            """
+            'culvert \(command)' is a program of its own, and \(reason)
+              fix: 'make build' and 'sudo make install' put \(program) beside culvert; in a clone, \
+            'swift build --product \(program)' does
+            """)
+    }
+}
+
+/// Where the programs are that belong to this one.
+struct ProgramFolders: CustomStringConvertible {
+    /// That of this program's file.
+    private var own: String?
+    /// Root runs nothing that is merely in `PATH`.
+    private var path: [String]?
+
+    static var standard: ProgramFolders {
+        ProgramFolders(
+            executable: executableFile(), path: StandardStream.environment("PATH"),
+            isRoot: getuid() == 0 || geteuid() == 0)
+    }
+
+    /// - Parameters:
+    ///   - executable: this program's file.
+    ///   - path: folders with colons between them. Relative ones count for nothing.
+    init(executable: String?, path: String?, isRoot: Bool) {
+        own = executable.flatMap { file in file.lastIndex(of: "/").map { String(file[..<$0]) } }
+        guard !isRoot else { return }
+        self.path = (path ?? "").split(separator: ":").filter { $0.hasPrefix("/") }.map(String.init)
+    }
+
+    /// The file of a program; nil where there is none that can be run.
+    func find(_ name: String) -> String? {
+        ([own].compactMap(\.self) + (path ?? [])).map { "\($0)/\(name)" }.first { file in
+            var status = stat()
+            return unsafe stat(file, &status) == 0 && status.st_mode & S_IFMT == S_IFREG && access(file, X_OK) == 0
+        }
+    }
+
+    var description: String {
+        let beside = own.map { "it is not in \($0)/" } ?? "this program's own folder is not known"
+        return beside + (path == nil ? ", and root runs none from elsewhere" : ", nor in PATH")
+    }
+}

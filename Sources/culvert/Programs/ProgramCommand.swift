@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import ArgumentParser
+import CommandLineSupport
+
+/// A subcommand that is a program of its own, since it links what others do not need: `culvert NAME` runs `culvert-NAME`.
+/// Here it only has its place in the list of commands.
+protocol ProgramCommand: ParsableCommand {}
+
+struct PinCommand: ProgramCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "pin", abstract: "Show, check and rehearse TLS pins; sign policies.")
+}
+
+extension ProgramCommand {
+    static var program: String { "culvert-\(_commandName)" }
+}
+
+/// The script that completes command lines, in which the programs complete theirs.
+enum CompletionScript {
+    private static let option = "--generate-completion-script"
+
+    /// The script that is asked for; nil where none is, or for a shell that nobody knows.
+    static func requested(by arguments: [String]) -> String? {
+        guard let first = arguments.first, arguments.count <= 2 else { return nil }
+        let shell: CompletionShell?
+        if first == option {
+            shell = arguments.count == 1 ? .autodetected() : CompletionShell(rawValue: arguments[1])
+        } else if first.hasPrefix(option + "="), arguments.count == 1 {
+            shell = CompletionShell(rawValue: String(first.dropFirst(option.count + 1)))
+        } else {
+            return nil
+        }
+        return shell.map(text)
+    }
+
+    private static func text(_ shell: CompletionShell) -> String {
+        var script = Culvert.completionScript(for: shell)
+        for command in Culvert.configuration.subcommands {
+            guard let command = command as? any ProgramCommand.Type else { continue }
+            let name = command._commandName
+            if shell == .fish {
+                script += "\n" + fish(name, command.program)
+            } else {
+                // Into the function that completes the command's arguments, of which this program knows none.
+                let start = "_culvert_\(name)() {\n"
+                let body = shell == .zsh ? zsh(name, command.program) : bash(name, command.program)
+                guard let range = script.firstRange(of: start) else { continue }
+                script.replaceSubrange(range, with: start + body + "\n")
+            }
+        }
+        return script
+    }
+
+    private static func bash(_ name: String, _ program: String) -> String {
+        """
+            declare -F _\(program) >/dev/null || eval "$("${COMP_WORDS[0]}" \(name) \(option) bash 2>/dev/null)"
+            declare -F _\(program) >/dev/null || return 0
+            local -a COMP_WORDS=(\(program) "${COMP_WORDS[@]:2}")
+            local -i COMP_CWORD=$((COMP_CWORD - 1))
+            _\(program) \(program) "${cur}" "${prev}"
+            return
+        """
+    }
+
+    private static func zsh(_ name: String, _ program: String) -> String {
+        """
+            (( ${+functions[_\(program)]} )) || eval "$("${command_name}" \(name) \(option) zsh 2>/dev/null)"
+            (( ${+functions[_\(program)]} )) || return 1
+            words[1]=\(program)
+            _\(program)
+            return
+        """
+    }
+
+    private static func fish(_ name: String, _ program: String) -> String {
+        let start = #""^\s*\S+\s+\#(name)(?=\s)""#
+        return "complete -c culvert -n 'string match -qr \(start) -- (commandline -cp)' "
+            + "-fa '(complete -C (string replace -r \(start) \(program) -- (commandline -cp)))'"
+    }
+}

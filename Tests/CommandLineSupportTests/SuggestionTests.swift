@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import CommandLineSupport
+import Testing
+
+@Suite("Suggestions")
+struct SuggestionTests {
+    @Test("the distance of two words counts the changes between them")
+    func distance() {
+        #expect(Suggestion.distance("demo", "demo") == 0)
+        #expect(Suggestion.distance("demo", "dmo") == 1)
+        #expect(Suggestion.distance("", "key") == 3)
+        #expect(Suggestion.distance("check", "chekc") == 2)
+    }
+}

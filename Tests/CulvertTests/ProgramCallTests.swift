@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import ArgumentParser
+import CommandLineSupport
+import CommandLineTesting
+import Foundation
+import Testing
+
+@testable import culvert
+
+@Suite("Subcommands that are programs of their own")
+struct ProgramCallTests {
+    /// A folder with the program culvert in it, and others that are scripts.
+    private struct Scene {
+        let folder: URL
+
+        init() throws {
+            folder = FileManager.default.temporaryDirectory.appending(path: "culvert-programs-\(UUID().uuidString)")
+            for name in ["own", "path"] {
+                try FileManager.default.createDirectory(
+                    at: folder.appending(path: name), withIntermediateDirectories: true)
+            }
+        }
+
+        func remove() { try? FileManager.default.removeItem(at: folder) }
+
+        func path(_ name: String) -> String { folder.appending(path: name).path }
+
+        func write(_ name: String, _ script: String, mode: Int = 0o755) throws {
+            try Data("#!/bin/sh\n\(script)\n".utf8).write(to: folder.appending(path: name))
+            try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: path(name))
+        }
+
+        /// Where culvert looks when it lies in `own`, with `path` in `PATH`.
+        func folders(isRoot: Bool) -> ProgramFolders {
+            ProgramFolders(executable: path("own/culvert"), path: "relative::\(path("path"))", isRoot: isRoot)
+        }
+    }
+
+    @Test(
+        "take all that follows their name, options for help too",
+        arguments: [
+            (["pin"], []), (["pin", "--help"], ["--help"]), (["pin", "show", "-h"], ["show", "-h"]),
+            (["help", "pin"], ["help"]), (["help", "pin", "show"], ["help", "show"]),
+            (["pin", "--generate-completion-script", "zsh"], ["--generate-completion-script", "zsh"]),
+            (["pin", "check", "--", "-x", ""], ["check", "--", "-x", ""]),
+        ])
+    func arguments(line: [String], passed: [String]) throws {
+        let call = try #require(ProgramCall(line))
+        #expect(call.program == "culvert-pin")
+        #expect(call.arguments == passed)
+    }
+
+    @Test(
+        "are no other commands",
+        arguments: [[], ["help"], ["--help", "pin"], ["demo"], ["status", "pin"], ["pins"], ["help", "status"]])
+    func others(line: [String]) {
+        #expect(ProgramCall(line) == nil)
+    }
+
+    @Test("are in the list of commands")
+    func list() {
+        let captured = CapturedConsole()
+        #expect(Program.run(["--help"], console: captured.console()) == 0)
+        #expect(captured.output.contains("\n  pin  "))
+    }
+
+    @Test("are found beside culvert first, then in PATH")
+    func find() throws {
+        let scene = try Scene()
+        defer { scene.remove() }
+        let folders = scene.folders(isRoot: false)
+        #expect(folders.find("culvert-pin") == nil)
+        try scene.write("path/culvert-pin", "")
+        #expect(folders.find("culvert-pin") == scene.path("path/culvert-pin"))
+        try scene.write("own/culvert-pin", "")
+        #expect(folders.find("culvert-pin") == scene.path("own/culvert-pin"))
+    }
+
+    @Test("are not taken from PATH by root, nor by anyone from folders with relative names")
+    func root() throws {
+        let scene = try Scene()
+        defer { scene.remove() }
+        try scene.write("path/culvert-pin", "")
+        #expect(scene.folders(isRoot: true).find("culvert-pin") == nil)
+        let here = ProgramFolders(executable: nil, path: "bin:/bin/../bin", isRoot: false)
+        #expect(here.find("sh") == "/bin/../bin/sh")
+    }
+
+    @Test("are files that may be run")
+    func kinds() throws {
+        let scene = try Scene()
+        defer { scene.remove() }
+        try FileManager.default.createDirectory(
+            atPath: scene.path("own/culvert-pin"), withIntermediateDirectories: false)
+        #expect(scene.folders(isRoot: true).find("culvert-pin") == nil)
+        try scene.write("own/culvert-other", "", mode: 0o644)
+        #expect(scene.folders(isRoot: true).find("culvert-other") == nil)
+    }
+
+    @Test("that are missing are named, with the folder that they belong to and how to get them there")
+    func missing() throws {
+        let scene = try Scene()
+        defer { scene.remove() }
+        let captured = CapturedConsole()
+        let call = try #require(ProgramCall(["pin", "show", "x"]))
+        #expect(call.replaceThisProgram(captured.console(), in: scene.folders(isRoot: true)) == ExitStatus.usage)
+        for part in [
+            "culvert-pin is not installed", scene.path("own"), "root runs none from elsewhere", "make install",
+        ] {
+            #expect(captured.error.contains(part), "\(part)")
+        }
+        let ordinary = CapturedConsole()
+        #expect(call.replaceThisProgram(ordinary.console(), in: scene.folders(isRoot: false)) == ExitStatus.usage)
+        #expect(ordinary.error.contains("nor in PATH"))
+    }
+
+    @Test("get the arguments, and their status is that of the command")
+    func run() throws {
+        let scene = try Scene()
+        defer { scene.remove() }
+        try scene.write("own/culvert-pin", #"for word in "$0" "$@"; do printf '<%s>' "$word"; done; exit 7"#)
+        let (status, output) = try runCulvert(in: scene, "pin", "check", "a b", "", "--help")
+        #expect(status == 7)
+        #expect(output == "<\(scene.path("own/culvert-pin"))><check><a b><><--help>")
+    }
+
+    @Test("end by the signal that ends them")
+    func signal() throws {
+        let scene = try Scene()
+        defer { scene.remove() }
+        try scene.write("own/culvert-pin", "kill -KILL $$")
+        #expect(try runCulvert(in: scene, "pin").status == 128 + 9)
+    }
+
+    /// Runs the program in the scene's folder. A signal that ends it is a status over 128, as in shells.
+    private func runCulvert(in scene: Scene, _ arguments: String...) throws -> (status: Int32, output: String) {
+        let built = try #require(executableFile().map { URL(filePath: $0).deletingLastPathComponent() })
+        let program = scene.folder.appending(path: "own/culvert")
+        if !FileManager.default.fileExists(atPath: program.path) {
+            try FileManager.default.copyItem(at: built.appending(path: "culvert"), to: program)
+        }
+        let process = Process()
+        let output = Pipe()
+        process.executableURL = program
+        process.arguments = arguments
+        process.standardOutput = output
+        try process.run()
+        let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+        process.waitUntilExit()
+        let bySignal = process.terminationReason == .uncaughtSignal
+        return (process.terminationStatus + (bySignal ? 128 : 0), text)
+    }
+}
+
+@Suite("Completion scripts")
+struct CompletionScriptTests {
+    @Test("ask a program of its own for its completions", arguments: ["bash", "zsh", "fish"])
+    func handOver(shell: String) throws {
+        for arguments in [["--generate-completion-script", shell], ["--generate-completion-script=" + shell]] {
+            let captured = CapturedConsole()
+            #expect(Program.run(arguments, console: captured.console()) == 0)
+            #expect(captured.output.contains("culvert-pin"))
+            #expect(captured.output.contains("leak-policy"))
+        }
+    }
+
+    @Test("are refused for shells that nobody knows")
+    func unknown() {
+        #expect(Program.run(["--generate-completion-script", "tcsh"], console: CapturedConsole().console()) == 2)
+    }
+
+    @Test(
+        "complete what a program of its own takes, in bash",
+        arguments: [
+            (["culvert", "pin", "re"], "rehearse"), (["culvert", "pin", "check", "--en"], "--environment"),
+            (["culvert", "pi"], "pin"), (["culvert", "key", "gen"], "generate"),
+        ])
+    func bash(words: [String], completion: String) throws {
+        let built = try #require(executableFile().map { URL(filePath: $0).deletingLastPathComponent().path })
+        let line = words.joined(separator: " ")
+        let process = Process()
+        let output = Pipe()
+        process.executableURL = URL(filePath: "/bin/bash")
+        process.arguments = [
+            "-c",
+            """
+            PATH="\(built):$PATH"
+            eval "$(culvert --generate-completion-script bash)"
+            COMP_WORDS=(\(line)) COMP_CWORD=\(words.count - 1) COMP_LINE='\(line)' COMP_POINT=\(line.utf8.count)
+            _culvert culvert '\(words.last ?? "")' '\(words[words.count - 2])'
+            printf '%s\\n' "${COMPREPLY[@]}"
+            """,
+        ]
+        process.standardOutput = output
+        try process.run()
+        let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+        process.waitUntilExit()
+        #expect(text == completion + "\n")
+    }
+}
