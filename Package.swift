@@ -20,19 +20,41 @@ let basics: [SwiftSetting] =
     ]
 let settings: [SwiftSetting] = basics + [.strictMemorySafety()]  // SE-0458
 
+// MARK: - Traits
+
+// What brings more packages is on a trait, named after the product that needs them: an app which names none resolves
+// swift-crypto, swift-asn1 and swift-log. Products of those packages are conditional below, once each; a target that is
+// built without its trait says so (PackageTrait.swift).
+//
+// A clone has all of them, so that plain `swift build` and `swift test` build everything. It is a dependency, and has what
+// its user names, where SwiftPM reads this file out of a repository, which has the path `/`, or in its folder of checkouts.
+let isDependency =
+    Context.packageDirectory == "/" || Context.packageDirectory.split(separator: "/").dropLast().last == "checkouts"
+let traits: Set<Trait> = [
+    .default(enabledTraits: isDependency ? [] : ["Programs"]),
+    .trait(name: "TrustPinning", description: "Certificate pinning: swift-certificates"),
+    .trait(
+        name: "TrustPinningNIO", description: "Pinned TLS on NIO, and an HTTPS client: swift-nio, swift-nio-ssl",
+        enabledTraits: ["TrustPinning"]),
+    .trait(
+        name: "Programs", description: "culvert and its programs: swift-argument-parser",
+        enabledTraits: ["TrustPinningNIO"]),
+]
+
 // MARK: - Dependencies
 
 let crypto = Target.Dependency.product(name: "Crypto", package: "swift-crypto")
 let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
 let asn1 = Target.Dependency.product(name: "SwiftASN1", package: "swift-asn1")
-let x509 = Target.Dependency.product(name: "X509", package: "swift-certificates")
+let x509 = Target.Dependency.product(
+    name: "X509", package: "swift-certificates", condition: .when(traits: ["TrustPinning"]))
 let cryptoExtras = Target.Dependency.product(name: "CryptoExtras", package: "swift-crypto")
 let nio: [Target.Dependency] = [
-    .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
-    .product(name: "NIOHTTP1", package: "swift-nio"), .product(name: "NIOTLS", package: "swift-nio"),
-    .product(name: "NIOConcurrencyHelpers", package: "swift-nio"), .product(name: "NIOSSL", package: "swift-nio-ssl"),
-]
-let argumentParser = Target.Dependency.product(name: "ArgumentParser", package: "swift-argument-parser")
+    ("NIOCore", "swift-nio"), ("NIOPosix", "swift-nio"), ("NIOHTTP1", "swift-nio"), ("NIOTLS", "swift-nio"),
+    ("NIOConcurrencyHelpers", "swift-nio"), ("NIOSSL", "swift-nio-ssl"),
+].map { .product(name: $0, package: $1, condition: .when(traits: ["TrustPinningNIO"])) }
+let argumentParser = Target.Dependency.product(
+    name: "ArgumentParser", package: "swift-argument-parser", condition: .when(traits: ["Programs"]))
 
 // MARK: - Parts of one platform
 
@@ -74,6 +96,7 @@ let package = Package(
         .executable(name: "culvert-wg", targets: ["culvert-wg"]),
         .executable(name: "culvert-pin", targets: ["culvert-pin"]),
     ],
+    traits: traits,
     dependencies: [
         .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
         .package(url: "https://github.com/apple/swift-asn1", from: "1.7.4"),
@@ -108,7 +131,9 @@ let package = Package(
                 "TrustPinning",
                 // Apple's platforms have a URLSession that asks who the server is.
                 .target(name: "TrustPinningNIO", condition: .when(platforms: [.linux])),
-                .product(name: "NIOHTTP1", package: "swift-nio", condition: .when(platforms: [.linux])),
+                .product(
+                    name: "NIOHTTP1", package: "swift-nio",
+                    condition: .when(platforms: [.linux], traits: ["TrustPinningNIO"])),
             ],
             swiftSettings: settings),
         .target(name: "TrustPinningNIO", dependencies: ["TrustPinning", asn1] + nio, swiftSettings: settings),
