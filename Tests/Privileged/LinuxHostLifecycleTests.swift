@@ -72,6 +72,14 @@
                 }
             }
 
+            @Test("Small batches to read into are refused on the Linux host")
+            func smallBatches() async throws {
+                let world = try LinuxHostWorld()
+                try await LinuxHostUnderTest.$world.withValue(world) {
+                    try await LifecycleScene<LinuxHostUnderTest>().readIntoSmallBatches()
+                }
+            }
+
             @Test(
                 "A step that fails is the start's error, and nothing of it is left",
                 arguments: [PlatformStep.prepare, .apply], LeakPolicy.allCases)

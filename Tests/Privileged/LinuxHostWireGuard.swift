@@ -27,6 +27,10 @@
                 throw TunnelIOError(.closed)
             }
         }
+
+        func bind(port: UInt16, mark: UInt32, count: Int) throws(TunnelIOError) -> [DatagramSockets] {
+            [try bind(port: port, mark: mark)]
+        }
     }
 
     /// A wireguard-go behind the router, and what a tunnel to it is made with.

@@ -39,6 +39,25 @@
         }
 
         @Test(
+            "A batch that is too small to read into is refused, and the packet stays",
+            arguments: [OffloadOptions.none, OffloadOptions()])
+        func smallBatch(_ offload: OffloadOptions) throws {
+            let namespace = try Namespace()
+            let tun = try namespace.perform { try LinuxTun(name: "cv0", mtu: 1420, offload: offload) }
+            try TunTest.bringUp("cv0", in: namespace)
+            try namespace.perform { try TunTest.sendDatagram(to: "10.9.0.2", payload: [7]) }
+            for bytes in [1, 1_500, 65_535, PacketBatch.minimumReadBytes / 2] {
+                let small = try PacketBatch(packetCapacity: 4, byteCapacity: bytes)
+                let error = #expect(throws: TunnelIOError.self) { try tun.receive(into: small) }
+                guard case .invalidBatch? = error?.code else {
+                    Issue.record("\(error as Any)")
+                    return
+                }
+            }
+            #expect(try TunTest.payloads(of: [tun], count: 1) == [[7]])
+        }
+
+        @Test(
             "A name that the system would refuse or expand is refused",
             arguments: ["", "has space", "a/b", "tun%d", ".", "sixteen-letters!"])
         func badName(_ name: String) throws {

@@ -88,5 +88,9 @@
             guard let result else { throw TunnelIOError(.unsupported("another network namespace")) }
             return try result.get()
         }
+
+        func bind(port: UInt16, mark: UInt32, count: Int) throws(TunnelIOError) -> [DatagramSockets] {
+            [try bind(port: port, mark: mark)]
+        }
     }
 #endif

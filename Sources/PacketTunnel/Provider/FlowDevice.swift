@@ -5,8 +5,8 @@ import Synchronization
 internal import TunnelIO
 
 /// The interface of a ``PacketFlow`` while a data plane has it: closing it gives the interface back.
-final class FlowDevice: TunDevice {
-    private let device: any TunDevice
+final class FlowDevice: ForwardingTun {
+    let device: any TunDevice
     private let ended = Atomic<Bool>(false)
 
     init(_ device: any TunDevice) {
@@ -15,46 +15,15 @@ final class FlowDevice: TunDevice {
 
     var isEnded: Bool { ended.load(ordering: .acquiring) }
 
-    func end() {
-        ended.store(true, ordering: .releasing)
-    }
-
-    private func check() throws(TunnelIOError) {
+    func check() throws(TunnelIOError) {
         if isEnded { throw TunnelIOError(.closed) }
     }
 
-    func currentName() throws(TunnelIOError) -> String {
+    /// The data plane's own, which closes it: it is not the one that the flow has.
+    func makeQueue() throws(TunnelIOError) -> any TunDevice {
         try check()
-        return try device.currentName()
+        return try device.makeQueue()
     }
 
-    func currentMTU() throws(TunnelIOError) -> Int {
-        try check()
-        return try device.currentMTU()
-    }
-
-    func currentLinkState() throws(TunnelIOError) -> LinkState {
-        try check()
-        return try device.currentLinkState()
-    }
-
-    var readiness: Int32 { device.readiness }
-
-    func receive(into batch: PacketBatch) throws(TunnelIOError) -> Int {
-        try check()
-        return try device.receive(into: batch)
-    }
-
-    var hasBufferedPackets: Bool { device.hasBufferedPackets }
-
-    func send(_ batch: PacketBatch) throws(TunnelIOError) -> TunSendResult {
-        try check()
-        return try device.send(batch)
-    }
-
-    var linkReadiness: Int32? { device.linkReadiness }
-
-    func drainLinkEvents() -> [LinkEvent] { device.drainLinkEvents() }
-
-    func close() { end() }
+    func close() { ended.store(true, ordering: .releasing) }
 }

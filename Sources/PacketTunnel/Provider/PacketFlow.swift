@@ -66,7 +66,7 @@ public final class PacketFlow: Sendable {
             watch.loop.unregister(watch.registration)
             watch.loop.stop()
         }
-        lease?.end()
+        lease?.close()
         device?.close()
         wakeWaiters()
     }
@@ -87,9 +87,17 @@ public final class PacketFlow: Sendable {
     public var droppedCount: Int { state.withLock { $0.dropped } }
 
     /// Fills `batch`, which is emptied first; waits until there is at least one packet.
+    /// - Parameter batch: one of at least ``TunnelIO/PacketBatch/minimumReadBytes`` (128 KiB), on every host: the MTU may be
+    ///   raised while the tunnel is up. `try PacketBatch()` makes one that suits.
     /// - Returns: the number of packets.
-    /// - Throws: `.closed` once the tunnel has ended, or when the task is cancelled or a data plane has the device.
+    /// - Throws: `.closed` once the tunnel has ended, or when the task is cancelled or a data plane has the device;
+    ///   `.batchTooSmall`.
     public func read(into batch: PacketBatch) async throws(TunnelError) -> Int {
+        do throws(TunnelIOError) {
+            try batch.checkReadable()
+        } catch {
+            throw TunnelError(.batchTooSmall, error.description, fix: "make it with PacketBatch()")
+        }
         batch.removeAll()
         while true {
             if Task.isCancelled { throw Self.cancelled }

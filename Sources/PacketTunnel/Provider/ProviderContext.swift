@@ -79,8 +79,3 @@ package protocol ProviderHost: Sendable {
     func secret(_ name: String) async throws(TunnelError) -> SecretBytes
     func outsideNameServers() async -> [NetworkAddress]
 }
-
-extension ProviderHost {
-    /// Not known.
-    package func outsideNameServers() async -> [NetworkAddress] { [] }
-}

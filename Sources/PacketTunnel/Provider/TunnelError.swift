@@ -43,6 +43,8 @@ public struct TunnelError: Error, Codable, Hashable, Sendable {
         case networkUnavailable
         /// Nothing comes through the tunnel any more, and healing did not help.
         case connectivityLost
+        /// A batch to read packets into has no room for a packet of any size.
+        case batchTooSmall
         /// The packet flow, or what it belongs to, is closed.
         case closed
         /// The provider failed in another way.

@@ -30,14 +30,6 @@ public protocol TunnelPlatform: AnyObject, Sendable {
     func outsideNameServers() async -> [NetworkAddress]
 }
 
-extension TunnelPlatform {
-    /// None.
-    public var socketMark: UInt32? { nil }
-
-    /// Not known.
-    public func outsideNameServers() async -> [NetworkAddress] { [] }
-}
-
 /// How long the parts of a tunnel's life may take.
 public struct TunnelDeadlines: Hashable, Sendable {
     /// From the start to its success.

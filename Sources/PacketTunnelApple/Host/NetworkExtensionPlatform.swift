@@ -32,6 +32,12 @@ final class NetworkExtensionPlatform: TunnelPlatform, @unchecked Sendable {
     /// The name of the interface, once settings are in force.
     var interfaceName: String? { provider?.virtualInterface?.name }
 
+    /// The system keeps the tunnel's own sockets out of it.
+    var socketMark: UInt32? { nil }
+
+    /// Not known.
+    func outsideNameServers() async -> [NetworkAddress] { [] }
+
     func prepare(_ policy: LeakPolicy) async throws(TunnelError) {
         try check(policy)
     }

@@ -30,7 +30,6 @@ final class PacketFlowTun: TunDevice {
     private let links: WakeSignal
     /// What goes out in one call of the system; so much is copied and waits for it.
     private static let writeCount = 64
-    private static let margin = 32
 
     /// - Throws: `.eventLoop` when the system has no more descriptors.
     init(
@@ -72,6 +71,7 @@ final class PacketFlowTun: TunDevice {
     }
 
     func receive(into batch: PacketBatch) throws(TunnelIOError) -> Int {
+        try batch.checkReadable()
         let before = batch.count
         let isDrained = try state.withLock { (state) throws(TunnelIOError) -> Bool in
             if state.isClosed { throw TunnelIOError(.closed) }
@@ -96,17 +96,12 @@ final class PacketFlowTun: TunDevice {
             state.statistics.malformedFrames += 1
             return true
         }
-        let gap = batch.tail == 0 ? Self.margin : 2 * Self.margin
-        let start = (batch.tail + gap + 15) & ~15
-        guard start + packet.count + Self.margin <= batch.byteCapacity,
-            let index = batch.append(offset: start, length: packet.count)
-        else {
-            // What an empty batch cannot hold would be in the way forever.
-            if batch.isEmpty { state.overflow += 1 }
-            return batch.isEmpty
+        guard packet.count <= PacketBatch.longestPacket else {
+            // It would be in the way forever.
+            state.overflow += 1
+            return true
         }
-        unsafe packet.copyBytes(to: batch.bytes(of: index))
-        return true
+        return unsafe packet.withUnsafeBytes { unsafe batch.appendRead($0) }
     }
 
     var readiness: Int32 { arrived.descriptor }
@@ -190,6 +185,10 @@ final class PacketFlowTun: TunDevice {
             return state.events
         }
     }
+
+    var hasBufferedPackets: Bool { false }
+
+    func makeQueue() throws(TunnelIOError) -> any TunDevice { throw .oneQueue }
 
     var statistics: TunStatistics { state.withLock { $0.statistics } }
 

@@ -3,7 +3,8 @@
 
 /// How much memory a lane takes and how long it stays with one source.
 ///
-/// A lane raises what is too little to work with: one packet and one datagram at a time, and ``minimumPacketBytes``.
+/// A lane raises what is too little to work with: one packet and one datagram at a time, and
+/// ``PacketBatch/minimumReadBytes``.
 public struct LaneConfiguration: Hashable, Sendable {
     /// The most packets that are read from the device, sealed and sent at a time.
     public var packetCount: Int
@@ -39,14 +40,11 @@ public struct LaneConfiguration: Hashable, Sendable {
     /// The most packets or datagrams that one batch has.
     public var largestBatch: Int { max(packetCount, datagramCount, 1) }
 
-    /// The least bytes of a batch from a device: room for a packet of any size, with what a device keeps free around it.
-    public static let minimumPacketBytes = 128 << 10
-
     /// What a lane works with.
     var workable: LaneConfiguration {
         var result = self
         result.packetCount = max(packetCount, 1)
-        result.packetBytes = max(packetBytes, Self.minimumPacketBytes)
+        result.packetBytes = max(packetBytes, PacketBatch.minimumReadBytes)
         result.datagramCount = max(datagramCount, 1)
         result.datagramBytes = max(datagramBytes, Self.datagramSlotBytes)
         result.batchesPerTurn = max(batchesPerTurn, 1)

@@ -44,17 +44,6 @@ public protocol TunnelTransport: AnyObject, Sendable {
     var nextDeadline: Int64? { get }
 }
 
-extension TunnelTransport {
-    /// There are no steps.
-    public func makeSteps() -> (any TransportSteps)? { nil }
-
-    /// Nothing to be done.
-    public func drainEnded() {}
-
-    /// There may be something.
-    public var hasPending: Bool { true }
-}
-
 /// The way of one batch through a transport, in steps, so that the expensive one may happen on another thread.
 ///
 /// An object is used for one batch after the other, and for one at a time. The steps of a batch happen one after the other,

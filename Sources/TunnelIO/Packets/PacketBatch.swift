@@ -43,11 +43,17 @@ public final class PacketBatch {
 
     /// A batch of at most `packetCapacity` packets in `byteCapacity` bytes, which is rounded up to whole pages.
     ///
-    /// Pages are zero and cost no memory until they are first touched.
-    /// - Throws: `TunnelIOError` when the memory is refused.
-    public init(packetCapacity: Int, byteCapacity: Int) throws(TunnelIOError) {
-        precondition(packetCapacity > 0 && byteCapacity > 0, "a batch holds at least one packet")
-        precondition(byteCapacity <= 1 << 30, "offsets in a batch are 32 bits")
+    /// Pages are zero and cost no memory until they are first touched. To read packets into it, give it at least
+    /// ``minimumReadBytes``, or say nothing: less is good for packets to write only.
+    /// - Throws: `.invalidBatch` unless there are 1 to 1,048,576 packets in 1 byte to 1 GiB; `.outOfMemory`.
+    public init(packetCapacity: Int = 128, byteCapacity: Int = 256 << 10) throws(TunnelIOError) {
+        // Descriptors have offsets of 32 bits, and memory of their own.
+        guard (1...1 << 20).contains(packetCapacity), (1...1 << 30).contains(byteCapacity) else {
+            throw TunnelIOError(
+                .invalidBatch(
+                    packets: packetCapacity, bytes: byteCapacity,
+                    expected: "one of 1 to 1,048,576 packets in 1 byte to 1 GiB"))
+        }
         mapping = try PageMapping(byteCount: byteCapacity)
         self.packetCapacity = packetCapacity
         self.byteCapacity = mapping.byteCount

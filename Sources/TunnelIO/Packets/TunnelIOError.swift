@@ -9,6 +9,8 @@ public struct TunnelIOError: Error, Hashable, Sendable, CustomStringConvertible 
     public enum Code: Hashable, Sendable {
         /// The system refused this much memory.
         case outOfMemory(byteCount: Int)
+        /// A batch of this size cannot be made, or is of no use for this.
+        case invalidBatch(packets: Int, bytes: Int, expected: String)
         /// The interface name is empty, too long or has a character that the system does not allow.
         case invalidInterfaceName(String)
         /// A device cannot be made like this; each text says what is wrong with one of its options.
@@ -53,6 +55,8 @@ public struct TunnelIOError: Error, Hashable, Sendable, CustomStringConvertible 
         let what =
             switch code {
             case .outOfMemory(let byteCount): "the system refused \(byteCount) bytes of memory"
+            case .invalidBatch(let packets, let bytes, let expected):
+                "a batch of \(packets) packets in \(bytes) bytes is not \(expected)"
             case .invalidInterfaceName(let name):
                 "'\(name)' is not an interface name: 1 to 15 characters, without '/', ':', '%' or spaces"
             case .invalidOptions(let problems): "the tunnel device cannot be made: \(problems.joined(separator: "; "))"

@@ -15,11 +15,12 @@ extension PacketPort {
     }
 
     /// Waits for packets and appends as many as there are then and as the batch has room for.
-    /// - Parameter batch: a region of at least ``LaneConfiguration/minimumPacketBytes``.
+    /// - Parameter batch: one of at least ``PacketBatch/minimumReadBytes``.
     /// - Returns: how many; zero only when the batch is full: when it has no room for another packet of any size.
-    /// - Throws: as ``nextPacket()``.
+    /// - Throws: as ``nextPacket()``; `.invalidBatch` for a batch that is too small.
     public func receiveNext(into batch: PacketBatch) async throws(TunnelIOError) -> Int {
-        guard Self.hasRoom(batch) else { return 0 }
+        try batch.checkReadable()
+        guard batch.nextStart() != nil else { return 0 }
         while true {
             if Task.isCancelled { throw TunnelIOError(.cancelled) }
             let count = try receive(into: batch, timeout: .zero)

@@ -51,7 +51,7 @@ public final class PacketPort: Sendable {
     ///     closed. Nil: the port starts a thread of its own with the first such call.
     /// - Throws: `.outOfMemory`, or `.eventLoop` when the system has no more descriptors.
     public init(_ device: any TunDevice, loop: EventLoop? = nil) throws(TunnelIOError) {
-        let inbox = try PacketBatch(packetCapacity: 1, byteCapacity: 1 << 17)
+        let inbox = try PacketBatch(packetCapacity: 1, byteCapacity: PacketBatch.minimumReadBytes)
         let outbox = try PacketBatch(packetCapacity: 1, byteCapacity: 1 << 16)
         wake = try WakeSignal()
         self.device = device
@@ -111,20 +111,16 @@ public final class PacketPort: Sendable {
 
     /// Waits for packets and appends as many as there are then and as the batch has room for.
     /// - Parameters:
-    ///   - batch: a region of at least ``LaneConfiguration/minimumPacketBytes``.
+    ///   - batch: one of at least ``PacketBatch/minimumReadBytes``.
     ///   - timeout: how long to wait at most for the first; nil for as long as it takes, zero not to wait.
     /// - Returns: how many; zero when the time is over or the batch is full: when it has no room for another packet of any
     ///   size.
-    /// - Throws: as ``receive(timeout:)``.
+    /// - Throws: as ``receive(timeout:)``; `.invalidBatch` for a batch that is too small.
     public func receive(into batch: PacketBatch, timeout: Duration? = nil) throws(TunnelIOError) -> Int {
-        guard Self.hasRoom(batch) else { return 0 }
+        try batch.checkReadable()
+        // Without room waiting would not end: the device is ready all the time and gives nothing.
+        guard batch.nextStart() != nil else { return 0 }
         return try waiting(timeout) { () throws(TunnelIOError) in try take(into: batch) } ?? 0
-    }
-
-    /// Whether there is room for a packet of any size, with what devices keep free around it. Without, waiting would not end:
-    /// the device is ready all the time and gives nothing.
-    static func hasRoom(_ batch: PacketBatch) -> Bool {
-        batch.count < batch.packetCapacity && batch.byteCapacity - batch.tail >= 65_535 + 128
     }
 
     /// - Returns: nil when there is none.

@@ -21,8 +21,10 @@ public protocol TunDevice: AnyObject, Sendable {
     /// Appends packets, each one IP packet, until the device has no more or the batch has no room for another.
     ///
     /// Each packet has at least 32 free bytes in front of it and behind it in the batch's region.
+    /// - Parameter batch: one of at least ``PacketBatch/minimumReadBytes``.
     /// - Returns: the number of packets appended; zero when there was none to be had.
-    /// - Throws: `.deviceRemoved` when the interface is gone for good, `.closed` after ``close()``.
+    /// - Throws: `.deviceRemoved` when the interface is gone for good, `.closed` after ``close()``, `.invalidBatch` for a
+    ///   batch that is too small.
     func receive(into batch: PacketBatch) throws(TunnelIOError) -> Int
 
     /// Whether ``receive(into:)`` has something to give that ``readiness`` does not tell of: packets that arrived in one
@@ -56,17 +58,55 @@ public protocol TunDevice: AnyObject, Sendable {
     func close()
 }
 
-extension TunDevice {
-    /// No: devices that give packets one at a time keep none back.
-    public var hasBufferedPackets: Bool { false }
+extension TunnelIOError {
+    /// What ``TunDevice/makeQueue()`` throws where there is one queue only.
+    public static var oneQueue: TunnelIOError { TunnelIOError(.unsupported("another queue of this tunnel device")) }
+}
 
-    /// There is one queue only.
-    public func makeQueue() throws(TunnelIOError) -> any TunDevice {
-        throw TunnelIOError(.unsupported("another queue of this tunnel device"))
+/// A device in front of another one, to which it hands on all that it does not do itself.
+///
+/// All is handed on but `makeQueue()`: the new queue wants the same in front of it, which only that knows how to make. What
+/// joins ``TunDevice`` one day is handed on here too, or no such device can be built.
+package protocol ForwardingTun: TunDevice {
+    /// The device behind this one.
+    var device: any TunDevice { get }
+
+    /// - Throws: when this one gives nothing and takes nothing any more.
+    func check() throws(TunnelIOError)
+}
+
+extension ForwardingTun {
+    package func currentName() throws(TunnelIOError) -> String {
+        try check()
+        return try device.currentName()
     }
 
-    /// Nothing is counted.
-    public var statistics: TunStatistics { TunStatistics() }
+    package func currentMTU() throws(TunnelIOError) -> Int {
+        try check()
+        return try device.currentMTU()
+    }
+
+    package func currentLinkState() throws(TunnelIOError) -> LinkState {
+        try check()
+        return try device.currentLinkState()
+    }
+
+    package func receive(into batch: PacketBatch) throws(TunnelIOError) -> Int {
+        try check()
+        return try device.receive(into: batch)
+    }
+
+    package func send(_ batch: PacketBatch) throws(TunnelIOError) -> TunSendResult {
+        try check()
+        return try device.send(batch)
+    }
+
+    package var readiness: Int32 { device.readiness }
+    package var hasBufferedPackets: Bool { device.hasBufferedPackets }
+    package var linkReadiness: Int32? { device.linkReadiness }
+    package func drainLinkEvents() -> [LinkEvent] { device.drainLinkEvents() }
+    package var statistics: TunStatistics { device.statistics }
+    package func close() { device.close() }
 }
 
 /// What a ``TunDevice`` has counted since it was opened; each queue counts for itself.

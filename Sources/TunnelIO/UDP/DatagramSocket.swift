@@ -39,11 +39,6 @@ public protocol DatagramSocket: AnyObject, Sendable {
     func close()
 }
 
-extension DatagramSocket {
-    /// None, for sockets that do not count.
-    public var receiveDrops: DatagramReceiveDrops { DatagramReceiveDrops() }
-}
-
 /// What a socket or the system under it dropped of what came.
 public struct DatagramReceiveDrops: Hashable, Sendable {
     /// Datagrams larger than there was room for.
@@ -118,11 +113,4 @@ public protocol DatagramNetwork: Sendable {
     /// cannot do that there are fewer than `count`, but one at least.
     /// - Throws: as ``bind(port:mark:)``.
     func bind(port: UInt16, mark: UInt32, count: Int) throws(TunnelIOError) -> [DatagramSockets]
-}
-
-extension DatagramNetwork {
-    /// Binds the port once.
-    public func bind(port: UInt16, mark: UInt32, count: Int) throws(TunnelIOError) -> [DatagramSockets] {
-        [try bind(port: port, mark: mark)]
-    }
 }

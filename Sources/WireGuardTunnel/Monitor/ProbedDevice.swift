@@ -7,31 +7,42 @@ import TunnelIO
 
 /// The tunnel's interface, with an eye on what comes out of the tunnel: answers to the provider's own packets are taken
 /// out and handed over. Until the first such packet it costs one load per batch.
-final class ProbedDevice: TunDevice {
+final class ProbedDevice: ForwardingTun {
     /// Looks at a packet; true takes it out. Called on the device's threads.
     typealias Filter = @Sendable ([UInt8]) -> Bool
 
-    private let device: any TunDevice
-    private let isActive = Atomic<Bool>(false)
-    private let filter = Mutex<Filter?>(nil)
+    /// What the queues of one interface share: an answer may come out at any of them.
+    private final class Eye: Sendable {
+        let isActive = Atomic<Bool>(false)
+        let filter = Mutex<Filter?>(nil)
+    }
 
-    init(_ device: any TunDevice) {
-        self.device = device
+    let device: any TunDevice
+    private let eye: Eye
+
+    convenience init(_ device: any TunDevice) { self.init(device, Eye()) }
+
+    private init(_ device: any TunDevice, _ eye: Eye) {
+        (self.device, self.eye) = (device, eye)
     }
 
     /// Sets who looks at ICMP messages and UDP datagrams from here on.
     func setFilter(_ filter: Filter?) {
-        self.filter.withLock { $0 = filter }
-        isActive.store(filter != nil, ordering: .releasing)
+        eye.filter.withLock { $0 = filter }
+        eye.isActive.store(filter != nil, ordering: .releasing)
     }
 
+    func check() {}
+
+    func makeQueue() throws(TunnelIOError) -> any TunDevice { ProbedDevice(try device.makeQueue(), eye) }
+
     func send(_ batch: PacketBatch) throws(TunnelIOError) -> TunSendResult {
-        if isActive.load(ordering: .acquiring) { takeOut(of: batch) }
+        if eye.isActive.load(ordering: .acquiring) { takeOut(of: batch) }
         return try device.send(batch)
     }
 
     private func takeOut(of batch: PacketBatch) {
-        guard let filter = filter.withLock({ $0 }) else { return }
+        guard let filter = eye.filter.withLock({ $0 }) else { return }
         for index in 0..<batch.count {
             let isCandidate = unsafe isCandidate(UnsafeRawBufferPointer(batch.bytes(of: index)))
             if isCandidate, filter(batch.copy(of: index)) { batch[index].length = 0 }
@@ -55,17 +66,4 @@ final class ProbedDevice: TunDevice {
         default: return false
         }
     }
-
-    // MARK: - The device's own
-
-    func currentName() throws(TunnelIOError) -> String { try device.currentName() }
-    func currentMTU() throws(TunnelIOError) -> Int { try device.currentMTU() }
-    func currentLinkState() throws(TunnelIOError) -> LinkState { try device.currentLinkState() }
-    var readiness: Int32 { device.readiness }
-    func receive(into batch: PacketBatch) throws(TunnelIOError) -> Int { try device.receive(into: batch) }
-    var hasBufferedPackets: Bool { device.hasBufferedPackets }
-    var linkReadiness: Int32? { device.linkReadiness }
-    func drainLinkEvents() -> [LinkEvent] { device.drainLinkEvents() }
-    var statistics: TunStatistics { device.statistics }
-    func close() { device.close() }
 }

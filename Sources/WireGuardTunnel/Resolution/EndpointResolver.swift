@@ -10,16 +10,9 @@ public protocol EndpointResolver: Sendable {
     /// - Throws: `.nameResolutionFailed`.
     func resolve(_ name: String) async throws(TunnelError) -> [NetworkAddress]
 
-    /// The same while a tunnel is up or holds everything back, past which `bypass` leads. Without an implementation of its own
-    /// it is ``resolve(_:)``: right for who does not ask the system.
+    /// The same while a tunnel is up or holds everything back, past which `bypass` leads. Who does not ask the system may answer
+    /// as ``resolve(_:)`` does; the system would ask through the tunnel.
     func resolve(_ name: String, around bypass: TunnelBypass) async throws(TunnelError) -> [NetworkAddress]
-}
-
-extension EndpointResolver {
-    /// As ``resolve(_:)``.
-    public func resolve(_ name: String, around bypass: TunnelBypass) async throws(TunnelError) -> [NetworkAddress] {
-        try await resolve(name)
-    }
 }
 
 /// What `operation` gives, or nil when `limit` has passed or the caller's task is cancelled before that. Then the

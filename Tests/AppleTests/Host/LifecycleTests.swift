@@ -75,6 +75,11 @@ struct LifecycleTests {
         #expect(StandInRules.violations.isEmpty)
     }
 
+    @Test("small batches to read into are refused on the extension host")
+    func smallBatches() async throws {
+        try await LifecycleScene<NetworkExtensionHostUnderTest>().readIntoSmallBatches()
+    }
+
     @Test(
         "a step that fails is the start's error, and the next start succeeds",
         arguments: [PlatformStep.prepare, .apply])

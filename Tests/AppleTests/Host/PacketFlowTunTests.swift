@@ -94,11 +94,23 @@ struct PacketFlowTunTests {
 
     @Test("a packet that no batch can hold is dropped")
     func tooLong() async throws {
-        let small = try PacketBatch(packetCapacity: 4, byteCapacity: 4_096)
-        flow.standIn.route([Data(Samples.packet(1, size: 9_000)), Data(Samples.packet(2))])
-        #expect(await changes.wait { (try? tun.receive(into: small)) == 1 })
-        #expect(small.copy(of: 0) == Samples.packet(2))
+        let tun = try PacketFlowTun(reader, name: "utun7", mtu: 1420, packetCapacity: 8, byteCapacity: 1 << 17)
+        self.tun.close()
+        tun.start()
+        flow.standIn.route([Data(Samples.packet(1, size: 65_536)), Data(Samples.packet(2))])
+        #expect(try await receive(1, from: tun) == [Samples.packet(2)])
         #expect(tun.overflowCount == 1)
+    }
+
+    @Test("a batch that is too small to read into is refused, as by every device, and nothing is lost")
+    func smallBatch() async throws {
+        flow.standIn.route([Data(Samples.packet(1))])
+        for bytes in [1, 4_096, PacketBatch.minimumReadBytes / 2] {
+            let small = try PacketBatch(packetCapacity: 4, byteCapacity: bytes)
+            #expect(throws: TunnelIOError.self) { try tun.receive(into: small) }
+            #expect(small.isEmpty)
+        }
+        #expect(try await receive(1) == [Samples.packet(1)])
     }
 
     @Test("an answer that was asked for goes to whoever reads by then")

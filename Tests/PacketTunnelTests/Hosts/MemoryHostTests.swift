@@ -29,7 +29,7 @@ final class EchoClient: PacketTunnelProvider {
 
     func handleAppMessage(_ message: [UInt8]) async -> [UInt8]? {
         guard let flow = context.current?.packetFlow,
-            let batch = try? PacketBatch(packetCapacity: 4, byteCapacity: 1 << 14)
+            let batch = try? PacketBatch()
         else { return nil }
         batch.append(
             copying: PacketBuilder.udp(

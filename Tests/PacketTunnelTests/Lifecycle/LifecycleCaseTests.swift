@@ -40,6 +40,11 @@ struct LifecycleCaseTests {
         try await LifecycleScene<MemoryHostUnderTest>().play(test)
     }
 
+    @Test("small batches to read into are refused on the memory host", .timeLimit(.minutes(1)))
+    func smallBatches() async throws {
+        try await LifecycleScene<MemoryHostUnderTest>().readIntoSmallBatches()
+    }
+
     @Test("has every situation with every event")
     func complete() {
         #expect(

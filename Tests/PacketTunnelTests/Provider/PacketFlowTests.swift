@@ -16,7 +16,7 @@ struct PacketFlowTests {
     }
 
     static func batch(_ packets: [[UInt8]] = []) throws -> PacketBatch {
-        let batch = try PacketBatch(packetCapacity: 64, byteCapacity: 1 << 16)
+        let batch = try PacketBatch()
         for packet in packets { batch.append(copying: packet) }
         return batch
     }
@@ -30,6 +30,21 @@ struct PacketFlowTests {
         #expect(try await flow.read(into: batch) == 3)
         #expect((0..<3).map(batch.copy(of:)) == (0..<3).map(Self.packet))
         #expect(try flow.currentMTU() == 1420)
+    }
+
+    @Test("a data plane has all of the interface: what it has counted, and its further queues")
+    func wholeDevice() throws {
+        let memory = try MemoryTun()
+        let flow = PacketFlow(device: CountingTun(memory))
+        let device = try flow.takeDevice()
+        #expect(device.statistics == CountingTun.counted)
+        #expect(device.hasBufferedPackets)
+        let queue = try device.makeQueue()
+        for number in 0..<64 { memory.inject(Self.packet(number)) }
+        #expect(try queue.currentName() == "memory")
+        device.close()
+        #expect(throws: TunnelIOError(.closed)) { _ = try device.makeQueue() }
+        #expect(try memory.currentLinkState().isUp)
     }
 
     @Test("reading waits for an interface, and then for packets")
@@ -173,6 +188,18 @@ struct PacketFlowTests {
         #expect(throws: TunnelIOError.self) { _ = try next.receive(into: batch) }
     }
 
+    @Test("a batch of any size is read into or refused, with an interface of any kind and without")
+    func smallBatches() async throws {
+        for flow in [PacketFlow(), PacketFlow(device: try MemoryFlowDevice()), PacketFlow(device: try MemoryTun())] {
+            for bytes in [1, 1_500, 65_535, PacketBatch.minimumReadBytes / 2] {
+                let small = try PacketBatch(packetCapacity: 4, byteCapacity: bytes)
+                let error = await #expect(throws: TunnelError.self) { try await flow.read(into: small) }
+                #expect(error?.code == .batchTooSmall)
+                #expect(error?.description.contains("at least 131072 bytes; make it with PacketBatch()") == true)
+            }
+        }
+    }
+
     @Test("an interface without push-back takes everything")
     func plainDevice() throws {
         let tun = try MemoryTun(queueCapacity: 1)
@@ -197,4 +224,22 @@ struct PacketFlowTests {
         try await writing.value
         #expect(device.takeSent() == [Self.packet(9)])
     }
+}
+
+/// An interface that has counted something.
+private final class CountingTun: ForwardingTun {
+    static let counted: TunStatistics = {
+        var counted = TunStatistics()
+        (counted.malformedFrames, counted.refusedSuperframes) = (3, 1)
+        return counted
+    }()
+
+    let device: any TunDevice
+
+    init(_ device: any TunDevice) { self.device = device }
+
+    func check() {}
+    func makeQueue() throws(TunnelIOError) -> any TunDevice { try device.makeQueue() }
+    var statistics: TunStatistics { Self.counted }
+    var hasBufferedPackets: Bool { true }
 }

@@ -4,6 +4,7 @@
 package import PacketTunnel
 package import PacketTunnelTesting
 import Testing
+import TunnelIO
 
 /// Plays a ``LifecycleCase`` on a host.
 package final class LifecycleScene<Host: HostUnderTest>: Sendable {
@@ -58,6 +59,28 @@ package final class LifecycleScene<Host: HostUnderTest>: Sendable {
     /// Waits until `count` statuses were seen.
     private func statuses(_ count: Int) async {
         for await seen in seen.follow() where seen >= count { return }
+    }
+
+    /// Reads a tunnel's packets with batches of several sizes: the same ones do on every host, the others are refused, and
+    /// none ends the process.
+    package func readIntoSmallBatches() async throws {
+        try await subject.host.start(request)
+        let flow = try #require(script.context).packetFlow
+        for bytes in [1, 1_500, 65_535, PacketBatch.minimumReadBytes / 2] {
+            let small = try PacketBatch(packetCapacity: 4, byteCapacity: bytes)
+            let error = await #expect(throws: TunnelError.self) { try await flow.read(into: small) }
+            #expect(error?.code == .batchTooSmall)
+        }
+        let device = try flow.takeDevice()
+        #expect(throws: TunnelIOError.self) {
+            try device.receive(into: PacketBatch(packetCapacity: 4, byteCapacity: PacketBatch.minimumReadBytes / 2))
+        }
+        for bytes in [PacketBatch.minimumReadBytes, 1 << 20] {
+            _ = try device.receive(into: PacketBatch(packetCapacity: 4, byteCapacity: bytes))
+        }
+        _ = try device.receive(into: PacketBatch())
+        device.close()
+        await subject.host.stop(.userInitiated)
     }
 
     /// Plays the case and checks everything that it says.

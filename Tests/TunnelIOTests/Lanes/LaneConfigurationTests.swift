@@ -13,7 +13,7 @@ struct LaneConfigurationTests {
             packetCount: value, packetBytes: value, datagramCount: value, batchesPerTurn: value
         ).workable
         #expect(small.packetCount == 1)
-        #expect(small.packetBytes == LaneConfiguration.minimumPacketBytes)
+        #expect(small.packetBytes == PacketBatch.minimumReadBytes)
         #expect(small.datagramCount == 1)
         #expect(small.batchesPerTurn == 1)
     }

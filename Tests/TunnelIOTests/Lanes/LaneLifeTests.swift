@@ -258,6 +258,9 @@ private final class HungUpTun: TunDevice {
     func currentMTU() -> Int { 1420 }
     func currentLinkState() -> LinkState { LinkState(isUp: true, mtu: 1420) }
     var linkReadiness: Int32? { nil }
+    var hasBufferedPackets: Bool { false }
+    var statistics: TunStatistics { TunStatistics() }
+    func makeQueue() throws(TunnelIOError) -> any TunDevice { throw .oneQueue }
     func drainLinkEvents() -> [LinkEvent] { [] }
     func close() {}
 

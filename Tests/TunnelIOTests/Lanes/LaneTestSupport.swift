@@ -31,6 +31,9 @@ final class ScriptedTun: TunDevice {
     func currentLinkState() -> LinkState { LinkState(isUp: true, mtu: 1420) }
     var readiness: Int32 { signal.descriptor }
     var linkReadiness: Int32? { nil }
+    var hasBufferedPackets: Bool { false }
+    var statistics: TunStatistics { TunStatistics() }
+    func makeQueue() throws(TunnelIOError) -> any TunDevice { throw .oneQueue }
     func drainLinkEvents() -> [LinkEvent] { [] }
     func close() {}
 

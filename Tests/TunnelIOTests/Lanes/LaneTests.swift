@@ -198,6 +198,7 @@ private final class HoardingTun: TunDevice {
     func currentLinkState() -> LinkState { LinkState(isUp: true, mtu: 1420) }
     var readiness: Int32 { signal.descriptor }
     var linkReadiness: Int32? { nil }
+    func makeQueue() throws(TunnelIOError) -> any TunDevice { throw .oneQueue }
     func drainLinkEvents() -> [LinkEvent] { [] }
     func close() {}
     var hasBufferedPackets: Bool { packets.withLock { !$0.isEmpty && $0.startIndex > 0 } }

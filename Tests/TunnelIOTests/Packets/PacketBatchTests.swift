@@ -37,6 +37,24 @@ struct PacketBatchTests {
         #expect(unsafe batch.freeBytes.allSatisfy { $0 == 0 })
     }
 
+    @Test(
+        "A batch of no size is refused, and so is one that descriptors cannot tell of",
+        arguments: [(0, 1), (1, 0), (-1, 4096), (1, -1), (.max, 4096), (1, .max), (1, 1 << 30 + 1), (1 << 20 + 1, 1)])
+    func size(_ size: (packets: Int, bytes: Int)) {
+        let error = #expect(throws: TunnelIOError.self) {
+            _ = try PacketBatch(packetCapacity: size.packets, byteCapacity: size.bytes)
+        }
+        #expect(error?.description.contains("a batch of \(size.packets) packets in \(size.bytes) bytes") == true)
+    }
+
+    @Test("A batch of which no size is said can be read into")
+    func standard() throws {
+        let batch = try PacketBatch()
+        try batch.checkReadable()
+        #expect(batch.nextStart() != nil)
+        #expect(batch.packetCapacity == 128)
+    }
+
     @Test("A full batch takes no more, in packets or in bytes")
     func full() throws {
         let batch = try PacketBatch(packetCapacity: 2, byteCapacity: 4096)

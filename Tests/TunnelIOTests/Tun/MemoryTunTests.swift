@@ -43,7 +43,7 @@ struct MemoryTunTests {
         tun.inject(request)
         tun.inject(request)
         #expect(isReadable(tun.readiness))
-        let small = try PacketBatch(packetCapacity: 1, byteCapacity: 4096)
+        let small = try PacketBatch(packetCapacity: 1)
         #expect(try tun.receive(into: small) == 1)
         #expect(isReadable(tun.readiness))
         small.removeAll()
@@ -55,9 +55,9 @@ struct MemoryTunTests {
 
     @Test("A batch with no room for the next packet leaves it for the next call")
     func roomInBatch() throws {
-        let tun = try MemoryTun(mtu: 3000)
-        for _ in 0..<3 { tun.inject(ipv4(length: 3000)) }
-        let batch = try PacketBatch(packetCapacity: 8, byteCapacity: 4096)
+        let tun = try MemoryTun(mtu: 65_535)
+        for _ in 0..<3 { tun.inject(ipv4(length: 65_535)) }
+        let batch = try PacketBatch(packetCapacity: 8, byteCapacity: PacketBatch.minimumReadBytes)
         for _ in 0..<3 {
             batch.removeAll()
             #expect(try tun.receive(into: batch) == 1)
@@ -65,16 +65,18 @@ struct MemoryTunTests {
         #expect(try tun.receive(into: batch) == 0)
     }
 
-    @Test("A packet that no such batch can hold is dropped and does not stop the rest")
-    func tooLongForBatch() throws {
-        let tun = try MemoryTun(mtu: 9000)
-        tun.inject(ipv4(length: 9000))
+    @Test("A batch that is too small to read into is refused, and the packet stays", arguments: SmallBatch.sizes)
+    func smallBatch(_ bytes: Int) throws {
+        let tun = try MemoryTun()
         tun.inject(request)
-        let batch = try PacketBatch(packetCapacity: 8, byteCapacity: 4096)
-        #expect(try tun.receive(into: batch) == 0)
-        #expect(isReadable(tun.readiness))
+        try SmallBatch.expectRefused(by: tun, bytes)
+        let batch = try makeBatch()
         #expect(try tun.receive(into: batch) == 1)
-        #expect(tun.injectionsDropped == 1)
+        let port = try PacketPort(tun)
+        tun.inject(request)
+        let small = try PacketBatch(packetCapacity: 4, byteCapacity: bytes)
+        #expect(throws: TunnelIOError.self) { try port.receive(into: small) }
+        #expect(try port.receiveNow() == request)
     }
 
     @Test("Sent packets are delivered, and what is no IP packet is dropped")

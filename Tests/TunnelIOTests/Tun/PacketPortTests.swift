@@ -352,6 +352,8 @@ private final class HoardingTun: TunDevice {
     func currentName() throws(TunnelIOError) -> String { "hoard" }
     func currentMTU() throws(TunnelIOError) -> Int { 1420 }
     func currentLinkState() throws(TunnelIOError) -> LinkState { LinkState(isUp: true, mtu: 1420) }
+    var statistics: TunStatistics { TunStatistics() }
+    func makeQueue() throws(TunnelIOError) -> any TunDevice { throw .oneQueue }
     func drainLinkEvents() -> [LinkEvent] { [] }
     func close() {}
 }

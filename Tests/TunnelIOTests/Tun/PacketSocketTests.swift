@@ -57,6 +57,15 @@ struct PacketSocketTests {
         #expect(packets.indices.map { _ in ends.read() } == packets)
     }
 
+    @Test("A batch that is too small to read into is refused, and the packet stays", arguments: SmallBatch.sizes)
+    func smallBatch(_ bytes: Int) throws {
+        let ends = try SocketEnds(SocketEnds.datagrams)
+        let device = try PacketSocket(borrowing: ends.device, mtu: 1420)
+        try #require(ends.write(packets(1)[0]))
+        try SmallBatch.expectRefused(by: device, bytes)
+        #expect(try device.receive(into: makeBatch()) == 1)
+    }
+
     @Test("A message of no bytes is skipped, before packets and behind them", arguments: kinds)
     func emptyMessages(kind: Int32) throws {
         let ends = try SocketEnds(kind)

@@ -126,6 +126,15 @@ struct UtunTests {
         #expect(try tun.receive(into: batch) == 0)
     }
 
+    @Test("A batch that is too small to read into is refused, and the packet stays", arguments: SmallBatch.sizes)
+    func smallBatch(_ bytes: Int) throws {
+        let system = FakeUtunSystem()
+        let tun = try Utun(name: "utun", mtu: 1420, system: system)
+        system.state.withLock { $0.frames = [[0, 0, 0, 2] + v4] }
+        try SmallBatch.expectRefused(by: tun, bytes)
+        #expect(try tun.receive(into: makeBatch()) == 1)
+    }
+
     @Test("A socket at its end is a removed device, after what it still had")
     func removed() throws {
         let system = FakeUtunSystem()

@@ -277,5 +277,9 @@ final class FailingNetwork: Sendable {
             }
             return try network.bind(port: port, mark: mark)
         }
+
+        func bind(port: UInt16, mark: UInt32, count: Int) throws(TunnelIOError) -> [DatagramSockets] {
+            [try bind(port: port, mark: mark)]
+        }
     }
 }

@@ -29,6 +29,10 @@ final class ScriptedResolver: EndpointResolver {
 
     var asked: [String] { state.withLock { $0.asked } }
 
+    func resolve(_ name: String, around bypass: TunnelBypass) async throws(TunnelError) -> [NetworkAddress] {
+        try await resolve(name)
+    }
+
     func resolve(_ name: String) async throws(TunnelError) -> [NetworkAddress] {
         let answer = state.withLock { state in
             state.asked.append(name)

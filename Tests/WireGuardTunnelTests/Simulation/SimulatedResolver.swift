@@ -28,6 +28,10 @@ final class SimulatedResolver: EndpointResolver, @unchecked Sendable {
         random = SeededGenerator(seed: seed &+ 13)
     }
 
+    func resolve(_ name: String, around bypass: TunnelBypass) async throws(TunnelError) -> [NetworkAddress] {
+        try await resolve(name)
+    }
+
     func resolve(_ name: String) async throws(TunnelError) -> [NetworkAddress] {
         asked += 1
         let failure = TunnelError(.nameResolutionFailed, "'\(name)' has no address")

@@ -68,21 +68,9 @@ package final class MemoryFlowDevice: FlowControlledTun {
 
     package func receive(into batch: PacketBatch) throws(TunnelIOError) -> Int {
         try check()
+        try batch.checkReadable()
         let before = batch.count
-        inbound.take { packet in
-            let margin = 32
-            let start = (batch.tail + (batch.tail == 0 ? margin : 2 * margin) + 15) & ~15
-            guard start + packet.count + margin <= batch.byteCapacity,
-                batch.append(offset: start, length: packet.count) != nil
-            else {
-                // What an empty batch cannot hold is dropped: it would be in the way forever.
-                return batch.isEmpty
-            }
-            unsafe packet.withUnsafeBytes { bytes in
-                unsafe batch.bytes(of: batch.count - 1).copyMemory(from: bytes)
-            }
-            return true
-        }
+        inbound.take { packet in unsafe packet.withUnsafeBytes { unsafe batch.appendRead($0) } }
         return batch.count - before
     }
 
@@ -131,6 +119,10 @@ package final class MemoryFlowDevice: FlowControlledTun {
             return state.events
         }
     }
+
+    package var hasBufferedPackets: Bool { false }
+    package func makeQueue() throws(TunnelIOError) -> any TunDevice { throw .oneQueue }
+    package var statistics: TunStatistics { TunStatistics() }
 
     package func close() {
         state.withLock { state in

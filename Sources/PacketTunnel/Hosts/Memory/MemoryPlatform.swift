@@ -117,6 +117,12 @@ public final class MemoryPlatform: TunnelPlatform {
 
     // MARK: - The platform
 
+    /// None: sockets are not led around a tunnel in memory.
+    public var socketMark: UInt32? { nil }
+
+    /// None.
+    public func outsideNameServers() async -> [NetworkAddress] { [] }
+
     /// Puts a leak guard in place where the policy wants one from the start.
     public func prepare(_ policy: LeakPolicy) async throws(TunnelError) {
         try await script.play(.prepare)

@@ -91,8 +91,8 @@
         public var linkReadiness: Int32? { device.linkReadiness }
 
         /// Appends packets, each one IP packet, until the device has no more or the batch has no room for another of 65,535
-        /// bytes. The batch's region has at least 128 KiB; packets begin at multiples of 16.
-        /// - Throws: `.deviceRemoved`, `.closed`.
+        /// bytes. The batch has at least ``PacketBatch/minimumReadBytes``; packets begin at multiples of 16.
+        /// - Throws: `.deviceRemoved`, `.closed`, `.invalidBatch`.
         public func receive(into batch: PacketBatch) throws(TunnelIOError) -> Int { try device.receive(into: batch) }
 
         /// Hands every packet of nonzero length to the system.
@@ -102,6 +102,13 @@
 
         /// The changes of the interface since the last call, oldest first. Does not block.
         public func drainLinkEvents() -> [LinkEvent] { device.drainLinkEvents() }
+
+        /// No: packets come one at a time.
+        public var hasBufferedPackets: Bool { device.hasBufferedPackets }
+
+        /// A utun interface has one queue only.
+        /// - Throws: `.unsupported`.
+        public func makeQueue() throws(TunnelIOError) -> any TunDevice { try device.makeQueue() }
 
         /// What the device has counted since it was opened.
         public var statistics: TunStatistics { device.statistics }

@@ -69,9 +69,6 @@ package final class Utun<System: UtunSystem>: TunDevice {
         var mtu: Int
     }
 
-    private static var longestPacket: Int { 65_535 }
-    private static var margin: Int { 32 }
-
     /// Makes an interface: `utun` for any number, `utunN` for that one.
     package convenience init(
         name: String, mtu: Int, bufferBytes: Int = UtunFraming.bufferBytes, system: System
@@ -154,15 +151,13 @@ package final class Utun<System: UtunSystem>: TunDevice {
     }
 
     package func receive(into batch: PacketBatch) throws(TunnelIOError) -> Int {
-        precondition(batch.byteCapacity >= 1 << 17, "a batch for a TUN device has at least 128 KiB")
+        try batch.checkReadable()
         guard descriptor.acquire() else { throw TunnelIOError(.closed) }
         defer { descriptor.release() }
         let before = batch.count
-        while batch.count < batch.packetCapacity {
-            let gap = batch.tail == 0 ? Self.margin : 2 * Self.margin
-            let start = (batch.tail + gap + 15) & ~15
-            guard start + Self.longestPacket + Self.margin <= batch.byteCapacity else { break }
-            let room = unsafe UnsafeMutableRawBufferPointer(start: batch.base + start, count: Self.longestPacket)
+        while let start = batch.nextStart() {
+            let room = unsafe UnsafeMutableRawBufferPointer(
+                start: batch.base + start, count: PacketBatch.longestPacket)
             var header: UInt32 = 0
             let count = SystemCall.retry { unsafe system.read(descriptor.number, header: &header, packet: room) }
             guard count > 0 else {
@@ -235,6 +230,10 @@ package final class Utun<System: UtunSystem>: TunDevice {
             return changes
         }
     }
+
+    package var hasBufferedPackets: Bool { false }
+
+    package func makeQueue() throws(TunnelIOError) -> any TunDevice { throw .oneQueue }
 
     package var statistics: TunStatistics {
         var statistics = TunStatistics()

@@ -13,25 +13,16 @@
     #endif
 
     extension LinuxTun {
-        /// The most bytes that one read can give.
-        private static let longestPacket = 65_535
-        /// The bytes kept free in front of each packet, and as many behind it: neighbours do not share theirs.
-        private static let margin = 32
-        /// IP headers begin at multiples of this.
-        private static let alignment = 16
-        /// The smallest region that ``receive(into:)`` works with.
-        private static let smallestRegion = 1 << 17
-
         /// Appends packets, each one IP packet, until the device has no more or the batch has no room for another of
         /// 65,535 bytes, whatever the MTU, which may be raised at any time.
         ///
-        /// The batch's region has at least 128 KiB; packets begin at multiples of 16.
+        /// The batch has at least ``PacketBatch/minimumReadBytes``; packets begin at multiples of 16.
         ///
         /// A loop over ``readiness`` does not spin on an interface that is down: then the kernel queues no packet, so the
         /// descriptor does not poll readable, and a read that finds none is not an error. Only a removed interface polls
         /// ready forever, and that throws.
         public func receive(into batch: PacketBatch) throws(TunnelIOError) -> Int {
-            precondition(batch.byteCapacity >= Self.smallestRegion, "a batch for a TUN device has at least 128 KiB")
+            try batch.checkReadable()
             guard descriptor.acquire() else { throw TunnelIOError(.closed) }
             defer { descriptor.release() }
             return framing.hasVirtioHeader ? try receiveFrames(into: batch) : try receivePackets(into: batch)
@@ -41,23 +32,14 @@
         /// to give that ``readiness`` does not tell of.
         public var hasBufferedPackets: Bool { reader.hasMore.load(ordering: .relaxed) }
 
-        /// Where the next packet of the batch begins.
-        @inline(__always)
-        private func nextStart(_ batch: PacketBatch) -> Int {
-            let gap = batch.tail == 0 ? Self.margin : 2 * Self.margin
-            return (batch.tail + gap + Self.alignment - 1) & ~(Self.alignment - 1)
-        }
-
         /// Without virtio headers every read gives one packet, right into the batch. Packet information goes to the bytes
         /// that are kept free in front.
         private func receivePackets(into batch: PacketBatch) throws(TunnelIOError) -> Int {
             let before = batch.count
             let front = framing.length
-            while batch.count < batch.packetCapacity {
-                let start = nextStart(batch)
-                guard start + Self.longestPacket + Self.margin <= batch.byteCapacity else { break }
+            while let start = batch.nextStart() {
                 let room = unsafe UnsafeMutableRawBufferPointer(
-                    start: batch.base + (start - front), count: front + Self.longestPacket)
+                    start: batch.base + (start - front), count: front + PacketBatch.longestPacket)
                 let count = SystemCall.retry { unsafe read(descriptor.number, room.baseAddress, room.count) }
                 guard count > 0 else {
                     // What was read is given first; the error comes again.
@@ -77,9 +59,7 @@
         private func receiveFrames(into batch: PacketBatch) throws(TunnelIOError) -> Int {
             let before = batch.count
             while true {
-                while batch.count < batch.packetCapacity, let length = reader.nextLength {
-                    let start = nextStart(batch)
-                    guard start + length + Self.margin <= batch.byteCapacity else { break }
+                while let length = reader.nextLength, let start = batch.nextStart(for: length) {
                     unsafe reader.writeNext(to: batch.base + start)
                     batch.append(offset: start, length: length)
                 }

@@ -79,32 +79,20 @@ public final class MemoryTun: TunDevice {
 
     /// Appends packets, at multiples of 16, until there are no more or the batch has no room for the next one.
     ///
-    /// A packet that an empty batch could not hold is dropped.
+    /// The batch has at least ``PacketBatch/minimumReadBytes``, as for any device.
     public func receive(into batch: PacketBatch) throws(TunnelIOError) -> Int {
-        try interface.state.withLock { state throws(TunnelIOError) in
+        try batch.checkReadable()
+        return try interface.state.withLock { state throws(TunnelIOError) in
             try interface.check(queue, state)
             let before = batch.count
-            while unsafe queue.inbound.pop({ unsafe Self.append($0, to: batch) }) {}
-            if queue.inbound.count > 0, batch.isEmpty {
-                _ = unsafe queue.inbound.pop { _ in true }
-                state.injectionsDropped += 1
-            }
+            while unsafe queue.inbound.pop({ unsafe batch.appendRead($0) }) {}
             if queue.inbound.count == 0 { queue.packets.clear() }
             return batch.count - before
         }
     }
 
-    private static func append(_ packet: UnsafeRawBufferPointer, to batch: PacketBatch) -> Bool {
-        let margin = 32
-        let start = (batch.tail + (batch.tail == 0 ? margin : 2 * margin) + 15) & ~15
-        guard start + packet.count + margin <= batch.byteCapacity,
-            batch.append(offset: start, length: packet.count) != nil
-        else { return false }
-        if let bytes = packet.baseAddress {
-            unsafe (batch.base + start).copyMemory(from: bytes, byteCount: packet.count)
-        }
-        return true
-    }
+    /// No: ``readiness`` tells of every packet.
+    public var hasBufferedPackets: Bool { false }
 
     /// Hands every packet of nonzero length to the other side.
     /// - Returns: how many were taken, and how many dropped.
@@ -171,6 +159,9 @@ public final class MemoryTun: TunDevice {
 
     /// Another queue of this interface, as ``cloneQueue()``.
     public func makeQueue() throws(TunnelIOError) -> any TunDevice { try cloneQueue() }
+
+    /// Nothing: what is no packet is refused where it is injected.
+    public var statistics: TunStatistics { TunStatistics() }
 
     /// Runs `body` with the interface's state, unless this device is gone.
     func withState(_ body: (inout MemoryInterface.State) throws(TunnelIOError) -> Void) throws(TunnelIOError) {

@@ -18,11 +18,6 @@ import TunnelSystem
 /// It is always up; its MTU is what it is made with. When the socket is shut down, or the other end closes, the device counts
 /// as removed: at once, but for the closing of the other end with `SOCK_DGRAM`, which the system tells only who sends.
 public final class PacketSocket: TunDevice {
-    /// The most bytes that one read can give.
-    private static let longestPacket = 65_535
-    /// The bytes kept free in front of each packet, and as many behind it.
-    private static let margin = 32
-
     private let descriptor: SharedDescriptor
     private let mtu: Int
     private let name: String
@@ -112,17 +107,17 @@ public final class PacketSocket: TunDevice {
     public func drainLinkEvents() -> [LinkEvent] { [] }
 
     /// Appends packets, at multiples of 16, until there are no more or the batch has no room for another of 65,535 bytes.
+    ///
+    /// The batch has at least ``PacketBatch/minimumReadBytes``.
     public func receive(into batch: PacketBatch) throws(TunnelIOError) -> Int {
-        precondition(batch.byteCapacity >= 1 << 17, "a batch for a TUN device has at least 128 KiB")
+        try batch.checkReadable()
         guard descriptor.acquire() else { throw TunnelIOError(.closed) }
         defer { descriptor.release() }
         let before = batch.count
         var hasSeenEnd = false
-        while batch.count < batch.packetCapacity {
-            let start = (batch.tail + (batch.tail == 0 ? Self.margin : 2 * Self.margin) + 15) & ~15
-            guard start + Self.longestPacket + Self.margin <= batch.byteCapacity else { break }
+        while let start = batch.nextStart() {
             let count = SystemCall.retry {
-                unsafe recv(descriptor.number, batch.base + start, Self.longestPacket, 0)
+                unsafe recv(descriptor.number, batch.base + start, PacketBatch.longestPacket, 0)
             }
             if count > 0 {
                 batch.append(offset: start, length: count)
@@ -179,6 +174,15 @@ public final class PacketSocket: TunDevice {
     }
 
     private var removed: TunnelIOError { TunnelIOError(.deviceRemoved(name: name)) }
+
+    /// No: packets come one at a time.
+    public var hasBufferedPackets: Bool { false }
+
+    /// There is one socket only.
+    public func makeQueue() throws(TunnelIOError) -> any TunDevice { throw .oneQueue }
+
+    /// Nothing: a message is a packet.
+    public var statistics: TunStatistics { TunStatistics() }
 
     /// Closes the duplicate. Safe to repeat.
     public func close() { descriptor.close() }

@@ -56,6 +56,11 @@
             close()
         }
 
+        /// Datagrams that were too large for the batch. What the system drops it does not tell.
+        public var receiveDrops: DatagramReceiveDrops {
+            DatagramReceiveDrops(oversize: truncated.load(ordering: .relaxed))
+        }
+
         /// Marks what is sent from now on for policy routing; zero clears the mark.
         public func setMark(_ mark: UInt32) throws(TunnelIOError) {
             guard mark == 0 else { throw TunnelIOError(.unsupported("marking datagrams for policy routing")) }
@@ -111,6 +116,11 @@
             return try DatagramPairing.bind(port: port) { (isIPv6, port) throws(TunnelIOError) in
                 try DarwinUDPSocket(isIPv6: isIPv6, port: port)
             }
+        }
+
+        /// Binds the port once: datagrams are not spread over several sockets here.
+        public func bind(port: UInt16, mark: UInt32, count: Int) throws(TunnelIOError) -> [DatagramSockets] {
+            [try bind(port: port, mark: mark)]
         }
     }
 

@@ -19,6 +19,7 @@ public final class MemoryUDPSocket: DatagramSocket {
         var head = 0
         var mark: UInt32
         var isClosed = false
+        var drops = DatagramReceiveDrops()
     }
 
     /// Whether this is an IPv6 socket (and only that).
@@ -60,10 +61,12 @@ public final class MemoryUDPSocket: DatagramSocket {
                 let datagram = state.queue[state.head]
                 if Self.append(datagram, to: batch) {
                     appended += 1
-                } else if !batch.isEmpty {
+                } else if batch.isEmpty {
+                    // It fits no such batch, and the system would cut it.
+                    state.drops.oversize += 1
+                } else {
                     break
                 }
-                // One that does not fit an empty batch is dropped, as the system would cut it.
                 state.head += 1
             }
             if state.head == state.queue.count {
@@ -124,6 +127,9 @@ public final class MemoryUDPSocket: DatagramSocket {
         return 0
     }
 
+    /// What was too large for the batch, or found the queue full.
+    public var receiveDrops: DatagramReceiveDrops { state.withLock { $0.drops } }
+
     /// Marks what is sent from now on for policy routing; zero clears the mark.
     public func setMark(_ mark: UInt32) throws(TunnelIOError) {
         try state.withLock { (state) throws(TunnelIOError) in
@@ -148,7 +154,10 @@ public final class MemoryUDPSocket: DatagramSocket {
     func enqueue(_ datagram: MemoryDatagram) -> Bool? {
         state.withLock { state in
             guard !state.isClosed else { return nil }
-            guard state.queue.count - state.head < host.internet.queueLimit else { return false }
+            guard state.queue.count - state.head < host.internet.queueLimit else {
+                state.drops.overflowed += 1
+                return false
+            }
             if state.head > host.internet.queueLimit {
                 state.queue.removeFirst(state.head)
                 state.head = 0

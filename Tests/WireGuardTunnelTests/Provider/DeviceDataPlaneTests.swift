@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Logging
+import PacketTunnelTesting
+import Testing
+import TunnelIO
+import WireGuardCore
+
+@testable import PacketTunnel
+@testable import WireGuardTunnel
+
+@Suite("A WireGuard device on a packet flow", .timeLimit(.minutes(1)))
+struct DeviceDataPlaneTests {
+    /// Both the flow and the monitor put a device of theirs in front of the interface, and once handed neither on.
+    @Test("counts the malformed frames of the interface")
+    func malformedFrames() async throws {
+        let memory = try MemoryTun()
+        let flow = PacketFlow(device: FaultyTun(memory))
+        var environment = WireGuardEnvironment()
+        environment.network = MemoryInternet().attach([.v4(0xc000_0201)])
+        let plane = try DeviceDataPlane(
+            flow.takeDevice(), UAPIDeviceUpdate(), environment: environment,
+            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, onFailure: { _ in })
+        memory.inject(PacketBuilder.icmpEcho(from: .v4(10, 0, 0, 2), to: .v4(10, 0, 0, 1), identifier: 1, sequence: 1))
+        while plane.drops()["malformed frames"] == nil { await Task.yield() }
+        #expect(plane.drops()["malformed frames"] == 3)
+        await plane.close()
+    }
+
+    @Test("an answer is taken out at whichever queue of the interface it comes")
+    func queues() throws {
+        let memory = try MemoryTun()
+        let probed = ProbedDevice(memory)
+        let queue = try probed.makeQueue()
+        let packet = PacketBuilder.icmpEcho(
+            from: .v4(10, 0, 0, 2), to: .v4(10, 0, 0, 1), identifier: 1, sequence: 1, isReply: true)
+        probed.setFilter { _ in true }
+        for device in [probed as any TunDevice, queue] {
+            let batch = try PacketBatch()
+            batch.append(copying: packet)
+            #expect(try device.send(batch) == TunSendResult(sent: 0, dropped: 0))
+        }
+        #expect(memory.takeDelivered().isEmpty)
+        probed.setFilter(nil)
+        let batch = try PacketBatch()
+        batch.append(copying: packet)
+        #expect(try queue.send(batch).sent == 1)
+        #expect(memory.takeDelivered() == [packet])
+    }
+}
+
+/// An interface that has read three frames which were no packets.
+private final class FaultyTun: ForwardingTun {
+    let device: any TunDevice
+
+    init(_ device: any TunDevice) { self.device = device }
+
+    func check() {}
+    func makeQueue() throws(TunnelIOError) -> any TunDevice { FaultyTun(try device.makeQueue()) }
+
+    var statistics: TunStatistics {
+        var statistics = device.statistics
+        statistics.malformedFrames += 3
+        return statistics
+    }
+}
