@@ -3,6 +3,7 @@
 
 internal import CCulvert
 import WireGuardCore
+import WireGuardDevice
 
 #if canImport(Glibc)
     import Glibc
@@ -49,9 +50,14 @@ struct ConfigurationText {
         } catch {
             throw Failure(CULVERT_INVALID_CONFIGURATION, error.description)
         }
-        let found = try EndpointLookup.resolve(configuration.peers.compactMap(\.endpoint), within: timeout)
+        let endpoints: ResolvedEndpoints
+        do throws(WireGuardDeviceError) {
+            endpoints = try ResolvedEndpoints(of: configuration, within: timeout)
+        } catch {
+            throw Failure(error)
+        }
         do throws(UnresolvedEndpoint) {
-            var update = try configuration.deviceUpdate { found[$0] ?? $0.endpoint }
+            var update = try configuration.deviceUpdate(resolve: endpoints.endpoint)
             // What a file leaves out is reset, but the mark is the caller's before it is the file's.
             if configuration.interface.fwMark == nil, let mark { update.fwMark = mark }
             return Self(update: update, mtu: configuration.interface.mtu.map(Int.init))

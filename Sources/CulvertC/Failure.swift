@@ -31,6 +31,7 @@ struct Failure: Error {
         let result =
             switch error.code {
             case .beyondBudget: CULVERT_INVALID_CONFIGURATION
+            case .unresolved: CULVERT_NO_ADDRESS
             case .closed: CULVERT_ENDED
             default: CULVERT_SYSTEM
             }

@@ -26,7 +26,8 @@ extension TunnelConfiguration {
     /// Addresses, DNS, MTU, routes and commands are not the device's business and are not in it.
     /// - Parameters:
     ///   - mode: What happens to settings that the configuration does not have.
-    ///   - resolve: The endpoint of a peer's host. If nothing is given, hosts that are addresses are understood and no others.
+    ///   - resolve: The endpoint of a peer's host. If nothing is given, hosts that are addresses are understood and no others;
+    ///     `ResolvedEndpoints` of WireGuardDevice asks the system for names.
     /// - Throws: ``UnresolvedEndpoint`` for the first host that `resolve` gives nil for.
     public func deviceUpdate(
         mode: ConfigurationMode = .replace, resolve: (EndpointAddress) -> Endpoint? = { $0.endpoint }

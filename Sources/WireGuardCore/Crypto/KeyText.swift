@@ -184,10 +184,13 @@ extension PrivateKey {
         self.init(secret: secret)
     }
 
-    /// The key in base64, for a file that only its owner may read. The text is not wiped.
+    /// The private key itself in base64, for a file that only its owner may read.
+    ///
+    /// Whoever has this text is this peer. It is an ordinary string, which nothing wipes: keep it out of logs, messages and
+    /// backups. What others may know is `publicKey.base64`.
     public var exportedBase64: String { secret.base64 }
 
-    /// The key in hexadecimal, for the UAPI socket. The text is not wiped.
+    /// The private key itself in hexadecimal, for the UAPI socket; as secret as ``exportedBase64``.
     public var exportedHex: String { secret.hex }
 }
 

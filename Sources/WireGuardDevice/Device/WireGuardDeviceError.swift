@@ -26,6 +26,8 @@ public struct WireGuardDeviceError: Error, Hashable, Sendable, CustomStringConve
         case alreadyRunning(path: String)
         /// The configuration needs more memory than the device's budget has.
         case beyondBudget(EngineLimitError)
+        /// The host of this endpoint has no address.
+        case unresolved(EndpointAddress, reason: String)
     }
 
     /// The kind of failure.
@@ -59,6 +61,7 @@ public struct WireGuardDeviceError: Error, Hashable, Sendable, CustomStringConve
         case .managementSocket(let path, let operation):
             "management socket \(path): \(operation): \(SystemError.text(errno))"
         case .beyondBudget(let error): error.description
+        case .unresolved(let endpoint, let reason): "the host of \(endpoint) has no address: \(reason)"
         case .alreadyRunning(let path):
             "management socket \(path): another process answers there; stop it first or choose another interface name"
         }

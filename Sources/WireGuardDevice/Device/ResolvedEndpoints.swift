@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import TunnelIO
+public import WireGuardCore
+
+/// The addresses of a configuration's peers, with names looked up by the system's own resolver.
+///
+/// ```swift
+/// let endpoints = try ResolvedEndpoints(of: configuration)
+/// try device.apply(configuration.deviceUpdate(resolve: endpoints.endpoint))
+/// ```
+///
+/// It asks through whatever the system uses at the time, so ask before the tunnel takes all routes.
+public struct ResolvedEndpoints: Sendable {
+    private let found: [EndpointAddress: Endpoint]
+
+    /// Looks all names up at once, each on a thread of its own, and waits for them.
+    /// - Parameters:
+    ///   - configuration: whose peers are meant. Without names in it nothing is asked.
+    ///   - timeout: for all of them together. A lookup cannot be cancelled; one that hangs is left to itself.
+    /// - Throws: `.unresolved` for a host without an address, or one that is not found in time; `.io`.
+    public init(
+        of configuration: TunnelConfiguration, within timeout: Duration = .seconds(10)
+    ) throws(WireGuardDeviceError) {
+        let names = Set(configuration.peers.compactMap(\.endpoint).filter { $0.endpoint == nil })
+        let answers = Monitor<[EndpointAddress: Answer]>([:])
+        for name in names {
+            do throws(TunnelIOError) {
+                _ = try LoopThread(name: "culvert-lookup") {
+                    let answer = Self.lookUp(name)
+                    answers.update {
+                        $0[name] = answer
+                        return $0.count == names.count
+                    }
+                }
+            } catch {
+                throw WireGuardDeviceError(error)
+            }
+        }
+        let deadline = LaneClock.deadline(after: timeout)
+        if !names.isEmpty { _ = answers.wait(until: deadline) { $0.count == names.count ? () : nil } }
+        let answered = answers.withValue { $0 }
+        var found: [EndpointAddress: Endpoint] = [:]
+        for name in names {
+            guard let answer = answered[name] else {
+                throw WireGuardDeviceError(.unresolved(name, reason: "no answer within \(timeout)"))
+            }
+            found[name] = try answer.get()
+        }
+        self.found = found
+    }
+
+    /// The endpoint of a peer of the configuration: the host's first address, in the system's order.
+    public func endpoint(_ address: EndpointAddress) -> Endpoint? { address.endpoint ?? found[address] }
+
+    private typealias Answer = Result<Endpoint, WireGuardDeviceError>
+
+    private static func lookUp(_ name: EndpointAddress) -> Answer {
+        do throws(HostLookupFailure) {
+            if let first = try HostLookup.endpoints(of: name.host, port: name.port).first {
+                return .success(Endpoint(first))
+            }
+            return .failure(WireGuardDeviceError(.unresolved(name, reason: "the answer is empty")))
+        } catch {
+            return .failure(WireGuardDeviceError(.unresolved(name, reason: error.reason)))
+        }
+    }
+}
