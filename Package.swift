@@ -239,6 +239,14 @@ let package = Package(
         .testTarget(
             name: "CulvertCTests", dependencies: ["CulvertC", "CCulvert", "WireGuardCore", "TunnelIO"],
             swiftSettings: basics),
+        // What the documentation shows, compiled.
+        .testTarget(
+            name: "DocumentationTests",
+            dependencies: [
+                "TunnelIO", "WireGuardCore", "WireGuardDevice", "PacketTunnel", "TrustPinning", "TrustPinningNIO",
+                logging,
+            ],
+            swiftSettings: settings),
         .testTarget(name: "PacketTunnelTestingTests", dependencies: ["PacketTunnelTesting"], swiftSettings: settings),
         .testTarget(
             name: "PrivilegedTests",

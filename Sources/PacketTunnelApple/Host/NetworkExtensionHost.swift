@@ -10,7 +10,7 @@ import Synchronization
 /// The principal class of the extension is a subclass, which needs no more than this:
 ///
 /// ```swift
-/// final class Tunnel: NetworkExtensionHost<WireGuardTunnelProvider> {
+/// final class Tunnel: NetworkExtensionHost<WireGuardTunnelProvider>, @unchecked Sendable {
 ///     override var options: NetworkExtensionOptions { .standard(accessGroup: "TEAMID.com.example.tunnel") }
 /// }
 /// ```

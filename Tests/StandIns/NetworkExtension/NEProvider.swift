@@ -15,6 +15,8 @@ import Synchronization
 open class NEProvider: NSObject {
     public override init() { super.init() }
 
+    open class func startSystemExtensionMode() {}
+
     open func sleep(completionHandler: @escaping @Sendable () -> Void) { completionHandler() }
 
     open func wake() {}

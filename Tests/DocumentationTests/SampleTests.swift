@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Foundation
+import Testing
+
+/// What the documentation shows as Swift stands, word for word, in a Swift file that is compiled: here, in the examples, or
+/// among the samples for Apple's platforms, which the stand-ins' build compiles. `swift manifest` marks parts of a
+/// manifest, which is no file of ours.
+@Suite("Samples of the documentation")
+struct SampleTests {
+    struct Sample: CustomTestStringConvertible {
+        /// Where it begins: the file and the line.
+        var place: String
+        var lines: [String]
+
+        var testDescription: String { place }
+
+        /// The modules that it says it imports.
+        var imports: Set<String> { Set(lines.filter { $0.hasPrefix("import ") }) }
+
+        /// The rest of it, without empty lines around it.
+        var body: ArraySlice<String> {
+            let rest = lines.drop { $0.isEmpty || $0.hasPrefix("import ") }
+            return rest.prefix(rest.count - rest.reversed().prefix { $0.isEmpty }.count)
+        }
+
+        /// Whether it stands in a file of these lines, however far from the margin.
+        func stands(in file: [String]) -> Bool {
+            guard let first = body.first, imports.isSubset(of: file) else { return false }
+            return file.indices.contains { start in
+                guard start + body.count <= file.count, file[start].hasSuffix(first) else { return false }
+                let margin = file[start].dropLast(first.count)
+                guard margin.allSatisfy({ $0 == " " }) else { return false }
+                return zip(file[start...], body).allSatisfy { line, wanted in
+                    line == (wanted.isEmpty ? "" : margin + wanted)
+                }
+            }
+        }
+    }
+
+    private static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent()
+
+    private static func files(in folder: String, _ suffix: String) -> [URL] {
+        let all = FileManager.default.enumerator(at: root.appending(path: folder), includingPropertiesForKeys: nil)
+        return (all?.compactMap { $0 as? URL } ?? []).filter { $0.path.hasSuffix(suffix) }.sorted { $0.path < $1.path }
+    }
+
+    private static func lines(of file: URL) -> [String] {
+        // A file that cannot be read has no samples and holds none: the counts below say so.
+        let text = (try? String(contentsOf: file, encoding: .utf8)) ?? ""
+        return text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
+    }
+
+    /// The blocks between fences of Swift in a file's lines.
+    private static func samples(_ file: URL, _ lines: [String]) -> [Sample] {
+        var samples: [Sample] = []
+        var open: Sample?
+        for (number, line) in lines.enumerated() {
+            if line == "```swift" {
+                let place = file.path.dropFirst(root.path.count).drop { $0 == "/" }
+                open = Sample(place: "\(place):\(number + 2)", lines: [])
+            } else if line == "```" {
+                if let sample = open { samples.append(sample) }
+                open = nil
+            } else {
+                open?.lines.append(line)
+            }
+        }
+        return samples
+    }
+
+    static let all: [Sample] = {
+        let texts =
+            ["README.md", "CONTRIBUTING.md", "SECURITY.md"].map { root.appending(path: $0) } + files(in: "docs", ".md")
+            + files(in: "Sources", ".md") + files(in: "Examples", ".md")
+        let comments = files(in: "Sources", ".swift").flatMap { file in
+            // What is no comment ends a sample's lines, not the sample: its fence does that.
+            let comments = lines(of: file).map { line in
+                let text = line.drop { $0 == " " }
+                return text.hasPrefix("///") ? String(text.dropFirst(text.hasPrefix("/// ") ? 4 : 3)) : ""
+            }
+            return samples(file, comments)
+        }
+        return texts.flatMap { samples($0, lines(of: $0)) } + comments
+    }()
+
+    private static let compiled: [[String]] = {
+        let samples =
+            files(in: "Tests/DocumentationTests/Samples", ".swift") + files(in: "Tests/AppleTests/Samples", ".swift")
+            + files(in: "Examples", ".swift")
+        return samples.map(lines(of:))
+    }()
+
+    @Test("Each stands in a file that is compiled", arguments: all)
+    func stands(_ sample: Sample) {
+        #expect(
+            Self.compiled.contains { sample.stands(in: $0) },
+            "\(sample.place): put it, word for word, into a file in Tests/DocumentationTests/Samples")
+    }
+
+    @Test("There are samples, and what is not in a compiled file is found")
+    func finds() {
+        #expect(Self.all.count >= 12)
+        #expect(Set(Self.all.map { $0.place.prefix { $0 != ":" } }).contains("README.md"))
+        var sample = Sample(place: "", lines: ["import A", "", "f {", "    g", "}", ""])
+        #expect(sample.stands(in: ["import A", "import B", "", "  f {", "      g", "  }"]))
+        #expect(!sample.stands(in: ["import B", "  f {", "      g", "  }"]))
+        #expect(!sample.stands(in: ["import A", "  f {", "    g", "  }"]))
+        sample.lines[3] = "    h"
+        #expect(!sample.stands(in: ["import A", "f {", "    g", "}"]))
+    }
+}
