@@ -119,12 +119,15 @@ let package = Package(
         part(
             "PacketTunnelLinux", isBuilt: buildsForLinux,
             dependencies: ["PacketTunnel", "TunnelIO", "TunnelSystem", "CTunnelSystem", logging]),
-        part("PacketTunnelApple", isBuilt: buildsForApple, dependencies: ["PacketTunnel", "TunnelIO", logging]),
+        part(
+            "PacketTunnelApple", isBuilt: buildsForApple,
+            dependencies: ["PacketTunnel", "TunnelIO", "TunnelSystem", logging]),
         .target(
             name: "WireGuardTunnel",
-            dependencies: ["PacketTunnel", "WireGuardDevice", "WireGuardCore", "TunnelIO", logging],
+            dependencies: ["PacketTunnel", "WireGuardDevice", "WireGuardCore", "TunnelIO", "TunnelSystem", logging],
             swiftSettings: settings),
-        .target(name: "TrustPinning", dependencies: [crypto, x509, asn1, logging], swiftSettings: settings),
+        .target(
+            name: "TrustPinning", dependencies: ["TunnelSystem", crypto, x509, asn1, logging], swiftSettings: settings),
         .target(
             name: "TrustPinningFoundation",
             dependencies: [
@@ -171,7 +174,7 @@ let package = Package(
 
         // MARK: - Tests
         .target(
-            name: "HostConformance", dependencies: ["PacketTunnel", "PacketTunnelTesting", "TunnelIO"],
+            name: "HostConformance", dependencies: ["PacketTunnel", "PacketTunnelTesting", "TunnelIO", "TunnelSystem"],
             path: "Tests/Support/HostConformance", swiftSettings: settings),
         .target(
             name: "WireGuardTesting",
@@ -204,7 +207,8 @@ let package = Package(
         .testTarget(
             name: "CulvertTests",
             dependencies: [
-                "culvert", "CommandLineSupport", "CommandLineTesting", "WireGuardCore", "TunnelIO", "WireGuardDevice",
+                "culvert", "CommandLineSupport", "CommandLineTesting", "TunnelSystem", "WireGuardCore", "TunnelIO",
+                "WireGuardDevice",
                 "PacketTunnel", linuxHost, "WireGuardTunnel", "PacketTunnelTesting", argumentParser, logging,
             ],
             swiftSettings: settings),
@@ -321,9 +325,9 @@ if Context.environment["CULVERT_STANDINS"] == "1" {
     let used: [Target.Dependency] =
         [
             "PacketTunnel", "PacketTunnelApple", "WireGuardTunnel", "WireGuardDevice", "WireGuardCore", "TunnelIO",
-            "PacketTunnelTesting", "HostConformance", "WireGuardTesting", "AppleTunnelExtension", "AppleTunnelModel",
-            "TrustPinning",
-            "TrustPinningFoundation", "TrustPinningTesting", "StandInVerifier", logging,
+            "TunnelSystem", "PacketTunnelTesting", "HostConformance", "WireGuardTesting", "AppleTunnelExtension",
+            "AppleTunnelModel", "TrustPinning", "TrustPinningFoundation", "TrustPinningTesting", "StandInVerifier",
+            logging,
         ] + standIns.map { .byName(name: $0) }
     package.targets.append(.testTarget(name: "AppleTests", dependencies: used, swiftSettings: settings))
     // With links to the namespaces and processes of the other privileged tests, which say their module's name.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import TunnelSystem
+
 /// Numbers as people read them.
 package enum Figure {
     /// `value` with exactly `places` digits behind the point, rounded; a dash where it is no finite number.
@@ -60,5 +62,14 @@ extension Duration {
     /// This duration in milliseconds.
     package var milliseconds: Double {
         Double(components.seconds) * 1e3 + Double(components.attoseconds) / 1e15
+    }
+}
+
+extension JSON {
+    /// A number with this many digits behind the point; null where it is not finite.
+    static func decimal(_ value: Double, places: Int) -> JSON {
+        // A number may not have grouping commas.
+        let number = Figure.decimal(value, places: places).filter { $0 != "," }
+        return number == "-" ? .null : .number(number)
     }
 }

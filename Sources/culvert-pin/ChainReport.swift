@@ -4,6 +4,7 @@
 import CommandLineSupport
 import FoundationEssentials
 import TrustPinning
+import TunnelSystem
 
 /// The certificates of a server in the order in which they vouch for each other.
 struct ChainReport {

@@ -5,6 +5,7 @@ import CommandLineSupport
 import FoundationEssentials
 import TrustPinning
 import TrustPinningNIO
+import TunnelSystem
 
 /// What `culvert pin check` does: judges servers as an app with a policy would. Functions give the exit status.
 struct PinCheck: Sendable {

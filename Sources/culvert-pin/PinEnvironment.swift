@@ -5,6 +5,7 @@ import CommandLineSupport
 import FoundationEssentials
 import TrustPinning
 import TrustPinningNIO
+import TunnelSystem
 
 #if canImport(Glibc)
     import Glibc

@@ -5,6 +5,7 @@ import CommandLineSupport
 import FoundationEssentials
 import TrustPinning
 import TrustPinningNIO
+import TunnelSystem
 
 /// What `culvert pin rehearse` does: judges what a server does not have yet. Functions give the exit status.
 struct PinRehearsal: Sendable {

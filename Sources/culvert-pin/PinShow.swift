@@ -5,6 +5,7 @@ import CommandLineSupport
 import FoundationEssentials
 import TrustPinning
 import TrustPinningNIO
+import TunnelSystem
 
 /// What `culvert pin show` does. Functions give the exit status.
 struct PinShow: Sendable {

@@ -5,6 +5,7 @@ import CommandLineSupport
 import Crypto
 import FoundationEssentials
 import TrustPinning
+import TunnelSystem
 
 #if canImport(Glibc)
     import Glibc

@@ -3,6 +3,7 @@
 
 import CommandLineSupport
 import Testing
+import TunnelSystem
 
 @Suite("Figures, tables and JSON")
 struct OutputTests {

@@ -5,6 +5,7 @@ import CommandLineSupport
 import CommandLineTesting
 import Testing
 import TunnelIO
+import TunnelSystem
 import WireGuardCore
 import WireGuardDevice
 

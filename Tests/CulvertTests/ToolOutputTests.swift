@@ -4,6 +4,7 @@
 import CommandLineSupport
 import CommandLineTesting
 import Testing
+import TunnelSystem
 
 @testable import culvert
 

@@ -6,6 +6,7 @@
     import PacketTunnelTesting
     import Synchronization
     import TunnelIO
+    import TunnelSystem
 
     @testable import PacketTunnel
 

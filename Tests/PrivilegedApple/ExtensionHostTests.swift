@@ -7,6 +7,7 @@
     import NetworkExtension
     import PacketTunnelTesting
     import Testing
+    import TunnelSystem
     import WireGuardCore
     import WireGuardTunnel
 

@@ -2,6 +2,13 @@
 // Copyright (c) 2026 The Culvert Authors
 
 public import Logging
+import TunnelSystem
+
+#if canImport(FoundationEssentials)
+    import FoundationEssentials
+#else
+    import Foundation
+#endif
 
 /// Which process wrote a line of the log.
 public enum LogOrigin: UInt8, Hashable, Sendable, CaseIterable {
@@ -94,15 +101,14 @@ extension LogRecord: CustomStringConvertible {
     /// One line of JSON, with the keys `sequence`, `time`, `level`, `origin`, `pid`, `label`, `message`, and where it
     /// applies `metadata` and `cut`.
     public var json: String {
-        var line = #"{"sequence":\#(sequence),"time":"\#(Timestamp.text(time))","level":"\#(level.rawValue)","#
-        line += #""origin":"\#(origin.tag.lowercased())","pid":\#(processID),"#
-        line += #""label":\#(LogText.json(label)),"message":\#(LogText.json(message))"#
-        if !fields.isEmpty {
-            let members = fields.map { "\(LogText.json($0.key)):\(LogText.json($0.value))" }
-            line += #","metadata":{\#(members.joined(separator: ","))}"#
-        }
-        if isCut { line += #","cut":true"# }
-        return line + "}"
+        var members: [(String, JSON)] = [
+            ("sequence", .integer(sequence)), ("time", .string(Timestamp.text(time))),
+            ("level", .string(level.rawValue)), ("origin", .string(origin.tag.lowercased())),
+            ("pid", .integer(processID)), ("label", .string(label)), ("message", .string(message)),
+        ]
+        if !fields.isEmpty { members.append(("metadata", .object(of: fields.map { ($0.key, .string($0.value)) }))) }
+        if isCut { members.append(("cut", true)) }
+        return JSON.object(of: members).line
     }
 }
 
@@ -110,42 +116,17 @@ extension LogRecord: CustomStringConvertible {
 package enum LogText {
     /// `text` with control characters as `\u{1b}`, and with line breaks that are followed by spaces.
     package static func visible(_ text: String) -> String {
-        guard text.unicodeScalars.contains(where: isControl) else { return text }
+        guard text.unicodeScalars.contains(where: \.isControl) else { return text }
         var visible = ""
         for scalar in text.unicodeScalars {
             switch scalar {
             case "\n": visible += "\n    "
             case "\t": visible += " "
-            case _ where isControl(scalar): visible += "\\u{\(String(scalar.value, radix: 16))}"
+            case _ where scalar.isControl: visible += "\\u{\(String(scalar.value, radix: 16))}"
             default: visible.unicodeScalars.append(scalar)
             }
         }
         return visible
-    }
-
-    /// `text` as a JSON string.
-    static func json(_ text: String) -> String {
-        var json = "\""
-        for scalar in text.unicodeScalars {
-            switch scalar {
-            case "\"": json += "\\\""
-            case "\\": json += "\\\\"
-            case "\n": json += "\\n"
-            case _ where isControl(scalar):
-                let digits = String(scalar.value, radix: 16)
-                json += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
-            default: json.unicodeScalars.append(scalar)
-            }
-        }
-        return json + "\""
-    }
-
-    /// C0, DEL and C1, and the marks that change the direction of text around them.
-    private static func isControl(_ scalar: Unicode.Scalar) -> Bool {
-        switch scalar.value {
-        case 0..<0x20, 0x7f..<0xa0, 0x202a...0x202e, 0x2066...0x2069: true
-        default: false
-        }
     }
 }
 
@@ -153,30 +134,9 @@ package enum LogText {
 enum Timestamp {
     /// ISO 8601 with microseconds.
     static func text(_ nanoseconds: Int64) -> String {
-        let day: Int64 = 86_400 * 1_000_000_000
-        var (days, rest) = nanoseconds.quotientAndRemainder(dividingBy: day)
-        if rest < 0 { (days, rest) = (days - 1, rest + day) }
-        let (year, month, dayOfMonth) = civil(daysSince1970: Int(days))
-        let seconds = Int(rest / 1_000_000_000)
-        let time = [seconds / 3600, seconds / 60 % 60, seconds % 60].map { padded($0, 2) }.joined(separator: ":")
-        let date = "\(padded(year, 4))-\(padded(month, 2))-\(padded(dayOfMonth, 2))"
-        return "\(date)T\(time).\(padded(Int(rest % 1_000_000_000) / 1_000, 6))Z"
-    }
-
-    /// The Gregorian date, counted in eras of 400 years that begin on the first of March.
-    private static func civil(daysSince1970: Int) -> (year: Int, month: Int, day: Int) {
-        let days = daysSince1970 + 719_468
-        let era = (days >= 0 ? days : days - 146_096) / 146_097
-        let dayOfEra = days - era * 146_097
-        let yearOfEra = (dayOfEra - dayOfEra / 1_460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
-        let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
-        let shifted = (5 * dayOfYear + 2) / 153
-        let month = shifted < 10 ? shifted + 3 : shifted - 9
-        return (yearOfEra + era * 400 + (month <= 2 ? 1 : 0), month, dayOfYear - (153 * shifted + 2) / 5 + 1)
-    }
-
-    private static func padded(_ value: Int, _ width: Int) -> String {
-        let digits = String(value)
-        return String(repeating: "0", count: max(0, width - digits.count)) + digits
+        var (seconds, rest) = nanoseconds.quotientAndRemainder(dividingBy: 1_000_000_000)
+        if rest < 0 { (seconds, rest) = (seconds - 1, rest + 1_000_000_000) }
+        let whole = Date(timeIntervalSince1970: Double(seconds)).formatted(.iso8601)
+        return "\(whole.dropLast()).\(String(1_000_000 + rest / 1_000).dropFirst())Z"
     }
 }

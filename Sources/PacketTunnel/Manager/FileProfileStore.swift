@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import TunnelSystem
+
 #if canImport(FoundationEssentials)
     import FoundationEssentials
 #else
@@ -11,7 +13,7 @@
 public final class FileProfileStore: ProfileStore {
     private static let suffix = ".json"
 
-    private let directory: PrivateDirectory
+    private let directory: PrivateDirectory<TunnelError>
 
     /// A store in `path`, an absolute path, which is made where it is missing.
     /// - Throws: `.storage`; `.permissionDenied` when others may write to it.

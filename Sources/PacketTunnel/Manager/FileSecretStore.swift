@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import TunnelSystem
+
 /// Secrets in files that only their owner, usually root, can read: a directory for each profile, a file for each secret.
 ///
 /// Directories have mode 0700 and files 0600. What others could read, or what belongs to somebody else, is refused.
 public final class FileSecretStore: SecretStore {
-    private let directory: PrivateDirectory
+    private let directory: PrivateDirectory<TunnelError>
 
     /// A store in `path`, an absolute path, which is made where it is missing.
     /// - Throws: `.storage`; `.permissionDenied` when others may enter it.

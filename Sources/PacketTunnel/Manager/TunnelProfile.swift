@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import TunnelSystem
+
 /// A tunnel as the user has set it up. Secrets are not in it: they are in a ``SecretStore``, under the profile's id.
 public struct TunnelProfile: Hashable, Sendable, Identifiable {
     /// What names it for good: 32 hexadecimal digits.
@@ -76,7 +78,7 @@ public struct TunnelProfile: Hashable, Sendable, Identifiable {
                 SettingsProblem(
                     field: "name", value: name, problem: "begins or ends with a space", fix: "remove the space"))
         }
-        if !PrivateDirectory.isName(provider) {
+        if !FileName.isValid(provider) {
             problems.append(
                 SettingsProblem(
                     field: "provider", value: String(provider.prefix(40)), problem: "is no word",

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import Synchronization
+import TunnelSystem
 
 /// A channel to a router in the same process: for tests, and for hosts that run the provider themselves.
 public final class MemoryMessageChannel: SubscribableChannel {
@@ -22,14 +23,19 @@ public final class MemoryMessageChannel: SubscribableChannel {
     /// Asks the router.
     /// - Throws: ``MessageError/closed`` once the channel is closed, also when that happens in between.
     public func exchange(_ request: [UInt8]) async throws -> [UInt8]? {
-        let race = Race<[UInt8]>()
-        let key = try enter { race.cancel() }
+        let reply = OneShot<[UInt8]?>()
+        let key = try enter { reply.finish(nil) }
         defer { leave(key) }
         let router = router
-        switch await race.run(within: nil, on: ContinuousClock(), { await router.respond(to: request) }) {
-        case .finished(let reply): return reply
-        case .timedOut, .cancelled: throw isClosed ? MessageError.closed : .cancelled
+        let work = Task { _ = reply.finish(await router.respond(to: request)) }
+        defer { work.cancel() }
+        let answer = await withTaskCancellationHandler {
+            await reply.value
+        } onCancel: {
+            reply.finish(nil)
         }
+        guard let answer else { throw isClosed ? MessageError.closed : .cancelled }
+        return answer
     }
 
     /// Subscribes at the router.

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import Synchronization
+import TunnelSystem
 
 /// Sends messages over a channel and gives their replies, or says exactly why there is none.
 ///
@@ -45,7 +46,8 @@ public final class MessageClient: Sendable {
         let request = try request(.request, message, name: Message.name, version: Message.version)
         let channel = channel
         let bytes = request.bytes
-        let outcome = await Race<Result<[UInt8]?, MessageError>>().run(within: timeout ?? self.timeout, on: clock) {
+        let outcome = await withDeadline(timeout ?? self.timeout, clock: clock) {
+            () async -> Result<[UInt8]?, MessageError> in
             do { return .success(try await channel.exchange(bytes)) } catch {
                 return .failure(MessageError(ofChannel: error))
             }
@@ -75,7 +77,8 @@ public final class MessageClient: Sendable {
         let request = try request(.subscribe, subscription, name: Subscription.name, version: Subscription.version)
         let bytes = request.bytes
         // Opening takes as long as a request may; the elements take as long as they like.
-        let outcome = await Race<Result<any MessageFrames, MessageError>>().run(within: timeout, on: clock) {
+        let outcome = await withDeadline(timeout, clock: clock) {
+            () async -> Result<any MessageFrames, MessageError> in
             do { return .success(try await channel.open(bytes)) } catch {
                 return .failure(MessageError(ofChannel: error))
             }

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import Synchronization
+import TunnelSystem
 
 /// Answers messages with the handler that is registered for their name and version.
 ///
@@ -183,8 +184,9 @@ public final class MessageRouter: Sendable {
             }
             guard let slot = requests.enter() else { throw .busy }
             let payload = request.payload
-            let outcome = await Race<Result<[UInt8], MessageError>>().run(within: limits.handlerTimeout, on: clock) {
-                // Held until the handler has really ended, whatever became of the race.
+            let outcome = await withDeadline(limits.handlerTimeout, clock: clock) {
+                () async -> Result<[UInt8], MessageError> in
+                // Held until the handler has really ended, whatever became of the deadline.
                 defer { withExtendedLifetime(slot) {} }
                 do throws(MessageError) { return .success(try await handler(payload)) } catch { return .failure(error) }
             }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+package import TunnelSystem
+
 /// What went wrong in a tunnel, for a program to decide on and for a person to act on. It travels between processes.
 public struct TunnelError: Error, Codable, Hashable, Sendable {
     /// The kinds of failure. A kind that this version does not know decodes as ``unknown``.
@@ -94,6 +96,12 @@ extension TunnelError: CustomStringConvertible {
         var text = message
         if !problems.isEmpty { text += " (" + problems.map(\.description).joined(separator: "; ") + ")" }
         return fix.isEmpty ? text : "\(text); \(fix)"
+    }
+}
+
+extension TunnelError: StorageFailure {
+    package init(_ problem: StorageProblem) {
+        self.init(problem.isDenied ? .permissionDenied : .storage, problem.reason, fix: problem.fix)
     }
 }
 

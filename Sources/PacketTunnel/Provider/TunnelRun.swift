@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import Synchronization
+import TunnelSystem
 
 /// What belongs to one start of a tunnel: its provider, its tasks, and who waits for it.
 final class TunnelRun<Provider: PacketTunnelProvider>: Sendable {

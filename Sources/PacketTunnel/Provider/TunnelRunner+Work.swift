@@ -3,6 +3,7 @@
 
 import Synchronization
 import TunnelIO
+import TunnelSystem
 
 // What takes long: the platform's and the provider's work.
 extension TunnelRunner {

@@ -3,6 +3,7 @@
 
 public import Logging
 import Synchronization
+import TunnelSystem
 
 #if canImport(FoundationEssentials)
     import FoundationEssentials

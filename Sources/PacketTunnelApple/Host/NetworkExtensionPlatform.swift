@@ -6,6 +6,7 @@ import NetworkExtension
 import PacketTunnel
 import Synchronization
 import TunnelIO
+import TunnelSystem
 
 /// Brings settings into force through the system's tunnel provider.
 ///

@@ -4,6 +4,7 @@
 import NetworkExtension
 import PacketTunnel
 import Synchronization
+import TunnelSystem
 
 /// The app's way to a tunnel in an extension, through the system's session.
 final class NetworkExtensionChannel: TunnelChannel {

@@ -4,6 +4,7 @@
 import NetworkExtension
 import PacketTunnel
 import Synchronization
+import TunnelSystem
 
 /// Follows one connection of the system, and tells what it is in our words, with the error that ended it.
 ///

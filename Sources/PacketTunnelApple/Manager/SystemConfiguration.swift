@@ -3,6 +3,7 @@
 
 import NetworkExtension
 import PacketTunnel
+import TunnelSystem
 
 /// A VPN configuration of the system, and its connection: the system's calls as asynchronous ones.
 ///

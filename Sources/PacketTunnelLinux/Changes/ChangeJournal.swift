@@ -66,17 +66,8 @@ package struct JournalDirectory: Hashable, Sendable {
 
     /// The names of the tunnels that have a journal, sorted.
     package func names() -> [String] {
-        guard let folder = unsafe opendir(path) else { return [] }
-        defer { unsafe closedir(folder) }
-        var names: [String] = []
-        while let entry = unsafe readdir(folder) {
-            let file = unsafe withUnsafePointer(to: &entry.pointee.d_name) { pointer in
-                unsafe pointer.withMemoryRebound(to: CChar.self, capacity: 256) { unsafe String(cString: $0) }
-            }
-            guard file.hasSuffix(".journal") else { continue }
-            names.append(String(file.dropLast(8)))
-        }
-        return names.sorted()
+        let files = FolderContents.names(path) ?? []
+        return files.filter { $0.hasSuffix(".journal") }.map { String($0.dropLast(8)) }.sorted()
     }
 
     /// What a tunnel's journal says; nil where there is none.

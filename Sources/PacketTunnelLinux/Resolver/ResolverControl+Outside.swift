@@ -3,6 +3,7 @@
 
 import FoundationEssentials
 import PacketTunnel
+import TunnelSystem
 
 #if canImport(Glibc)
     import Glibc
@@ -53,18 +54,10 @@ extension ResolverControl {
     }
 
     private func debianServers(without label: String) throws(LinuxNetworkError) -> [NetworkAddress] {
-        guard let folder = unsafe opendir(Self.debianRecords) else { return [] }
-        defer { unsafe _ = closedir(folder) }
-        var labels: [String] = []
-        while let entry = unsafe readdir(folder) {
-            let name = unsafe withUnsafeBytes(of: entry.pointee.d_name) { raw in
-                unsafe String(decoding: raw.prefix { $0 != 0 }, as: UTF8.self)
-            }
-            if !name.hasPrefix("."), name != label { labels.append(name) }
-        }
+        let records = FolderContents.names(Self.debianRecords) ?? []
         var found: [NetworkAddress] = []
-        for label in labels.sorted() {
-            let text = try SmallFile.text("\(Self.debianRecords)/\(label)") ?? ""
+        for record in records.sorted() where !record.hasPrefix(".") && record != label {
+            let text = try SmallFile.text("\(Self.debianRecords)/\(record)") ?? ""
             found += Self.addresses(Self.servers(inResolvConf: text))
         }
         return found

@@ -115,47 +115,16 @@ struct PolicyFields {
 package enum Timestamp {
     /// Seconds since 1970 of `2027-01-31` or `2027-01-31T12:00:00Z`; nil if it is neither, or no moment that exists.
     package static func parse(_ text: String) -> Int64? {
-        let bytes = Array(text.utf8)
-        func number(_ range: Range<Int>) -> Int? {
-            var value = 0
-            for byte in bytes[range] {
-                guard (0x30...0x39).contains(byte) else { return nil }
-                value = value * 10 + Int(byte - 0x30)
-            }
-            return value
-        }
-        guard bytes.count == 10 || bytes.count == 20, bytes[4] == 0x2d, bytes[7] == 0x2d,
-            let year = number(0..<4), let month = number(5..<7), let day = number(8..<10),
-            let days = CivilDate(year: year, month: month, day: day)?.daysSince1970
-        else { return nil }
-        guard bytes.count == 20 else { return days * 86_400 }
-        guard bytes[10] == UInt8(ascii: "T"), bytes[13] == UInt8(ascii: ":"), bytes[16] == UInt8(ascii: ":"),
-            bytes[19] == UInt8(ascii: "Z"), let hour = number(11..<13), let minute = number(14..<16),
-            let second = number(17..<19), hour < 24, minute < 60, second < 60
-        else { return nil }
-        return days * 86_400 + Int64(hour * 3600 + minute * 60 + second)
+        let whole = text.utf8.count == 10 ? text + "T00:00:00Z" : text
+        // Other forms are read too, and days that do not exist as later ones: neither is written as it was read.
+        guard let date = try? Date(whole, strategy: .iso8601), self.text(date) == whole else { return nil }
+        return Int64(date.timeIntervalSince1970)
     }
 
     /// The text of seconds since 1970, for years 0 to 9999; times outside are brought to the nearest of those.
     package static func text(_ seconds: Int64) -> String {
         let bounded = min(max(seconds, -62_167_219_200), 253_402_300_799)
-        let days = bounded >= 0 ? bounded / 86_400 : (bounded - 86_399) / 86_400
-        let rest = bounded - days * 86_400
-        // Civil from days, counted in years that begin on 1 March.
-        let shifted = days + 719_468
-        let era = (shifted >= 0 ? shifted : shifted - 146_096) / 146_097
-        let dayOfEra = shifted - era * 146_097
-        let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
-        let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
-        let shiftedMonth = (5 * dayOfYear + 2) / 153
-        let day = dayOfYear - (153 * shiftedMonth + 2) / 5 + 1
-        let month = shiftedMonth < 10 ? shiftedMonth + 3 : shiftedMonth - 9
-        let year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0)
-        func pad(_ value: Int64, _ width: Int = 2) -> String {
-            let text = String(value)
-            return String(repeating: "0", count: max(0, width - text.count)) + text
-        }
-        return "\(pad(year, 4))-\(pad(month))-\(pad(day))T\(pad(rest / 3600)):\(pad(rest / 60 % 60)):\(pad(rest % 60))Z"
+        return Date(timeIntervalSince1970: Double(bounded)).formatted(.iso8601)
     }
 
     package static func text(_ date: Date) -> String {

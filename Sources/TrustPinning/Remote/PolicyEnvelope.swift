@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import TunnelSystem
+
 #if canImport(FoundationEssentials)
     public import FoundationEssentials
 #else
@@ -102,15 +104,13 @@ public struct PolicyEnvelope: Sendable, Hashable {
 
     /// The envelope as JSON.
     public var json: String {
-        let writer = JSONWriter()
-        return writer.text(
-            .object([
-                ("format", .integer(1)), ("algorithm", .text(algorithm.rawValue)), ("keyID", .text(keyID)),
-                ("appID", .text(appID)), ("environment", .text(environment.rawValue)),
-                ("version", .integer(version)), ("issued", .integer(issued)), ("expires", .integer(expires)),
-                ("payload", .text(Data(payload).base64EncodedString())),
-                ("signature", .text(Data(signature).base64EncodedString())),
-            ])) + "\n"
+        JSON.object(of: [
+            ("format", .integer(1)), ("algorithm", .string(algorithm.rawValue)), ("keyID", .string(keyID)),
+            ("appID", .string(appID)), ("environment", .string(environment.rawValue)),
+            ("version", .integer(version)), ("issued", .integer(issued)), ("expires", .integer(expires)),
+            ("payload", .string(Data(payload).base64EncodedString())),
+            ("signature", .string(Data(signature).base64EncodedString())),
+        ]).text + "\n"
     }
 
     /// The bytes that are signed: a tag that nothing else begins with, then each field with its length, numbers in

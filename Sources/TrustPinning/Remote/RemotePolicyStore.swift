@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+package import TunnelSystem
+
 #if canImport(FoundationEssentials)
     public import FoundationEssentials
 #else
@@ -68,6 +70,8 @@ extension RemotePolicyStore {
 /// processes share the folder.
 public struct FileRemotePolicyStore: RemotePolicyStore {
     private let folder: URL
+    /// The most bytes of a file.
+    private static let byteLimit = 8 << 20
 
     /// A store in a folder, which is made when it is needed.
     public init(folder: URL) { self.folder = folder }
@@ -92,8 +96,7 @@ public struct FileRemotePolicyStore: RemotePolicyStore {
     /// - Throws: ``EnvelopeError`` with `rolledBack` if a higher one is there, which another process has accepted meanwhile,
     ///   or with `equivocation` if it is that of another envelope.
     public func setAcceptedVersion(_ version: AcceptedVersion, _ name: String) throws {
-        guard let folder = try DurableFolder(path: folder.path, makingIt: true) else { return }
-        try folder.lock()
+        let folder = try lockedFolder()
         if let present = try folder.read(Self.file(name, "version")).map(Self.version) {
             try Self.check(version.version, isNotBelow: present.version)
             guard present.version < version.version || present.digest == version.digest else {
@@ -140,8 +143,7 @@ public struct FileRemotePolicyStore: RemotePolicyStore {
     /// - Throws: ``EnvelopeError`` with `rolledBack` if the last of them is older than the last one that is there, or than
     ///   the version that was accepted.
     public func setEnvelopes(_ envelopes: [[UInt8]], _ name: String) throws {
-        guard let folder = try DurableFolder(path: folder.path, makingIt: true) else { return }
-        try folder.lock()
+        let folder = try lockedFolder()
         let accepted = try folder.read(Self.file(name, "version")).map(Self.version)
         try Self.write(envelopes, name, accepted: accepted, in: folder)
     }
@@ -154,8 +156,7 @@ public struct FileRemotePolicyStore: RemotePolicyStore {
         with envelopes: [[UInt8]], accepting version: AcceptedVersion, insteadOf previous: AcceptedVersion?,
         _ name: String
     ) throws -> Bool {
-        guard let folder = try DurableFolder(path: folder.path, makingIt: true) else { return false }
-        try folder.lock()
+        let folder = try lockedFolder()
         let accepted = try folder.read(Self.file(name, "version")).map(Self.version)
         guard accepted == previous else { return false }
         if let accepted { try Self.check(version.version, isNotBelow: accepted.version) }
@@ -166,7 +167,7 @@ public struct FileRemotePolicyStore: RemotePolicyStore {
 
     /// Writes envelopes that are not older than those that are there. What is there but damaged does not stay for that.
     private static func write(
-        _ envelopes: [[UInt8]], _ name: String, accepted: AcceptedVersion?, in folder: borrowing DurableFolder
+        _ envelopes: [[UInt8]], _ name: String, accepted: AcceptedVersion?, in folder: PrivateDirectory<EnvelopeError>
     ) throws(EnvelopeError) {
         let present = try folder.read(file(name, "envelopes"))
         if let version = lastVersion(envelopes) {
@@ -186,7 +187,15 @@ public struct FileRemotePolicyStore: RemotePolicyStore {
     }
 
     private func read(_ name: String, _ kind: String) throws -> [UInt8]? {
-        try DurableFolder(path: folder.path, makingIt: false)?.read(Self.file(name, kind))
+        try PrivateDirectory<EnvelopeError>(existing: folder.path, access: .asItIs, byteLimit: Self.byteLimit)?
+            .read(Self.file(name, kind))
+    }
+
+    private func lockedFolder() throws(EnvelopeError) -> PrivateDirectory<EnvelopeError> {
+        let folder = try PrivateDirectory<EnvelopeError>(
+            path: folder.path, access: .asItIs, byteLimit: Self.byteLimit)
+        try folder.lock()
+        return folder
     }
 
     /// Names come from the app, but are no paths.
@@ -199,6 +208,12 @@ public struct FileRemotePolicyStore: RemotePolicyStore {
             return String(character)
         }
         return "trust-\(safe.joined()).\(kind)"
+    }
+}
+
+extension EnvelopeError: StorageFailure {
+    package init(_ problem: StorageProblem) {
+        self.init(.storeFailed, problem.fix.isEmpty ? problem.reason : "\(problem.reason); \(problem.fix)")
     }
 }
 

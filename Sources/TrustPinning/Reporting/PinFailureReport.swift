@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import TunnelSystem
+
 #if canImport(FoundationEssentials)
     internal import FoundationEssentials
 #else
@@ -89,20 +91,18 @@ public struct PinFailureReport: Sendable, Hashable {
 
     /// The report as JSON.
     public func json(app: ReportingApp) -> String {
-        let writer = JSONWriter()
-        return writer.text(
-            .object([
-                ("app-bundle-id", .text(app.bundleID)), ("app-version", .text(app.version)),
-                ("app-platform", .text(app.platform)), ("app-platform-version", .text(app.platformVersion)),
-                ("app-vendor-id", .text(app.vendorID)), ("trustkit-version", .text("culvert")),
-                ("date-time", .text(Timestamp.text(date))), ("hostname", .text(host)), ("port", .integer(Int64(port))),
-                ("noted-hostname", .text(notedHost)), ("include-subdomains", .boolean(includesSubdomains)),
-                ("enforce-pinning", .boolean(enforcesPinning)),
-                ("validated-certificate-chain", .array(chain.map { .text(Self.pem($0)) })),
-                ("known-pins", .array(knownPins.map { .text("pin-sha256=\"\($0)\"") })),
-                ("validation-result", .integer(result.rawValue)),
-                ("known-pins-expiration-date", expiry.map { .text(String(Timestamp.text($0).prefix(10))) } ?? .null),
-            ]))
+        JSON.object(of: [
+            ("app-bundle-id", .string(app.bundleID)), ("app-version", .string(app.version)),
+            ("app-platform", .string(app.platform)), ("app-platform-version", .string(app.platformVersion)),
+            ("app-vendor-id", .string(app.vendorID)), ("trustkit-version", "culvert"),
+            ("date-time", .string(Timestamp.text(date))), ("hostname", .string(host)), ("port", .integer(port)),
+            ("noted-hostname", .string(notedHost)), ("include-subdomains", .bool(includesSubdomains)),
+            ("enforce-pinning", .bool(enforcesPinning)),
+            ("validated-certificate-chain", .array(chain.map { .string(Self.pem($0)) })),
+            ("known-pins", .array(knownPins.map { .string("pin-sha256=\"\($0)\"") })),
+            ("validation-result", .integer(result.rawValue)),
+            ("known-pins-expiration-date", expiry.map { .string(String(Timestamp.text($0).prefix(10))) } ?? .null),
+        ]).text
     }
 
     /// PEM with lines of 64 characters.

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import PacketTunnel
+import TunnelSystem
 import WireGuardCore
 
 /// Where a peer can be reached over a path: names resolved, IPv4 addresses mapped where there is only IPv6.
@@ -34,7 +35,7 @@ struct EndpointLookup: Sendable {
 
     private func resolve(_ name: String) async throws(TunnelError) -> [NetworkAddress] {
         let (resolver, timeout, bypass) = (resolver, timeout, bypass)
-        let answer = await withTimeout(timeout, clock: clock) { () async -> Result<[NetworkAddress], TunnelError> in
+        let outcome = await withDeadline(timeout, clock: clock) { () async -> Result<[NetworkAddress], TunnelError> in
             do throws(TunnelError) {
                 guard let bypass else { return .success(try await resolver.resolve(name)) }
                 return .success(try await resolver.resolve(name, around: bypass))
@@ -42,7 +43,7 @@ struct EndpointLookup: Sendable {
                 return .failure(error)
             }
         }
-        guard let answer else {
+        guard case .finished(let answer) = outcome else {
             throw TunnelError(
                 .nameResolutionFailed, "'\(name)' was not resolved within \(timeout)",
                 fix: "check the network's name servers")

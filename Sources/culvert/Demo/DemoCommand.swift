@@ -3,6 +3,7 @@
 
 import ArgumentParser
 import CommandLineSupport
+import TunnelSystem
 
 /// `culvert demo`: shows the whole stack at work.
 struct DemoCommand: ParsableCommand {

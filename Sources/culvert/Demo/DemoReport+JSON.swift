@@ -3,6 +3,7 @@
 
 import CommandLineSupport
 import TunnelIO
+import TunnelSystem
 import WireGuardCore
 
 /// The figures as one document.

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import CommandLineSupport
+import TunnelSystem
 import WireGuardCore
 
 /// What the key commands do. Each function gives the exit status.

@@ -3,6 +3,7 @@
 
 import CommandLineSupport
 import PacketTunnel
+import TunnelSystem
 import WireGuardTunnel
 
 extension WireGuardTunnelConfiguration {
@@ -46,8 +47,9 @@ struct RoutingTableNames {
     }
 
     private func files(_ folder: String) -> [String] {
-        let own = FolderContents.names(of: folder + "/rt_tables.d").filter { $0.hasSuffix(".conf") }.sorted()
-        return [folder + "/rt_tables"] + own.map { "\(folder)/rt_tables.d/\($0)" }
+        let own = FolderContents.names(folder + "/rt_tables.d") ?? []
+        return [folder + "/rt_tables"]
+            + own.filter { $0.hasSuffix(".conf") }.sorted().map { "\(folder)/rt_tables.d/\($0)" }
     }
 
     private static func number(_ word: Substring) -> UInt32? {

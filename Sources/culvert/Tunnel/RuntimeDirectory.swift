@@ -4,6 +4,7 @@
 import ArgumentParser
 import CommandLineSupport
 import PacketTunnel
+import TunnelSystem
 
 #if canImport(Glibc)
     import Glibc
@@ -41,12 +42,12 @@ struct RuntimeDirectory: Sendable, Equatable {
     func logs() throws(CommandProblem) -> [String] { try names(of: [".log"]) }
 
     private func names(of suffixes: [String]) throws(CommandProblem) -> [String] {
-        guard let files = FolderContents.read(path) else {
+        guard let files = FolderContents.names(path) else {
             if errno == ENOENT { return [] }
             let isDenied = errno == EACCES || errno == EPERM
             throw CommandProblem(
                 isDenied ? ExitStatus.notPermitted : ExitStatus.failure,
-                "\(path): \(unsafe String(cString: strerror(errno)))" + (isDenied ? "\n  fix: run as root" : ""))
+                "\(path): \(SystemError.words(errno))" + (isDenied ? "\n  fix: run as root" : ""))
         }
         var names: Set<String> = []
         for file in files {
@@ -54,26 +55,6 @@ struct RuntimeDirectory: Sendable, Equatable {
         }
         return names.filter(TunnelName.isValid).sorted()
     }
-}
-
-/// The names of what is in a folder.
-enum FolderContents {
-    /// The names; nil where the folder cannot be read, with `errno`.
-    static func read(_ path: String) -> [String]? {
-        guard let folder = unsafe opendir(path) else { return nil }
-        defer { unsafe _ = closedir(folder) }
-        var names: [String] = []
-        while let entry = unsafe readdir(folder) {
-            names.append(
-                unsafe withUnsafePointer(to: &entry.pointee.d_name) { pointer in
-                    unsafe pointer.withMemoryRebound(to: CChar.self, capacity: 256) { unsafe String(cString: $0) }
-                })
-        }
-        return names
-    }
-
-    /// The names; none where the folder cannot be read.
-    static func names(of path: String) -> [String] { read(path) ?? [] }
 }
 
 /// The options that say where running tunnels are.

@@ -5,6 +5,7 @@ import HostConformance
 import NetworkExtension
 import PacketTunnelTesting
 import Testing
+import TunnelSystem
 
 @testable import PacketTunnel
 @testable import PacketTunnelApple

@@ -4,6 +4,7 @@
 import NetworkExtension
 import PacketTunnelTesting
 import Synchronization
+import TunnelSystem
 
 @testable import PacketTunnel
 @testable import PacketTunnelApple

@@ -7,6 +7,7 @@ import Foundation
 import PacketTunnel
 import Synchronization
 import Testing
+import TunnelSystem
 
 @testable import WireGuardTunnel
 @testable import culvert

@@ -4,6 +4,7 @@
 package import PacketTunnel
 import Synchronization
 package import TunnelIO
+import TunnelSystem
 
 #if canImport(Glibc)
     import Glibc

@@ -4,6 +4,7 @@
 package import PacketTunnel
 package import PacketTunnelTesting
 import Synchronization
+import TunnelSystem
 
 /// What a ``ScriptedProvider`` does, and what it was asked to do.
 package final class Script: Sendable {

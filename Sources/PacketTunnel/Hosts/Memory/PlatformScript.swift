@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import Synchronization
+import TunnelSystem
 
 /// What a platform does for a tunnel (``TunnelPlatform``).
 package enum PlatformStep: Hashable, Sendable, CaseIterable {

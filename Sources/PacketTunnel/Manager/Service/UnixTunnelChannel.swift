@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import Synchronization
+import TunnelSystem
 
 #if canImport(FoundationEssentials)
     import FoundationEssentials

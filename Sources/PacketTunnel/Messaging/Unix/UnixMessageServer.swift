@@ -131,7 +131,7 @@ public final class UnixMessageServer: Sendable {
         }
         if let registration = retry.withLock({ $0.registration }) { loop.unregister(registration) }
         file.close()
-        _ = await Race<Void>().run(within: limit, on: clock) {
+        _ = await withDeadline(limit, clock: clock) {
             for task in tasks { await task.value }
         }
         close()
@@ -217,14 +217,15 @@ public final class UnixMessageServer: Sendable {
     // MARK: - One client, in its own task
 
     private func serve(_ connection: FrameConnection) async {
-        let outcome = await Race<Result<[UInt8]?, MessageError>>().run(within: configuration.stallTimeout, on: clock) {
+        let outcome = await withDeadline(configuration.stallTimeout, clock: clock) {
+            () async -> Result<[UInt8]?, MessageError> in
             do throws(MessageError) { return .success(try await connection.read()) } catch { return .failure(error) }
         }
         guard case .finished(let result) = outcome else { return }
         let (clock, stallTimeout) = (clock, configuration.stallTimeout)
         let send: @Sendable ([UInt8]) async throws -> Void = { frame in
             guard try !connection.send(frame) else { return }
-            let outcome = await Race<Bool>().run(within: stallTimeout, on: clock) { await connection.drained() }
+            let outcome = await withDeadline(stallTimeout, clock: clock) { await connection.drained() }
             guard case .finished(true) = outcome else {
                 connection.close()
                 throw MessageError.closed

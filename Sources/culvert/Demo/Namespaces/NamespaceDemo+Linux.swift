@@ -4,6 +4,7 @@
 #if os(Linux)
     import CommandLineSupport
     import TunnelIO
+    import TunnelSystem
     import WireGuardCore
 
     #if canImport(Glibc)

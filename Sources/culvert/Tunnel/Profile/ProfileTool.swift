@@ -3,6 +3,7 @@
 
 import CommandLineSupport
 import PacketTunnel
+import TunnelSystem
 import WireGuardCore
 import WireGuardTunnel
 

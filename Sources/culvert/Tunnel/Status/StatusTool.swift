@@ -3,6 +3,7 @@
 
 import CommandLineSupport
 import PacketTunnel
+import TunnelSystem
 
 /// What `culvert status` does.
 struct StatusTool: Sendable {

@@ -3,6 +3,7 @@
 
 import CommandLineSupport
 import PacketTunnel
+import TunnelSystem
 import WireGuardTunnel
 
 /// What is known of a tunnel at a moment.

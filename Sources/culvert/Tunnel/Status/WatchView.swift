@@ -3,6 +3,7 @@
 
 import CommandLineSupport
 import PacketTunnel
+import TunnelSystem
 
 /// What `status --watch` shows.
 protocol WatchView: AnyObject {

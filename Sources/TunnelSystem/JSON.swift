@@ -2,17 +2,17 @@
 // Copyright (c) 2026 The Culvert Authors
 
 /// A JSON document whose objects keep the order of their members (RFC 8259).
-package enum JSON: Equatable {
+package enum JSON: Equatable, Sendable {
     case null
     case bool(Bool)
     case integer(Int64)
-    /// A number with this many digits behind the point.
-    case decimal(Double, places: Int)
+    /// A number in the form that JSON has for it.
+    case number(String)
     case string(String)
     case array([JSON])
     case object([Member])
 
-    package struct Member: Equatable {
+    package struct Member: Equatable, Sendable {
         package var name: String
         package var value: JSON
 
@@ -24,60 +24,54 @@ package enum JSON: Equatable {
 
     package static func integer(_ value: some BinaryInteger) -> JSON { .integer(Int64(clamping: value)) }
 
+    package static func object(of members: [(String, JSON)]) -> JSON {
+        .object(members.map { Member(name: $0.0, value: $0.1) })
+    }
+
     /// The document over several lines, indented by two spaces, without a newline at its end.
     package var text: String {
         var text = ""
-        write(to: &text, depth: 0)
+        write(to: &text, lineBreak: "\n")
         return text
     }
 
     /// The document in one line.
     package var line: String {
-        switch self {
-        case .array(let values): return "[" + values.map(\.line).joined(separator: ",") + "]"
-        case .object(let members):
-            return "{" + members.map { "\(JSON.string($0.name).text):\($0.value.line)" }.joined(separator: ",") + "}"
-        default: return text
-        }
+        var text = ""
+        write(to: &text, lineBreak: "")
+        return text
     }
 
-    private func write(to text: inout String, depth: Int) {
+    /// - Parameter lineBreak: the end of a line and the indentation of the next; empty where all is in one line.
+    private func write(to text: inout String, lineBreak: String) {
         switch self {
         case .null: text += "null"
         case .bool(let value): text += value ? "true" : "false"
         case .integer(let value): text += "\(value)"
-        case .decimal(let value, let places):
-            // A number may not have grouping commas, and what is not finite has no form.
-            let number = Figure.decimal(value, places: places).filter { $0 != "," }
-            text += number == "-" ? "null" : number
+        case .number(let value): text += value
         case .string(let value): JSON.quote(value, to: &text)
         case .array(let values):
-            JSON.list(values, "[", "]", to: &text, depth) { value, text in value.write(to: &text, depth: depth + 1) }
+            JSON.list(values, "[", "]", to: &text, lineBreak) { $0.write(to: &$1, lineBreak: $2) }
         case .object(let members):
-            JSON.list(members, "{", "}", to: &text, depth) { member, text in
+            JSON.list(members, "{", "}", to: &text, lineBreak) { member, text, lineBreak in
                 JSON.quote(member.name, to: &text)
-                text += ": "
-                member.value.write(to: &text, depth: depth + 1)
+                text += lineBreak.isEmpty ? ":" : ": "
+                member.value.write(to: &text, lineBreak: lineBreak)
             }
         }
     }
 
     private static func list<Item>(
-        _ items: [Item], _ open: String, _ close: String, to text: inout String, _ depth: Int,
-        _ write: (Item, inout String) -> Void
+        _ items: [Item], _ open: String, _ close: String, to text: inout String, _ lineBreak: String,
+        _ write: (Item, inout String, String) -> Void
     ) {
-        guard !items.isEmpty else {
-            text += open + close
-            return
-        }
-        let indent = String(repeating: "  ", count: depth)
-        text += open + "\n"
+        text += open
+        let inner = lineBreak.isEmpty ? "" : lineBreak + "  "
         for (index, item) in items.enumerated() {
-            text += indent + "  "
-            write(item, &text)
-            text += index + 1 < items.count ? ",\n" : "\n"
+            text += (index > 0 ? "," : "") + inner
+            write(item, &text, inner)
         }
-        text += indent + close
+        text += (items.isEmpty ? "" : lineBreak) + close
     }
 
     private static func quote(_ value: String, to text: inout String) {
@@ -87,9 +81,7 @@ package enum JSON: Equatable {
             case "\"": text += "\\\""
             case "\\": text += "\\\\"
             case "\n": text += "\\n"
-            case "\r": text += "\\r"
-            case "\t": text += "\\t"
-            case _ where scalar.value < 0x20 || scalar.value == 0x7f:
+            case _ where scalar.isControl:
                 let digits = String(scalar.value, radix: 16)
                 text += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
             default: text.unicodeScalars.append(scalar)
@@ -100,11 +92,19 @@ package enum JSON: Equatable {
 }
 
 extension JSON: ExpressibleByDictionaryLiteral, ExpressibleByStringLiteral, ExpressibleByBooleanLiteral {
-    package init(dictionaryLiteral members: (String, JSON)...) {
-        self = .object(members.map { Member(name: $0.0, value: $0.1) })
-    }
+    package init(dictionaryLiteral members: (String, JSON)...) { self = .object(of: members) }
 
     package init(stringLiteral value: String) { self = .string(value) }
 
     package init(booleanLiteral value: Bool) { self = .bool(value) }
+}
+
+extension Unicode.Scalar {
+    /// C0, DEL and C1, and the marks that change the direction of text around them: nothing that a terminal should get.
+    package var isControl: Bool {
+        switch value {
+        case 0..<0x20, 0x7f..<0xa0, 0x202a...0x202e, 0x2066...0x2069: true
+        default: false
+        }
+    }
 }

@@ -53,7 +53,7 @@ package final class OneShot<Value: Sendable>: Sendable {
 }
 
 /// How an operation with a deadline went.
-package enum Outcome<Value: Sendable>: Sendable {
+package enum DeadlineOutcome<Value: Sendable>: Sendable {
     case finished(Value)
     case timedOut
     case cancelled
@@ -62,20 +62,22 @@ package enum Outcome<Value: Sendable>: Sendable {
 /// Runs `operation` in a task of its own and waits until it returns, `limit` has passed or the caller's task is cancelled.
 ///
 /// Whichever comes first counts. In the other cases the operation's task is cancelled, and left to itself if it does not
-/// care. `started` gets the task.
+/// care: unlike a task group this does not wait for it. In a task that is cancelled already nothing begins.
+/// - Parameters:
+///   - limit: how long it may take; nil: as long as it likes.
+///   - started: gets the operation's task.
 package func withDeadline<Value: Sendable>(
-    _ limit: Duration, clock: any Clock<Duration>, started: (Task<Void, Never>) -> Void = { _ in },
+    _ limit: Duration?, clock: any Clock<Duration>, started: (Task<Void, Never>) -> Void = { _ in },
     _ operation: @escaping @Sendable () async -> Value
-) async -> Outcome<Value> {
-    let result = OneShot<Outcome<Value>>()
+) async -> DeadlineOutcome<Value> {
+    if Task.isCancelled { return .cancelled }
+    let result = OneShot<DeadlineOutcome<Value>>()
     let work = Task { _ = result.finish(.finished(await operation())) }
     started(work)
-    let timer = Task {
-        do {
-            try await clock.sleep(for: limit)
-            result.finish(.timedOut)
-        } catch {
-            // The operation was faster.
+    let timer = limit.map { limit in
+        Task {
+            // Throws when the operation was faster.
+            if (try? await clock.sleep(for: limit)) != nil { result.finish(.timedOut) }
         }
     }
     let outcome = await withTaskCancellationHandler {
@@ -83,7 +85,7 @@ package func withDeadline<Value: Sendable>(
     } onCancel: {
         result.finish(.cancelled)
     }
-    timer.cancel()
+    timer?.cancel()
     work.cancel()
     return outcome
 }

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
+/// Why something could not be kept or found in a ``PrivateDirectory``.
+package struct StorageProblem: Sendable {
+    /// Whether another user's rights are in the way, or others have too many.
+    package var isDenied = false
+    package var reason: String
+    /// What to do; empty where there is nothing to say.
+    package var fix = ""
+}
+
+/// The errors of a layer that keeps files.
+package protocol StorageFailure: Error {
+    init(_ problem: StorageProblem)
+}
+
+/// A directory of small files that nobody else may change, or even read: who may is checked at each use, by descriptor, so
+/// that neither a link nor a change of mode meanwhile gets around it.
+///
+/// Files are replaced as a whole, and are on disk when a function returns: a reader sees the old one or the new one, a crash
+/// included.
+package final class PrivateDirectory<Failure: StorageFailure>: Sendable {
+    private let descriptor: OwnedDescriptor
+    private let path: String
+    private let access: StorageAccess
+    private let byteLimit: Int
+
+    /// Opens a directory; makes it, and those above it, where they are missing.
+    /// - Parameters:
+    ///   - path: an absolute path.
+    ///   - byteLimit: the most bytes of a file.
+    /// - Throws: also when others may do more than `access` says, or own it.
+    package convenience init(path: String, access: StorageAccess, byteLimit: Int = 1 << 20) throws(Failure) {
+        guard let descriptor = try Self.open(path, access, makingIt: true) else {
+            throw Self.failure("open", path, ENOENT)
+        }
+        try self.init(adopting: descriptor, path: path, access: access, byteLimit: byteLimit)
+    }
+
+    /// The same; nil when it is missing.
+    package convenience init?(existing path: String, access: StorageAccess, byteLimit: Int) throws(Failure) {
+        guard let descriptor = try Self.open(path, access, makingIt: false) else { return nil }
+        try self.init(adopting: descriptor, path: path, access: access, byteLimit: byteLimit)
+    }
+
+    private static func open(_ path: String, _ access: StorageAccess, makingIt: Bool) throws(Failure) -> Int32? {
+        guard path.utf8.first == UInt8(ascii: "/") else {
+            throw problem("'\(path)' is not an absolute path", fix: "begin it with '/'")
+        }
+        let flags = O_RDONLY | O_DIRECTORY | access.linkFlag
+        var descriptor = SystemCall.open(path, flags)
+        if descriptor < 0, errno == ENOENT {
+            guard makingIt else { return nil }
+            try makeDirectories(path, mode: access.directoryMode)
+            descriptor = SystemCall.open(path, flags)
+        }
+        guard descriptor >= 0 else { throw failure("open", path, errno) }
+        return descriptor
+    }
+
+    private init(adopting descriptor: Int32, path: String, access: StorageAccess, byteLimit: Int) throws(Failure) {
+        self.descriptor = OwnedDescriptor(descriptor)
+        self.path = path
+        self.access = access
+        self.byteLimit = byteLimit
+        _ = try check(descriptor, path, S_IFDIR)
+    }
+
+    /// The directory `name` in this one, with the same access; nil when it is missing and not to be made.
+    package func directory(_ name: String, makingIt: Bool) throws(Failure) -> PrivateDirectory? {
+        try check(name: name)
+        let inner = "\(path)/\(name)"
+        if makingIt, unsafe mkdirat(descriptor.number, name, access.directoryMode) != 0, errno != EEXIST {
+            throw Self.failure("make", inner, errno)
+        }
+        let opened = unsafe openat(descriptor.number, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+        guard opened >= 0 else {
+            if errno == ENOENT { return nil }
+            throw Self.failure("open", inner, errno)
+        }
+        return try PrivateDirectory(adopting: opened, path: inner, access: access, byteLimit: byteLimit)
+    }
+
+    /// Keeps other processes out that ask for the same, until this object is gone.
+    package func lock() throws(Failure) {
+        guard SystemCall.retry({ flock(descriptor.number, LOCK_EX) }) == 0 else {
+            throw Self.failure("lock", path, errno)
+        }
+    }
+
+    // MARK: - Files
+
+    /// The bytes of a file; nil when there is none.
+    package func read(_ name: String) throws(Failure) -> [UInt8]? {
+        try check(name: name)
+        let file = "\(path)/\(name)"
+        // Not blocking: somebody might have put a pipe there.
+        let opened = unsafe openat(descriptor.number, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK)
+        guard opened >= 0 else {
+            if errno == ENOENT { return nil }
+            throw Self.failure("open", file, errno)
+        }
+        defer { SystemCall.close(opened) }
+        let size = try check(opened, file, S_IFREG)
+        guard size <= byteLimit else {
+            throw Self.problem("'\(file)' is larger than \(byteLimit) bytes", fix: "remove it")
+        }
+        var bytes = [UInt8](repeating: 0, count: size)
+        var count = 0
+        while count < size {
+            let result = unsafe bytes.withUnsafeMutableBytes { buffer in
+                unsafe SystemCall.read(opened, into: UnsafeMutableRawBufferPointer(rebasing: buffer[count...]))
+            }
+            guard result >= 0 else { throw Self.failure("read", file, errno) }
+            if result == 0 { break }
+            count += result
+        }
+        // Cut in place: another copy would be one more of a secret.
+        bytes.removeSubrange(count...)
+        return bytes
+    }
+
+    /// Puts a file there with these bytes, instead of the one before.
+    package func write(_ bytes: [UInt8], to name: String) throws(Failure) {
+        try check(name: name)
+        let file = "\(path)/\(name)"
+        guard bytes.count <= byteLimit else {
+            throw Self.problem("'\(file)' would be larger than \(byteLimit) bytes")
+        }
+        // The dot keeps it out of listings; names with one are refused.
+        let temporary = ".\(name).\(String(UInt64.random(in: 0...UInt64.max), radix: 16))"
+        let opened = unsafe openat(
+            descriptor.number, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, access.fileMode)
+        guard opened >= 0 else { throw Self.failure("write", file, errno) }
+        defer { SystemCall.close(opened) }
+        // The process's mask may have taken away what readers need.
+        guard fchmod(opened, access.fileMode) == 0, Self.write(bytes, to: opened), fsync(opened) == 0,
+            unsafe renameat(descriptor.number, temporary, descriptor.number, name) == 0
+        else {
+            let error = errno
+            _ = unsafe unlinkat(descriptor.number, temporary, 0)
+            throw Self.failure("write", file, error)
+        }
+        // Makes the new name last; where the file system cannot do that there is nothing better.
+        _ = fsync(descriptor.number)
+    }
+
+    private static func write(_ bytes: [UInt8], to opened: Int32) -> Bool {
+        var written = 0
+        while written < bytes.count {
+            let result = unsafe bytes[written...].withUnsafeBytes { unsafe SystemCall.write(opened, $0) }
+            guard result > 0 else { return false }
+            written += result
+        }
+        return true
+    }
+
+    /// Removes a file; none is fine.
+    package func remove(_ name: String) throws(Failure) {
+        try check(name: name)
+        guard unsafe unlinkat(descriptor.number, name, 0) == 0 || errno == ENOENT else {
+            throw Self.failure("remove", "\(path)/\(name)", errno)
+        }
+        _ = fsync(descriptor.number)
+    }
+
+    /// Removes an inner directory with its files; none is fine.
+    package func removeDirectory(_ name: String) throws(Failure) {
+        guard let inner = try directory(name, makingIt: false) else { return }
+        for file in try inner.entries() where unsafe unlinkat(inner.descriptor.number, file, 0) != 0 {
+            if errno != ENOENT { throw Self.failure("remove", "\(inner.path)/\(file)", errno) }
+        }
+        guard unsafe unlinkat(descriptor.number, name, AT_REMOVEDIR) == 0 || errno == ENOENT else {
+            throw Self.failure("remove", inner.path, errno)
+        }
+        _ = fsync(descriptor.number)
+    }
+
+    /// The names in the directory, sorted; without those that nothing here could have written.
+    package func names() throws(Failure) -> [String] {
+        try entries().filter { FileName.isValid($0, limit: access.nameLimit) }.sorted()
+    }
+
+    private func entries() throws(Failure) -> [String] {
+        guard let names = FolderContents.names(".", in: descriptor.number) else {
+            throw Self.failure("list", path, errno)
+        }
+        return names
+    }
+
+    // MARK: - Checks
+
+    private func check(name: String) throws(Failure) {
+        guard FileName.isValid(name, limit: access.nameLimit) else {
+            throw Self.problem(
+                "'\(name)' cannot be the name of a file",
+                fix: "use 1 to \(access.nameLimit) letters, digits, '-', '_' or '.', and no '.' first")
+        }
+    }
+
+    /// Checks kind, owner and mode of what is open; returns its size.
+    private func check(_ opened: Int32, _ path: String, _ kind: mode_t) throws(Failure) -> Int {
+        var status = stat()
+        guard unsafe fstat(opened, &status) == 0 else { throw Self.failure("check", path, errno) }
+        guard status.st_mode & S_IFMT == kind else {
+            throw Self.problem("'\(path)' is not a \(kind == S_IFDIR ? "directory" : "file")", fix: "remove it")
+        }
+        guard let forbidden = access.forbidden else { return Int(status.st_size) }
+        guard status.st_uid == geteuid() || status.st_uid == 0 else {
+            throw Self.problem(
+                isDenied: true, "'\(path)' belongs to user \(status.st_uid)", fix: "give it to the user that runs this")
+        }
+        let mode = status.st_mode & 0o7777
+        guard mode & forbidden == 0 else {
+            let wanted = kind == S_IFDIR ? access.directoryMode : access.fileMode
+            throw Self.problem(
+                isDenied: true, "'\(path)' is open to others: its mode is \(String(mode, radix: 8))",
+                fix: "chmod \(String(wanted, radix: 8)) it, and replace secrets that others may have read")
+        }
+        return Int(status.st_size)
+    }
+
+    private static func makeDirectories(_ path: String, mode: mode_t) throws(Failure) {
+        var partial = ""
+        for part in path.split(separator: "/") {
+            partial += "/\(part)"
+            guard unsafe mkdir(partial, mode) != 0 else { continue }
+            // Those that are there already may be read-only, which only matters for those that are not.
+            let error = errno
+            var status = stat()
+            guard unsafe stat(partial, &status) == 0 else { throw failure("make", partial, error) }
+        }
+    }
+
+    private static func failure(_ operation: String, _ path: String, _ error: Int32) -> Failure {
+        let isDenied = error == EACCES || error == EPERM
+        return problem(
+            isDenied: isDenied, "cannot \(operation) '\(path)': \(SystemError.words(error))",
+            fix: isDenied ? "run as its owner or as root" : "")
+    }
+
+    private static func problem(isDenied: Bool = false, _ reason: String, fix: String = "") -> Failure {
+        Failure(StorageProblem(isDenied: isDenied, reason: reason, fix: fix))
+    }
+}
+
+/// Who else may do what in a ``PrivateDirectory``.
+package enum StorageAccess: Sendable {
+    /// Others may read: directories of mode 0755, files of 0644, and nobody else writes.
+    case readableByAll
+    /// Nobody else may do anything: 0700 and 0600.
+    case ownerOnly
+    /// What is made is as for `ownerOnly`; what is there is taken as it is: an app's own folder.
+    case asItIs
+
+    fileprivate var directoryMode: mode_t { self == .readableByAll ? 0o755 : 0o700 }
+    fileprivate var fileMode: mode_t { self == .readableByAll ? 0o644 : 0o600 }
+    /// The bits that nothing may have.
+    fileprivate var forbidden: mode_t? {
+        switch self {
+        case .readableByAll: 0o022
+        case .ownerOnly: 0o077
+        case .asItIs: nil
+        }
+    }
+    /// Names that are made of others' names may be longer.
+    fileprivate var nameLimit: Int { self == .asItIs ? 200 : FileName.limit }
+    fileprivate var linkFlag: Int32 { self == .asItIs ? 0 : O_NOFOLLOW }
+}
+
+/// The names of files in a ``PrivateDirectory``.
+package enum FileName {
+    /// The usual length.
+    package static let limit = 128
+
+    /// Whether it can be the name of a file: 1 to `limit` letters, digits, '-', '_' or '.', and no '.' first.
+    package static func isValid(_ name: String, limit: Int = FileName.limit) -> Bool {
+        (1...limit).contains(name.utf8.count) && name.utf8.first != UInt8(ascii: ".")
+            && name.utf8.allSatisfy { byte in
+                (48...57).contains(byte) || (65...90).contains(byte) || (97...122).contains(byte)
+                    || byte == UInt8(ascii: "-") || byte == UInt8(ascii: "_") || byte == UInt8(ascii: ".")
+            }
+    }
+}
+
+/// The names of what is in a folder.
+package enum FolderContents {
+    /// The names, hidden ones too, in no order; nil where the folder cannot be read, with the reason in `errno`.
+    /// - Parameter parent: a descriptor of the folder that a relative path begins at.
+    package static func names(_ path: String, in parent: Int32 = AT_FDCWD) -> [String]? {
+        // A descriptor of its own: reading a directory moves a position and ends with a close.
+        let listed = unsafe openat(parent, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard listed >= 0 else { return nil }
+        guard let stream = unsafe fdopendir(listed) else {
+            let error = errno
+            SystemCall.close(listed)
+            errno = error
+            return nil
+        }
+        defer { _ = unsafe closedir(stream) }
+        var names: [String] = []
+        while let entry = unsafe readdir(stream) {
+            let name = unsafe withUnsafeBytes(of: &entry.pointee.d_name) { raw in
+                unsafe String(decoding: raw.prefix { $0 != 0 }, as: UTF8.self)
+            }
+            if name != ".", name != ".." { names.append(name) }
+        }
+        return names
+    }
+}
