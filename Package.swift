@@ -165,7 +165,7 @@ let package = Package(
             swiftSettings: settings),
         .executableTarget(
             name: "culvert-wg",
-            dependencies: ["CTunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice"],
+            dependencies: ["CTunnelSystem", "TunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice"],
             swiftSettings: settings),
         .executableTarget(
             name: "culvert-pin",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import TunnelSystem
 import WireGuardDevice
 
 #if canImport(Glibc)
@@ -22,45 +23,39 @@ enum Background {
     static func spawn(
         tun: Int32, management: Int32, _ options: DaemonOptions
     ) throws(WireGuardDeviceError) {
-        var pipeEnds: (Int32, Int32) = (-1, -1)
-        let made = unsafe withUnsafeMutableBytes(of: &pipeEnds) { raw in
-            unsafe pipe(raw.bindMemory(to: Int32.self).baseAddress)
+        let report: DescriptorPipe
+        let child: pid_t
+        do throws(SystemError) {
+            report = try DescriptorPipe()
+            child = try start([tun, management, report.writer.number], options)
+        } catch {
+            throw failure(error.operation, error.errno)
         }
-        guard made == 0 else { throw failure("pipe", errno) }
-        defer { close(pipeEnds.0) }
-        // The child has no use for this end, and would never see it close.
-        _ = fcntl(pipeEnds.0, F_SETFD, FD_CLOEXEC)
-        // Above the numbers that they are moved to, so that none overwrites another.
-        let copies = [tun, management, pipeEnds.1].map { fcntl($0, F_DUPFD_CLOEXEC, 16) }
-        close(pipeEnds.1)
-        guard copies.allSatisfy({ $0 >= 0 }) else { throw failure("dup", errno) }
-
-        let child = try start(copies, options)
-        for descriptor in copies { close(descriptor) }
-
+        // The child has its own, and would otherwise never be seen to close it.
+        report.writer.close()
         var byte: UInt8 = 0
-        while true {
-            let count = unsafe read(pipeEnds.0, &byte, 1)
-            if count == 1 { return }
-            if count < 0, errno == EINTR { continue }
-            break
-        }
+        let count = unsafe withUnsafeMutableBytes(of: &byte) { unsafe SystemCall.read(report.reader.number, into: $0) }
+        report.reader.close()
+        if count == 1 { return }
         // The pipe closed without a report: the child has said why, if it was asked to log.
         var status: Int32 = 0
         unsafe _ = waitpid(child, &status, 0)
         throw failure("the background process ended; run with LOG_LEVEL=verbose -f to see why", ECHILD)
     }
 
-    private static func start(
-        _ descriptors: [Int32], _ options: DaemonOptions
-    ) throws(WireGuardDeviceError) -> pid_t {
-        var actions = SpawnActions()
-        defer { actions.destroy() }
-        let numbers = [tunNumber, managementNumber, readyNumber]
-        for (descriptor, number) in zip(descriptors, numbers) { actions.move(descriptor, to: number) }
-        actions.openNull(0, forWriting: false)
+    private static func start(_ descriptors: [Int32], _ options: DaemonOptions) throws(SystemError) -> pid_t {
+        let setup = SpawnSetup(.ownSession)
+        // Above the numbers that they are moved to, so that none overwrites another.
+        var copies: [Int32] = []
+        defer { for copy in copies { SystemCall.close(copy) } }
+        for (descriptor, number) in zip(descriptors, [tunNumber, managementNumber, readyNumber]) {
+            let copy = try SystemCall.check("dup") { fcntl(descriptor, F_DUPFD_CLOEXEC, 16) }
+            copies.append(copy)
+            setup.give(copy, as: number)
+        }
+        setup.openNull(0, forWriting: false)
         for output in [1, 2] as [Int32] {
-            if options.keepsOutput { actions.keep(output) } else { actions.openNull(output, forWriting: true) }
+            if options.keepsOutput { setup.keep(output) } else { setup.openNull(output, forWriting: true) }
         }
 
         let inherited = [
@@ -73,11 +68,10 @@ enum Background {
                 name in
                 Daemon.environment(name).map { "\(name)=\($0)" }
             }
-        let result = actions.spawn(
-            path: executablePath, arguments: [CommandLine.arguments.first ?? "culvert-wg", options.interfaceName],
+        return try setup.start(
+            SpawnPlatform.ownProgram,
+            arguments: [CommandLine.arguments.first ?? "culvert-wg", options.interfaceName],
             environment: inherited + kept)
-        guard result.error == 0 else { throw failure("posix_spawn", result.error) }
-        return result.child
     }
 
     private static func failure(_ operation: String, _ error: Int32) -> WireGuardDeviceError {

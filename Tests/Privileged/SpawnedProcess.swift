@@ -4,8 +4,8 @@
 #if os(Linux)
     import Foundation
     import PacketTunnel
-    import PacketTunnelLinux
     import Synchronization
+    import TunnelSystem
 
     /// A process of its own process group, whose output is collected; killed with its group when this object goes.
     ///
@@ -77,14 +77,13 @@
             setup.give(output, as: 1)
             setup.give(output, as: 2)
             for (number, descriptor) in descriptors { setup.give(descriptor, as: number) }
-            let (child, failure) = setup.start(
-                arguments[0], isSearched: true, arguments: arguments,
-                environment: ProcessInfo.processInfo.environment.map { "\($0.key)=\($0.value)" })
-            guard failure == 0 else {
-                throw CommandFailure(
-                    description: "cannot start '\(arguments.joined(separator: " "))': errno \(failure)")
+            do throws(SystemError) {
+                return try setup.start(
+                    arguments[0], isSearched: true, arguments: arguments,
+                    environment: ProcessInfo.processInfo.environment.map { "\($0.key)=\($0.value)" })
+            } catch {
+                throw CommandFailure(description: "cannot \(error)")
             }
-            return child
         }
 
         /// What it has written so far.

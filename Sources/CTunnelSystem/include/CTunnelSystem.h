@@ -6,6 +6,7 @@
 
 #include "ctunnel_memory.h"
 #include "ctunnel_privileges.h"
+#include "ctunnel_process.h"
 #include "ctunnel_tun.h"
 #include "ctunnel_udp.h"
 

@@ -5,6 +5,7 @@
     import CommandLineSupport
     import PacketTunnel
     import PacketTunnelLinux
+    import TunnelIO
 
     #if canImport(Glibc)
         import Glibc
@@ -42,21 +43,20 @@
             _ name: String, _ runtime: RuntimeDirectory, process: Int32
         ) async throws(CommandProblem) -> String {
             guard try runtime.tunnels().contains(name) else { return "" }
-            let end = ContinuousClock.now + .seconds(10)
-            while true {
+            // It gave up its socket and is about to end.
+            let deadline = LaneClock.now() + 10 * LaneClock.nanosecondsPerSecond
+            _ = try? await BlockingWork.run("culvert-end") { cancellation in
+                ChildProcess.wait(forEndOf: process, until: deadline, interruption: cancellation)
+            }
                 do throws(LinuxNetworkError) {
                     return lines(try undo(name, runtime))
                 } catch {
                     guard case .tunnelRunning(_, let owner) = error.code else { throw problem(error, name) }
                     // Somebody else has brought it up again.
                     guard owner == process else { return "" }
-                    // It gave up its socket and is about to end. A task that was cancelled does not sleep.
-                    guard ContinuousClock.now < end, (try? await Task.sleep(for: .milliseconds(20))) != nil else {
                         throw problem(error, name)
                     }
                 }
-            }
-        }
 
         private static func unanswered(_ error: MessageError, _ name: String) -> TunnelError {
             if case .notPermitted(let reason) = error {

@@ -59,7 +59,7 @@
             let deadline = LaneClock.now() + ManagementClient.patience
             // A reply ends with a blank line.
             while !reply.suffix(2).elementsEqual([0x0a, 0x0a]) {
-                try ChildProcess.awaitReadable(socket, until: deadline, interruption: interruption)
+                try Interruption.awaitReadable(socket, until: deadline, interruption: interruption)
                 let count = unsafe chunk.withUnsafeMutableBytes { unsafe recv(socket, $0.baseAddress, $0.count, 0) }
                 if count < 0, errno == EINTR { continue }
                 guard count > 0 else { throw failure("read") }

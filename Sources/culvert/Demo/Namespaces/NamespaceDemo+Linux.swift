@@ -108,8 +108,8 @@
             let outcome = try lab.run(
                 ["ping", "-n", "-q", "-c", "\(count)", "-i", "0.02", "-W", count == 1 ? "7" : "1", address],
                 in: lab.client, seconds: 10 + count / 5)
-            guard let pings = ToolOutput.pings(outcome.text) else {
-                throw DemoFailure("ping: \(outcome.text.split(separator: "\n").last ?? "no output")")
+            guard let pings = ToolOutput.pings(outcome.output) else {
+                throw DemoFailure("ping: \(outcome.output.split(separator: "\n").last ?? "no output")")
             }
             guard pings.answered > 0 else { throw DemoFailure("none of \(pings.sent) pings was answered") }
             if count == 1 {
@@ -127,20 +127,21 @@
             let server: ChildProcess
             do throws(DemoFailure) {
                 server = try lab.start(["iperf3", "--server", "--one-off", "--forceflush"], in: lab.server)
-                try server.wait(
+                let ending = server.wait(
                     forOutput: "listening", until: LaneClock.now() + 5_000_000_000, interruption: interruption)
+                if let outcome = try ending?.outcome() { throw DemoFailure("ended early: \(outcome.lastLine)") }
             } catch {
                 guard !error.isInterruption else { throw error }
                 report.hasIperf = false
                 view.finish("left out: iperf3 is not installed (\(error))")
                 return nil
             }
-            defer { server.end() }
+            defer { server.stop() }
             let outcome = try lab.run(
                 ["iperf3", "--client", lab.server.tunnelV4, "--time", "\(seconds)", "--format", "m"]
                     + (reverse ? ["--reverse"] : []), in: lab.client, seconds: seconds + 15)
-            guard let transfer = ToolOutput.transfer(outcome.text) else {
-                throw DemoFailure("iperf3: \(outcome.text.split(separator: "\n").last ?? "no output")")
+            guard let transfer = ToolOutput.transfer(outcome.output) else {
+                throw DemoFailure("iperf3: \(outcome.output.split(separator: "\n").last ?? "no output")")
             }
             view.finish(NamespaceReport.text(transfer))
             return transfer
@@ -157,7 +158,7 @@
             let outcome = try lab.run(
                 ["ping", "-n", "-q", "-c", "10", "-i", "0.02", "-W", "1", lab.server.tunnelV4], in: lab.client,
                 seconds: 15)
-            guard let pings = ToolOutput.pings(outcome.text), pings.answered > 0 else {
+            guard let pings = ToolOutput.pings(outcome.output), pings.answered > 0 else {
                 throw DemoFailure("no ping was answered after the client moved")
             }
             let after = try lab.management(lab.server).get().peers.first

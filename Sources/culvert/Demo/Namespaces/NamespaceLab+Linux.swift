@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
+    import PacketTunnelLinux
     import TunnelIO
     import WireGuardCore
     import WireGuardDevice
@@ -75,26 +76,20 @@
         /// Starts a daemon in each namespace and waits until both serve.
         func startDaemons(program: String) throws(DemoFailure) {
             for side in [client, server] {
-                let report = try ChildProcess.makePipe()
-                defer { close(report.reading) }
-                let daemon: ChildProcess
-                do throws(DemoFailure) {
-                    daemon = try ChildProcess(
-                        ["ip", "netns", "exec", side.name, program, "--foreground", side.name],
-                        environment: ["LOG_LEVEL=error", "CULVERT_READY_FD=\(ChildProcess.reportNumber)"],
-                        report: report.writing)
-                } catch {
-                    close(report.writing)
-                    throw error
-                }
-                close(report.writing)
+                let report = try Interruption.makePipe()
+                let daemon = try ChildProcess(
+                    ["ip", "netns", "exec", side.name, program, "--foreground", side.name],
+                    environment: ["LOG_LEVEL=error", "CULVERT_READY_FD=\(ChildProcess.reportNumber)"],
+                    report: report.writer.number)
+                report.writer.close()
                 daemons.append(daemon)
-                try ChildProcess.awaitReadable(
-                    report.reading, until: LaneClock.now() + 5_000_000_000, interruption: interruption)
+                defer { report.reader.close() }
+                try Interruption.awaitReadable(
+                    report.reader.number, until: LaneClock.now() + 5_000_000_000, interruption: interruption)
                 var byte: UInt8 = 0
-                guard unsafe read(report.reading, &byte, 1) == 1 else {
-                    let outcome = try daemon.wait(until: LaneClock.now() + 2_000_000_000, interruption: interruption)
-                    throw DemoFailure("\(program) did not start: \(outcome.exitStatus), \(daemon.lastLine)")
+                guard unsafe read(report.reader.number, &byte, 1) == 1 else {
+                    let outcome = try daemon.outcome(until: LaneClock.now() + 2_000_000_000, interruption: interruption)
+                    throw DemoFailure("\(program) did not start: \(outcome.status), \(outcome.lastLine)")
                 }
             }
         }
@@ -139,9 +134,9 @@
             let child = try start(arguments, in: side)
             let deadline = LaneClock.now() + Int64(seconds) * 1_000_000_000
             do throws(DemoFailure) {
-                return try child.wait(until: deadline, interruption: interruption)
+                return try child.outcome(until: deadline, interruption: interruption)
             } catch {
-                child.end()
+                child.stop()
                 guard !error.isInterruption else { throw error }
                 throw DemoFailure("\(arguments.first ?? "") did not end within \(seconds) s")
             }
@@ -149,9 +144,9 @@
 
         private func ip(_ arguments: String...) throws(DemoFailure) {
             let child = try ChildProcess(["ip"] + arguments)
-            let outcome = try child.wait(until: LaneClock.now() + 10_000_000_000, interruption: interruption)
-            guard outcome.exitStatus == 0 else {
-                throw DemoFailure("ip \(arguments.joined(separator: " ")): \(child.lastLine)")
+            let outcome = try child.outcome(until: LaneClock.now() + 10_000_000_000, interruption: interruption)
+            guard outcome.status == 0 else {
+                throw DemoFailure("ip \(arguments.joined(separator: " ")): \(outcome.lastLine)")
             }
         }
 
@@ -161,15 +156,15 @@
         /// - Returns: what could not be removed, and why.
         func remove() -> [String] {
             var problems: [String] = []
-            for daemon in daemons { daemon.end() }
+            for daemon in daemons { daemon.stop() }
             daemons = []
             for name in namespaces {
                 do throws(DemoFailure) {
                     let child = try ChildProcess(["ip", "netns", "delete", name])
-                    let outcome = try child.wait(until: LaneClock.now() + 10_000_000_000, interruption: nil)
+                    let outcome = try child.outcome(until: LaneClock.now() + 10_000_000_000, interruption: nil)
                     let isThere = unsafe access("/var/run/netns/\(name)", F_OK) == 0
-                    if outcome.exitStatus != 0, isThere {
-                        problems.append("ip netns delete \(name): \(child.lastLine)")
+                    if outcome.status != 0, isThere {
+                        problems.append("ip netns delete \(name): \(outcome.lastLine)")
                     }
                 } catch {
                     problems.append("ip netns delete \(name): \(error)")

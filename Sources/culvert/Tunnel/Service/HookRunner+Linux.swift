@@ -4,7 +4,7 @@
 #if os(Linux)
     import Logging
     import PacketTunnel
-    import Synchronization
+    import PacketTunnelLinux
     import TunnelIO
 
     #if canImport(Glibc)
@@ -26,29 +26,11 @@
         ///   and the command with it.
         func run(_ command: String) async throws(TunnelError) {
             let (shells, logger) = (shells, logger)
-            let cancellation = Cancellation()
-            let result: Result<Void, TunnelError> = await withTaskCancellationHandler {
-                await withCheckedContinuation { continuation in
-                    do throws(TunnelIOError) {
-                        _ = try LoopThread(name: "culvert-hook") {
-                            continuation.resume(returning: Self.result(command, shells, logger, cancellation))
-                        }
-                    } catch {
-                        continuation.resume(returning: .failure(TunnelError(.hostFailed, "\(error)")))
-                    }
-                }
-            } onCancel: {
-                cancellation.isRequested.store(true, ordering: .relaxed)
-            }
-            try result.get()
-        }
-
-        private final class Cancellation: Sendable {
-            let isRequested = Atomic(false)
+            try await BlockingWork.run("culvert-hook") { Self.result(command, shells, logger, $0) }.get()
         }
 
         private static func result(
-            _ command: String, _ shells: [String], _ logger: Logger, _ cancellation: Cancellation
+            _ command: String, _ shells: [String], _ logger: Logger, _ cancellation: Int32
         ) -> Result<Void, TunnelError> {
             // A command may hold a password: it is counted among the secrets, and only its first word is told.
             let word = command.split(separator: " ").first.map(String.init) ?? command
@@ -59,30 +41,31 @@
             }
             do throws(DemoFailure) {
                 let child = try ChildProcess([shell, "-c", command])
-                let outcome = try child.waitForExit(until: LaneClock.now() + limit * 1_000_000_000) {
-                    cancellation.isRequested.load(ordering: .relaxed)
+                let ending = child.wait(
+                    until: LaneClock.now() + limit * LaneClock.nanosecondsPerSecond, interruption: cancellation)
+                let outcome: ChildProcess.Outcome
+                switch ending {
+                case .ended(let ended): outcome = ended
+                case .interrupted: outcome = child.stop()
+                case .timedOut:
+                    child.destroy()
+                    throw DemoFailure("took too long and was killed")
                 }
-                for line in outcome.text.split(separator: "\n") { logger.info("\(word): \(line)") }
-                guard outcome.exitStatus == 0 else {
-                    if let error = interruption(word, cancellation) { return .failure(error) }
-                    return .failure(
-                        TunnelError(
-                            .hostFailed,
-                            "the file's command '\(word) …' ended with status \(outcome.exitStatus)"
-                                + (outcome.text.isEmpty ? "" : ": \(child.lastLine)"),
-                            fix: "correct it, or see the log"))
+                for line in outcome.output.split(separator: "\n") { logger.info("\(word): \(line)") }
+                guard outcome.status != 0 else { return .success(()) }
+                if case .interrupted = ending {
+                    return .failure(TunnelError(.stopped, "the file's command '\(word) …' was interrupted"))
                 }
-                return .success(())
+                return .failure(
+                    TunnelError(
+                        .hostFailed,
+                        "the file's command '\(word) …' ended with status \(outcome.status)"
+                            + (outcome.output.isEmpty ? "" : ": \(outcome.lastLine)"),
+                        fix: "correct it, or see the log"))
             } catch {
-                if let error = interruption(word, cancellation) { return .failure(error) }
                 return .failure(
                     TunnelError(.hostFailed, "the file's command '\(word) …': \(error)", fix: "correct it"))
             }
-        }
-
-        private static func interruption(_ word: String, _ cancellation: Cancellation) -> TunnelError? {
-            guard cancellation.isRequested.load(ordering: .relaxed) else { return nil }
-            return TunnelError(.stopped, "the file's command '\(word) …' was interrupted")
         }
     }
 

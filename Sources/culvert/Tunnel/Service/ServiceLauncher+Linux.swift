@@ -7,6 +7,7 @@
     import PacketTunnelLinux
     import Synchronization
     import TunnelIO
+    import TunnelSystem
 
     #if canImport(Glibc)
         import Glibc
@@ -17,7 +18,7 @@
     /// Starts a tunnel's process in the background, in a session of its own, and waits until its tunnel is up.
     struct ServiceLauncher: Sendable {
         /// The program; this one.
-        var program = "/proc/self/exe"
+        var program = SpawnPlatform.ownProgram
         /// Its arguments, its name first.
         var arguments: [String]
         /// What is added to the environment.
@@ -33,13 +34,12 @@
         /// Launches it. When the task is cancelled, or time is up, the service is ended and its end waited for.
         /// - Throws: why the tunnel is not up. Then there is no process.
         func launch() async throws(TunnelError) {
-            let (child, reading) = try spawn()
+            let (child, report) = try spawn()
             let stream = AsyncStream.makeStream(of: Message.self)
             do throws(TunnelIOError) {
-                _ = try LoopThread(name: "culvert-start") { Self.read(reading, child, stream.continuation) }
+                _ = try LoopThread(name: "culvert-start") { Self.read(report, child, stream.continuation) }
             } catch {
                 kill(child, SIGTERM)
-                close(reading)
                 throw TunnelError(.hostFailed, "no thread: \(error)")
             }
             let (limit, tell) = (limit, tell)
@@ -86,57 +86,46 @@
             return failure ?? TunnelError(.hostFailed, "the tunnel's process went away")
         }
 
-        /// Reads what the service tells; then, unless it is up, waits for its end.
+        /// Reads what the service tells; then waits for its end, of which it only tells if it never came up.
         private static func read(
-            _ descriptor: Int32, _ child: pid_t, _ messages: AsyncStream<Message>.Continuation
+            _ report: SharedDescriptor, _ child: pid_t, _ messages: AsyncStream<Message>.Continuation
         ) {
             var events = StartEvents()
             var chunk = [UInt8](repeating: 0, count: 4096)
             var isUp = false
             while !isUp {
-                let count = unsafe chunk.withUnsafeMutableBytes { unsafe systemRead(descriptor, $0) }
-                if count < 0, errno == EINTR { continue }
+                let count = unsafe chunk.withUnsafeMutableBytes { unsafe SystemCall.read(report.number, into: $0) }
                 guard count > 0 else { break }
                 for event in events.take(chunk[..<count]) {
                     if case .ready = event { isUp = true }
                     messages.yield(.event(event))
                 }
             }
-            close(descriptor)
-            if !isUp {
+            report.close()
+            if isUp { messages.finish() }
+            // Whoever launched it may be there for longer than it is.
                 var status: Int32 = 0
-                while unsafe waitpid(child, &status, 0) < 0, errno == EINTR {}
+            _ = SystemCall.retry { unsafe waitpid(child, &status, 0) }
                 messages.yield(.ended(status: status))
-            }
             messages.finish()
         }
 
-        private func spawn() throws(TunnelError) -> (child: pid_t, reading: Int32) {
-            let ends: (reading: Int32, writing: Int32)
-            do throws(DemoFailure) {
-                ends = try ChildProcess.makePipe()
-            } catch {
-                throw TunnelError(.hostFailed, "\(error)")
-            }
-            defer { close(ends.writing) }
+        private func spawn() throws(TunnelError) -> (child: pid_t, report: SharedDescriptor) {
             let setup = SpawnSetup(.ownSession)
             setup.openNull(0, forWriting: false)
             for number in [1, 2] as [Int32] { setup.openNull(number, forWriting: true) }
-            setup.give(ends.writing, as: Self.reportNumber)
             let kept = ["PATH", "HOME", "LANG", "TZ", RuntimeDirectory.variable].compactMap { name in
                 StandardStream.environment(name).map { "\(name)=\($0)" }
             }
-            let (child, error) = setup.start(program, arguments: arguments, environment: kept + environment)
-            guard error == 0 else {
-                close(ends.reading)
-                throw TunnelError(
-                    .hostFailed, "cannot start the tunnel's process: \(unsafe String(cString: strerror(error)))")
-            }
-            return (child, ends.reading)
+            do throws(SystemError) {
+                let pipe = try DescriptorPipe()
+                setup.give(pipe.writer.number, as: Self.reportNumber)
+                let child = try setup.start(program, arguments: arguments, environment: kept + environment)
+                pipe.writer.close()
+                return (child, pipe.reader)
+            } catch {
+                throw TunnelError(.hostFailed, "cannot start the tunnel's process: \(error)")
         }
     }
-
-    private func systemRead(_ descriptor: Int32, _ bytes: UnsafeMutableRawBufferPointer) -> Int {
-        unsafe read(descriptor, bytes.baseAddress, bytes.count)
     }
 #endif

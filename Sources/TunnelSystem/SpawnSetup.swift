@@ -5,6 +5,8 @@
     import Glibc
 #elseif canImport(Musl)
     import Musl
+#elseif canImport(Darwin)
+    import Darwin
 #endif
 
 /// What a program starts with (`posix_spawn`): its descriptors, a group or session of its own, so that Ctrl-C is not for
@@ -18,8 +20,8 @@ package final class SpawnSetup {
         case ownSession
     }
 
-    private var actions = unsafe posix_spawn_file_actions_t()
-    private var attributes = posix_spawnattr_t()
+    private var actions = unsafe SpawnPlatform.noActions
+    private var attributes = unsafe SpawnPlatform.noAttributes
 
     package init(_ place: Place) {
         unsafe posix_spawn_file_actions_init(&actions)
@@ -31,10 +33,9 @@ package final class SpawnSetup {
         unsafe posix_spawnattr_setsigmask(&attributes, &none)
         unsafe posix_spawnattr_setsigdefault(&attributes, &all)
         unsafe posix_spawnattr_setpgroup(&attributes, 0)
-        // POSIX_SPAWN_SETSID, which glibc hides from imports.
-        let apart = place == .ownGroup ? Int32(POSIX_SPAWN_SETPGROUP) : 0x80
-        let flags = Int32(POSIX_SPAWN_SETSIGDEF) | Int32(POSIX_SPAWN_SETSIGMASK) | apart
-        unsafe posix_spawnattr_setflags(&attributes, Int16(flags))
+        let apart = place == .ownGroup ? Int32(POSIX_SPAWN_SETPGROUP) : SpawnPlatform.newSession
+        let signals = Int32(POSIX_SPAWN_SETSIGDEF) | Int32(POSIX_SPAWN_SETSIGMASK)
+        unsafe posix_spawnattr_setflags(&attributes, Int16(signals | apart | SpawnPlatform.closesTheRest))
     }
 
     deinit {
@@ -44,13 +45,17 @@ package final class SpawnSetup {
 
     /// Opens /dev/null as this number.
     package func openNull(_ number: Int32, forWriting: Bool) {
-        unsafe posix_spawn_file_actions_addopen(
-            &actions, number, "/dev/null", forWriting ? O_WRONLY : O_RDONLY, 0)
+        unsafe posix_spawn_file_actions_addopen(&actions, number, "/dev/null", forWriting ? O_WRONLY : O_RDONLY, 0)
     }
 
-    /// Gives it a descriptor of ours under this number.
+    /// Gives it a descriptor of ours under this number, which must be another one than ours.
     package func give(_ descriptor: Int32, as number: Int32) {
         unsafe posix_spawn_file_actions_adddup2(&actions, descriptor, number)
+    }
+
+    /// Hands a descriptor on under its own number.
+    package func keep(_ number: Int32) {
+        unsafe SpawnPlatform.keep(number, &actions)
     }
 
     /// Starts it.
@@ -58,11 +63,11 @@ package final class SpawnSetup {
     ///   - program: its file; where `isSearched`, a name without a slash is looked for in `PATH`.
     ///   - arguments: its name first.
     ///   - environment: all of it.
-    /// - Returns: the process, unless `error` is a number of errno.h.
+    /// - Returns: the process.
     package func start(
         _ program: String, isSearched: Bool = false, arguments: [String], environment: [String]
-    ) -> (child: Int32, error: Int32) {
-        var child: Int32 = 0
+    ) throws(SystemError) -> pid_t {
+        var child: pid_t = 0
         let argumentPointers = unsafe arguments.map { unsafe strdup($0) } + [nil]
         let environmentPointers = unsafe environment.map { unsafe strdup($0) } + [nil]
         defer {
@@ -75,6 +80,29 @@ package final class SpawnSetup {
             } else {
                 unsafe posix_spawn(&child, program, &actions, &attributes, argumentPointers, environmentPointers)
             }
-        return (child, error)
+        guard error == 0 else { throw SystemError("run '\(program)'", errno: error) }
+        return child
+    }
+}
+
+/// A pipe whose ends no other program inherits, above the numbers that programs are given theirs under.
+package struct DescriptorPipe: Sendable {
+    package let reader: SharedDescriptor
+    package let writer: SharedDescriptor
+
+    /// - Throws: when there are no more descriptors.
+    package init() throws(SystemError) {
+        var ends: (Int32, Int32) = (-1, -1)
+        let made = unsafe withUnsafeMutableBytes(of: &ends) { raw in
+            unsafe pipe(raw.bindMemory(to: Int32.self).baseAddress)
+        }
+        guard made == 0 else { throw SystemError("pipe", errno: errno) }
+        let low = (OwnedDescriptor(ends.0), OwnedDescriptor(ends.1))
+        reader = SharedDescriptor(try Self.raised(low.0))
+        writer = SharedDescriptor(try Self.raised(low.1))
+    }
+
+    private static func raised(_ descriptor: borrowing OwnedDescriptor) throws(SystemError) -> OwnedDescriptor {
+        OwnedDescriptor(try SystemCall.check("dup") { fcntl(descriptor.number, F_DUPFD_CLOEXEC, 20) })
     }
 }

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import CTunnelSystem
+import TunnelIO
+package import TunnelSystem
+
+#if canImport(Glibc)
+    package import Glibc
+#elseif canImport(Musl)
+    package import Musl
+#endif
+
+/// A program that was started by this one, in a process group of its own: Ctrl-C on the terminal is for us to handle.
+///
+/// Its end is noticed by a descriptor of the process, apart from its output: what it leaves behind may hold that open for
+/// good. For one thread.
+package final class ChildProcess {
+    /// The process.
+    package let id: pid_t
+    private let end: OwnedDescriptor
+    /// What the program writes to standard output and error.
+    private let output: SharedDescriptor
+    private var bytes: [UInt8] = []
+    private var isAtEnd = false
+    private var status: Int32?
+
+    /// What came of a program.
+    package struct Outcome: Hashable, Sendable {
+        /// The exit status; 128 and the signal's number after a signal.
+        package var status: Int32
+        /// The first 64 KiB of what it wrote to standard output and error.
+        package var output: String
+
+        package init(status: Int32, output: String) {
+            self.status = status
+            self.output = output
+        }
+    }
+
+    /// How a wait went. The program runs on where it has not ended.
+    package enum Ending {
+        case ended(Outcome)
+        case interrupted
+        case timedOut
+    }
+
+    /// Starts a program.
+    /// - Parameters:
+    ///   - program: its file; where `isSearched`, a name without a slash is looked for in `PATH`.
+    ///   - arguments: its name first.
+    ///   - environment: all of it.
+    ///   - input: what it gets as standard input; nil: nothing.
+    ///   - descriptors: what else it gets: its numbers there, and those here.
+    package init(
+        _ program: String, isSearched: Bool = false, arguments: [String], environment: [String],
+        input: Int32? = nil, descriptors: [Int32: Int32] = [:]
+    ) throws(SystemError) {
+        let pipe = try DescriptorPipe()
+        let setup = SpawnSetup(.ownGroup)
+        if let input { setup.give(input, as: 0) } else { setup.openNull(0, forWriting: false) }
+        for number in [1, 2] as [Int32] { setup.give(pipe.writer.number, as: number) }
+        for (number, descriptor) in descriptors { setup.give(descriptor, as: number) }
+        id = try setup.start(program, isSearched: isSearched, arguments: arguments, environment: environment)
+        pipe.writer.close()
+        output = pipe.reader
+        _ = fcntl(output.number, F_SETFL, O_NONBLOCK)
+        do throws(SystemError) {
+            end = try Self.descriptor(of: id)
+        } catch {
+            kill(-id, SIGKILL)
+            _ = Self.reap(id)
+            throw error
+        }
+    }
+
+    deinit {
+        if status == nil { destroy() }
+    }
+
+    // MARK: - Waiting
+
+    /// Waits until it has ended.
+    /// - Parameter interruption: ends the wait when it polls readable.
+    package func wait(until deadline: Int64, interruption: Int32? = nil) -> Ending {
+        while status == nil {
+            guard let ready = ready(until: deadline, interruption: interruption) else { return .timedOut }
+            if ready.output { collect() }
+            if ready.end { return .ended(finish()) }
+            if ready.interruption { return .interrupted }
+        }
+        return .ended(finish())
+    }
+
+    /// Waits until it has written `words`.
+    /// - Returns: nil when it has; else how it went.
+    package func wait(forOutput words: String, until deadline: Int64, interruption: Int32? = nil) -> Ending? {
+        while !text.contains(words) {
+            guard status == nil else { return .ended(finish()) }
+            guard let ready = ready(until: deadline, interruption: interruption) else { return .timedOut }
+            if ready.output { collect() }
+            if ready.end { _ = finish() }
+            if ready.interruption { return .interrupted }
+        }
+        return nil
+    }
+
+    /// Asks it and its group to end, and kills what is left of them when it has ended and nobody has its output open any
+    /// more, at the latest a second later.
+    @discardableResult
+    package func stop() -> Outcome {
+        guard status == nil else { return finish() }
+        kill(-id, SIGTERM)
+        let deadline = LaneClock.now() + LaneClock.nanosecondsPerSecond
+        var hasEnded = false
+        while !hasEnded || !isAtEnd, let ready = ready(until: deadline, watchesEnd: !hasEnded) {
+            if ready.output { collect() }
+            if ready.end { hasEnded = true }
+        }
+        return destroy()
+    }
+
+    /// Kills it and its group.
+    @discardableResult
+    package func destroy() -> Outcome {
+        // Its number is the group's until it is reaped.
+        if status == nil { kill(-id, SIGKILL) }
+        return finish()
+    }
+
+    /// Waits until a process has ended, whoever started it.
+    /// - Returns: false when the deadline passed or the wait was interrupted before.
+    package static func wait(
+        forEndOf process: pid_t, until deadline: Int64, interruption: Int32? = nil
+    ) -> Bool {
+        do throws(SystemError) {
+            let descriptor = try descriptor(of: process)
+            return ready([descriptor.number, interruption ?? -1], until: deadline)?[0] ?? false
+        } catch {
+            return error.errno == ESRCH
+        }
+    }
+
+    private static func descriptor(of process: pid_t) throws(SystemError) -> OwnedDescriptor {
+        OwnedDescriptor(try SystemCall.check("pidfd_open") { ctunnel_process_descriptor(process) })
+    }
+
+    private func ready(
+        until deadline: Int64, interruption: Int32? = nil, watchesEnd: Bool = true
+    ) -> (output: Bool, end: Bool, interruption: Bool)? {
+        // A negative descriptor is skipped.
+        let descriptors = [isAtEnd ? -1 : output.number, watchesEnd ? end.number : -1, interruption ?? -1]
+        return Self.ready(descriptors, until: deadline).map { ($0[0], $0[1], $0[2]) }
+    }
+
+    /// Which descriptors can be read, or have no other side any more; nil where none can by the deadline.
+    package static func ready(_ descriptors: [Int32], until deadline: Int64) -> [Bool]? {
+        var entries = descriptors.map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
+        while true {
+            let rest = deadline - LaneClock.now()
+            guard rest > 0 else { return nil }
+            let count = unsafe poll(&entries, nfds_t(entries.count), Int32(clamping: rest / 1_000_000 + 1))
+            if count > 0 { return entries.map { $0.revents != 0 } }
+        }
+    }
+
+    // MARK: - Output and status
+
+    private var text: String { String(decoding: bytes, as: UTF8.self) }
+
+    /// As many reads as empty a full pipe twice: who writes without pause does not keep anybody from looking at the time.
+    private static let readsPerTurn = 32
+
+    /// Takes what the program has written.
+    private func collect() {
+        var chunk = [UInt8](repeating: 0, count: 4096)
+        for _ in 0..<Self.readsPerTurn where !isAtEnd {
+            let count = unsafe chunk.withUnsafeMutableBytes { unsafe SystemCall.read(output.number, into: $0) }
+            if count == 0 { isAtEnd = true }
+            guard count > 0 else { return }
+            bytes += chunk.prefix(min(count, max(0, 65_536 - bytes.count)))
+        }
+    }
+
+    /// Takes the status of the program, which has ended or is about to, and what it wrote last.
+    private func finish() -> Outcome {
+        if status == nil {
+            status = Self.reap(id)
+            collect()
+        }
+        return Outcome(status: status ?? 0, output: text)
+    }
+
+    private static func reap(_ process: pid_t) -> Int32 {
+        var raw: Int32 = 0
+        _ = SystemCall.retry { unsafe waitpid(process, &raw, 0) }
+        // The low seven bits name the signal that ended the program, if one did.
+        let signal = raw & 0x7f
+        return signal == 0 ? (raw >> 8) & 0xff : 128 + signal
+    }
+}
+
+extension ChildProcess.Outcome {
+    /// The last line that the program wrote.
+    package var lastLine: String { output.split(separator: "\n").last.map(String.init) ?? "without a message" }
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if canImport(Darwin)
+    package import Darwin
+
+    /// What is Darwin's own about starting programs. Not verified on Darwin.
+    package enum SpawnPlatform {
+        static var noActions: posix_spawn_file_actions_t? { nil }
+        static var noAttributes: posix_spawnattr_t? { nil }
+        static let newSession = Int32(POSIX_SPAWN_SETSID)
+        static let closesTheRest = Int32(POSIX_SPAWN_CLOEXEC_DEFAULT)
+
+        /// Closing by default would prevent it.
+        static func keep(_ number: Int32, _ actions: inout posix_spawn_file_actions_t?) {
+            unsafe posix_spawn_file_actions_addinherit_np(&actions, number)
+        }
+
+        /// This program's own file.
+        package static let ownProgram: String = {
+            var size = UInt32(0)
+            unsafe _ = _NSGetExecutablePath(nil, &size)
+            var bytes = [CChar](repeating: 0, count: Int(size) + 1)
+            unsafe _ = _NSGetExecutablePath(&bytes, &size)
+            return unsafe String(cString: bytes)
+        }()
+    }
+#endif

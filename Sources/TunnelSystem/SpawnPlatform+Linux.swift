@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    #if canImport(Glibc)
+        package import Glibc
+    #elseif canImport(Musl)
+        package import Musl
+    #endif
+
+    /// What is Linux's own about starting programs.
+    package enum SpawnPlatform {
+        static var noActions: posix_spawn_file_actions_t { unsafe posix_spawn_file_actions_t() }
+        static var noAttributes: posix_spawnattr_t { posix_spawnattr_t() }
+        /// POSIX_SPAWN_SETSID, which glibc hides from imports.
+        static let newSession: Int32 = 0x80
+        /// Descriptors say so themselves.
+        static let closesTheRest: Int32 = 0
+
+        /// Happens anyway.
+        static func keep(_ number: Int32, _ actions: inout posix_spawn_file_actions_t) {}
+
+        /// This program's own file, also when it was started by a name found in the path.
+        package static let ownProgram = "/proc/self/exe"
+    }
+#endif
