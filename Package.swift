@@ -112,7 +112,9 @@ let package = Package(
         .target(name: "TunnelSystem", dependencies: ["CTunnelSystem"], swiftSettings: settings),
         .target(name: "WireGuardCore", dependencies: [crypto], swiftSettings: settings),
         .target(name: "TunnelIO", dependencies: ["TunnelSystem", "CTunnelSystem"], swiftSettings: settings),
-        .target(name: "WireGuardDevice", dependencies: ["WireGuardCore", "TunnelIO"], swiftSettings: settings),
+        .target(
+            name: "WireGuardDevice", dependencies: ["WireGuardCore", "TunnelIO", "TunnelSystem"],
+            swiftSettings: settings),
         .target(
             name: "PacketTunnel", dependencies: ["TunnelIO", "TunnelSystem", "CTunnelSystem", logging],
             swiftSettings: settings),
@@ -169,7 +171,9 @@ let package = Package(
             swiftSettings: settings),
         .executableTarget(
             name: "culvert-pin",
-            dependencies: ["CommandLineSupport", "TrustPinning", "TrustPinningNIO", argumentParser, crypto],
+            dependencies: [
+                "CommandLineSupport", "TunnelSystem", "TrustPinning", "TrustPinningNIO", argumentParser, crypto,
+            ],
             swiftSettings: settings),
 
         // MARK: - Tests
@@ -185,11 +189,11 @@ let package = Package(
             swiftSettings: settings),
         .testTarget(name: "TunnelSystemTests", dependencies: ["TunnelSystem"], swiftSettings: settings),
         .testTarget(
-            name: "TunnelIOTests", dependencies: ["TunnelIO", "CTunnelSystem", "PacketTunnelTesting"],
+            name: "TunnelIOTests", dependencies: ["TunnelIO", "TunnelSystem", "CTunnelSystem", "PacketTunnelTesting"],
             swiftSettings: settings),
         .testTarget(
             name: "WireGuardDeviceTests",
-            dependencies: ["WireGuardDevice", "WireGuardCore", "TunnelIO", "PacketTunnelTesting"],
+            dependencies: ["WireGuardDevice", "WireGuardCore", "TunnelIO", "TunnelSystem", "PacketTunnelTesting"],
             swiftSettings: settings),
         .testTarget(
             name: "PacketTunnelTests",
@@ -270,7 +274,7 @@ if buildsForLinux {
     package.targets.append(
         .testTarget(
             name: "PacketTunnelLinuxTests",
-            dependencies: ["PacketTunnel", linuxHost, "TunnelIO", "PacketTunnelTesting", logging],
+            dependencies: ["PacketTunnel", linuxHost, "TunnelIO", "TunnelSystem", "PacketTunnelTesting", logging],
             swiftSettings: settings))
 }
 

@@ -83,37 +83,9 @@ package enum StandardStream {
     /// Where standard output takes no more for another reason, a full disk for one, the program ends with status 1: what
     /// was asked for is lost, and may be a key.
     package static func write(_ text: String, to descriptor: Int32) {
-        let bytes = Array(text.utf8)
-        unsafe bytes.withUnsafeBytes { raw in
-            var written = 0
-            while written < raw.count {
-                let rest = unsafe UnsafeRawBufferPointer(rebasing: raw[written...])
-                let count = unsafe SystemCall.write(descriptor, rest)
-                if count < 0, descriptor == 1, errno != EPIPE {
-                    let reason = unsafe String(cString: strerror(errno))
-                    write("error: cannot write to standard output: \(reason)\n", to: 2)
-                    exit(1)
-                }
-                guard count > 0 else { return }
-                written += count
-            }
-        }
-    }
-
-    /// Everything that can be read from `descriptor`, up to `limit` bytes; nil when reading fails or there is more.
-    package static func readAll(from descriptor: Int32, limit: Int) -> [UInt8]? {
-        var bytes: [UInt8] = []
-        var chunk = [UInt8](repeating: 0, count: min(limit + 1, 65_536))
-        while true {
-            let count = unsafe chunk.withUnsafeMutableBytes { unsafe SystemCall.read(descriptor, into: $0) }
-            guard count >= 0 else { return nil }
-            guard count > 0 else { return bytes }
-            guard bytes.count + count <= limit else {
-                errno = EFBIG
-                return nil
-            }
-            bytes += chunk[..<count]
-        }
+        guard !SystemCall.writeAll(descriptor, Array(text.utf8)), descriptor == 1, errno != EPIPE else { return }
+        write("error: cannot write to standard output: \(SystemError.words(errno))\n", to: 2)
+        exit(1)
     }
 
     package static func environment(_ name: String) -> String? {

@@ -3,6 +3,7 @@
 
 import PacketTunnel
 import TunnelIO
+import TunnelSystem
 
 #if canImport(Glibc)
     import Glibc
@@ -60,7 +61,7 @@ public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConverti
     /// What happened, with which input, what the system said and what to do.
     public var description: String {
         var text = what
-        if errno != 0 { text += ": \(unsafe String(cString: strerror(errno))) (errno \(errno))" }
+        if errno != 0 { text += ": \(SystemError.text(errno))" }
         if let advice { text += "; \(advice)" }
         return text
     }
@@ -118,7 +119,7 @@ extension TunnelError {
     /// The error of a host whose network could not be changed.
     init(_ error: LinuxNetworkError) {
         var message = error.what
-        if error.errno != 0 { message += ": \(unsafe String(cString: strerror(error.errno)))" }
+        if error.errno != 0 { message += ": \(SystemError.words(error.errno))" }
         let code: Code =
             switch (error.code, error.errno) {
             case (.tunnelRunning, _): .alreadyRunning

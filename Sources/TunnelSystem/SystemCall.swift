@@ -56,6 +56,37 @@ package enum SystemCall {
         retry { unsafe libraryWrite(descriptor, bytes.baseAddress, bytes.count) }
     }
 
+    /// Writes all of `bytes`.
+    /// - Returns: false when some could not be written, with the reason in `errno`.
+    @discardableResult
+    package static func writeAll(_ descriptor: Int32, _ bytes: [UInt8]) -> Bool {
+        unsafe bytes.withUnsafeBytes { raw in
+            var rest = unsafe raw[...]
+            while unsafe !rest.isEmpty {
+                let count = unsafe write(descriptor, UnsafeRawBufferPointer(rebasing: rest))
+                guard count > 0 else { return false }
+                unsafe rest = rest.dropFirst(count)
+            }
+            return true
+        }
+    }
+
+    /// Everything that can be read up to the end; nil when reading fails, or there are more bytes than `limit` (`EFBIG`),
+    /// with the reason in `errno`.
+    package static func readAll(_ descriptor: Int32, limit: Int) -> [UInt8]? {
+        var bytes: [UInt8] = []
+        var chunk = [UInt8](repeating: 0, count: min(limit + 1, 65_536))
+        while true {
+            let count = unsafe chunk.withUnsafeMutableBytes { unsafe read(descriptor, into: $0) }
+            guard count > 0 else { return count == 0 ? bytes : nil }
+            guard bytes.count + count <= limit else {
+                errno = EFBIG
+                return nil
+            }
+            bytes += chunk[..<count]
+        }
+    }
+
     /// Opens the file at `path`, closed on exec.
     /// - Returns: a descriptor; negative when it failed, with the reason in `errno`.
     package static func open(_ path: String, _ flags: Int32, mode: mode_t = 0o600) -> Int32 {

@@ -87,13 +87,13 @@ struct PinEnvironment: Sendable {
         let descriptor = path == "-" ? 0 : unsafe open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw PinToolError("\(path): \(reason())") }
         defer { if descriptor > 0 { close(descriptor) } }
-        guard let bytes = StandardStream.readAll(from: descriptor, limit: limit) else {
+        guard let bytes = SystemCall.readAll(descriptor, limit: limit) else {
             throw PinToolError("\(path): \(reason())")
         }
         return bytes
     }
 
-    private static func reason() -> String { unsafe String(cString: strerror(errno)) }
+    private static func reason() -> String { SystemError.words(errno) }
 }
 
 /// Why a pin command cannot do its work.

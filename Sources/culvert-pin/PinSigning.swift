@@ -210,7 +210,7 @@ struct PinSigning: Sendable {
         guard path != "-" else { return }
         var status = stat()
         guard unsafe stat(path, &status) == 0 else {
-            throw PinToolError("\(path): \(unsafe String(cString: strerror(errno)))")
+            throw PinToolError("\(path): \(SystemError.words(errno))")
         }
         guard status.st_mode & S_IFMT != S_IFREG || status.st_mode & 0o077 == 0 else {
             throw PinToolError("\(path): other users can read this key; use 'chmod 600 \(path)', or make a new one")
@@ -219,27 +219,20 @@ struct PinSigning: Sendable {
 
     /// Writes a new file that only its owner may read. One that exists is left alone.
     private static func writeSecret(_ text: String, to path: String) throws(PinToolError) {
-        let descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        let descriptor = SystemCall.open(path, O_WRONLY | O_CREAT | O_EXCL)
         guard descriptor >= 0 else {
             let reason =
                 errno == EEXIST
                 ? "it exists already; keys are not written over others, name a new file"
-                : unsafe String(cString: strerror(errno))
+                : SystemError.words(errno)
             throw PinToolError("\(path): \(reason)")
         }
         defer { close(descriptor) }
-        let bytes = Array(text.utf8)
-        var written = 0
-        while written < bytes.count {
-            let count = unsafe bytes[written...].withUnsafeBytes { unsafe write(descriptor, $0.baseAddress, $0.count) }
-            if count < 0, errno == EINTR { continue }
-            guard count > 0 else {
-                let reason = unsafe String(cString: strerror(errno))
+        guard SystemCall.writeAll(descriptor, Array(text.utf8)) else {
+            let reason = SystemError.words(errno)
                 _ = unsafe unlink(path)
                 throw PinToolError("\(path): \(reason)")
             }
-            written += count
-        }
     }
 }
 

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import TunnelIO
+import TunnelSystem
 import WireGuardDevice
 
 #if canImport(Glibc)
@@ -141,18 +142,6 @@ enum Output {
     static func error(_ text: String) { write(text, to: 2) }
 
     private static func write(_ text: String, to descriptor: Int32) {
-        let bytes = Array((text + "\n").utf8)
-        var written = 0
-        while written < bytes.count {
-            let count = unsafe bytes.withUnsafeBytes { raw in
-                unsafe systemWrite(descriptor, UnsafeRawBufferPointer(rebasing: raw[written...]))
-            }
-            guard count > 0 else { return }
-            written += count
-        }
+        SystemCall.writeAll(descriptor, Array((text + "\n").utf8))
     }
-}
-
-private func systemWrite(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> Int {
-    unsafe write(descriptor, bytes.baseAddress, bytes.count)
 }

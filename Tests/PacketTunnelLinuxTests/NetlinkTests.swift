@@ -4,6 +4,7 @@
 import PacketTunnel
 import PacketTunnelTesting
 import Testing
+import TunnelSystem
 
 @testable import PacketTunnelLinux
 

@@ -4,6 +4,7 @@
 import Synchronization
 import Testing
 import TunnelIO
+import TunnelSystem
 import WireGuardCore
 
 @testable import WireGuardDevice
@@ -39,18 +40,8 @@ struct UAPIServerTests {
         let descriptor: Int32
 
         init(_ path: String) throws {
-            descriptor = systemStreamSocket()
             // Blocking, so that a full listen queue makes the client wait.
-            _ = fcntl(descriptor, F_SETFL, 0)
-            var address = sockaddr_un()
-            address.sun_family = sa_family_t(AF_UNIX)
-            unsafe withUnsafeMutableBytes(of: &address.sun_path) { unsafe $0.copyBytes(from: Array(path.utf8)) }
-            let result = unsafe withUnsafePointer(to: &address) { pointer in
-                unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                    unsafe connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
-                }
-            }
-            try #require(result == 0, "connect: errno \(errno)")
+            descriptor = try UnixSocket.connect(to: path, isBlocking: true).take()
             var limit = timeval(tv_sec: 20, tv_usec: 0)
             unsafe setsockopt(
                 descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
@@ -61,7 +52,7 @@ struct UAPIServerTests {
         func write(_ text: String) {
             var bytes = Array(text.utf8)[...]
             while !bytes.isEmpty {
-                let count = unsafe Array(bytes).withUnsafeBytes { unsafe systemSend(descriptor, $0) }
+                let count = unsafe Array(bytes).withUnsafeBytes { unsafe UnixSocket.send(descriptor, $0) }
                 guard count > 0 else { return }
                 bytes = bytes.dropFirst(count)
             }
@@ -72,7 +63,7 @@ struct UAPIServerTests {
             var bytes: [UInt8] = []
             while !String(decoding: bytes, as: UTF8.self).hasSuffix("\n\n") {
                 var chunk = [UInt8](repeating: 0, count: 65_536)
-                let count = unsafe chunk.withUnsafeMutableBytes { unsafe systemRead(descriptor, $0) }
+                let count = unsafe chunk.withUnsafeMutableBytes { unsafe SystemCall.read(descriptor, into: $0) }
                 guard count > 0 else { break }
                 bytes += chunk.prefix(count)
             }
@@ -232,7 +223,7 @@ struct UAPIServerTests {
         var written = 0
         let request = Array("get=1\n\n".utf8)
         while written < 1 << 24 {
-            let count = unsafe request.withUnsafeBytes { unsafe systemSend(greedy.descriptor, $0) }
+            let count = unsafe request.withUnsafeBytes { unsafe UnixSocket.send(greedy.descriptor, $0) }
             guard count > 0 else { break }
             written += count
         }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import TunnelSystem
+
 #if canImport(Glibc)
     import Glibc
 #elseif canImport(Musl)
@@ -30,7 +32,7 @@ public enum RingLogError: Error, Hashable, Sendable, CustomStringConvertible {
         case .corrupt(let path, let reason): "the log \(path) is damaged: \(reason)"
         case .unsupportedVersion(let path, let version): "the log \(path) is of version \(version), which is unknown"
         case .system(let path, let operation, let errno):
-            "\(path): \(operation): \(unsafe String(cString: strerror(errno))) (errno \(errno))"
+            "\(path): \(operation): \(SystemError.text(errno))"
         }
     }
 

@@ -24,10 +24,10 @@ enum RingLogStorage {
         if status.st_mode & 0o077 != 0, fchmod(file.number, 0o600) != 0 {
             throw .system(path: path, operation: "fchmod", errno: errno)
         }
-        let lockResult = systemLock(file.number)
+        let lockResult = lockFile(file.number)
         guard lockResult == 0 else { throw .system(path: path, operation: "flock", errno: lockResult) }
         // In so many words: a mapping keeps the lock when only the descriptor is closed.
-        defer { systemUnlock(file.number) }
+        defer { _ = flock(file.number, LOCK_UN) }
         let byteCount = Int(try self.status(file.number, path).st_size)
         let header = read(file.number)
         // All zero: whoever made it died before the header was there.
@@ -56,9 +56,9 @@ enum RingLogStorage {
     ) throws(RingLogError) -> (RingLogMapping, RingLogGeometry) {
         // Whoever else found it unusable waits here, and then finds what we put there.
         let old = try descriptor(path, O_RDWR)
-        let lockResult = systemLock(old.number)
+        let lockResult = lockFile(old.number)
         guard lockResult == 0 else { throw .system(path: path, operation: "flock", errno: lockResult) }
-        defer { systemUnlock(old.number) }
+        defer { _ = flock(old.number, LOCK_UN) }
         let status = try status(old.number, path)
         var present = stat()
         if unsafe stat(path, &present) == 0, present.st_ino != status.st_ino || present.st_dev != status.st_dev {
@@ -82,7 +82,7 @@ enum RingLogStorage {
     // MARK: - Steps
 
     private static func descriptor(_ path: String, _ flags: Int32) throws(RingLogError) -> OwnedDescriptor {
-        let number = SystemCall.retry { unsafe openFile(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0o600) }
+        let number = SystemCall.open(path, flags | O_NOFOLLOW | O_NONBLOCK)
         guard number >= 0 else {
             let reason = errno
             if reason == ELOOP || reason == EISDIR || reason == ENXIO { throw .notAFile(path: path) }
@@ -113,7 +113,7 @@ enum RingLogStorage {
     private static func format(
         _ descriptor: Int32, _ geometry: RingLogGeometry, _ path: String
     ) throws(RingLogError) {
-        let result = systemAllocate(descriptor, byteCount: geometry.fileByteCount)
+        let result = allocateBlocks(descriptor, byteCount: geometry.fileByteCount)
         guard result == 0 else { throw .system(path: path, operation: "fallocate", errno: result) }
         guard ftruncate(descriptor, off_t(geometry.fileByteCount)) == 0 else {
             throw .system(path: path, operation: "ftruncate", errno: errno)
@@ -131,7 +131,7 @@ enum RingLogStorage {
     }
 }
 
-/// The system's `open`, where a method of that name hides it.
-private func openFile(_ path: UnsafePointer<CChar>, _ flags: Int32, _ mode: mode_t) -> Int32 {
-    unsafe open(path, flags, mode)
+/// Waits for the file's lock; zero or errno.
+private func lockFile(_ descriptor: Int32) -> Int32 {
+    SystemCall.retry { flock(descriptor, LOCK_EX) } == 0 ? 0 : errno
 }

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 public import Logging
+import TunnelSystem
 
 #if canImport(Glibc)
     import Glibc
@@ -102,21 +103,5 @@ private func systemVariable(_ name: String) -> String? {
 
 /// Writes all bytes to descriptor 2, unless it fails: there is nobody to tell.
 @Sendable package func writeToStandardError(_ bytes: [UInt8]) {
-    unsafe bytes.withUnsafeBytes { buffer in
-        var offset = 0
-        while offset < buffer.count {
-            let count = unsafe writeBytes(2, buffer[offset...])
-            guard count > 0 else { return }
-            offset += count
-        }
-    }
-}
-
-/// The system's `write`, again while a signal interrupts it.
-private func writeBytes(_ descriptor: Int32, _ bytes: Slice<UnsafeRawBufferPointer>) -> Int {
-    let buffer = unsafe UnsafeRawBufferPointer(rebasing: bytes)
-    while true {
-        let count = unsafe write(descriptor, buffer.baseAddress, buffer.count)
-        if count >= 0 || errno != EINTR { return count }
-    }
+    SystemCall.writeAll(2, bytes)
 }

@@ -182,18 +182,10 @@ package final class ChangeJournal {
 
     private func write(_ bytes: [UInt8]) throws(LinuxNetworkError) {
         let number = descriptor.number
-        let written = unsafe bytes.withUnsafeBytes { bytes in
-            SystemCall.retry { unsafe systemWrite(number, bytes) }
-        }
-        guard written == bytes.count, fsync(number) == 0 else {
+        guard SystemCall.writeAll(number, bytes), fsync(number) == 0 else {
             throw LinuxNetworkError(.journal(path: directory.file(name), operation: "write it"), errno: errno)
         }
     }
-}
-
-/// The system's `write`, where a method of that name hides it.
-private func systemWrite(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> Int {
-    unsafe write(descriptor, bytes.baseAddress, bytes.count)
 }
 
 extension JournalOwner {

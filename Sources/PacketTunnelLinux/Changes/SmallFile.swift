@@ -17,24 +17,15 @@ enum SmallFile {
 
     /// A file's bytes; nil where there is none.
     static func read(_ path: String) throws(LinuxNetworkError) -> [UInt8]? {
-        let number = unsafe open(path, O_RDONLY | O_CLOEXEC)
+        let number = SystemCall.open(path, O_RDONLY)
         guard number >= 0 else {
             if errno == ENOENT || errno == ENOTDIR || errno == ESRCH { return nil }
             throw LinuxNetworkError(.kernelSetting(path: path), errno: errno)
         }
         let descriptor = OwnedDescriptor(number)
-        var bytes: [UInt8] = []
-        var chunk = [UInt8](repeating: 0, count: 16_384)
-        while bytes.count < limit {
-            let count = unsafe chunk.withUnsafeMutableBytes { buffer in
-                SystemCall.retry { unsafe systemRead(descriptor.number, buffer) }
-            }
-            if count < 0, errno == ESRCH { return nil }
-            guard count >= 0 else { throw LinuxNetworkError(.kernelSetting(path: path), errno: errno) }
-            if count == 0 { break }
-            bytes += chunk[..<count]
-        }
-        return bytes
+        if let bytes = SystemCall.readAll(descriptor.number, limit: limit) { return bytes }
+        if errno == ESRCH { return nil }
+        throw LinuxNetworkError(.kernelSetting(path: path), errno: errno)
     }
 
     /// A file's text without white space at its ends; nil where there is none.
@@ -46,20 +37,11 @@ enum SmallFile {
 
     /// Writes over what a file holds, which must exist, and stays the same file.
     static func overwrite(_ path: String, with bytes: [UInt8]) throws(LinuxNetworkError) {
-        let number = unsafe open(path, O_WRONLY | O_TRUNC | O_CLOEXEC)
+        let number = SystemCall.open(path, O_WRONLY | O_TRUNC)
         guard number >= 0 else { throw LinuxNetworkError(.kernelSetting(path: path), errno: errno) }
         let descriptor = OwnedDescriptor(number)
-        let written = unsafe bytes.withUnsafeBytes { buffer in
-            SystemCall.retry { unsafe systemWrite(descriptor.number, buffer) }
+        guard SystemCall.writeAll(descriptor.number, bytes) else {
+            throw LinuxNetworkError(.kernelSetting(path: path), errno: errno)
         }
-        guard written == bytes.count else { throw LinuxNetworkError(.kernelSetting(path: path), errno: errno) }
     }
-}
-
-private func systemRead(_ descriptor: Int32, _ buffer: UnsafeMutableRawBufferPointer) -> Int {
-    unsafe read(descriptor, buffer.baseAddress, buffer.count)
-}
-
-private func systemWrite(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> Int {
-    unsafe write(descriptor, bytes.baseAddress, bytes.count)
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import TunnelSystem
+
 #if canImport(Glibc)
     import Glibc
 #elseif canImport(Musl)

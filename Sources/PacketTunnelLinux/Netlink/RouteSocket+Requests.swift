@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 package import PacketTunnel
+import TunnelSystem
 
 #if canImport(Glibc)
     import Glibc

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import TunnelSystem
+package import TunnelSystem
 
 /// What went wrong in a device, a socket or an event loop, and with which input.
 public struct TunnelIOError: Error, Hashable, Sendable, CustomStringConvertible {
@@ -48,6 +48,11 @@ public struct TunnelIOError: Error, Hashable, Sendable, CustomStringConvertible 
     public init(_ code: Code, errno: Int32 = 0) {
         self.code = code
         self.errno = errno
+    }
+
+    /// A call on a socket that the system refused.
+    package init(_ error: SystemError) {
+        self.init(.socket(operation: error.operation), errno: error.errno)
     }
 
     /// What happened, with which input, and what the system said.

@@ -4,6 +4,7 @@
 #if os(Linux)
     import Synchronization
     import TunnelIO
+    import TunnelSystem
 
     #if canImport(Glibc)
         import Glibc
@@ -14,7 +15,8 @@
     /// Notices when the management socket's file goes: that is how `wg-quick` and people end a userspace device.
     final class SocketFileWatch: Sendable {
         /// Polls readable when something happened to the file or its folder.
-        let readiness: Int32
+        var readiness: Int32 { events.number }
+        private let events: OwnedDescriptor
         private let path: String
         private let identity: FileIdentity?
 
@@ -23,29 +25,24 @@
             func failure(_ operation: String) -> TunnelIOError {
                 TunnelIOError(.eventLoop(operation: "\(operation) \(path)"), errno: errno)
             }
-            let descriptor = inotify_init1(Int32(IN_CLOEXEC) | Int32(IN_NONBLOCK))
+            let watched = OwnedDescriptor(inotify_init1(Int32(IN_CLOEXEC) | Int32(IN_NONBLOCK)))
+            let descriptor = watched.number
             guard descriptor >= 0 else { throw failure("inotify_init1") }
             let folder = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
             let events = UInt32(IN_DELETE | IN_MOVED_FROM | IN_DELETE_SELF | IN_MOVE_SELF)
             guard unsafe inotify_add_watch(descriptor, path, UInt32(IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF)) >= 0,
                 unsafe inotify_add_watch(descriptor, folder.isEmpty ? "/" : folder, events) >= 0
-            else {
-                let error = failure("inotify_add_watch")
-                _ = systemClose(descriptor)
-                throw error
-            }
-            readiness = descriptor
+            else { throw failure("inotify_add_watch") }
+            self.events = watched
             self.path = path
             self.identity = identity
         }
-
-        deinit { _ = systemClose(readiness) }
 
         /// Takes the events that wait.
         /// - Returns: whether the file is gone, or is another one.
         func isRemoved() -> Bool {
             unsafe withUnsafeTemporaryAllocation(byteCount: 4096, alignment: 16) { buffer in
-                while unsafe systemRead(readiness, buffer) > 0 {}
+                while unsafe SystemCall.read(readiness, into: buffer) > 0 {}
             }
             return FileIdentity(of: path) != identity
         }

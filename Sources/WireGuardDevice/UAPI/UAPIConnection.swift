@@ -3,6 +3,7 @@
 
 import Synchronization
 import TunnelIO
+import TunnelSystem
 import WireGuardCore
 
 #if canImport(Glibc)
@@ -61,7 +62,7 @@ final class UAPIConnection: Sendable {
         }
         guard let registration else { return }
         if let registration { loop.unregister(registration) }
-        _ = systemClose(descriptor)
+        SystemCall.close(descriptor)
         onEnd()
     }
 
@@ -84,7 +85,7 @@ final class UAPIConnection: Sendable {
         // One chunk per round: others on the loop get their turn.
         var isOpen = true
         unsafe withUnsafeTemporaryAllocation(byteCount: state.session.chunkBytes, alignment: 16) { chunk in
-            let count = unsafe systemRead(descriptor, chunk)
+            let count = unsafe SystemCall.read(descriptor, into: chunk)
             defer { unsafe WireGuardCore.wipe(UnsafeMutableRawBufferPointer(rebasing: chunk[0..<max(count, 0)])) }
             if count > 0 {
                 let bytes = unsafe UnsafeRawBufferPointer(rebasing: chunk[0..<count])
@@ -93,7 +94,7 @@ final class UAPIConnection: Sendable {
                 state.session.end(replyingInto: &state.output)
                 state.endsAfterOutput = true
             } else {
-                isOpen = errno == EAGAIN || errno == EINTR
+                isOpen = errno == EAGAIN
             }
         }
         return isOpen && write(&state) && !state.isFinished
@@ -103,14 +104,12 @@ final class UAPIConnection: Sendable {
     private func write(_ state: inout State) -> Bool {
         while state.written < state.output.count {
             let count = unsafe state.output.withUnsafeBytes { raw in
-                unsafe systemSend(descriptor, UnsafeRawBufferPointer(rebasing: raw[state.written...]))
+                unsafe UnixSocket.send(descriptor, UnsafeRawBufferPointer(rebasing: raw[state.written...]))
             }
             if count > 0 {
                 state.written += count
-            } else if errno == EAGAIN {
-                return true
-            } else if errno != EINTR {
-                return false
+            } else {
+                return errno == EAGAIN
             }
         }
         if !state.output.isEmpty { state.output.wipe() }

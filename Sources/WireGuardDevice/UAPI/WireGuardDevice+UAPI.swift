@@ -3,6 +3,7 @@
 
 import Synchronization
 import TunnelIO
+import TunnelSystem
 import WireGuardCore
 
 #if canImport(Glibc)
@@ -23,16 +24,38 @@ public struct ManagementSocket: Sendable {
     /// Binds and listens at `path`, for the owner only. A file that nobody answers at is replaced.
     /// - Throws: `.alreadyRunning` when another process answers there, `.managementSocket` when a step fails.
     public init(path: String) throws(WireGuardDeviceError) {
-        listener = try UnixListener(path: path)
+        do throws(UnixListener.Failure) { listener = try UnixListener(path: path) } catch {
+            throw WireGuardDeviceError(error, path: path)
+        }
     }
 
     /// Takes over a listening socket that was bound to `path`.
     public init(descriptor: Int32, path: String) throws(WireGuardDeviceError) {
-        listener = try UnixListener(descriptor: descriptor, path: path)
+        do throws(UnixListener.Failure) {
+            listener = try UnixListener(descriptor: descriptor, path: path)
+        } catch {
+            throw WireGuardDeviceError(error, path: path)
+        }
     }
 
     /// The listening descriptor.
-    public var descriptor: Int32 { listener.descriptor }
+    public var descriptor: Int32 { listener.descriptor.number }
+}
+
+extension WireGuardDeviceError {
+    fileprivate init(_ failure: UnixListener.Failure, path: String) {
+        func socket(_ operation: String, _ errno: Int32) -> WireGuardDeviceError {
+            WireGuardDeviceError(.managementSocket(path: path, operation: operation), errno: errno)
+        }
+        self =
+            switch failure {
+            case .invalidPath: socket("the path is too long", ENAMETOOLONG)
+            case .alreadyRunning: WireGuardDeviceError(.alreadyRunning(path: path), errno: EADDRINUSE)
+            case .notASocket: socket("there is a file that is no socket; remove it", EEXIST)
+            case .unsafeFolder: socket("other users can change its folder", EPERM)
+            case .system(_, let operation, let errno): socket(operation, errno)
+            }
+    }
 }
 
 extension WireGuardDevice {

@@ -43,7 +43,7 @@ struct CheckedFile {
     init(path: String) {
         let isInput = path == "-"
         name = isInput ? "standard input" : path
-        let descriptor = isInput ? 0 : unsafe open(path, O_RDONLY | O_CLOEXEC)
+        let descriptor = isInput ? 0 : SystemCall.open(path, O_RDONLY)
         guard descriptor >= 0 else {
             isMissing = errno == ENOENT
             isForbidden = errno == EACCES || errno == EPERM
@@ -51,7 +51,7 @@ struct CheckedFile {
             return
         }
         defer { if !isInput { close(descriptor) } }
-        bytes = StandardStream.readAll(from: descriptor, limit: ConfigChecker.sizeLimit)
+        bytes = SystemCall.readAll(descriptor, limit: ConfigChecker.sizeLimit)
         if bytes == nil { failure = CheckedFile.reason(errno) }
         var status = stat()
         if unsafe fstat(descriptor, &status) == 0 {
@@ -63,7 +63,7 @@ struct CheckedFile {
     }
 
     private static func reason(_ error: Int32) -> String {
-        error == EFBIG ? "longer than any configuration file" : unsafe String(cString: strerror(error))
+        error == EFBIG ? "longer than any configuration file" : SystemError.words(error)
     }
 }
 

@@ -3,6 +3,7 @@
 
 import ArgumentParser
 import CommandLineSupport
+import TunnelSystem
 
 /// `culvert key`: keys as `wg genkey`, `wg pubkey` and `wg genpsk` make them.
 struct KeyCommand: ParsableCommand {
@@ -64,7 +65,7 @@ struct KeyCommand: ParsableCommand {
         }
 
         func run() throws {
-            let input = StandardStream.readAll(from: 0, limit: KeyTool.inputLimit)
+            let input = SystemCall.readAll(0, limit: KeyTool.inputLimit)
             try finish(KeyTool(console: .standard).publicKey(of: input, json: json))
         }
     }

@@ -4,6 +4,7 @@
 import CommandLineSupport
 import Logging
 import PacketTunnel
+import TunnelSystem
 
 #if canImport(Glibc)
     import Glibc
@@ -59,25 +60,16 @@ struct LogTool: Sendable {
     /// Writes what is there to a new file.
     func export(_ file: RingLogFile, to path: String) throws(CommandProblem) {
         let text = selected(file.records()).map { (json ? $0.json : $0.description) + "\n" }.joined()
-        let descriptor = systemOpen(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        let descriptor = SystemCall.open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW)
         guard descriptor >= 0 else {
             let isDenied = errno == EACCES || errno == EPERM
             throw CommandProblem(
                 isDenied ? ExitStatus.notPermitted : ExitStatus.usage,
-                "\(path): \(unsafe String(cString: strerror(errno)))")
+                "\(path): \(SystemError.words(errno))")
         }
         defer { close(descriptor) }
-        let bytes = Array(text.utf8)
-        var written = 0
-        while written < bytes.count {
-            let count = unsafe bytes[written...].withUnsafeBytes { rest in
-                unsafe write(descriptor, rest.baseAddress, rest.count)
-            }
-            if count < 0, errno == EINTR { continue }
-            guard count > 0 else {
-                throw CommandProblem(ExitStatus.failure, "\(path): \(unsafe String(cString: strerror(errno)))")
-            }
-            written += count
+        guard SystemCall.writeAll(descriptor, Array(text.utf8)) else {
+            throw CommandProblem(ExitStatus.failure, "\(path): \(SystemError.words(errno))")
         }
     }
 
@@ -112,5 +104,3 @@ extension String {
         String(self[..<range.lowerBound]) + text + String(self[range.upperBound...])
     }
 }
-
-private func systemOpen(_ path: String, _ flags: Int32, _ mode: mode_t) -> Int32 { unsafe open(path, flags, mode) }

@@ -61,11 +61,7 @@ struct UnixMessageTests {
 
         /// A plain connection.
         func connect() throws -> OwnedDescriptor {
-            let socket = OwnedDescriptor(UnixSocketSystem.makeSocket())
-            let number = socket.number
-            let result = unsafe UnixSocketFile.withAddress(path) { unsafe Glue.connect(number, $0, $1) }
-            guard result == 0 else { throw ScratchDirectory.Failure(code: errno) }
-            return socket
+            try UnixSocket.connect(to: path)
         }
 
         /// Waits until the server has so many clients.
@@ -76,13 +72,9 @@ struct UnixMessageTests {
     }
 
     enum Glue {
-        static func connect(_ descriptor: Int32, _ address: UnsafePointer<sockaddr>, _ length: socklen_t) -> Int32 {
-            unsafe connectSocket(descriptor, address, length)
-        }
-
         /// Sends bytes on a non-blocking socket; returns how many went.
         static func send(_ descriptor: Int32, _ bytes: [UInt8]) -> Int {
-            unsafe bytes.withUnsafeBytes { unsafe UnixSocketSystem.send(descriptor, $0) }
+            unsafe bytes.withUnsafeBytes { unsafe UnixSocket.send(descriptor, $0) }
         }
     }
 
@@ -179,12 +171,8 @@ struct UnixMessageTests {
         let directory = try ScratchDirectory()
         let path = directory.file("stale")
         do {
-            let dead = OwnedDescriptor(UnixSocketSystem.makeSocket())
-            let number = dead.number
-            let bound = unsafe UnixSocketFile.withAddress(path) {
-                unsafe UnixSocketSystem.bindPrivately(number, $0, $1)
-            }
-            #expect(bound == 0)
+            let dead = OwnedDescriptor(UnixSocket.make())
+            #expect(UnixSocket.bindPrivately(dead.number, to: path) == 0)
         }
         let server = try UnixMessageServer(configuration: .init(path: path), router: fixture.router)
         let client = MessageClient(channel: UnixMessageChannel(path: path))
@@ -351,7 +339,7 @@ struct UnixMessageTests {
     func peerUser() async throws {
         let fixture = try Fixture()
         let socket = try fixture.connect()
-        #expect(UnixSocketSystem.peerUser(socket.number) == geteuid())
+        #expect(UnixSocket.peerUser(socket.number) == geteuid())
     }
 }
 

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import Testing
+import TunnelSystem
 
 @testable import TunnelIO
 
@@ -16,11 +17,12 @@ struct InterfaceMessageTests {
     func roundTrip() throws {
         #expect(samples.count == 4)
         for sample in samples {
-            let reply = try #require(replies(InterfaceMessage.change(sample, isAdded: true, index: 7)).first)
+            let reply = try #require(replies(message(InterfaceMessage.change(sample, isAdded: true, index: 7))).first)
             #expect(reply.flags == 0x605)
             #expect(InterfaceMessage.address(reply, index: 7) == sample)
             #expect(InterfaceMessage.address(reply, index: 8) == nil)
-            let removal = try #require(replies(InterfaceMessage.change(sample, isAdded: false, index: 7)).first)
+            let removal = try #require(
+                replies(message(InterfaceMessage.change(sample, isAdded: false, index: 7))).first)
             #expect(removal.type == 21 && removal.flags == 5)
             #expect(InterfaceMessage.address(removal, index: 7) == nil)
         }
@@ -28,7 +30,7 @@ struct InterfaceMessageTests {
 
     @Test("An address whose attribute is of the wrong length, or whose prefix is too long, is passed over")
     func lies() throws {
-        let good = try #require(replies(InterfaceMessage.change(samples[0], isAdded: true, index: 7)).first)
+        let good = try #require(replies(message(InterfaceMessage.change(samples[0], isAdded: true, index: 7))).first)
         var long = good
         long.body[1] = 33
         #expect(InterfaceMessage.address(long, index: 7) == nil)
@@ -42,11 +44,11 @@ struct InterfaceMessageTests {
     @Test("Cut short anywhere, messages give nothing wrong and never trap")
     func truncated() throws {
         let messages =
-            samples.map { InterfaceMessage.change($0, isAdded: true, index: 7) } + [
+            (samples.map { InterfaceMessage.change($0, isAdded: true, index: 7) } + [
                 InterfaceMessage.addressList, InterfaceMessage.description(index: 3),
-                InterfaceMessage.description(name: "cv0"), InterfaceMessage.rename(to: "cv1", index: 3), tunLink,
+                InterfaceMessage.description(name: "cv0"), InterfaceMessage.rename(to: "cv1", index: 3),
                 NetlinkMessage.namespaceRequest(descriptor: 5, assigns: true),
-            ]
+            ]).map(message) + [tunLink]
         var seen: Set<TunAddress> = []
         for message in messages {
             for length in 0...message.count {
@@ -56,8 +58,8 @@ struct InterfaceMessageTests {
                     if isPatched {
                         unsafe withUnsafeBytes(of: UInt32(length)) { unsafe part.replaceSubrange(0..<4, with: $0) }
                     }
-                    _ = unsafe part.withUnsafeBytes { unsafe NetlinkMessage.parse($0) }
                     for reply in replies(part) {
+                        _ = NetlinkMessage(reply)
                         if let address = InterfaceMessage.address(reply, index: 7) { seen.insert(address) }
                         if let attributes = InterfaceMessage.attributes(reply) {
                             #expect(attributes.owner == nil || attributes.owner == 1000)
@@ -77,7 +79,9 @@ struct InterfaceMessageTests {
         var found = 0
         for _ in 0..<4000 {
             var message =
-                Bool.random(using: &generator) ? tunLink : InterfaceMessage.change(samples[3], isAdded: true, index: 7)
+                Bool.random(using: &generator)
+                ? tunLink
+                : self.message(InterfaceMessage.change(samples[3], isAdded: true, index: 7))
             for _ in 0..<Int.random(in: 1...4, using: &generator) {
                 message[Int.random(in: 0..<message.count, using: &generator)] = UInt8.random(
                     in: 0...255, using: &generator)
@@ -99,32 +103,33 @@ struct InterfaceMessageTests {
         expected.isMultiQueue = true
         expected.queueCount = 3
         #expect(InterfaceMessage.attributes(reply) == expected)
-        var request = NetlinkRequest(type: 16, flags: 0)
-        request.append(UInt64(0))
-        request.append(UInt64(0))
-        request.append(attribute: 18, attribute(1, Array("veth".utf8) + [0]))
-        #expect(InterfaceMessage.attributes(try #require(replies(request.bytes).first)) == nil)
+        var request = NetlinkRequest(type: 16, body: [UInt8](repeating: 0, count: 16))
+        request.append(18, attribute(1, Array("veth".utf8) + [0]))
+        #expect(InterfaceMessage.attributes(try #require(replies(message(request)).first)) == nil)
     }
 
     private var tunLink: [UInt8] {
-        var request = NetlinkRequest(type: 16, flags: 0)
-        request.append(UInt64(0))
-        request.append(UInt64(0))
-        request.append(attribute: 3, Array("cv0".utf8) + [0])
+        var request = NetlinkRequest(type: 16, body: [UInt8](repeating: 0, count: 16))
+        request.append(3, Array("cv0".utf8) + [0])
         let data =
             attribute(1, [0xe8, 3, 0, 0]) + attribute(4, [1]) + attribute(5, [0]) + attribute(7, [1])
             + attribute(8, [3, 0, 0, 0])
-        request.append(attribute: 18, attribute(1, Array("tun".utf8) + [0]) + attribute(2, data))
-        return request.bytes
+        request.append(18, attribute(1, Array("tun".utf8) + [0]) + attribute(2, data))
+        return message(request)
     }
 
     private func attribute(_ kind: UInt16, _ value: [UInt8]) -> [UInt8] {
-        var request = NetlinkRequest(type: 0, flags: 0)
-        request.append(attribute: kind, value)
-        return Array(request.bytes[16...])
+        var request = NetlinkRequest(type: 0, body: [])
+        request.append(kind, value)
+        return request.body
     }
 
     private func replies(_ bytes: [UInt8]) -> [NetlinkReply] {
-        unsafe bytes.withUnsafeBytes { unsafe NetlinkMessage.replies($0) }
+        NetlinkReply.parse(bytes)
+    }
+
+    /// As it is sent where an acknowledgement is asked for.
+    private func message(_ request: NetlinkRequest) -> [UInt8] {
+        request.message(sequence: 0, flags: Netlink.acknowledge)
     }
 }

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import Testing
+import TunnelSystem
 
 @testable import TunnelIO
 
@@ -68,17 +69,18 @@ struct NetlinkMessageTests {
     @Test("Requests about namespaces are laid out as the kernel wants them")
     func request() {
         #expect(
-            NetlinkMessage.namespaceRequest(descriptor: 5, assigns: false)
+            NetlinkMessage.namespaceRequest(descriptor: 5, assigns: false).message(sequence: 0)
                 == message(type: 90, flags: 1, body: [0, 0, 0, 0] + attribute(3, bytes(Int32(5)))))
         #expect(
             NetlinkMessage.namespaceRequest(descriptor: 5, assigns: true)
+                .message(sequence: 0, flags: Netlink.acknowledge)
                 == message(
                     type: 88, flags: 5,
                     body: [0, 0, 0, 0] + attribute(3, bytes(Int32(5))) + attribute(1, bytes(Int32(-1)))))
     }
 
     private func parse(_ datagram: [UInt8]) -> [NetlinkMessage] {
-        unsafe datagram.withUnsafeBytes { unsafe NetlinkMessage.parse($0) }
+        NetlinkReply.parse(datagram).compactMap(NetlinkMessage.init)
     }
 
     private func link(

@@ -77,7 +77,7 @@ final class FrameConnection: Sendable {
     var peerUser: UInt32? {
         guard descriptor.acquire() else { return nil }
         defer { descriptor.release() }
-        return UnixSocketSystem.peerUser(descriptor.number)
+        return UnixSocket.peerUser(descriptor.number)
     }
 
     /// Calls `body` once when the connection has ended, by whichever side; at once when it has.
@@ -180,12 +180,11 @@ final class FrameConnection: Sendable {
         var wake = deliver(&state)
         while state.end == nil, !hasFrame(state.input), (announced(state.input) ?? 0) <= maximumByteCount {
             var chunk = [UInt8](repeating: 0, count: 16_384)
-            let count = unsafe chunk.withUnsafeMutableBytes { unsafe readBytes(descriptor.number, $0) }
+            let count = unsafe chunk.withUnsafeMutableBytes { unsafe SystemCall.read(descriptor.number, into: $0) }
             if count > 0 {
                 state.input += chunk[..<count]
                 continue
             }
-            if count < 0, errno == EINTR { continue }
             if count < 0, errno == EAGAIN || errno == EWOULDBLOCK { break }
             wake.onEnd = end(&state, .closed).onEnd ?? wake.onEnd
         }
@@ -235,12 +234,11 @@ final class FrameConnection: Sendable {
     /// Sends what fits; what does not waits until the socket is writable.
     private func flush(_ state: inout State) -> Wake {
         while !state.output.isEmpty {
-            let count = unsafe state.output.withUnsafeBytes { unsafe UnixSocketSystem.send(descriptor.number, $0) }
+            let count = unsafe state.output.withUnsafeBytes { unsafe UnixSocket.send(descriptor.number, $0) }
             if count > 0 {
                 state.output = state.output.dropFirst(count)
                 continue
             }
-            if count < 0, errno == EINTR { continue }
             if count < 0, errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS { return Wake() }
             // Nobody will read the rest. What the peer said before it went can still be read, and then the end is found.
             state.output = []
@@ -272,8 +270,4 @@ final class FrameConnection: Sendable {
         guard let count = announced(input) else { return false }
         return count <= maximumByteCount && input.count >= 4 + count
     }
-}
-
-private func readBytes(_ descriptor: Int32, _ bytes: UnsafeMutableRawBufferPointer) -> Int {
-    unsafe read(descriptor, bytes.baseAddress, bytes.count)
 }

@@ -80,19 +80,14 @@ public final class UnixMessageChannel: SubscribableChannel {
     }
 
     private func connect() throws(MessageError) -> FrameConnection {
-        let socket = OwnedDescriptor(UnixSocketSystem.makeSocket())
-        guard socket.number >= 0 else { throw .channelFailed(describe("socket", errno)) }
-        let number = socket.number
-        let result = unsafe UnixSocketFile.withAddress(path) { address, length in
-            SystemCall.retry { unsafe connectSocket(number, address, length) }
-        }
-        guard let result else { throw .channelFailed("\(UnixSocketError.invalidPath(path))") }
-        guard result == 0 else {
-            switch errno {
+        let socket: OwnedDescriptor
+        do throws(SystemError) { socket = try UnixSocket.connect(to: path) } catch {
+            switch error.errno {
             case ENOENT, ECONNREFUSED: throw .closed
-            case EACCES, EPERM: throw .notPermitted(describe("connect", errno))
+            case EACCES, EPERM: throw .notPermitted("\(error)")
             case EAGAIN: throw .busy
-            default: throw .channelFailed(describe("connect", errno))
+            case ENAMETOOLONG: throw .channelFailed("\(UnixSocketError.invalidPath(path))")
+            default: throw .channelFailed("\(error)")
             }
         }
         do throws(TunnelIOError) {
@@ -117,10 +112,6 @@ public final class UnixMessageChannel: SubscribableChannel {
             return made
         }
     }
-
-    private func describe(_ operation: String, _ errno: Int32) -> String {
-        "\(UnixSocketError.system(path: path, operation: operation, errno: errno))"
-    }
 }
 
 private final class UnixFrames: MessageFrames {
@@ -142,8 +133,4 @@ private final class UnixFrames: MessageFrames {
     func cancel() { connection.close() }
 
     deinit { connection.close() }
-}
-
-private func connectSocket(_ descriptor: Int32, _ address: UnsafePointer<sockaddr>, _ length: socklen_t) -> Int32 {
-    unsafe connect(descriptor, address, length)
 }

@@ -60,12 +60,11 @@ public final class UnixMessageServer: Sendable {
     private let configuration: Configuration
     private let router: MessageRouter
     private let clock: any Clock<Duration>
-    private let file: UnixSocketFile
     private let loop: EventLoop
     private let users: Set<UInt32>
     private let state = Mutex(State())
     private let counts = Broadcast(0)
-    private let retry = Mutex<(registration: EventLoop.Registration?, timer: EventLoop.Timer?)>((nil, nil))
+    private let acceptor = Mutex<UnixAcceptor?>(nil)
 
     /// Binds the socket and begins to answer.
     /// - Parameters:
@@ -80,16 +79,21 @@ public final class UnixMessageServer: Sendable {
         self.router = router
         self.clock = clock
         users = configuration.permittedUsers.union([0, geteuid()])
-        file = try UnixSocketFile(path: configuration.path, isForAll: !configuration.permittedUsers.isEmpty)
+        let listener: UnixListener
+        do throws(UnixListener.Failure) {
+            listener = try UnixListener(
+                path: configuration.path, isGuarded: true, isForAll: !configuration.permittedUsers.isEmpty)
+        } catch {
+            throw UnixSocketError(error, path: configuration.path)
+        }
         do throws(TunnelIOError) {
             loop = try EventLoop()
         } catch {
             throw .system(path: configuration.path, operation: "event loop", errno: error.errno)
         }
         do throws(TunnelIOError) {
-            let registration = try loop.register(file.descriptor.number) { [weak self] _ in self?.accept() }
-            let timer = loop.makeTimer { [weak self] in self?.resume() }
-            retry.withLock { $0 = (registration, timer) }
+            let made = try UnixAcceptor(listener, on: loop) { [weak self] descriptor in self?.welcome(descriptor) }
+            acceptor.withLock { $0 = made }
             try loop.startThread(name: "message server")
         } catch {
             throw .system(path: configuration.path, operation: "event loop", errno: error.errno)
@@ -112,8 +116,7 @@ public final class UnixMessageServer: Sendable {
             defer { state.clients = [:] }
             return state.clients
         }
-        if let registration = retry.withLock({ $0.registration }) { loop.unregister(registration) }
-        file.close()
+        acceptor.withLock { $0 }?.close()
         for client in clients.values {
             client.connection.close()
             client.task?.cancel()
@@ -129,8 +132,7 @@ public final class UnixMessageServer: Sendable {
             state.isClosed = true
             return state.clients.values.compactMap(\.task)
         }
-        if let registration = retry.withLock({ $0.registration }) { loop.unregister(registration) }
-        file.close()
+        acceptor.withLock { $0 }?.close()
         _ = await withDeadline(limit, clock: clock) {
             for task in tasks { await task.value }
         }
@@ -138,36 +140,6 @@ public final class UnixMessageServer: Sendable {
     }
 
     // MARK: - Accepting, on the loop's thread
-
-    private func accept() {
-        while file.descriptor.acquire() {
-            let number = UnixSocketSystem.accept(file.descriptor.number)
-            let reason = errno
-            file.descriptor.release()
-            guard number >= 0 else {
-                switch reason {
-                case EINTR, ECONNABORTED: continue
-                case EMFILE, ENFILE, ENOBUFS, ENOMEM: pause()
-                default: break
-                }
-                return
-            }
-            welcome(OwnedDescriptor(number))
-        }
-    }
-
-    /// Without descriptors or memory, accepts again in a tenth of a second: by then some may be free.
-    private func pause() {
-        let (registration, timer) = retry.withLock { $0 }
-        guard let registration, let timer else { return }
-        do throws(TunnelIOError) { try loop.modify(registration, interest: []) } catch {}
-        loop.set(timer, deadline: LaneClock.now() + 100_000_000)
-    }
-
-    private func resume() {
-        guard let registration = retry.withLock({ $0.registration }) else { return }
-        do throws(TunnelIOError) { try loop.modify(registration, interest: .readable) } catch {}
-    }
 
     private func welcome(_ descriptor: consuming OwnedDescriptor) {
         let connection: FrameConnection

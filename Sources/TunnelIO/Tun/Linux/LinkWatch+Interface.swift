@@ -3,6 +3,7 @@
 
 #if os(Linux)
     import CTunnelSystem
+    import TunnelSystem
 
     #if canImport(Glibc)
         import Glibc
@@ -83,18 +84,18 @@
         ///
         /// Should the interface move at that very moment, what had its number is asked for again where it is now.
         private func ask(
-            _ tun: Int32, _ operation: String, _ request: (_ index: Int32) -> [UInt8]
+            _ tun: Int32, _ operation: String, _ request: (_ index: Int32) -> NetlinkRequest
         ) throws(TunnelIOError) -> (replies: [NetlinkReply], index: Int32) {
             var reason: Int32 = ENODEV
             for _ in 0..<8 {
                 let place = try query(tun)
-                do throws(TunnelIOError) {
+                do throws(SystemError) {
                     let replies: [NetlinkReply]
                     if place.isHome {
-                        replies = try unsafe requests.ask(request(place.index), buffer: buffer)
+                        replies = try requests.exchange(request(place.index), operation)
                     } else {
-                        let socket = try NetlinkSocket(in: NetworkNamespace(ofDevice: tun))
-                        replies = try unsafe socket.ask(request(place.index), buffer: buffer)
+                        let socket = try namespaceSocket(tun)
+                        replies = try socket.exchange(request(place.index), operation)
                     }
                     return (replies, place.index)
                 } catch {
@@ -104,15 +105,21 @@
             }
             throw TunnelIOError(.device(name: try Self.name(of: tun), operation: operation), errno: reason)
         }
+
+        private func namespaceSocket(_ tun: Int32) throws(SystemError) -> NetlinkSocket {
+            do throws(TunnelIOError) {
+                return try NetlinkSocket.make(in: NetworkNamespace(ofDevice: tun))
+            } catch {
+                throw SystemError("open a netlink socket", errno: error.errno)
+            }
+        }
     }
 
     extension TunAttributes {
         /// Those of the interface of this name in the calling thread's namespace; nil when it is no TUN device.
         static func ofInterface(named name: String) -> TunAttributes? {
-            guard let socket = try? NetlinkSocket(groups: []) else { return nil }
-            let replies = unsafe withUnsafeTemporaryAllocation(byteCount: 1 << 15, alignment: 16) { buffer in
-                try? unsafe socket.ask(InterfaceMessage.description(name: name), buffer: buffer)
-            }
+            guard let socket = try? NetlinkSocket() else { return nil }
+            let replies = try? socket.exchange(InterfaceMessage.description(name: name), "read the attributes")
             return replies?.lazy.compactMap { InterfaceMessage.attributes($0) }.first
         }
     }

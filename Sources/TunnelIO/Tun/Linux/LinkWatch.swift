@@ -19,9 +19,8 @@
     /// deleting that namespace still deletes the device. Without CAP_NET_BROADCAST the kernel does not allow this: then a
     /// move is reported as `.down` and nothing after it, until the device is back or its descriptor reports its end.
     ///
-    /// Not thread-safe; the device holds it in a lock. Sendable because nothing else has its memory, and it has no copies.
-    @safe
-    struct LinkWatch: ~Copyable, @unchecked Sendable {
+    /// Not thread-safe; the device holds it in a lock.
+    struct LinkWatch: ~Copyable, Sendable {
         /// Readable when there may be events.
         let events: NetlinkSocket
         /// For requests: their answers would get between the events.
@@ -30,7 +29,6 @@
         private let control: OwnedDescriptor
         /// The namespace of these sockets; nil where the system does not tell.
         private let home: NetworkNamespace.Identity?
-        let buffer: UnsafeMutableRawBufferPointer
         private var place = Place.unknown
         private var isUp = false
         private var mtu = 0
@@ -52,8 +50,8 @@
 
         /// A watch in the network namespace of the calling thread. ``start(_:)`` comes before anything else.
         init() throws(TunnelIOError) {
-            let events = try NetlinkSocket(groups: [CTUNNEL_RTNLGRP_LINK, CTUNNEL_RTNLGRP_NSID])
-            let requests = try NetlinkSocket(groups: [])
+            let events = try NetlinkSocket.make(groups: [CTUNNEL_RTNLGRP_LINK, CTUNNEL_RTNLGRP_NSID])
+            let requests = try NetlinkSocket.make()
             let socket = try SystemCall.check(.socket(operation: "open a control socket")) {
                 NetworkNamespace.controlSocket()
             }
@@ -61,11 +59,6 @@
             self.requests = requests
             control = OwnedDescriptor(socket)
             home = try? NetworkNamespace(ofSocket: socket).identity
-            unsafe buffer = .allocate(byteCount: 1 << 15, alignment: 16)
-        }
-
-        deinit {
-            unsafe buffer.deallocate()
         }
 
         /// Takes the interface's present state as the one that changes are reported against.
@@ -79,13 +72,13 @@
             var changes: [LinkEvent] = []
             // What comes after the removal is read all the same: a descriptor that stays readable wakes its loop for ever.
             while true {
-                switch unsafe events.receive(into: buffer) {
+                switch events.receive() {
                 case .nothing:
                     return changes
                 case .overrun:
                     if !isRemoved { relocate(tun, into: &changes) }
                 case .messages(let messages, let namespace):
-                    for message in messages where !isRemoved {
+                    for message in messages.compactMap(NetlinkMessage.init) where !isRemoved {
                         handle(message, from: namespace, of: tun, into: &changes)
                     }
                 }
@@ -156,7 +149,7 @@
                 if let namespace = try? NetworkNamespace(ofDevice: tun), let home, namespace.identity != home {
                     guard
                         (try? events.setHearsOtherNamespaces(true)) != nil,
-                        let id = unsafe requests.identifier(of: namespace, buffer: buffer, assigns: true)
+                        let id = requests.identifier(of: namespace)
                     else { return nil }
                     elsewhere = id
                 } else {

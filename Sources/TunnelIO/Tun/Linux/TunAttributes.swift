@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+package import TunnelSystem
+
 /// How a Linux TUN interface was made, and who may attach to it, as the kernel tells (`IFLA_INFO_DATA`, linux/if_link.h).
 public struct TunAttributes: Hashable, Sendable {
     /// The user who may attach without privileges; nil for none.
@@ -39,7 +41,7 @@ public struct TunAttributes: Hashable, Sendable {
         guard let information = linkAttributes.nested(Kind.linkInformation), information.text(Kind.kind) == "tun",
             let data = information.nested(Kind.data)
         else { return nil }
-        func flag(_ kind: UInt16) -> Bool { data.byte(kind).map { $0 != 0 } ?? false }
+        func flag(_ kind: UInt16) -> Bool { (data[kind]?.first ?? 0) != 0 }
         owner = data.number(Kind.owner)
         group = data.number(Kind.group)
         hasPacketInformation = flag(Kind.hasPacketInformation)

@@ -5,12 +5,6 @@
     import CTunnelSystem
     import TunnelSystem
 
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
-
     /// Notices changes of this host's addresses and routes, after which cached source addresses may be wrong.
     ///
     /// Source: rtnetlink(7).
@@ -23,7 +17,7 @@
         /// A monitor of the calling thread's network namespace.
         package static func make() throws(TunnelIOError) -> RouteMonitor? {
             RouteMonitor(
-                try NetlinkSocket(groups: [
+                try .make(groups: [
                     CTUNNEL_RTNLGRP_IPV4_IFADDR, CTUNNEL_RTNLGRP_IPV4_ROUTE, CTUNNEL_RTNLGRP_IPV6_IFADDR,
                     CTUNNEL_RTNLGRP_IPV6_ROUTE,
                 ]))
@@ -38,19 +32,10 @@
         /// - Returns: whether there were any; a lost one counts.
         package func drain() -> Bool {
             var changed = false
-            unsafe withUnsafeTemporaryAllocation(byteCount: 16_384, alignment: 16) { buffer in
-                while true {
-                    let count = unsafe recv(readiness, buffer.baseAddress, buffer.count, 0)
-                    if count > 0 || (count < 0 && errno == ENOBUFS) {
-                        changed = true
-                    } else if count < 0, errno == EINTR {
-                        continue
-                    } else {
-                        return
-                    }
-                }
+            while true {
+                if case .nothing = socket.receive() { return changed }
+                changed = true
             }
-            return changed
         }
     }
 #endif

@@ -3,6 +3,7 @@
 
 #if os(Linux)
     import TunnelIO
+    import TunnelSystem
     import WireGuardCore
 
     #if canImport(Glibc)
@@ -40,17 +41,16 @@
         }
 
         private func exchange(_ request: [UInt8]) throws(DemoFailure) -> [UInt8] {
-            let socket = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-            guard socket >= 0 else { throw failure("socket") }
-            defer { close(socket) }
-            guard connect(socket) else { throw failure("connect") }
+            let connection: OwnedDescriptor
+            do throws(SystemError) { connection = try UnixSocket.connect(to: path, isBlocking: true) } catch {
+                throw DemoFailure("\(error)")
+            }
+            let socket = connection.number
             var written = 0
             while written < request.count {
                 let count = unsafe request.withUnsafeBytes { raw in
-                    let rest = unsafe UnsafeRawBufferPointer(rebasing: raw[written...])
-                    return unsafe send(socket, rest.baseAddress, rest.count, Int32(MSG_NOSIGNAL))
+                    unsafe UnixSocket.send(socket, UnsafeRawBufferPointer(rebasing: raw[written...]))
                 }
-                if count < 0, errno == EINTR { continue }
                 guard count > 0 else { throw failure("write") }
                 written += count
             }
@@ -60,37 +60,15 @@
             // A reply ends with a blank line.
             while !reply.suffix(2).elementsEqual([0x0a, 0x0a]) {
                 try Interruption.awaitReadable(socket, until: deadline, interruption: interruption)
-                let count = unsafe chunk.withUnsafeMutableBytes { unsafe recv(socket, $0.baseAddress, $0.count, 0) }
-                if count < 0, errno == EINTR { continue }
+                let count = unsafe chunk.withUnsafeMutableBytes { unsafe SystemCall.read(socket, into: $0) }
                 guard count > 0 else { throw failure("read") }
                 reply += chunk[..<count]
             }
             return reply
         }
 
-        private func connect(_ socket: Int32) -> Bool {
-            var address = sockaddr_un()
-            address.sun_family = sa_family_t(AF_UNIX)
-            let bytes = Array(path.utf8)
-            let fits = unsafe withUnsafeMutableBytes(of: &address.sun_path) { raw in
-                guard bytes.count < raw.count else { return false }
-                unsafe raw.copyBytes(from: bytes)
-                return true
-            }
-            guard fits else { return false }
-            return unsafe withUnsafePointer(to: &address) { pointer in
-                unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
-                    unsafe systemConnect(socket, address, socklen_t(MemoryLayout<sockaddr_un>.size))
-                }
-            } == 0
-        }
-
         private func failure(_ operation: String) -> DemoFailure {
-            DemoFailure("\(path): \(operation): \(unsafe String(cString: strerror(errno)))")
+            DemoFailure("\(SystemError("\(path): \(operation)", errno: errno))")
         }
-    }
-
-    private func systemConnect(_ socket: Int32, _ address: UnsafePointer<sockaddr>, _ length: socklen_t) -> Int32 {
-        unsafe connect(socket, address, length)
     }
 #endif

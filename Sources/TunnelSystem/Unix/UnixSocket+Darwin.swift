@@ -5,42 +5,41 @@
     import Darwin
     import Synchronization
 
-    /// What differs between systems.
-    enum UnixSocketSystem {
+    extension UnixSocket {
         private static let maskOwner = Mutex(())
 
-        static func makeSocket() -> Int32 {
+        /// A socket, non-blocking; negative when it failed, with the reason in `errno`.
+        package static func make() -> Int32 {
             let descriptor = socket(AF_UNIX, SOCK_STREAM, 0)
             guard descriptor >= 0 else { return descriptor }
             prepare(descriptor)
             return descriptor
         }
 
-        /// Binds a socket's file with mode 0600. Darwin takes the mode from the process's mask, which is everybody's.
-        static func bindPrivately(_ descriptor: Int32, _ address: UnsafePointer<sockaddr>, _ length: socklen_t) -> Int32
-        {
+        /// Binds a socket to a path that fits, its file with mode 0600. Darwin takes the mode from the process's mask, which is everybody's.
+        package static func bindPrivately(_ descriptor: Int32, to path: String) -> Int32 {
             maskOwner.withLock { _ in
                 let old = umask(0o177)
                 defer { umask(old) }
-                return unsafe bind(descriptor, address, length)
+                return unsafe withAddress(path) { unsafe bind(descriptor, $0, $1) } ?? -1
             }
         }
 
-        /// The next connection, non-blocking.
-        static func accept(_ descriptor: Int32) -> Int32 {
-            let connection = acceptConnection(descriptor)
+        /// The next connection, non-blocking; negative when there is none, with the reason in `errno`.
+        package static func accept(_ descriptor: Int32) -> Int32 {
+            let connection = libraryAccept(descriptor)
             guard connection >= 0 else { return connection }
             prepare(connection)
             return connection
         }
 
         /// Sends what fits. A peer that is gone is an error, not a signal, since the socket says so.
-        static func send(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> Int {
-            unsafe sendBytes(descriptor, bytes.baseAddress, bytes.count)
+        package static func send(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> Int {
+            SystemCall.retry { unsafe librarySend(descriptor, bytes.baseAddress, bytes.count) }
         }
 
         /// The user whose process is at the other end, as it was when the connection was made; nil when nobody says.
-        static func peerUser(_ descriptor: Int32) -> UInt32? {
+        package static func peerUser(_ descriptor: Int32) -> UInt32? {
             var (user, group): (uid_t, gid_t) = (0, 0)
             guard unsafe getpeereid(descriptor, &user, &group) == 0 else { return nil }
             return user
@@ -54,9 +53,9 @@
         }
     }
 
-    private func acceptConnection(_ descriptor: Int32) -> Int32 { unsafe accept(descriptor, nil, nil) }
+    private func libraryAccept(_ descriptor: Int32) -> Int32 { unsafe accept(descriptor, nil, nil) }
 
-    private func sendBytes(_ descriptor: Int32, _ start: UnsafeRawPointer?, _ count: Int) -> Int {
+    private func librarySend(_ descriptor: Int32, _ start: UnsafeRawPointer?, _ count: Int) -> Int {
         unsafe send(descriptor, start, count, 0)
     }
 #endif

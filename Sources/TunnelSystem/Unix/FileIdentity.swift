@@ -9,15 +9,15 @@
     import Darwin
 #endif
 
-/// Which file a path names: it tells our own socket's file from one that took its place.
-struct FileIdentity: Equatable, Sendable {
+/// Which file a path names: it tells our own file from one that took its place.
+package struct FileIdentity: Hashable, Sendable {
     private let device: UInt64
     private let inode: UInt64
     /// Whether the file is a socket.
-    let isSocket: Bool
+    package let isSocket: Bool
 
     /// The file at `path`, links not followed; nil when there is none.
-    init?(of path: String) {
+    package init?(of path: String) {
         var status = stat()
         guard unsafe lstat(path, &status) == 0 else { return nil }
         device = UInt64(truncatingIfNeeded: status.st_dev)

@@ -10,22 +10,21 @@
         import Musl
     #endif
 
-    /// What differs between systems.
-    enum UnixSocketSystem {
-        static func makeSocket() -> Int32 {
+    extension UnixSocket {
+        /// A socket, non-blocking; negative when it failed, with the reason in `errno`.
+        package static func make() -> Int32 {
             ctunnel_unix_stream_socket()
         }
 
-        /// Binds a socket's file with mode 0600 from its creation on. Linux takes the mode from the descriptor's own.
-        static func bindPrivately(_ descriptor: Int32, _ address: UnsafePointer<sockaddr>, _ length: socklen_t) -> Int32
-        {
+        /// Binds a socket to a path that fits, its file with mode 0600 from its creation on. Linux takes the mode from the descriptor's own.
+        package static func bindPrivately(_ descriptor: Int32, to path: String) -> Int32 {
             guard fchmod(descriptor, 0o600) == 0 else { return -1 }
-            return unsafe bind(descriptor, address, length)
+            return unsafe withAddress(path) { unsafe bind(descriptor, $0, $1) } ?? -1
         }
 
-        /// The next connection, non-blocking.
-        static func accept(_ descriptor: Int32) -> Int32 {
-            let connection = acceptConnection(descriptor)
+        /// The next connection, non-blocking; negative when there is none, with the reason in `errno`.
+        package static func accept(_ descriptor: Int32) -> Int32 {
+            let connection = libraryAccept(descriptor)
             guard connection >= 0 else { return connection }
             _ = fcntl(connection, F_SETFD, FD_CLOEXEC)
             _ = fcntl(connection, F_SETFL, O_NONBLOCK)
@@ -33,12 +32,12 @@
         }
 
         /// Sends what fits. A peer that is gone is an error, not a signal.
-        static func send(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> Int {
-            unsafe sendBytes(descriptor, bytes.baseAddress, bytes.count)
+        package static func send(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> Int {
+            SystemCall.retry { unsafe librarySend(descriptor, bytes.baseAddress, bytes.count) }
         }
 
         /// The user whose process is at the other end, as it was when the connection was made; nil when nobody says.
-        static func peerUser(_ descriptor: Int32) -> UInt32? {
+        package static func peerUser(_ descriptor: Int32) -> UInt32? {
             // struct ucred, which the C library declares for GNU sources only: process, user, group.
             var credentials: (Int32, UInt32, UInt32) = (0, 0, 0)
             var length = socklen_t(12)
@@ -50,9 +49,9 @@
         }
     }
 
-    private func acceptConnection(_ descriptor: Int32) -> Int32 { accept(descriptor, nil, nil) }
+    private func libraryAccept(_ descriptor: Int32) -> Int32 { accept(descriptor, nil, nil) }
 
-    private func sendBytes(_ descriptor: Int32, _ start: UnsafeRawPointer?, _ count: Int) -> Int {
+    private func librarySend(_ descriptor: Int32, _ start: UnsafeRawPointer?, _ count: Int) -> Int {
         unsafe send(descriptor, start, count, Int32(MSG_NOSIGNAL))
     }
 #endif

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Synchronization
+package import TunnelSystem
+
+/// Takes the connections of a listening socket as they come, on a loop's thread.
+///
+/// Without descriptors or memory it tries again in a tenth of a second: by then some may be free, whoever had them.
+package final class UnixAcceptor: Sendable {
+    private let listener: UnixListener
+    private let loop: EventLoop
+    private let hasRoom: @Sendable () -> Bool
+    private let welcome: @Sendable (consuming OwnedDescriptor) -> Void
+    private let watch = Mutex<(registration: EventLoop.Registration, timer: EventLoop.Timer)?>(nil)
+
+    /// Begins to accept.
+    /// - Parameters:
+    ///   - hasRoom: asked before each connection; where there is none, the system keeps the rest in its queue until
+    ///     ``resume()``.
+    ///   - welcome: takes a connection, non-blocking.
+    package init(
+        _ listener: UnixListener, on loop: EventLoop, while hasRoom: @escaping @Sendable () -> Bool = { true },
+        welcome: @escaping @Sendable (consuming OwnedDescriptor) -> Void
+    ) throws(TunnelIOError) {
+        self.listener = listener
+        self.loop = loop
+        self.hasRoom = hasRoom
+        self.welcome = welcome
+        let registration = try loop.register(listener.descriptor.number) { [weak self] _ in self?.accept() }
+        let timer = loop.makeTimer { [weak self] in self?.resume() }
+        watch.withLock { $0 = (registration, timer) }
+    }
+
+    /// Accepts again, if it does not.
+    package func resume() { listen(for: .readable) }
+
+    /// Accepts no more, and closes the listener. Safe to repeat.
+    package func close() {
+        let watch = watch.withLock { watch in
+            defer { watch = nil }
+            return watch
+        }
+        if let watch {
+            loop.unregister(watch.registration)
+            loop.remove(watch.timer)
+        }
+        listener.close()
+    }
+
+    private func accept() {
+        while hasRoom() {
+            switch listener.accept() {
+            case .connection(let descriptor): welcome(descriptor)
+            case .none: return
+            case .exhausted:
+                listen(for: [])
+                if let timer = watch.withLock({ $0?.timer }) {
+                    loop.set(timer, deadline: LaneClock.now() + 100_000_000)
+                }
+                return
+            }
+        }
+        listen(for: [])
+    }
+
+    private func listen(for interest: EventLoop.Interest) {
+        guard let registration = watch.withLock({ $0?.registration }) else { return }
+        do throws(TunnelIOError) { try loop.modify(registration, interest: interest) } catch {}
+    }
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import CTunnelSystem
+    import Synchronization
+
+    #if canImport(Glibc)
+        import Glibc
+    #elseif canImport(Musl)
+        import Musl
+    #endif
+
+    /// A netlink route socket in the network namespace of the thread that made it. For one thread at a time.
+    package struct NetlinkSocket: ~Copyable, Sendable {
+        /// Readable when the kernel has said something.
+        package let descriptor: OwnedDescriptor
+
+        private static let sequences = Atomic<UInt32>(0)
+
+        /// A socket that hears what is sent to these groups. Without any, it is for requests.
+        package init(groups: [Int32] = []) throws(SystemError) {
+            try self.init(Self.open(), groups: groups)
+        }
+
+        /// A socket for ``init(_:groups:)``, in the calling thread's namespace; negative when it failed, with the reason in
+        /// `errno`.
+        package static func open() -> Int32 {
+            socket(CTUNNEL_AF_NETLINK, Int32(ctunnel_tun_raw_nonblocking_socket), CTUNNEL_NETLINK_ROUTE)
+        }
+
+        /// Takes over what ``open()`` gave.
+        package init(_ number: Int32, groups: [Int32] = []) throws(SystemError) {
+            let owned = OwnedDescriptor(try SystemCall.check("open a netlink socket") { number })
+            var address = ctunnel_sockaddr_nl(family: UInt16(CTUNNEL_AF_NETLINK), padding: 0, port: 0, groups: 0)
+            try SystemCall.check("bind a netlink socket") {
+                unsafe withUnsafeBytes(of: &address) { bytes in
+                    unsafe bind(
+                        number, bytes.baseAddress?.assumingMemoryBound(to: sockaddr.self), socklen_t(bytes.count))
+                }
+            }
+            for group in groups { try Self.setOption(CTUNNEL_NETLINK_ADD_MEMBERSHIP, to: group, of: number) }
+            descriptor = owned
+        }
+
+        /// Whether to hear also of the other namespaces that have an id in the socket's own.
+        ///
+        /// The socket does not keep those namespaces alive, as one made inside them would.
+        /// - Throws: `EPERM` without CAP_NET_BROADCAST.
+        package func setHearsOtherNamespaces(_ isOn: Bool) throws(SystemError) {
+            try Self.setOption(CTUNNEL_NETLINK_LISTEN_ALL_NSID, to: isOn ? 1 : 0, of: descriptor.number)
+        }
+
+        private static func setOption(_ option: Int32, to value: Int32, of number: Int32) throws(SystemError) {
+            var value = value
+            try SystemCall.check("set up a netlink socket") {
+                unsafe setsockopt(number, CTUNNEL_SOL_NETLINK, option, &value, socklen_t(MemoryLayout<Int32>.size))
+            }
+        }
+
+        /// What the kernel said, and in which namespace.
+        package enum Received {
+            /// Messages about the namespace with this id; -1 is the socket's own.
+            case messages([NetlinkReply], namespace: Int32)
+            /// Messages were lost, so that what is known may be out of date.
+            case overrun
+            /// There is nothing more.
+            case nothing
+        }
+
+        /// The next datagram. Does not block.
+        package func receive() -> Received {
+            while true {
+                var (sender, namespace, reason): (UInt32, Int32, Int32) = (0, -1, 0)
+                let number = descriptor.number
+                // The kernel makes no larger ones.
+                let datagram = unsafe [UInt8](unsafeUninitializedCapacity: 1 << 15) { buffer, count in
+                    let received = SystemCall.retry {
+                        unsafe ctunnel_tun_netlink_receive(
+                            number, buffer.baseAddress, buffer.count, &sender, &namespace)
+                    }
+                    if received < 0 { reason = errno }
+                    count = min(max(received, 0), buffer.count)
+                }
+                guard reason == 0 else { return reason == ENOBUFS ? .overrun : .nothing }
+                // Other processes may write to this socket too.
+                if sender == 0 { return .messages(NetlinkReply.parse(datagram), namespace: namespace) }
+            }
+        }
+
+        /// Sends a request and collects the answer, which the kernel has begun before `send` returns, and goes on with as it
+        /// is read.
+        /// - Throws: the error number that the kernel answers.
+        package func exchange(
+            _ request: NetlinkRequest, _ operation: @autoclosure () -> String
+        ) throws(SystemError) -> [NetlinkReply] {
+            let sequence = Self.sequences.wrappingAdd(1, ordering: .relaxed).newValue
+            // A list has an end of its own.
+            let isList = request.flags & Netlink.dump == Netlink.dump
+            let message = request.message(sequence: sequence, flags: isList ? 0 : Netlink.acknowledge)
+            let number = descriptor.number
+            try SystemCall.check(operation()) {
+                unsafe message.withUnsafeBytes { unsafe send(number, $0.baseAddress, $0.count, 0) }
+            }
+            var replies: [NetlinkReply] = []
+            var failure: Int32 = 0
+            while true {
+                switch receive() {
+                case .nothing: throw SystemError(operation(), errno: failure == 0 ? ENOMSG : failure)
+                // Some of the answer is lost. The rest is read all the same, or the kernel would be busy with it.
+                case .overrun: failure = ENOBUFS
+                case .messages(let messages, _):
+                    for reply in messages where reply.sequence == sequence {
+                        guard let reason = reply.errorNumber ?? (reply.type == Netlink.done ? 0 : nil) else {
+                            replies.append(reply)
+                            continue
+                        }
+                        guard reason == 0, failure == 0 else {
+                            throw SystemError(operation(), errno: reason == 0 ? failure : reason)
+                        }
+                        return replies
+                    }
+                }
+            }
+        }
+    }
+#endif

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Synchronization
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
+/// A listening stream socket in the file system, and its file.
+package final class UnixListener: Sendable {
+    /// Why a socket cannot be served.
+    package enum Failure: Error, Hashable, Sendable {
+        /// The path has more bytes than a socket's address holds, none, or a zero byte.
+        case invalidPath
+        /// Another process answers there.
+        case alreadyRunning
+        /// There is a file that is no socket; nobody removes it for you.
+        case notASocket
+        /// Others may change what is in the folder, so that anyone could put a socket of theirs there.
+        case unsafeFolder(String)
+        /// The system refused a step.
+        case system(path: String, operation: String, errno: Int32)
+    }
+
+    /// The listening descriptor.
+    package let descriptor: SharedDescriptor
+    /// The socket's file; nil when the descriptor was handed in without one.
+    package let path: String?
+    /// What the file was when it was bound; whatever else is there later is not ours.
+    package let identity: FileIdentity?
+    private let lock: SharedDescriptor?
+
+    /// Binds and listens at `path`, for the owner only. A folder that is missing is made; a file that nobody answers at is
+    /// replaced.
+    /// - Parameters:
+    ///   - isGuarded: whether nobody but root and the owner may change the folder, and a lock beside the file, which ends
+    ///     with its process, says who serves it.
+    ///   - isForAll: whether other users may connect; who they are is to be checked then.
+    package init(path: String, isGuarded: Bool = false, isForAll: Bool = false) throws(Failure) {
+        guard unsafe UnixSocket.withAddress(path, { _, _ in true }) != nil else { throw .invalidPath }
+        if let slash = path.lastIndex(of: "/") {
+            let folder = slash == path.startIndex ? "/" : String(path[..<slash])
+            if folder != "/", unsafe mkdir(folder, isGuarded && !isForAll ? 0o700 : 0o755) != 0, errno != EEXIST {
+                throw .system(path: folder, operation: "mkdir", errno: errno)
+            }
+            if isGuarded { try Self.check(folder) }
+        }
+        lock = isGuarded ? try Self.lock(path) : nil
+        if let present = FileIdentity(of: path) {
+            guard present.isSocket else { throw .notASocket }
+            guard Self.isAbandoned(path) else { throw .alreadyRunning }
+            if unsafe unlink(path) != 0, errno != ENOENT {
+                throw .system(path: path, operation: "unlink", errno: errno)
+            }
+        }
+        let socket = OwnedDescriptor(UnixSocket.make())
+        guard socket.number >= 0 else { throw .system(path: path, operation: "socket", errno: errno) }
+        let number = socket.number
+        // The mode of a socket's file is that of its creation: there is no moment in which others may connect.
+        guard UnixSocket.bindPrivately(number, to: path) == 0 else {
+            throw .system(path: path, operation: "bind", errno: errno)
+        }
+        guard listen(number, 128) == 0, unsafe !isForAll || chmod(path, 0o666) == 0 else {
+            let reason = errno
+            unsafe _ = unlink(path)
+            throw .system(path: path, operation: "listen", errno: reason)
+        }
+        identity = FileIdentity(of: path)
+        descriptor = SharedDescriptor(socket)
+        self.path = path
+    }
+
+    /// Takes over a listening descriptor whose file, if any, is at `path`.
+    package init(descriptor: Int32, path: String?) throws(Failure) {
+        let flags = fcntl(descriptor, F_GETFL)
+        guard flags >= 0, fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) == 0 else {
+            throw .system(path: path ?? "descriptor \(descriptor)", operation: "fcntl", errno: errno)
+        }
+        _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
+        self.descriptor = SharedDescriptor(OwnedDescriptor(descriptor))
+        self.path = path
+        identity = path.flatMap { FileIdentity(of: $0) }
+        lock = nil
+    }
+
+    deinit { close() }
+
+    /// Closes the socket and removes its file, unless another has taken its place. Safe to repeat.
+    package func close() {
+        guard !descriptor.isClosed else { return }
+        if let path, let identity, FileIdentity(of: path) == identity { unsafe _ = unlink(path) }
+        descriptor.close()
+        lock?.close()
+    }
+
+    /// What became of an attempt to accept.
+    package enum Accepted: ~Copyable {
+        /// A connection, non-blocking.
+        case connection(OwnedDescriptor)
+        /// Nobody waits.
+        case none
+        /// The system has no more descriptors or memory; the connection still waits.
+        case exhausted
+    }
+
+    /// Takes the next connection.
+    package func accept() -> Accepted {
+        guard descriptor.acquire() else { return .none }
+        defer { descriptor.release() }
+        while true {
+            let connection = UnixSocket.accept(descriptor.number)
+            if connection >= 0 { return .connection(OwnedDescriptor(connection)) }
+            switch errno {
+            case EINTR, ECONNABORTED: continue
+            case EMFILE, ENFILE, ENOBUFS, ENOMEM: return .exhausted
+            default: return .none
+            }
+        }
+    }
+
+    // MARK: - Steps
+
+    private static func check(_ folder: String) throws(Failure) {
+        var status = stat()
+        guard unsafe stat(folder, &status) == 0 else {
+            throw .system(path: folder, operation: "stat", errno: errno)
+        }
+        let isShared = status.st_mode & 0o022 != 0 && status.st_mode & S_ISVTX == 0
+        guard status.st_uid == 0 || status.st_uid == geteuid(), !isShared else { throw .unsafeFolder(folder) }
+    }
+
+    /// Takes the lock of whoever serves `path`. Its file stays when the server goes: removing it would race.
+    private static func lock(_ path: String) throws(Failure) -> SharedDescriptor {
+        let number = SystemCall.open("\(path).lock", O_RDWR | O_CREAT | O_NOFOLLOW)
+        guard number >= 0 else { throw .system(path: "\(path).lock", operation: "open", errno: errno) }
+        let descriptor = SharedDescriptor(OwnedDescriptor(number))
+        guard flock(number, LOCK_EX | LOCK_NB) == 0 else {
+            if errno == EWOULDBLOCK { throw .alreadyRunning }
+            throw .system(path: "\(path).lock", operation: "flock", errno: errno)
+        }
+        return descriptor
+    }
+
+    /// Whether nobody listens at `path` any more. A full queue, for one, is a sign of life.
+    private static func isAbandoned(_ path: String) -> Bool {
+        do throws(SystemError) {
+            _ = try UnixSocket.connect(to: path)
+            return false
+        } catch {
+            return error.errno == ECONNREFUSED || error.errno == ENOENT
+        }
+    }
+}
