@@ -79,6 +79,7 @@ let package = Package(
     name: "culvert",
     platforms: [.macOS(.v15), .iOS(.v18), .tvOS(.v18), .watchOS(.v11), .visionOS(.v2)],
     products: [
+        .library(name: "NetworkAddresses", targets: ["NetworkAddresses"]),
         .library(name: "WireGuardCore", targets: ["WireGuardCore"]),
         .library(name: "TunnelIO", targets: ["TunnelIO"]),
         .library(name: "WireGuardDevice", targets: ["WireGuardDevice"]),
@@ -110,26 +111,34 @@ let package = Package(
         // MARK: - Libraries
         .target(name: "CTunnelSystem"),
         .target(name: "TunnelSystem", dependencies: ["CTunnelSystem"], swiftSettings: settings),
-        .target(name: "WireGuardCore", dependencies: [crypto], swiftSettings: settings),
-        .target(name: "TunnelIO", dependencies: ["TunnelSystem", "CTunnelSystem"], swiftSettings: settings),
+        .target(name: "NetworkAddresses", swiftSettings: settings),
+        .target(name: "WireGuardCore", dependencies: ["NetworkAddresses", crypto], swiftSettings: settings),
         .target(
-            name: "WireGuardDevice", dependencies: ["WireGuardCore", "TunnelIO", "TunnelSystem"],
+            name: "TunnelIO", dependencies: ["NetworkAddresses", "TunnelSystem", "CTunnelSystem"],
             swiftSettings: settings),
         .target(
-            name: "PacketTunnel", dependencies: ["TunnelIO", "TunnelSystem", "CTunnelSystem", logging],
+            name: "WireGuardDevice", dependencies: ["NetworkAddresses", "WireGuardCore", "TunnelIO", "TunnelSystem"],
+            swiftSettings: settings),
+        .target(
+            name: "PacketTunnel",
+            dependencies: ["NetworkAddresses", "TunnelIO", "TunnelSystem", "CTunnelSystem", logging],
             swiftSettings: settings),
         part(
             "PacketTunnelLinux", isBuilt: buildsForLinux,
-            dependencies: ["PacketTunnel", "TunnelIO", "TunnelSystem", "CTunnelSystem", logging]),
+            dependencies: ["NetworkAddresses", "PacketTunnel", "TunnelIO", "TunnelSystem", "CTunnelSystem", logging]),
         part(
             "PacketTunnelApple", isBuilt: buildsForApple,
-            dependencies: ["PacketTunnel", "TunnelIO", "TunnelSystem", logging]),
+            dependencies: ["NetworkAddresses", "PacketTunnel", "TunnelIO", "TunnelSystem", logging]),
         .target(
             name: "WireGuardTunnel",
-            dependencies: ["PacketTunnel", "WireGuardDevice", "WireGuardCore", "TunnelIO", "TunnelSystem", logging],
+            dependencies: [
+                "NetworkAddresses", "PacketTunnel", "WireGuardDevice", "WireGuardCore", "TunnelIO", "TunnelSystem",
+                logging,
+            ],
             swiftSettings: settings),
         .target(
-            name: "TrustPinning", dependencies: ["TunnelSystem", crypto, x509, asn1, logging], swiftSettings: settings),
+            name: "TrustPinning", dependencies: ["NetworkAddresses", "TunnelSystem", crypto, x509, asn1, logging],
+            swiftSettings: settings),
         .target(
             name: "TrustPinningFoundation",
             dependencies: [
@@ -147,7 +156,8 @@ let package = Package(
         // MARK: - For other languages
         .target(name: "CCulvert"),
         .target(
-            name: "CulvertC", dependencies: ["CCulvert", "WireGuardDevice", "WireGuardCore", "TunnelIO"],
+            name: "CulvertC",
+            dependencies: ["NetworkAddresses", "CCulvert", "WireGuardDevice", "WireGuardCore", "TunnelIO"],
             swiftSettings: settings),
         .executableTarget(
             name: "culvert-c-example", dependencies: ["CulvertC", "CCulvert"], path: "Examples/CTunnel"),
@@ -161,7 +171,8 @@ let package = Package(
         .executableTarget(
             name: "culvert",
             dependencies: [
-                "CommandLineSupport", "CTunnelSystem", "TunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice",
+                "NetworkAddresses", "CommandLineSupport", "CTunnelSystem", "TunnelSystem", "WireGuardCore", "TunnelIO",
+                "WireGuardDevice",
                 "PacketTunnel", linuxHost, "WireGuardTunnel", argumentParser, logging,
             ],
             swiftSettings: settings),
@@ -178,33 +189,46 @@ let package = Package(
 
         // MARK: - Tests
         .target(
-            name: "HostConformance", dependencies: ["PacketTunnel", "PacketTunnelTesting", "TunnelIO", "TunnelSystem"],
+            name: "HostConformance",
+            dependencies: ["NetworkAddresses", "PacketTunnel", "PacketTunnelTesting", "TunnelIO", "TunnelSystem"],
             path: "Tests/Support/HostConformance", swiftSettings: settings),
         .target(
             name: "WireGuardTesting",
-            dependencies: ["WireGuardTunnel", "PacketTunnel", "WireGuardCore", "TunnelIO", "PacketTunnelTesting"],
+            dependencies: [
+                "NetworkAddresses", "WireGuardTunnel", "PacketTunnel", "WireGuardCore", "TunnelIO",
+                "PacketTunnelTesting",
+            ],
             path: "Tests/Support/WireGuardTesting", swiftSettings: settings),
         .testTarget(
-            name: "WireGuardCoreTests", dependencies: ["WireGuardCore", "PacketTunnelTesting", crypto],
+            name: "NetworkAddressesTests", dependencies: ["NetworkAddresses", "PacketTunnelTesting"],
+            swiftSettings: settings),
+        .testTarget(
+            name: "WireGuardCoreTests",
+            dependencies: ["NetworkAddresses", "WireGuardCore", "PacketTunnelTesting", crypto],
             swiftSettings: settings),
         .testTarget(name: "TunnelSystemTests", dependencies: ["TunnelSystem"], swiftSettings: settings),
         .testTarget(
-            name: "TunnelIOTests", dependencies: ["TunnelIO", "TunnelSystem", "CTunnelSystem", "PacketTunnelTesting"],
+            name: "TunnelIOTests",
+            dependencies: ["NetworkAddresses", "TunnelIO", "TunnelSystem", "CTunnelSystem", "PacketTunnelTesting"],
             swiftSettings: settings),
         .testTarget(
             name: "WireGuardDeviceTests",
-            dependencies: ["WireGuardDevice", "WireGuardCore", "TunnelIO", "TunnelSystem", "PacketTunnelTesting"],
+            dependencies: [
+                "NetworkAddresses", "WireGuardDevice", "WireGuardCore", "TunnelIO", "TunnelSystem",
+                "PacketTunnelTesting",
+            ],
             swiftSettings: settings),
         .testTarget(
             name: "PacketTunnelTests",
             dependencies: [
-                "PacketTunnel", "TunnelIO", "TunnelSystem", "PacketTunnelTesting", "HostConformance", logging,
+                "NetworkAddresses", "PacketTunnel", "TunnelIO", "TunnelSystem", "PacketTunnelTesting",
+                "HostConformance", logging,
             ],
             swiftSettings: settings),
         .testTarget(
             name: "WireGuardTunnelTests",
             dependencies: [
-                "WireGuardTunnel", "PacketTunnel", "WireGuardDevice", "WireGuardCore", "TunnelIO",
+                "NetworkAddresses", "WireGuardTunnel", "PacketTunnel", "WireGuardDevice", "WireGuardCore", "TunnelIO",
                 "PacketTunnelTesting", "HostConformance", "WireGuardTesting", logging,
             ],
             swiftSettings: settings),
@@ -217,9 +241,11 @@ let package = Package(
             ],
             swiftSettings: settings),
         .target(
-            name: "CommandLineTesting", dependencies: ["CommandLineSupport", "PacketTunnelTesting"],
+            name: "CommandLineTesting", dependencies: ["TunnelSystem", "CommandLineSupport", "PacketTunnelTesting"],
             path: "Tests/Support/CommandLineTesting", swiftSettings: settings),
-        .testTarget(name: "CommandLineSupportTests", dependencies: ["CommandLineSupport"], swiftSettings: settings),
+        .testTarget(
+            name: "CommandLineSupportTests", dependencies: ["TunnelSystem", "CommandLineSupport"],
+            swiftSettings: settings),
         .testTarget(
             name: "CulvertPinTests",
             dependencies: [
@@ -232,7 +258,10 @@ let package = Package(
             path: "Tests/Support/TrustPinningTesting", swiftSettings: settings),
         .testTarget(
             name: "TrustPinningTests",
-            dependencies: ["TrustPinning", "TrustPinningTesting", "PacketTunnelTesting", crypto, x509, asn1, logging],
+            dependencies: [
+                "NetworkAddresses", "TrustPinning", "TrustPinningTesting", "PacketTunnelTesting", crypto, x509, asn1,
+                logging,
+            ],
             swiftSettings: settings),
         .target(
             name: "TrustPinningNIOTesting", dependencies: ["TrustPinningTesting"] + nio,
@@ -259,7 +288,8 @@ let package = Package(
         .testTarget(
             name: "PrivilegedTests",
             dependencies: [
-                "CTunnelSystem", "TunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnel",
+                "NetworkAddresses", "CTunnelSystem", "TunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice",
+                "PacketTunnel",
                 linuxHost,
                 "WireGuardTunnel", "PacketTunnelTesting", "HostConformance", "culvert", "culvert-wg",
                 "culvert-c-example",
@@ -274,7 +304,10 @@ if buildsForLinux {
     package.targets.append(
         .testTarget(
             name: "PacketTunnelLinuxTests",
-            dependencies: ["PacketTunnel", linuxHost, "TunnelIO", "TunnelSystem", "PacketTunnelTesting", logging],
+            dependencies: [
+                "NetworkAddresses", "PacketTunnel", linuxHost, "TunnelIO", "TunnelSystem", "PacketTunnelTesting",
+                logging,
+            ],
             swiftSettings: settings))
 }
 
@@ -286,9 +319,9 @@ if buildsForLinux {
 if Context.environment["CULVERT_STANDINS"] == "1" {
     let standIns = ["NetworkExtension", "Network", "Security", "os"]
     let libraries = [
-        "CTunnelSystem", "TunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnel",
-        "PacketTunnelLinux", "PacketTunnelApple", "WireGuardTunnel", "PacketTunnelTesting", "HostConformance",
-        "WireGuardTesting", "TrustPinning",
+        "CTunnelSystem", "NetworkAddresses", "TunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice",
+        "PacketTunnel", "PacketTunnelLinux", "PacketTunnelApple", "WireGuardTunnel", "PacketTunnelTesting",
+        "HostConformance", "WireGuardTesting", "TrustPinning",
         "TrustPinningTesting",
         "TrustPinningTests", "TrustPinningFoundation",
     ]
@@ -364,15 +397,17 @@ if Context.environment["CULVERT_BENCH"] == "1", Context.environment["CULVERT_STA
         .executableTarget(
             name: "culvert-bench",
             dependencies: [
-                "WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnel", "PacketTunnelTesting", "TrustPinning",
-                "TrustPinningNIO", crypto, x509, asn1,
+                "NetworkAddresses", "WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnel",
+                "PacketTunnelTesting", "TrustPinning", "TrustPinningNIO", crypto, x509, asn1,
             ] + nio + stageCalls.map { .byName(name: $0.name) },
             path: "Benchmarks/culvert-bench", exclude: excluded, swiftSettings: settings, linkerSettings: linking))
 }
 
 // What fuzzers check is code of the tests, which run it on the seeds. With CULVERT_FUZZ=1 (scripts/fuzz) it is a program,
 // whose entry point is libFuzzer's.
-let fuzzed: [Target.Dependency] = ["WireGuardCore", "TunnelIO", "TrustPinning", "PacketTunnelTesting", x509, asn1]
+let fuzzed: [Target.Dependency] = [
+    "NetworkAddresses", "WireGuardCore", "TunnelIO", "TrustPinning", "PacketTunnelTesting", x509, asn1,
+]
 if Context.environment["CULVERT_FUZZ"] == "1" {
     package.targets.removeAll { $0.type == .test }
     package.targets.append(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnelTesting
 import WireGuardCore
 
@@ -10,8 +11,8 @@ final class Pair {
     var right: Engine
     private(set) var now = Instant(nanoseconds: 3_600_000_000_000)
     private(set) var wall = WallTime(seconds: 1_700_000_000)
-    let leftEndpoint = Endpoint(address: IPAddress(v4: 0xc000_0201), port: 51_820)
-    let rightEndpoint = Endpoint(address: IPAddress(v4: 0xc000_0202), port: 51_820)
+    let leftEndpoint = Endpoint(address: .v4(0xc000_0201), port: 51_820)
+    let rightEndpoint = Endpoint(address: .v4(0xc000_0202), port: 51_820)
     let rightKey: PublicKey
 
     init() throws {
@@ -25,7 +26,7 @@ final class Pair {
         left.addPeer(rightKey)
         left.setEndpoint(rightEndpoint, of: rightKey)
         right.addPeer(leftKey)
-        guard let everything = IPPrefix(IPAddress(v4: 0), length: 0) else { throw BenchmarkError("no prefix") }
+        guard let everything = IPPrefix(.v4(0), length: 0) else { throw BenchmarkError("no prefix") }
         left.addAllowedIP(everything, to: rightKey)
         right.addAllowedIP(everything, to: leftKey)
         left.setUp(true, at: now, wall: wall)

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 public import Logging
+public import NetworkAddresses
 public import PacketTunnel
 import Synchronization
 public import TunnelIO
@@ -112,7 +113,7 @@ public final class LinuxPlatform: TunnelPlatform {
     }
 
     /// Those of the machine's manager of name servers, without the tunnel's own.
-    public func outsideNameServers() async -> [NetworkAddress] {
+    public func outsideNameServers() async -> [IPAddress] {
         do throws(TunnelError) {
             return try await onThread { (core) throws(TunnelError) in core.outsideNameServers() }
         } catch {

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import Logging
+import NetworkAddresses
 import PacketTunnel
 import TunnelIO
 
@@ -183,7 +184,7 @@ final class LinuxPlatformCore {
         }
     }
 
-    func outsideNameServers() -> [NetworkAddress] {
+    func outsideNameServers() -> [IPAddress] {
         do throws(LinuxNetworkError) {
             return try network.resolver.outsideServers(tunnel: name, record: ledger?.resolverRecord)
         } catch {
@@ -255,9 +256,9 @@ final class LinuxPlatformCore {
     }
 
     /// The networks that are attached directly, other than by the tunnel.
-    private func localNetworks() throws(LinuxNetworkError) -> [NetworkPrefix] {
+    private func localNetworks() throws(LinuxNetworkError) -> [IPPrefix] {
         let ours = try network.netlink.link(named: name)?.index
-        var networks: Set<NetworkPrefix> = []
+        var networks: Set<IPPrefix> = []
         for isIPv6 in [false, true] {
             for route in try network.netlink.routes(isIPv6: isIPv6) {
                 guard let key = route.key, key.table == Route.mainTable, key.destination.length > 0,
@@ -326,7 +327,7 @@ final class LinuxPlatformCore {
         if let mtu = settings.mtu { return mtu }
         // Where the server is known by name only, the default routes: no packet is sent to these addresses, which are
         // for documentation (RFC 5737, RFC 3849).
-        let somewhere = ["198.51.100.1", "2001:db8::1"].compactMap { NetworkAddress($0) }
+        let somewhere = ["198.51.100.1", "2001:db8::1"].compactMap { try? IPAddress($0) }
         let targets = ServerText.address(in: settings.remoteAddress).map { [$0] } ?? somewhere
         let mark = try requireNumbers().mark
         for target in targets {
@@ -341,11 +342,11 @@ final class LinuxPlatformCore {
 /// A server as people write it.
 enum ServerText {
     /// The address in `ADDRESS`, `ADDRESS:PORT` or `[ADDRESS]:PORT`; nil for a name.
-    static func address(in text: String) -> NetworkAddress? {
-        if let address = NetworkAddress(text) { return address }
+    static func address(in text: String) -> IPAddress? {
+        if let address = try? IPAddress(text) { return address }
         if text.hasPrefix("["), let end = text.firstIndex(of: "]") {
-            return NetworkAddress(String(text[text.index(after: text.startIndex)..<end]))
+            return try? IPAddress(text[text.index(after: text.startIndex)..<end])
         }
-        return text.lastIndex(of: ":").flatMap { NetworkAddress(String(text[..<$0])) }
+        return text.lastIndex(of: ":").flatMap { try? IPAddress(text[..<$0]) }
     }
 }

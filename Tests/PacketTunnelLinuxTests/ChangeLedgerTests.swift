@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import Foundation
+import NetworkAddresses
 import PacketTunnel
 import Testing
 
@@ -215,7 +216,7 @@ struct ChangeLedgerTests {
         let made = network.log.count
         var dns = try LinuxSamples.dns()
         dns.searchDomains = ["example.net"]
-        let added = Route(to: try LinuxSamples.prefix("10.77.0.0/16"), interface: 7)
+        let added = Route(to: try IPPrefix("10.77.0.0/16"), interface: 7)
         let table = FirewallTable(name: LinuxSamples.table.name, body: "other")
         var changed = plan.filter { step in
             switch step {
@@ -234,7 +235,7 @@ struct ChangeLedgerTests {
         #expect(operations.first == .loadTable(table))
         #expect(network.state.tables == [table.name: "other"])
         #expect(network.state.resolver["cvt0"] == dns)
-        let replaced = FakeNetwork.RouteKey(Route(to: try LinuxSamples.prefix("10.55.0.0/16"), interface: 2))
+        let replaced = FakeNetwork.RouteKey(Route(to: try IPPrefix("10.55.0.0/16"), interface: 2))
         #expect(network.state.routes[replaced] == before.routes[replaced], "the foreign route is back")
         try ledger.apply(changed)
         #expect(network.log.count == made + 4, "nothing to do")

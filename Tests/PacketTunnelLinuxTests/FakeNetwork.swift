@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnel
 
 @testable import PacketTunnelLinux
@@ -9,7 +10,7 @@ import PacketTunnel
 final class FakeNetwork: NetworkSystem {
     /// All that there is.
     struct State: Equatable {
-        var addresses: [String: Set<NetworkPrefix>] = [:]
+        var addresses: [String: Set<InterfaceAddress>] = [:]
         var routes: [RouteKey: Entry] = [:]
         var rules: Set<PolicyRule> = []
         var settings: [String: String] = [:]
@@ -18,7 +19,7 @@ final class FakeNetwork: NetworkSystem {
     }
 
     struct RouteKey: Hashable {
-        var destination: NetworkPrefix
+        var destination: IPPrefix
         var table: UInt32
         var metric: UInt32
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnel
 import Testing
 
@@ -12,7 +13,7 @@ struct LeakGuardTests {
         local: Bool = false, policy: LeakPolicy = .enforcedRoutes, dns: DNSSettings? = nil
     ) throws -> TunnelSettings {
         TunnelSettings(
-            remoteAddress: "vpn.example.org", addresses: [try LinuxSamples.prefix("10.9.0.2/24")],
+            remoteAddress: "vpn.example.org", addresses: [try InterfaceAddress("10.9.0.2/24")],
             includedRoutes: [.allIPv4], allowsLocalNetwork: local, dns: dns, leakPolicy: policy)
     }
 
@@ -63,7 +64,7 @@ struct LeakGuardTests {
         let guardian = LeakGuard(
             name: "cvt0", policy: .enforcedRoutes, mark: 51_820,
             settings: try settings(dns: try LinuxSamples.dns()),
-            tunnelled: [try LinuxSamples.prefix("10.0.0.0/8"), try LinuxSamples.prefix("fd00::/8")])
+            tunnelled: [try IPPrefix("10.0.0.0/8"), try IPPrefix("fd00::/8")])
         let body = try #require(guardian.table).body
         #expect(body.contains("elements = { 10.0.0.0/8 }"))
         #expect(body.contains("    ip daddr @tunnelled4 counter drop\n    ip6 daddr @tunnelled6 counter drop\n"))
@@ -85,7 +86,7 @@ struct LeakGuardTests {
 
     @Test("The local network is let out where the settings say so", arguments: LeakPolicy.allCases.dropFirst())
     func local(_ policy: LeakPolicy) throws {
-        let network = try LinuxSamples.prefix("192.168.7.0/24")
+        let network = try IPPrefix("192.168.7.0/24")
         for isAllowed in [true, false] {
             let guardian = LeakGuard(
                 name: "cvt0", policy: policy, mark: 1, settings: try settings(local: isAllowed, policy: policy),

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import Foundation
+import NetworkAddresses
 import PacketTunnel
 import Testing
 
@@ -35,15 +36,11 @@ final class JournalFolder {
 enum LinuxSamples {
     static let interface = InterfaceReference(name: "cvt0", index: 7)
 
-    static func prefix(_ text: String) throws -> NetworkPrefix {
-        try #require(NetworkPrefix(text), "\(text)")
-    }
-
     /// A process that ended.
     static let dead = JournalOwner(processID: 1, startTime: .max)
 
     static func dns() throws -> DNSSettings {
-        DNSSettings(servers: [try #require(NetworkAddress("10.9.0.1"))], searchDomains: ["example.org"])
+        DNSSettings(servers: [try IPAddress("10.9.0.1")], searchDomains: ["example.org"])
     }
 
     static let table = FirewallTable(name: "culvert_cvt0", body: "  chain guard { drop }\n")
@@ -53,16 +50,16 @@ enum LinuxSamples {
         [
             .interface(name: "cvt0"),
             .firewall(table),
-            .address(try prefix("10.9.0.2/24"), interface),
-            .address(try prefix("fd00::2/64"), interface),
+            .address(try InterfaceAddress("10.9.0.2/24"), interface),
+            .address(try InterfaceAddress("fd00::2/64"), interface),
             .link(interface, mtu: 1420),
             .setting(path: "src_valid_mark", value: "1"),
             .route(Route(to: .allIPv4, interface: 7, table: 51_820)),
-            .route(Route(to: try prefix("192.168.0.0/16"), kind: .throw, table: 51_820)),
+            .route(Route(to: try IPPrefix("192.168.0.0/16"), kind: .throw, table: 51_820)),
             .route(Route(to: .allIPv6, interface: 7, table: 51_820)),
             .rule(PolicyRule(isIPv6: false, priority: 32_764, table: 51_820, mark: 51_820, isInverted: true)),
             .rule(PolicyRule(isIPv6: false, priority: 32_763, table: 254, suppressedPrefixLength: 0)),
-            .route(Route(to: try prefix("10.55.0.0/16"), interface: 7)),
+            .route(Route(to: try IPPrefix("10.55.0.0/16"), interface: 7)),
             .resolver(ResolverPlan(interface: interface, manager: .resolved, settings: try dns())),
         ]
     }
@@ -72,7 +69,7 @@ enum LinuxSamples {
         var state = FakeNetwork.State()
         state.settings["src_valid_mark"] = "0"
         state.rules = [PolicyRule(isIPv6: false, priority: 32_766, table: 254)]
-        let route = Route(to: try prefix("10.55.0.0/16"), interface: 2)
+        let route = Route(to: try IPPrefix("10.55.0.0/16"), interface: 2)
         state.routes[FakeNetwork.RouteKey(route)] = .foreign(ForeignRoute(body: [2, 16, 0, 0, 254, 3, 253, 1]))
         return state
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnel
 import PacketTunnelTesting
 import Testing
@@ -35,7 +36,7 @@ struct NetlinkTests {
     @Test("A route is found again by what the kernel says of it")
     func foreignRoute() throws {
         for text in ["10.1.0.0/16", "0.0.0.0/0", "2001:db8::/32", "::/0"] {
-            let route = Route(to: try LinuxSamples.prefix(text), interface: 9, table: 51_820, metric: 5)
+            let route = Route(to: try IPPrefix(text), interface: 9, table: 51_820, metric: 5)
             let foreign = ForeignRoute(body: route.request(type: Netlink.newRoute, flags: 0).body)
             #expect(foreign.key?.destination == route.destination)
             #expect(foreign.key?.table == 51_820)

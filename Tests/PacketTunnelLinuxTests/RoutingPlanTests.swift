@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnel
 import PacketTunnelTesting
 import Testing
@@ -11,8 +12,8 @@ import Testing
 struct RoutingPlanTests {
     private static let numbers = RoutingNumbers(mark: 51_820, priority4: 100, priority6: 200)
 
-    private static func prefixes(_ text: String) throws -> [NetworkPrefix] {
-        try text.split(separator: " ").map { try LinuxSamples.prefix(String($0)) }
+    private static func prefixes(_ text: String) throws -> [IPPrefix] {
+        try text.split(separator: " ").map { try IPPrefix(String($0)) }
     }
 
     private func plan(
@@ -21,7 +22,7 @@ struct RoutingPlanTests {
     ) throws -> RoutingPlan {
         RoutingPlan(
             settings: TunnelSettings(
-                remoteAddress: server, addresses: try Self.prefixes("10.9.0.2/24"),
+                remoteAddress: server, addresses: [try InterfaceAddress("10.9.0.2/24")],
                 includedRoutes: try Self.prefixes(included), excludedRoutes: try Self.prefixes(excluded),
                 allowsLocalNetwork: local, leakPolicy: policy),
             interface: LinuxSamples.interface, numbers: Self.numbers)
@@ -134,11 +135,11 @@ struct RoutingPlanTests {
     @Test("What is the tunnel's in the end is what the settings say of every address")
     func agreesWithSettings() throws {
         var random = SeededGenerator(seed: 4711)
-        func prefix() throws -> NetworkPrefix {
+        func prefix() throws -> IPPrefix {
             // Few bits, so that prefixes meet.
             let length = Int.random(in: 0...6, using: &random) + 26
-            let address = NetworkAddress.v4(UInt32.random(in: 0x0a00_0000...0x0a00_003f, using: &random))
-            return try #require(NetworkPrefix(address, length: length)).network
+            let address = IPAddress.v4(UInt32.random(in: 0x0a00_0000...0x0a00_003f, using: &random))
+            return try #require(IPPrefix(address, length: length))
         }
         for _ in 0..<300 {
             let settings = TunnelSettings(
@@ -147,7 +148,7 @@ struct RoutingPlanTests {
                 excludedRoutes: try (0..<Int.random(in: 0...4, using: &random)).map { _ in try prefix() })
             let plan = RoutingPlan(settings: settings, interface: LinuxSamples.interface, numbers: Self.numbers)
             for offset in UInt32(0)..<72 {
-                let address = NetworkAddress.v4(0x0a00_0000 + offset)
+                let address = IPAddress.v4(0x0a00_0000 + offset)
                 let isTunnelled = plan.tunnelled.contains { $0.contains(address) }
                 #expect(
                     isTunnelled == (settings.trafficClass(of: address) == .included), "\(address) of \(settings)")
@@ -191,14 +192,14 @@ struct NetworkPrefixTests {
             ("10.0.0.0/31", "10.0.0.0 10.0.0.1", ""),
         ])
     func subtracting(_ whole: String, _ others: String, _ rest: String) throws {
-        let others = try others.split(separator: " ").map { try LinuxSamples.prefix(String($0)) }
-        let result = try LinuxSamples.prefix(whole).subtracting(others)
+        let others = try others.split(separator: " ").map { try IPPrefix(String($0)) }
+        let result = try IPPrefix(whole).subtracting(others)
         #expect(result.map(\.description).joined(separator: " ") == rest)
     }
 
     @Test("One address out of everything leaves one network for each of its bits")
     func oneOfAll() throws {
-        #expect(NetworkPrefix.allIPv4.subtracting([try LinuxSamples.prefix("1.2.3.4")]).count == 32)
-        #expect(NetworkPrefix.allIPv6.subtracting([try LinuxSamples.prefix("2001:db8::1")]).count == 128)
+        #expect(IPPrefix.allIPv4.subtracting([try IPPrefix("1.2.3.4")]).count == 32)
+        #expect(IPPrefix.allIPv6.subtracting([try IPPrefix("2001:db8::1")]).count == 128)
     }
 }

@@ -3,6 +3,7 @@
 
 #if os(Linux)
     import Foundation
+    import NetworkAddresses
     import Testing
 
     @testable import PacketTunnel
@@ -146,7 +147,7 @@
         private func exchange(
             _ kind: Int32, _ text: String, _ port: UInt16, _ mark: UInt32?, _ interface: String?
         ) throws {
-            guard let address = NetworkAddress(text) else { throw CommandFailure(description: "no address: \(text)") }
+            let address = try IPAddress(text)
             try host.perform {
                 let socket = socket(address.isIPv6 ? AF_INET6 : AF_INET, kind | Int32(SOCK_NONBLOCK.rawValue), 0)
                 guard socket >= 0 else { throw CommandFailure(description: "no socket: errno \(errno)") }

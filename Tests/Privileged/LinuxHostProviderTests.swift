@@ -3,6 +3,7 @@
 
 #if os(Linux)
     import Foundation
+    import NetworkAddresses
     import Synchronization
     import Testing
     import TunnelIO
@@ -52,7 +53,7 @@
                 let host = try host(world, PingProvider.Events())
                 var settings = try LinuxHostWorld.settings(.enforcedRoutes, local: false)
                 settings.dns = DNSSettings(
-                    servers: [try #require(NetworkAddress("10.9.0.1"))], matchDomains: ["a.example"])
+                    servers: [try IPAddress("10.9.0.1")], matchDomains: ["a.example"])
                 let strict = try world.host.perform {
                     var options = world.options
                     options.nameServers = .required

@@ -3,6 +3,7 @@
 
 #if os(Linux)
     import Foundation
+    import NetworkAddresses
     import Testing
 
     @testable import PacketTunnel
@@ -16,7 +17,7 @@
             private func settings() throws -> TunnelSettings {
                 var settings = try LinuxHostWorld.settings(.enforcedRoutes, local: true)
                 settings.dns = DNSSettings(
-                    servers: [try #require(NetworkAddress("10.9.0.1"))], searchDomains: ["corp.example"])
+                    servers: [try IPAddress("10.9.0.1")], searchDomains: ["corp.example"])
                 return settings
             }
 

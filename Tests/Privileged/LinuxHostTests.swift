@@ -3,6 +3,7 @@
 
 #if os(Linux)
     import Foundation
+    import NetworkAddresses
     import Testing
     import TunnelIO
 
@@ -78,7 +79,7 @@
             let core = try world.core()
             var wrong = try LinuxHostWorld.settings(.enforcedRoutes, local: false)
             // The kernel has no such address.
-            wrong.addresses.append(try LinuxHostWorld.prefix("ff02::1/128"))
+            wrong.addresses.append(try InterfaceAddress("ff02::1/128"))
             try world.host.perform {
                 try core.prepare(.enforcedRoutes)
                 #expect(throws: TunnelError.self) { try core.apply(wrong) }
@@ -162,7 +163,7 @@
                 try first.prepare(.routeBased)
                 _ = try first.apply(settings)
                 try second.prepare(.routeBased)
-                settings.addresses = [try LinuxHostWorld.prefix("10.8.0.2/24")]
+                settings.addresses = [try InterfaceAddress("10.8.0.2/24")]
                 _ = try second.apply(settings)
                 #expect(first.numbers != second.numbers)
                 #expect(throws: LinuxNetworkError(.tunnelRunning(name: LinuxHostWorld.tunnel, processID: getpid()))) {

@@ -3,6 +3,7 @@
 
 #if os(Linux)
     import Foundation
+    import NetworkAddresses
     import PacketTunnelTesting
     import Synchronization
     import TunnelIO
@@ -17,7 +18,7 @@
         private struct State {
             var toServer: LossyLink<[UInt8]>
             var toClient: LossyLink<[UInt8]>
-            var client: DatagramEndpoint?
+            var client: Endpoint?
         }
 
         private let state: Mutex<State>
@@ -26,17 +27,17 @@
 
         /// Serves on `port`, and sends on to a server from a port of its own.
         init(
-            on network: any DatagramNetwork, port: UInt16, to server: NetworkAddress, _ serverPort: UInt16,
+            on network: any DatagramNetwork, port: UInt16, to server: IPAddress, _ serverPort: UInt16,
             loss: Double, delay: ClosedRange<Duration>, seed: UInt64 = 1
         ) throws {
             let conditions = LinkConditions(loss: loss, delay: delay)
             state = Mutex(
                 State(toServer: LossyLink(conditions, seed: seed), toClient: LossyLink(conditions, seed: seed + 1)))
             let sockets = [try network.bind(port: port, mark: 0), try network.bind(port: 0, mark: 0)]
-            guard case .v4(let value) = server, let front = sockets[0].v4, let back = sockets[1].v4 else {
+            guard !server.isIPv6, let front = sockets[0].v4, let back = sockets[1].v4 else {
                 throw CommandFailure(description: "the relay is for IPv4")
             }
-            let target = DatagramEndpoint(isIPv6: false, high: 0, low: UInt64(value), port: serverPort)
+            let target = Endpoint(address: server, port: serverPort)
             let ended = ended
             _ = try LoopThread(name: "relay") { [weak self] in
                 while let self, !self.isEnded.load(ordering: .acquiring) { self.pass(front, back, target) }
@@ -65,7 +66,7 @@
             }
         }
 
-        private func pass(_ front: any DatagramSocket, _ back: any DatagramSocket, _ target: DatagramEndpoint) {
+        private func pass(_ front: any DatagramSocket, _ back: any DatagramSocket, _ target: Endpoint) {
             let end = ContinuousClock.now + .milliseconds(5)
             let ready = Poll.readable([front.readiness, back.readiness], before: end)
             let now = LaneClock.now()
@@ -87,14 +88,14 @@
             if let client { Self.send(toClient, front, client) }
         }
 
-        private static func receive(_ socket: any DatagramSocket) -> [([UInt8], DatagramEndpoint)] {
+        private static func receive(_ socket: any DatagramSocket) -> [([UInt8], Endpoint)] {
             guard let batch = try? PacketBatch(packetCapacity: 64, byteCapacity: 1 << 18),
                 (try? socket.receive(into: batch)) ?? 0 > 0
             else { return [] }
             return (0..<batch.count).map { (batch.copy(of: $0), batch[endpoint: $0]) }
         }
 
-        private static func send(_ messages: [[UInt8]], _ socket: any DatagramSocket, _ target: DatagramEndpoint) {
+        private static func send(_ messages: [[UInt8]], _ socket: any DatagramSocket, _ target: Endpoint) {
             guard !messages.isEmpty, let batch = try? PacketBatch(packetCapacity: 64, byteCapacity: 1 << 18) else {
                 return
             }

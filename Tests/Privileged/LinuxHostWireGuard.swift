@@ -5,6 +5,7 @@
     import Foundation
     import HostConformance
     import Logging
+    import NetworkAddresses
     import Synchronization
     import Testing
     import TunnelIO
@@ -86,7 +87,7 @@
             _ policy: LeakPolicy, endpoint: String = "203.0.113.7:51820"
         ) throws -> WireGuardTunnelConfiguration {
             WireGuardTunnelConfiguration(
-                addresses: [try LinuxHostWorld.prefix("10.9.0.2/24"), try LinuxHostWorld.prefix("fd09::2/64")],
+                addresses: [try InterfaceAddress("10.9.0.2/24"), try InterfaceAddress("fd09::2/64")],
                 dns: DNSSettings(servers: [.v4(10, 9, 0, 1)]), leakPolicy: policy,
                 peers: [
                     .init(

@@ -4,6 +4,7 @@
 #if os(Linux)
     import Foundation
     import HostConformance
+    import NetworkAddresses
     import PacketTunnelTesting
     import Synchronization
     import Testing
@@ -288,12 +289,12 @@
                 let network = VirtualNetwork()
                 memory.platform.connect(to: network)
                 let listening = WireGuardTunnelConfiguration(
-                    addresses: [try LinuxHostWorld.prefix("10.9.0.1/24")], listenPort: WireGuardServerWorld.port,
+                    addresses: [try InterfaceAddress("10.9.0.1/24")], listenPort: WireGuardServerWorld.port,
                     peers: [
                         .init(
                             publicKey: scene.clientKeys.publicKey.base64,
                             allowedIPs: [
-                                try LinuxHostWorld.prefix("10.9.0.2/32"), try LinuxHostWorld.prefix("fd09::2/128"),
+                                try IPPrefix("10.9.0.2/32"), try IPPrefix("fd09::2/128"),
                             ])
                     ])
                 try await memory.start(listening, profileID: WireGuardServerWorld.profile)

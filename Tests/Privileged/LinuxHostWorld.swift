@@ -3,6 +3,7 @@
 
 #if os(Linux)
     import Foundation
+    import NetworkAddresses
     import Testing
     import TunnelIO
 
@@ -120,11 +121,6 @@
         /// A process that is gone.
         static let dead = JournalOwner(processID: 1, startTime: .max)
 
-        static func prefix(_ text: String) throws -> NetworkPrefix {
-            guard let prefix = NetworkPrefix(text) else { throw CommandFailure(description: "no prefix: \(text)") }
-            return prefix
-        }
-
         /// Settings with all kinds of changes in them.
         static func settings(
             _ policy: LeakPolicy, local: Bool, routes: [String] = ["0.0.0.0/0", "::/0", "10.55.0.0/16", "fd55::/32"],
@@ -132,9 +128,9 @@
         ) throws -> TunnelSettings {
             TunnelSettings(
                 remoteAddress: "192.0.2.1:51820",
-                addresses: [try prefix("10.9.0.2/24"), try prefix("fd09::2/64")],
-                includedRoutes: try routes.map { try prefix($0) },
-                excludedRoutes: policy == .everything ? [] : try without.map { try prefix($0) },
+                addresses: [try InterfaceAddress("10.9.0.2/24"), try InterfaceAddress("fd09::2/64")],
+                includedRoutes: try routes.map { try IPPrefix($0) },
+                excludedRoutes: policy == .everything ? [] : try without.map { try IPPrefix($0) },
                 allowsLocalNetwork: local, leakPolicy: policy)
         }
     }

@@ -3,6 +3,7 @@
 
 #if os(Linux)
     import Foundation
+    import NetworkAddresses
     import Testing
     import WireGuardCore
 

@@ -3,6 +3,7 @@
 
 #if os(Linux)
     import Foundation
+    import NetworkAddresses
     import Testing
     import TunnelIO
     import WireGuardCore
@@ -96,9 +97,10 @@
                         var sent = (0..<count).map { Array(bytes[($0 * size)..<(($0 + 1) * size)]) }
                         // A shorter one at the end.
                         if size > 1 { sent[count - 1].removeLast(size / 2) }
-                        let endpoint = DatagramEndpoint(
-                            isIPv6: isIPv6, high: isIPv6 ? 0xfd24 << 48 : 0,
-                            low: UInt64(number) + (isIPv6 ? 0 : 0xc0a8_f100), port: to.port)
+                        let endpoint = Endpoint(
+                            address: IPAddress(
+                                isIPv6: isIPv6, high: isIPv6 ? 0xfd24 << 48 : 0,
+                                low: UInt64(number) + (isIPv6 ? 0 : 0xc0a8_f100)), port: to.port)
                         batch.removeAll()
                         for datagram in sent { batch.append(copying: datagram, endpoint: endpoint) }
                         #expect(try from.send(batch, in: 0..<count).sent == count)

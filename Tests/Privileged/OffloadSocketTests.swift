@@ -3,6 +3,7 @@
 
 #if os(Linux)
     import Foundation
+    import NetworkAddresses
     import Synchronization
     import Testing
     import TunnelIO
@@ -49,14 +50,14 @@
             return (0..<count).map { Array(bytes[(1452 * $0)..<(1452 * $0 + 1452)]) }
         }
 
-        private static func endpoint(_ isIPv6: Bool, _ port: UInt16) -> DatagramEndpoint {
+        private static func endpoint(_ isIPv6: Bool, _ port: UInt16) -> Endpoint {
             isIPv6
-                ? DatagramEndpoint(isIPv6: true, high: 0xfd09 << 48, low: 2, port: port)
-                : DatagramEndpoint(isIPv6: false, high: 0, low: 0x0a09_0002, port: port)
+                ? Endpoint(address: .v6(0xfd09 << 48, 2), port: port)
+                : Endpoint(address: .v4(0x0a09_0002), port: port)
         }
 
         private static func send(
-            _ datagrams: [[UInt8]], to endpoint: DatagramEndpoint, through socket: LinuxUDPSocket
+            _ datagrams: [[UInt8]], to endpoint: Endpoint, through socket: LinuxUDPSocket
         ) throws -> DatagramSendResult {
             let batch = try PacketBatch(packetCapacity: datagrams.count, byteCapacity: 1452 * datagrams.count)
             for datagram in datagrams { batch.append(copying: datagram, endpoint: endpoint) }
@@ -206,8 +207,8 @@
                     batch.removeAll()
                     _ = try socket.receive(into: batch)
                 }
-                let here = DatagramEndpoint(
-                    isIPv6: isIPv6, high: 0, low: isIPv6 ? 1 : 0x7f00_0001, port: socket.port)
+                let here = Endpoint(
+                    address: IPAddress(isIPv6: isIPv6, high: 0, low: isIPv6 ? 1 : 0x7f00_0001), port: socket.port)
                 let sender = Worker { batch in
                     for _ in 0..<32 { batch.append(copying: [UInt8](repeating: 5, count: 1000), endpoint: here) }
                 } _: { (batch) throws(TunnelIOError) in

@@ -4,6 +4,7 @@
 #if os(Linux)
     import CTunnelSystem
     import Foundation
+    import NetworkAddresses
     import Testing
     import TunnelSystem
 
@@ -23,8 +24,8 @@
             builder.group = 4321
             builder.isUp = true
             builder.addresses = try [
-                #require(TunAddress("10.9.0.1/24")), #require(TunAddress("10.8.0.1/32", peer: "10.8.0.2")),
-                #require(TunAddress("fd09::1/64")),
+                InterfaceAddress("10.9.0.1/24"), InterfaceAddress("10.8.0.1 peer 10.8.0.2/32"),
+                InterfaceAddress("fd09::1/64"),
             ]
             let tun = try namespace.perform { [builder] in try builder.build() }
             let link = try TunTest.describe("cv0", in: namespace)
@@ -72,15 +73,15 @@
             builder.isUp = true
             builder.mtu = 1300
             builder.txQueueLength = 9
-            builder.addresses = try [#require(TunAddress("10.9.0.1/24")), #require(TunAddress("fd09::1/64"))]
+            builder.addresses = try [InterfaceAddress("10.9.0.1/24"), InterfaceAddress("fd09::1/64")]
             let first = try namespace.perform { [builder] in try builder.build() }
             first.close()
             var second = TunBuilder(name: "cv0")
-            second.addresses = try [#require(TunAddress("10.9.0.7/24")), #require(TunAddress("fd09::1/64"))]
+            second.addresses = try [InterfaceAddress("10.9.0.7/24"), InterfaceAddress("fd09::1/64")]
             let tun = try namespace.perform { [second] in try second.build() }
             #expect(try tun.currentLinkState() == LinkState(isUp: false, mtu: 1500))
             #expect(try tun.txQueueLength() == 500)
-            #expect(try Set(tun.addresses().filter { !$0.host.isLinkLocal }) == Set(second.addresses))
+            #expect(try Set(tun.addresses().filter { !$0.address.isLinkLocal }) == Set(second.addresses))
             #expect(try !tun.attributes().isPersistent)
             tun.close()
             #expect(try !TunTest.exists("cv0", in: namespace))
@@ -94,7 +95,7 @@
             builder.owner = geteuid()
             builder.mtu = 1380
             builder.isUp = true
-            builder.addresses = try [#require(TunAddress("10.9.0.1/24")), #require(TunAddress("fd09::1/64"))]
+            builder.addresses = try [InterfaceAddress("10.9.0.1/24"), InterfaceAddress("fd09::1/64")]
             try namespace.perform { [builder] in try builder.build() }.close()
             // Capabilities are the thread's own, and the thread ends with its work.
             let tun = try namespace.perform { [builder] in
@@ -137,7 +138,7 @@
             builder = TunBuilder(name: "cv0")
             builder.isPersistent = true
             // The other end cannot be the group of all hosts on IPv6.
-            builder.addresses = [TunAddress(.v6(0xff02 << 48, 1), prefixLength: 128)]
+            builder.addresses = [InterfaceAddress(host: .v6(0xff02 << 48, 1))]
             let refused = #expect(throws: TunnelIOError.self) {
                 _ = try namespace.perform { [builder] in try builder.build() }
             }
@@ -239,8 +240,8 @@
             let tun = try namespace.perform { try LinuxTun(name: "cv0", mtu: 1420) }
             #expect(try tun.addresses() == [])
             let all = try [
-                #require(TunAddress("10.9.0.1/24")), #require(TunAddress("10.8.0.1/32", peer: "10.8.0.2")),
-                #require(TunAddress("fd09::1/64")), #require(TunAddress("fd08::1/128", peer: "fd08::2")),
+                InterfaceAddress("10.9.0.1/24"), InterfaceAddress("10.8.0.1 peer 10.8.0.2/32"),
+                InterfaceAddress("fd09::1/64"), InterfaceAddress("fd08::1 peer fd08::2/128"),
             ]
             for address in all {
                 try tun.add(address)
@@ -257,14 +258,13 @@
                 #expect(again?.errno == EADDRNOTAVAIL)
                 #expect("\(try #require(again))".contains("'cv0': remove the address \(address)"))
             }
-            #expect(throws: TunnelIOError.self) { try tun.add(TunAddress(.v4(1), prefixLength: 40)) }
         }
 
         @Test("Hundreds of addresses are listed, in however many messages they come")
         func manyAddresses() throws {
             let namespace = try Namespace()
             let tun = try namespace.perform { try LinuxTun(name: "cv0", mtu: 1420) }
-            let all = (0..<700).map { TunAddress(.v6(0xfd00 << 48, UInt64($0 + 1)), prefixLength: 128) }
+            let all = (0..<700).map { InterfaceAddress(host: .v6(0xfd00 << 48, UInt64($0 + 1))) }
             for address in all { try tun.add(address) }
             #expect(try Set(tun.addresses()) == Set(all))
         }
@@ -276,7 +276,7 @@
             let tun = try birth.perform { try LinuxTun(name: "cv0", mtu: 1420) }
             try second.run("ip", "link", "add", "dummy7", "type", "veth")
             try birth.run("ip", "link", "set", "cv0", "netns", second.name)
-            let address = try #require(TunAddress("10.9.0.1/24"))
+            let address = try InterfaceAddress("10.9.0.1/24")
             try tun.add(address)
             #expect(try tun.addresses() == [address])
             try tun.setTxQueueLength(33)

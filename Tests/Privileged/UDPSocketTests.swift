@@ -3,6 +3,7 @@
 
 #if os(Linux)
     import Glibc
+    import NetworkAddresses
     import Testing
     import TunnelIO
 
@@ -23,7 +24,7 @@
                 #expect(try receive(from: v4)?.low == 0x7f00_0001)
                 // Where the kernel still gives a socket, what is sent on it is dropped and nothing else happens.
                 if let v6 = sockets.v6 {
-                    let loopback6 = DatagramEndpoint(isIPv6: true, high: 0, low: 1, port: sockets.port)
+                    let loopback6 = Endpoint(address: .v6(0, 1), port: sockets.port)
                     #expect(try v6.send(batch(to: loopback6), in: 0..<1).dropped == 1)
                 }
             }
@@ -37,11 +38,11 @@
                 #expect(sockets.port == 51_820)
                 let v6 = try #require(sockets.v6)
                 #expect(v6.port == 51_820)
-                let loopback6 = DatagramEndpoint(isIPv6: true, high: 0, low: 1, port: 51_820)
+                let loopback6 = Endpoint(address: .v6(0, 1), port: 51_820)
                 #expect(try v6.send(batch(to: loopback6), in: 0..<1).sent == 1)
-                #expect(try receive(from: v6)?.sourceLow == 1)
+                #expect(try receive(from: v6)?.source.low == 1)
                 if let v4 = sockets.v4 {
-                    let remote = DatagramEndpoint(isIPv6: false, high: 0, low: 0xc000_0201, port: 9)
+                    let remote = Endpoint(address: .v4(0xc000_0201), port: 9)
                     #expect(try v4.send(batch(to: remote), in: 0..<1).lastError == ENETUNREACH)
                 }
             }
@@ -52,7 +53,7 @@
             ip link set lo up; ip link add d0 type veth peer name d1; ip link set d1 up;
             ip addr add 10.9.0.1/24 dev d0; ip link set d0 up;
             """
-        private static let onDeadLink = DatagramEndpoint(isIPv6: false, high: 0, low: 0x0a09_0002, port: 9)
+        private static let onDeadLink = Endpoint(address: .v4(0x0a09_0002), port: 9)
 
         @Test("the mark decides on the route, from the first datagram and when it is changed")
         func mark() throws {
@@ -80,7 +81,7 @@
             try inNewNamespace(Self.deadLink + "ip addr add 10.9.0.5/24 dev d0") {
                 let socket = try LinuxUDPSocket(isIPv6: false, port: 0)
                 var endpoint = Self.onDeadLink
-                endpoint.sourceLow = 0x0a09_0005
+                endpoint.source.low = 0x0a09_0005
                 let outgoing = try batch(to: endpoint)
                 #expect(try socket.send(outgoing, in: 0..<1).sent == 1)
                 #expect(socket.statistics.staleSources == 0)
@@ -88,8 +89,8 @@
                 #expect(try socket.send(outgoing, in: 0..<1).sent == 1)
                 #expect(socket.statistics.staleSources == 1)
                 // An interface that is gone, too.
-                endpoint.sourceLow = 0
-                endpoint.sourceInterface = 4000
+                endpoint.source.low = 0
+                endpoint.source.interfaceIndex = 4000
                 #expect(try socket.send(batch(to: endpoint), in: 0..<1).sent == 1)
                 #expect(socket.statistics.staleSources == 2)
             }
@@ -108,13 +109,12 @@
                 let b0 = unsafe if_nametoindex("b0")
                 let near = try LinuxUDPSocket(isIPv6: true, port: 0)
                 let far = try LinuxUDPSocket(isIPv6: true, port: 0)
-                let toFar = DatagramEndpoint(
-                    isIPv6: true, high: 0xfe80 << 48, low: 0xb, port: far.port, scopeID: a0)
+                let toFar = Endpoint(address: .v6(0xfe80 << 48, 0xb), port: far.port, scopeID: a0)
                 let result = try near.send(batch(to: toFar), in: 0..<1)
                 #expect(result.sent == 1, "\(result)")
                 let asked = try #require(try receive(from: far))
                 #expect(asked.high == 0xfe80 << 48 && asked.low == 0xa)
-                #expect(asked.scopeID == b0 && asked.sourceInterface == b0 && asked.sourceLow == 0xb)
+                #expect(asked.scopeID == b0 && asked.source.interfaceIndex == b0 && asked.source.low == 0xb)
                 #expect(try far.send(batch(to: asked), in: 0..<1).sent == 1)
                 let answer = try #require(try receive(from: near))
                 #expect(answer.low == 0xb && answer.scopeID == a0)
@@ -166,14 +166,14 @@
     }
 
     /// A batch of one small datagram.
-    private func batch(to endpoint: DatagramEndpoint) throws -> PacketBatch {
+    private func batch(to endpoint: Endpoint) throws -> PacketBatch {
         let batch = try PacketBatch(packetCapacity: 1, byteCapacity: 64)
         batch.append(copying: [1, 2, 3], endpoint: endpoint)
         return batch
     }
 
     /// The endpoint of the next datagram; nil when none comes within two seconds.
-    private func receive(from socket: any DatagramSocket) throws -> DatagramEndpoint? {
+    private func receive(from socket: any DatagramSocket) throws -> Endpoint? {
         var request = pollfd(fd: socket.readiness, events: Int16(POLLIN), revents: 0)
         guard unsafe poll(&request, 1, 2000) > 0 else { return nil }
         let batch = try PacketBatch(packetCapacity: 1, byteCapacity: 65_600)

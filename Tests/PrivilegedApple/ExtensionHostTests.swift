@@ -4,6 +4,7 @@
 #if os(Linux)
     import Foundation
     import Logging
+    import NetworkAddresses
     import NetworkExtension
     import PacketTunnelTesting
     import Testing
@@ -93,12 +94,12 @@
             defer { bridge.end() }
 
             let configuration = WireGuardTunnelConfiguration(
-                addresses: [try #require(NetworkPrefix("10.70.0.2/24")), try #require(NetworkPrefix("fd70::2/64"))],
+                addresses: [try InterfaceAddress("10.70.0.2/24"), try InterfaceAddress("fd70::2/64")],
                 peers: [
                     .init(
                         publicKey: peerKey.publicKey.base64, endpoint: "10.9.0.2:51820",
                         allowedIPs: [
-                            try #require(NetworkPrefix("10.70.0.0/24")), try #require(NetworkPrefix("fd70::/64")),
+                            try IPPrefix("10.70.0.0/24"), try IPPrefix("fd70::/64"),
                         ])
                 ])
             let request = TunnelStartRequest(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnelTesting
 import Testing
 import TrustPinningTesting
@@ -26,7 +27,7 @@ struct CertificateFieldsTests {
         #expect(leaf.notBefore == TestDate.leafStart.seconds)
         #expect(leaf.notAfter == TestDate.leafEnd.seconds)
         #expect(leaf.alternativeNames?.dnsNames == ["www.example.com", "*.api.example.com"])
-        #expect(leaf.alternativeNames?.ipAddresses == [[192, 0, 2, 1]])
+        #expect(leaf.alternativeNames?.ipAddresses == [.v4(192, 0, 2, 1)])
         #expect(leaf.extendedKeyUsages == [ObjectIdentifiers.serverAuthentication])
         #expect(leaf.keyUsage == 0x80)
         #expect(!leaf.isAuthority)

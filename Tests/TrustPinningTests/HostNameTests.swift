@@ -13,7 +13,8 @@ struct HostNameTests {
             ("xn--bcher-kva.example", "xn--bcher-kva.example"),
             ("my_host.example", "my_host.example"), ("localhost", "localhost"), ("192.0.2.1", "192.0.2.1"),
             ("2001:DB8::1", "2001:db8::1"), ("[2001:db8:0:0:0:0:0:1]", "2001:db8::1"), ("::", "::"),
-            ("::ffff:192.0.2.1", "::ffff:c000:201"), ("1:0:0:2:0:0:0:3", "1:0:0:2::3"), ("fe80::", "fe80::"),
+            ("::ffff:192.0.2.1", "::ffff:192.0.2.1"), ("192.0.2.1.", "192.0.2.1"), ("1:0:0:2:0:0:0:3", "1:0:0:2::3"),
+            ("fe80::", "fe80::"),
             ("1:2:3:4:5:6:7:8", "1:2:3:4:5:6:7:8"), ("3com.example", "3com.example"),
         ])
     func normal(text: String, form: String) throws {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnelTesting
 import Synchronization
 import TunnelIO
@@ -28,8 +29,8 @@ final class TestHost: Sendable {
         key = PrivateKey(using: &random)
         tun = try MemoryTun(name: "mem\(seed)", mtu: 1420)
         network = internet.attach([.v4(address)])
-        self.address = IPAddress(v4: address)
-        self.inner = IPAddress(v4: inner)
+        self.address = IPAddress.v4(address)
+        self.inner = IPAddress.v4(inner)
         device = try WireGuardDevice(tun: tun, network: network, options: options)
     }
 

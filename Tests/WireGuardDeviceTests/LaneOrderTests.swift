@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnelTesting
 import Synchronization
 import Testing
@@ -48,8 +49,8 @@ private final class Star: Sendable {
 
         func add(_ other: Site, endpoint: Bool) throws {
             var peer = UAPIPeerUpdate(publicKey: other.key.publicKey)
-            if endpoint { peer.endpoint = Endpoint(address: IPAddress(v4: other.outer), port: 51_820) }
-            peer.allowedIPs = [.add(try #require(IPPrefix(IPAddress(v4: other.inner), length: 32)))]
+            if endpoint { peer.endpoint = Endpoint(address: .v4(other.outer), port: 51_820) }
+            peer.allowedIPs = [.add(try #require(IPPrefix(.v4(other.inner), length: 32)))]
             var update = UAPIDeviceUpdate()
             update.peers = [peer]
             try device.apply(update)

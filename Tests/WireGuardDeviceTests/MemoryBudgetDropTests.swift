@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnelTesting
 import Testing
 import TunnelIO
@@ -57,8 +58,8 @@ struct MemoryBudgetDropTests {
         let inner = (0..<peers).map { 0x0a0b_0000 + UInt32($0) }
         for address in inner {
             var peer = UAPIPeerUpdate(publicKey: PrivateKey(using: &random).publicKey)
-            peer.endpoint = Endpoint(address: IPAddress(v4: 2), port: 9)
-            peer.allowedIPs = [.add(try #require(IPPrefix(IPAddress(v4: address), length: 32)))]
+            peer.endpoint = Endpoint(address: .v4(2), port: 9)
+            peer.allowedIPs = [.add(try #require(IPPrefix(.v4(address), length: 32)))]
             update.peers.append(peer)
         }
         try host.device.apply(update)
@@ -111,7 +112,7 @@ struct MemoryBudgetDropTests {
         var update = UAPIDeviceUpdate()
         let key = try #require(host.device.peers.first?.publicKey)
         var peer = UAPIPeerUpdate(publicKey: key)
-        peer.endpoint = Endpoint(address: IPAddress(v6High: 1, low: 2), port: 9)
+        peer.endpoint = Endpoint(address: .v6(1, 2), port: 9)
         update.peers = [peer]
         try host.device.apply(update)
         inject([packet(to: inner[0])], into: host)

@@ -3,6 +3,7 @@
 
 #if os(Linux)
     import Foundation
+    import NetworkAddresses
     import PacketTunnelTesting
     import Testing
     import WireGuardCore
@@ -182,8 +183,8 @@
             update.listenPort = Self.port
             update.peers = try (0..<Self.peerCount).map { number in
                 var peer = UAPIPeerUpdate(publicKey: remotes.publicKey(number))
-                peer.endpoint = Endpoint(address: IPAddress(v4: RemotePeers.address(number)), port: Self.port)
-                peer.allowedIPs = [.add(try #require(IPPrefix(IPAddress(v4: RemotePeers.inner(number)), length: 32)))]
+                peer.endpoint = Endpoint(address: .v4(RemotePeers.address(number)), port: Self.port)
+                peer.allowedIPs = [.add(try #require(IPPrefix(.v4(RemotePeers.inner(number)), length: 32)))]
                 return peer
             }
             try device.apply(update)
@@ -203,8 +204,8 @@
         private func send(_ datagrams: [[UInt8]], _ number: Int) {
             for datagram in datagrams {
                 batch.removeAll()
-                var endpoint = DatagramEndpoint(isIPv6: false, high: 0, low: 1, port: Self.port)
-                endpoint.sourceLow = UInt64(RemotePeers.address(number))
+                var endpoint = Endpoint(address: .v4(1), port: Self.port)
+                endpoint.source.low = UInt64(RemotePeers.address(number))
                 batch.append(copying: datagram, endpoint: endpoint)
                 _ = try? remote.send(batch, in: 0..<1)
             }
@@ -215,7 +216,7 @@
             let incoming = batch
             incoming.removeAll()
             guard let count = try? remote.receive(into: incoming), count > 0 else { return }
-            let datagrams = (0..<count).map { (incoming.copy(of: $0), incoming[endpoint: $0].sourceLow) }
+            let datagrams = (0..<count).map { (incoming.copy(of: $0), incoming[endpoint: $0].source.low) }
             for (bytes, address) in datagrams {
                 let number = RemotePeers.number(UInt32(truncatingIfNeeded: address))
                 send(remotes.receive(bytes, at: number), number)
@@ -289,8 +290,8 @@
                 engine.setPrivateKey(key)
                 engine.setUp(true, at: now, wall: wall)
                 engine.addPeer(device)
-                engine.setEndpoint(Endpoint(address: IPAddress(v4: 1), port: 51_820), of: device)
-                if let all = IPPrefix(IPAddress(v4: 0), length: 0) { engine.addAllowedIP(all, to: device) }
+                engine.setEndpoint(Endpoint(address: .v4(1), port: 51_820), of: device)
+                if let all = IPPrefix(.v4(0), length: 0) { engine.addAllowedIP(all, to: device) }
                 remotes.append(EngineBox(engine))
             }
             self.keys = keys
@@ -320,7 +321,7 @@
 
         func receive(_ bytes: [UInt8], at number: Int) -> [[UInt8]] {
             guard remotes.indices.contains(number) else { return [] }
-            let source = Endpoint(address: IPAddress(v4: 1), port: 51_820)
+            let source = Endpoint(address: .v4(1), port: 51_820)
             _ = remotes[number].engine.receive(bytes, from: source, at: now, wall: wall)
             return remotes[number].engine.drainAll(at: now, wall: wall).map(\.bytes)
         }
@@ -331,7 +332,7 @@
             engine.setUp(true, at: now, wall: wall)
             for key in keys { engine.addPeer(key) }
             for number in keys.indices {
-                let prefix = try #require(IPPrefix(IPAddress(v4: Self.inner(number)), length: 32))
+                let prefix = try #require(IPPrefix(.v4(Self.inner(number)), length: 32))
                 engine.addAllowedIP(prefix, to: keys[number])
             }
             for round in 0..<rounds {
@@ -339,7 +340,7 @@
                 for number in keys.indices {
                     // Fewer in a second than make an engine ask for cookies.
                     now = now + .milliseconds(2)
-                    let source = Endpoint(address: IPAddress(v4: Self.address(number)), port: 51_820)
+                    let source = Endpoint(address: .v4(Self.address(number)), port: 51_820)
                     var waiting = initiate(number, 1)
                     // The last one is left unconfirmed: it is next, beside the current and the previous one.
                     while let datagram = waiting.popLast() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnelTesting
 import Testing
 import WireGuardCore
@@ -109,7 +110,7 @@ struct MemoryBudgetTests {
         update.peers = (0..<count).map { number in
             var peer = UAPIPeerUpdate(publicKey: PrivateKey(using: &random).publicKey)
             peer.allowedIPs = (0..<networks).compactMap { network in
-                IPPrefix(IPAddress(v4: UInt32(number << 16 | network)), length: 32).map { .add($0) }
+                IPPrefix(.v4(UInt32(number << 16 | network)), length: 32).map { .add($0) }
             }
             return peer
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import Synchronization
 import Testing
 import TunnelIO
@@ -211,7 +212,7 @@ struct UAPIServerTests {
         var update = UAPIDeviceUpdate()
         var peer = UAPIPeerUpdate(publicKey: try #require(PublicKey(hex: String(repeating: "cd", count: 32))))
         peer.allowedIPs = (0..<20_000).compactMap { index in
-            IPPrefix(IPAddress(v4: UInt32(index) << 8), length: 24).map { .add($0) }
+            IPPrefix(.v4(UInt32(index) << 8), length: 24).map { .add($0) }
         }
         update.peers = [peer]
         try device.apply(update)

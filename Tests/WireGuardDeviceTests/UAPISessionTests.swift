@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import Synchronization
 import Testing
 import WireGuardCore
@@ -98,7 +99,7 @@ struct UAPISessionTests {
             state: {
                 var state = UAPIDeviceState()
                 var peer = UAPIPeerState(publicKey: PublicKey(Bytes32(w0: 1, w1: 2, w2: 3, w3: 4)))
-                peer.allowedIPs = (0..<1000).compactMap { IPPrefix(IPAddress(v4: UInt32($0) << 8), length: 24) }
+                peer.allowedIPs = (0..<1000).compactMap { IPPrefix(.v4(UInt32($0) << 8), length: 24) }
                 state.peers = [peer]
                 return state
             }, apply: { _ in nil })

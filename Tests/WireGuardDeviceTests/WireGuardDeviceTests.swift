@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnelTesting
 import Synchronization
 import Testing
@@ -61,7 +62,7 @@ struct WireGuardDeviceTests {
         #expect(peer.lastHandshake != nil)
         #expect(a.device.engineStatistics.handshakesCompleted == 1)
         #expect(b.device.engineStatistics.handshakesCompleted == 1)
-        #expect(b.device.peer(a.key.publicKey)?.endpoint?.address == IPAddress(v4: left))
+        #expect(b.device.peer(a.key.publicKey)?.endpoint?.address == IPAddress.v4(left))
     }
 
     @Test("reconfiguring a running device drops no session that it need not drop")
@@ -83,7 +84,7 @@ struct WireGuardDeviceTests {
         var random = SeededGenerator(seed: 9)
         peer.presharedKey = .set(PresharedKey(using: &random))
         peer.replaceAllowedIPs = true
-        peer.allowedIPs = [.add(try #require(IPPrefix(IPAddress(v4: 0x0a0a_0000), length: 16)))]
+        peer.allowedIPs = [.add(try #require(IPPrefix(.v4(0x0a0a_0000), length: 16)))]
         peer.persistentKeepalive = 25
         update.peers = [peer]
         try a.device.apply(update)
@@ -312,7 +313,7 @@ struct WireGuardDeviceTests {
         b.network.move(to: [.v6(0x2001_0db8_0000_0000, 2)])
         var update = UAPIDeviceUpdate()
         var peer = UAPIPeerUpdate(publicKey: b.key.publicKey)
-        peer.endpoint = Endpoint(address: IPAddress(v6High: 0x2001_0db8_0000_0000, low: 2), port: 51_820)
+        peer.endpoint = Endpoint(address: .v6(0x2001_0db8_0000_0000, 2), port: 51_820)
         update.peers = [peer]
         try a.device.apply(update)
         try a.start()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnelTesting
 import WireGuardCore
 
@@ -26,7 +27,7 @@ enum ConfigurationText {
         peer.replaceAllowedIPs = true
         var seen: Set<IPPrefix> = []
         while seen.count < count {
-            let address = IPAddress(v4: UInt32(truncatingIfNeeded: random.next()))
+            let address = IPAddress.v4(UInt32(truncatingIfNeeded: random.next()))
             if let prefix = IPPrefix(address, length: random.int(in: 16...32)), seen.insert(prefix).inserted {
                 peer.allowedIPs.append(.add(prefix))
             }
@@ -76,8 +77,8 @@ enum ConfigurationText {
             interface: InterfaceConfiguration(privateKey: PrivateKey(using: &random)))
         for number in 0..<1000 {
             guard let key = PublicKey(bytes: random.bytes(32)),
-                let v4 = IPPrefix(IPAddress(v4: 0x0a00_0000 + UInt32(number)), length: 32),
-                let v6 = IPPrefix(IPAddress(v6High: 0xfd00 << 48, low: UInt64(number)), length: 128)
+                let v4 = IPPrefix(.v4(0x0a00_0000 + UInt32(number)), length: 32),
+                let v6 = IPPrefix(.v6(0xfd00 << 48, UInt64(number)), length: 128)
             else { continue }
             configuration.peers.append(
                 PeerConfiguration(

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import Foundation
+import NetworkAddresses
 import PacketTunnelTesting
 import Synchronization
 import TunnelIO
@@ -47,10 +48,10 @@ final class DevicePair {
 
     private func introduce(_ device: WireGuardDevice, to other: WireGuardDevice) throws {
         guard let key = other.publicKey, let port = other.listenPort,
-            let everything = IPPrefix(IPAddress(v4: 0), length: 0)
+            let everything = IPPrefix(.v4(0), length: 0)
         else { throw BenchmarkError("the devices are not up") }
         var peer = UAPIPeerUpdate(publicKey: key)
-        peer.endpoint = Endpoint(address: IPAddress(v4: 0x7f00_0001), port: port)
+        peer.endpoint = Endpoint(address: .v4(0x7f00_0001), port: port)
         peer.allowedIPs = [.add(everything)]
         var update = UAPIDeviceUpdate()
         update.peers = [peer]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnelTesting
 import WireGuardCore
 
@@ -31,12 +32,12 @@ enum Handshakes {
         var now = Instant(nanoseconds: 3_600_000_000_000)
         var wall = WallTime(seconds: 1_700_000_000)
         guard let key = responder.engine.publicKey else { throw BenchmarkError("no key") }
-        let target = Endpoint(address: IPAddress(v4: 0xc000_0201), port: 51_820)
+        let target = Endpoint(address: .v4(0xc000_0201), port: 51_820)
         let members = try (0..<crowdCount).map { number in
             let member = Member(Engine(random: SeededGenerator(seed: UInt64(100 + number))))
             member.engine.setPrivateKey(PrivateKey(using: &random))
-            guard let own = member.engine.publicKey, let all = IPPrefix(IPAddress(v4: 0), length: 0),
-                let inside = IPPrefix(IPAddress(v4: 0x0a50_0001 + UInt32(number)), length: 32)
+            guard let own = member.engine.publicKey, let all = IPPrefix(.v4(0), length: 0),
+                let inside = IPPrefix(.v4(0x0a50_0001 + UInt32(number)), length: 32)
             else { throw BenchmarkError("no key") }
             member.engine.addPeer(key)
             member.engine.setEndpoint(target, of: key)
@@ -50,7 +51,7 @@ enum Handshakes {
         var next = 0
         func handshake() -> Int {
             let member = members[next]
-            let source = Endpoint(address: IPAddress(v4: 0x0a42_0001 + UInt32(next)), port: 51_820)
+            let source = Endpoint(address: .v4(0x0a42_0001 + UInt32(next)), port: 51_820)
             next = (next + 1) % crowdCount
             if next == 0 {
                 now = now + .seconds(181)

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import Foundation
+import NetworkAddresses
 import PacketTunnelTesting
 import WireGuardCore
 
@@ -46,7 +47,7 @@ enum PeerMemory {
         engine.setUp(true, at: now, wall: WallTime(seconds: 1))
         func add(_ number: Int, _ engine: inout Engine) {
             guard let key = PublicKey(bytes: random.bytes(32)),
-                let network = IPPrefix(IPAddress(v4: 0x0a00_0000 + UInt32(number)), length: 32)
+                let network = IPPrefix(.v4(0x0a00_0000 + UInt32(number)), length: 32)
             else { return }
             engine.addPeer(key)
             engine.addAllowedIP(network, to: key)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnelTesting
 import WireGuardCore
 
@@ -111,7 +112,7 @@ private struct RawAddress {
     }
 
     var address: IPAddress {
-        family == .v4 ? IPAddress(v4: UInt32(truncatingIfNeeded: low)) : IPAddress(v6High: high, low: low)
+        family == .v4 ? IPAddress.v4(UInt32(truncatingIfNeeded: low)) : IPAddress.v6(high, low)
     }
 
     /// Writes the destination of a header.

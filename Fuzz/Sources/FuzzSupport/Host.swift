@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnelTesting
 import WireGuardCore
 
@@ -44,7 +45,7 @@ final class Host {
         engine.setPrivateKey(key)
         guard let publicKey = engine.publicKey else { finding("no public key") }
         self.publicKey = publicKey
-        endpoint = Endpoint(address: IPAddress(v4: 0xc000_0200 | UInt32(number)), port: 51_820)
+        endpoint = Endpoint(address: .v4(0xc000_0200 | UInt32(number)), port: 51_820)
         self.clock = clock
         engine.setUp(true, at: clock.now, wall: clock.wall)
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import WireGuardCore
 
 /// IPv4 and IPv6 packets for runs.
@@ -43,6 +44,6 @@ enum TestPacket {
 
     /// All addresses of both families.
     static let everything = [
-        prefix(IPAddress(v4: 0), 0), prefix(IPAddress(v6High: 0, low: 0), 0),
+        prefix(IPAddress.v4(0), 0), prefix(IPAddress.v6(0, 0), 0),
     ]
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnelTesting
 import WireGuardCore
 
@@ -70,7 +71,7 @@ final class World {
     func addGuest() { gateway.add(guest, [address(3)], presharedKey: presharedKey) }
 
     private func address(_ number: UInt32) -> IPPrefix {
-        TestPacket.prefix(IPAddress(v4: 0x0a00_0000 | number), 32)
+        TestPacket.prefix(IPAddress.v4(0x0a00_0000 | number), 32)
     }
 
     // MARK: Genuine traffic
@@ -154,8 +155,8 @@ final class World {
             case 0: gateway.endpoint
             case 1: friend.endpoint
             case 2: guest.endpoint
-            case 3: Endpoint(address: IPAddress(v6High: 0xfe80 << 48, low: UInt64(place)), port: 9, scopeID: 3)
-            default: Endpoint(address: IPAddress(v4: 0xcb00_7100 | UInt32(place & 63)), port: 1000)
+            case 3: Endpoint(address: .v6(0xfe80 << 48, UInt64(place)), port: 9, scopeID: 3)
+            default: Endpoint(address: .v4(0xcb00_7100 | UInt32(place & 63)), port: 1000)
             }
         batch.append((bytes, source))
     }

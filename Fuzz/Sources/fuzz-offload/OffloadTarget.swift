@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
+
 @testable import TunnelIO
 
 /// Superframes: what is joined is what a slow model joins, and cutting it gives the packets back; what is cut is what a
@@ -233,10 +235,10 @@ private func checkFraming(_ input: inout ByteReader) {
 
 private func checkControlMessages(_ input: inout ByteReader) {
     let isIPv6 = input.byte() & 1 != 0
-    var endpoint = DatagramEndpoint(isIPv6: isIPv6, high: 0, low: 1, port: 2)
-    endpoint.sourceHigh = isIPv6 ? input.long() : 0
-    endpoint.sourceLow = isIPv6 ? input.long() : UInt64(input.word())
-    endpoint.sourceInterface = input.word()
+    var endpoint = Endpoint(address: isIPv6 ? .v6(0, 1) : .v4(1), port: 2)
+    endpoint.source.high = isIPv6 ? input.long() : 0
+    endpoint.source.low = isIPv6 ? input.long() : UInt64(input.word())
+    endpoint.source.interfaceIndex = input.word()
     let written = unsafe GuardedBytes.output.lend(40) { memory -> [UInt8] in
         guard let start = memory.baseAddress else { return [] }
         return unsafe Array(memory[..<UDPControlMessages.write(endpoint, to: start)])
@@ -249,9 +251,9 @@ private func checkControlMessages(_ input: inout ByteReader) {
     require(segment >= 0 && segment <= 0xffff, "a segment of \(segment) bytes")
 }
 
-private func read(_ control: [UInt8], _ isIPv6: Bool) -> (DatagramEndpoint, Int, UInt32) {
+private func read(_ control: [UInt8], _ isIPv6: Bool) -> (Endpoint, Int, UInt32) {
     unsafe GuardedBytes.input.lend(control) { memory in
-        var endpoint = DatagramEndpoint(isIPv6: isIPv6, high: 0, low: 1, port: 2)
+        var endpoint = Endpoint(address: isIPv6 ? .v6(0, 1) : .v4(1), port: 2)
         var overflow: UInt32 = 0
         guard let start = memory.baseAddress else { return (endpoint, 0, 0) }
         let segment = unsafe UDPControlMessages.read(

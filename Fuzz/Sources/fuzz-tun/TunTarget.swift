@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnelTesting
 import WireGuardCore
 
@@ -55,12 +56,12 @@ private func makeNetwork(isV6: Bool, _ input: inout ByteReader) -> ModelTable.Ne
     let first = input.word().byteSwapped
     guard isV6 else {
         return ModelTable.Network(
-            prefix: TestPacket.prefix(IPAddress(v4: first), length % 33), bytes: bytes(of: UInt64(first), 4))
+            prefix: TestPacket.prefix(IPAddress.v4(first), length % 33), bytes: bytes(of: UInt64(first), 4))
     }
     let high = UInt64(first) << 32
     let low = UInt64(input.short())
     return ModelTable.Network(
-        prefix: TestPacket.prefix(IPAddress(v6High: high, low: low), length % 129),
+        prefix: TestPacket.prefix(IPAddress.v6(high, low), length % 129),
         bytes: bytes(of: high, 8) + bytes(of: low, 8))
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import WireGuardCore
 
 /// wg-quick text: what is accepted survives being written and read again; what is refused is refused at a place that
@@ -74,7 +75,7 @@ private func checkRoundTrip(_ configuration: TunnelConfiguration, _ requiresPriv
     // Into a device: every host is given an address, and the request that results is read back as it was.
     do {
         let update = try configuration.deviceUpdate { address in
-            address.endpoint ?? Endpoint(address: IPAddress(v4: 0x7f00_0001), port: address.port)
+            address.endpoint ?? Endpoint(address: .v4(0x7f00_0001), port: address.port)
         }
         var request: [UInt8] = []
         update.appendRequest(to: &request)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+public import NetworkAddresses
+
 /// The machine's way to the network, outside of the tunnel, at one moment.
 public struct NetworkPath: Codable, Hashable, Sendable {
     /// Whether packets can be sent.
@@ -55,7 +57,7 @@ public struct NetworkPath: Codable, Hashable, Sendable {
     /// Whether there is a way to IPv6 addresses.
     public var supportsIPv6: Bool
     /// The servers that the network gave for name lookups.
-    public var dnsServers: [NetworkAddress]
+    public var dnsServers: [IPAddress]
     /// The domains that the network gave to complete names.
     public var dnsSearchDomains: [String]
     /// Whether traffic costs money.
@@ -66,7 +68,7 @@ public struct NetworkPath: Codable, Hashable, Sendable {
     /// A path.
     public init(
         status: Status = .satisfied, interfaces: [Interface] = [], ssid: String? = nil, supportsIPv4: Bool = true,
-        supportsIPv6: Bool = true, dnsServers: [NetworkAddress] = [], dnsSearchDomains: [String] = [],
+        supportsIPv6: Bool = true, dnsServers: [IPAddress] = [], dnsSearchDomains: [String] = [],
         isExpensive: Bool = false, isConstrained: Bool = false
     ) {
         self.status = status

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 public import Logging
+public import NetworkAddresses
 
 /// What a host gives a provider for one start. All of it may be used from any task, and does nothing, or throws
 /// `.notRunning`, once the tunnel ends.
@@ -60,7 +61,7 @@ public struct ProviderContext: Sendable {
 
     /// The name servers of the network outside of the tunnel, as of now: whom to ask for the name of the tunnel's own server,
     /// over sockets with ``socketMark``. None where the host does not know them.
-    public func outsideNameServers() async -> [NetworkAddress] {
+    public func outsideNameServers() async -> [IPAddress] {
         await host.outsideNameServers()
     }
 
@@ -77,5 +78,5 @@ package protocol ProviderHost: Sendable {
     func setReasserting(_ isReasserting: Bool)
     func cancel(_ error: TunnelError)
     func secret(_ name: String) async throws(TunnelError) -> SecretBytes
-    func outsideNameServers() async -> [NetworkAddress]
+    func outsideNameServers() async -> [IPAddress]
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+public import NetworkAddresses
 public import TunnelIO
 
 /// What a platform does for a tunnel. All else of a host is the same everywhere, and ``TunnelRunner`` does it.
@@ -27,7 +28,7 @@ public protocol TunnelPlatform: AnyObject, Sendable {
 
     /// The name servers of the network outside of the tunnel, as of now, the preferred one first; none where that is not
     /// known.
-    func outsideNameServers() async -> [NetworkAddress]
+    func outsideNameServers() async -> [IPAddress]
 }
 
 /// How long the parts of a tunnel's life may take.

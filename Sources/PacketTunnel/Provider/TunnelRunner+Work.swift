@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import Synchronization
 import TunnelIO
 import TunnelSystem
@@ -139,7 +140,7 @@ private struct RunContext<Provider: PacketTunnelProvider>: ProviderHost {
         runner.handle(.cancel(run.number, error))
     }
 
-    func outsideNameServers() async -> [NetworkAddress] { await runner.platform.outsideNameServers() }
+    func outsideNameServers() async -> [IPAddress] { await runner.platform.outsideNameServers() }
 
     func secret(_ name: String) async throws(TunnelError) -> SecretBytes {
         guard let secrets = runner.secrets, let profile = run.request.profileID else {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+public import NetworkAddresses
+
 /// Who answers name lookups while the tunnel is up, and which names.
 public struct DNSSettings: Hashable, Sendable {
     /// The servers, the preferred one first.
-    public var servers: [NetworkAddress]
+    public var servers: [IPAddress]
     /// Domains that complete names of one label.
     public var searchDomains: [String]
     /// Split DNS: the servers are asked for names in these domains only. Empty: for every name.
@@ -14,7 +16,7 @@ public struct DNSSettings: Hashable, Sendable {
 
     /// DNS settings.
     public init(
-        servers: [NetworkAddress], searchDomains: [String] = [], matchDomains: [String] = [],
+        servers: [IPAddress], searchDomains: [String] = [], matchDomains: [String] = [],
         searchesMatchDomains: Bool = false
     ) {
         self.servers = servers
@@ -49,7 +51,7 @@ extension DNSSettings: Codable {
     public init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         self.init(
-            servers: try container.decodeIfPresent([NetworkAddress].self, forKey: .servers) ?? [],
+            servers: try container.decodeIfPresent([IPAddress].self, forKey: .servers) ?? [],
             searchDomains: try container.decodeIfPresent([String].self, forKey: .searchDomains) ?? [],
             matchDomains: try container.decodeIfPresent([String].self, forKey: .matchDomains) ?? [],
             searchesMatchDomains: try container.decodeIfPresent(Bool.self, forKey: .searchesMatchDomains) ?? false)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
+
 extension TunnelSettings {
     /// Everything that is wrong with these settings, in the order of their fields; empty when they can be applied.
     public func validate() -> [SettingsProblem] {
@@ -56,7 +58,11 @@ extension TunnelSettings {
             if address.isUnspecified || address.isLoopback || address.isMulticast || address.isBroadcast {
                 report.add(
                     field, prefix, "is no address that an interface can have", fix: "use the one the server assigned")
-            } else if prefix.length == 0 {
+            } else if prefix.peer != nil {
+                report.add(
+                    field, prefix, "has another end", fix: "write the interface's own address, and a route to the other"
+                )
+            } else if prefix.prefixLength == 0 {
                 report.add(
                     field, prefix, "has no prefix bits", fix: "use /\(address.bitWidth), and routes for networks")
             }
@@ -68,12 +74,7 @@ extension TunnelSettings {
         for (name, routes) in [("includedRoutes", includedRoutes), ("excludedRoutes", excludedRoutes)] {
             for (index, route) in routes.enumerated() {
                 let field = "\(name)[\(index)]"
-                if !route.isNetwork {
-                    report.add(
-                        field, route, "has bits set behind its prefix",
-                        fix: "write \(route.network) or "
-                            + "\(route.address)/\(route.address.bitWidth)")
-                } else if route.address.isMulticast, route.length >= (route.isIPv6 ? 8 : 4) {
+                if route.address.isMulticast, route.length >= (route.isIPv6 ? 8 : 4) {
                     report.add(field, route, "is a multicast network", fix: "remove it: groups are not routed here")
                 } else if route.address.isLoopback {
                     report.add(field, route, "is this machine itself", fix: "remove it")
@@ -145,7 +146,7 @@ extension TunnelSettings {
         }
         for (index, exception) in proxy.exceptions.enumerated() {
             let host = exception.hasPrefix("*.") ? String(exception.dropFirst(2)) : exception
-            if !Self.isHost(host), NetworkPrefix(host) == nil {
+            if !Self.isHost(host), (try? IPPrefix(host)) == nil {
                 report.add(
                     "proxy.exceptions[\(index)]", exception, "is neither a name, an address nor a network",
                     fix: "write host.example, *.example or 10.0.0.0/8")
@@ -156,24 +157,12 @@ extension TunnelSettings {
         }
     }
 
-    /// Whether it is a name of at most 253 bytes (RFC 1035 section 2.3.4), without an empty label; a final dot is allowed.
     private static func isDomain(_ name: String) -> Bool {
-        let bytes = name.utf8.last == UInt8(ascii: ".") ? name.utf8.dropLast() : name.utf8[...]
-        guard (1...253).contains(bytes.count), NetworkAddress(name) == nil else { return false }
-        let labels = bytes.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
-        // A name whose last label is a number is a mistyped IPv4 address.
-        return labels.allSatisfy(isLabel) && labels.last?.allSatisfy({ (48...57).contains($0) }) == false
+        let bytes = Array(name.utf8)
+        return (try? HostNameSyntax.check(bytes.span, allowsInternational: true)) != nil
     }
 
-    private static func isLabel(_ label: Substring.UTF8View.SubSequence) -> Bool {
-        (1...63).contains(label.count) && label.first != UInt8(ascii: "-") && label.last != UInt8(ascii: "-")
-            && label.allSatisfy { byte in
-                (48...57).contains(byte) || (65...90).contains(byte) || (97...122).contains(byte)
-                    || byte == UInt8(ascii: "-") || byte == UInt8(ascii: "_") || byte >= 0x80
-            }
-    }
-
-    private static func isHost(_ host: String) -> Bool { NetworkAddress(host) != nil || isDomain(host) }
+    private static func isHost(_ host: String) -> Bool { (try? IPAddress(host)) != nil || isDomain(host) }
 
     private static func isWebURL(_ url: String) -> Bool {
         let lower = url.lowercased()

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+public import NetworkAddresses
+
 /// What a tunnel wants of the system: addresses, routes, DNS, MTU, proxies, and what may leave outside of it.
 ///
 /// A plain value that a provider makes and a host brings into force. In JSON, whatever has a default may be left out.
@@ -8,11 +10,11 @@ public struct TunnelSettings: Hashable, Sendable {
     /// The server, as it is shown to the user.
     public var remoteAddress: String
     /// The interface's addresses, each with the length of its on-link network.
-    public var addresses: [NetworkPrefix]
+    public var addresses: [InterfaceAddress]
     /// The networks that are reached through the tunnel.
-    public var includedRoutes: [NetworkPrefix]
+    public var includedRoutes: [IPPrefix]
     /// The networks that are not, although an included route holds them.
-    public var excludedRoutes: [NetworkPrefix]
+    public var excludedRoutes: [IPPrefix]
     /// Whether networks that are attached directly are reached directly, whatever the routes and the leak policy say.
     public var allowsLocalNetwork: Bool
     /// Who answers name lookups; nil leaves the system's servers.
@@ -28,8 +30,8 @@ public struct TunnelSettings: Hashable, Sendable {
 
     /// Settings. ``validate()`` says what is wrong with them.
     public init(
-        remoteAddress: String, addresses: [NetworkPrefix], includedRoutes: [NetworkPrefix] = [],
-        excludedRoutes: [NetworkPrefix] = [], allowsLocalNetwork: Bool = false, dns: DNSSettings? = nil,
+        remoteAddress: String, addresses: [InterfaceAddress], includedRoutes: [IPPrefix] = [],
+        excludedRoutes: [IPPrefix] = [], allowsLocalNetwork: Bool = false, dns: DNSSettings? = nil,
         mtu: Int? = nil, overhead: Int = defaultOverhead, proxy: ProxySettings? = nil,
         leakPolicy: LeakPolicy = .routeBased
     ) {
@@ -57,9 +59,9 @@ public struct TunnelSettings: Hashable, Sendable {
     var leastMTU: Int { addresses.contains(where: \.isIPv6) ? 1280 : 576 }
 
     /// The networks that a host routes into the tunnel: all of both families under ``LeakPolicy/everything``, else the
-    /// included routes, bits behind the prefix cleared.
-    public var effectiveRoutes: [NetworkPrefix] {
-        leakPolicy == .everything ? [.allIPv4, .allIPv6] : includedRoutes.map(\.network)
+    /// included routes.
+    public var effectiveRoutes: [IPPrefix] {
+        leakPolicy == .everything ? [.allIPv4, .allIPv6] : includedRoutes
     }
 
     /// What a packet to `destination` is, other than the provider's own, the link's own and name lookups. The most specific
@@ -70,11 +72,11 @@ public struct TunnelSettings: Hashable, Sendable {
     ///   - onLink: whether the destination is in a network that is attached directly.
     ///   - isBoundElsewhere: whether the sender binds to another interface than the tunnel's.
     public func trafficClass(
-        of destination: NetworkAddress, onLink: Bool = false, isBoundElsewhere: Bool = false
+        of destination: IPAddress, onLink: Bool = false, isBoundElsewhere: Bool = false
     ) -> LeakPolicy.TrafficClass {
         if destination.isLoopback { return .loopback }
         if onLink, allowsLocalNetwork { return .localNetwork }
-        func longest(_ routes: [NetworkPrefix]) -> Int? {
+        func longest(_ routes: [IPPrefix]) -> Int? {
             routes.lazy.filter { $0.contains(destination) }.map(\.length).max()
         }
         let excluded = longest(excludedRoutes)
@@ -100,14 +102,29 @@ extension TunnelSettings: Codable {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         self.init(
             remoteAddress: try container.decode(String.self, forKey: .remoteAddress),
-            addresses: try container.decode([NetworkPrefix].self, forKey: .addresses),
-            includedRoutes: try container.decodeIfPresent([NetworkPrefix].self, forKey: .includedRoutes) ?? [],
-            excludedRoutes: try container.decodeIfPresent([NetworkPrefix].self, forKey: .excludedRoutes) ?? [],
+            addresses: try container.decode([InterfaceAddress].self, forKey: .addresses),
+            includedRoutes: try Self.routes(in: container, .includedRoutes),
+            excludedRoutes: try Self.routes(in: container, .excludedRoutes),
             allowsLocalNetwork: try container.decodeIfPresent(Bool.self, forKey: .allowsLocalNetwork) ?? false,
             dns: try container.decodeIfPresent(DNSSettings.self, forKey: .dns),
             mtu: try container.decodeIfPresent(Int.self, forKey: .mtu),
             overhead: try container.decodeIfPresent(Int.self, forKey: .overhead) ?? Self.defaultOverhead,
             proxy: try container.decodeIfPresent(ProxySettings.self, forKey: .proxy),
             leakPolicy: try container.decodeIfPresent(LeakPolicy.self, forKey: .leakPolicy) ?? .routeBased)
+    }
+
+    /// Routes without bits behind their prefixes: nothing says whether the network or the one address was meant.
+    private static func routes(
+        in container: KeyedDecodingContainer<CodingKeys>, _ key: CodingKeys
+    ) throws -> [IPPrefix] {
+        try (container.decodeIfPresent([InterfaceAddress].self, forKey: key) ?? []).map { route in
+            guard route.network.address == route.address else {
+                throw DecodingError.dataCorruptedError(
+                    forKey: key, in: container,
+                    debugDescription: "\(route) has bits set behind its prefix: write \(route.network) or "
+                        + "\(IPPrefix(host: route.address))")
+            }
+            return route.network
+        }
     }
 }

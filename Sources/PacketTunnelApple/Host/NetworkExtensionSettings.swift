@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 public import NetworkExtension
 public import PacketTunnel
 
@@ -21,9 +22,9 @@ extension TunnelSettings {
 /// Translates settings.
 struct NetworkExtensionSettings {
     /// What an interface is addressed with whose settings have routes of IPv4 but no address (RFC 5737).
-    static let placeholderIPv4 = NetworkPrefix(host: .v4(192, 0, 2, 1))
+    static let placeholderIPv4 = InterfaceAddress(host: .v4(192, 0, 2, 1))
     /// The same for IPv6: a local address that nobody has (RFC 4193).
-    static let placeholderIPv6 = NetworkPrefix(host: .v6(0xfd63_756c_7665_7274, 1))
+    static let placeholderIPv6 = InterfaceAddress(host: .v6(0xfd63_756c_7665_7274, 1))
     /// The longest prefix of an interface's IPv6 address that has an effect.
     static let longestIPv6Prefix = 120
 
@@ -35,7 +36,7 @@ struct NetworkExtensionSettings {
 
     func make() -> NEPacketTunnelNetworkSettings {
         let result = NEPacketTunnelNetworkSettings(
-            tunnelRemoteAddress: NetworkAddress(settings.remoteAddress)?.description ?? "127.0.0.1")
+            tunnelRemoteAddress: (try? IPAddress(settings.remoteAddress))?.description ?? "127.0.0.1")
         result.ipv4Settings = makeIPv4()
         result.ipv6Settings = makeIPv6()
         result.dnsSettings = settings.dns.map(makeDNS)
@@ -50,9 +51,9 @@ struct NetworkExtensionSettings {
 
     /// The routes of a family: what is wanted, and the networks of the interface itself.
     private func routes(isIPv6: Bool) -> (
-        own: [NetworkPrefix], included: [NetworkPrefix], excluded: [NetworkPrefix]
+        own: [InterfaceAddress], included: [IPPrefix], excluded: [IPPrefix]
     ) {
-        let own = settings.addresses.filter { $0.isIPv6 == isIPv6 && $0.length < $0.address.bitWidth }
+        let own = settings.addresses.filter { $0.isIPv6 == isIPv6 && $0.prefixLength < $0.address.bitWidth }
         let included = settings.effectiveRoutes.filter { $0.isIPv6 == isIPv6 }
         let ownNetworks = own.filter { !included.contains($0.network) }
         // Under this policy nothing is let out, and validation has refused such routes.
@@ -68,13 +69,14 @@ struct NetworkExtensionSettings {
             addresses = [Self.placeholderIPv4]
         }
         let result = NEIPv4Settings(
-            addresses: addresses.map(\.address.description), subnetMasks: addresses.map(\.maskAddress.description))
+            addresses: addresses.map(\.address.description),
+            subnetMasks: addresses.map(\.network.maskAddress.description))
         result.includedRoutes = own.map { route($0.network, through: $0.address) } + included.map { route($0) }
         result.excludedRoutes = excluded.map { route($0) }
         return result
     }
 
-    private func route(_ prefix: NetworkPrefix, through gateway: NetworkAddress? = nil) -> NEIPv4Route {
+    private func route(_ prefix: IPPrefix, through gateway: IPAddress? = nil) -> NEIPv4Route {
         let route = NEIPv4Route(
             destinationAddress: prefix.address.description, subnetMask: prefix.maskAddress.description)
         route.gatewayAddress = gateway?.description
@@ -90,13 +92,13 @@ struct NetworkExtensionSettings {
         }
         let result = NEIPv6Settings(
             addresses: addresses.map(\.address.description),
-            networkPrefixLengths: addresses.map { NSNumber(value: min($0.length, Self.longestIPv6Prefix)) })
+            networkPrefixLengths: addresses.map { NSNumber(value: min($0.prefixLength, Self.longestIPv6Prefix)) })
         result.includedRoutes = own.map { route6($0.network, through: $0.address) } + included.map { route6($0) }
         result.excludedRoutes = excluded.map { route6($0) }
         return result
     }
 
-    private func route6(_ prefix: NetworkPrefix, through gateway: NetworkAddress? = nil) -> NEIPv6Route {
+    private func route6(_ prefix: IPPrefix, through gateway: IPAddress? = nil) -> NEIPv6Route {
         let route = NEIPv6Route(
             destinationAddress: prefix.address.description, networkPrefixLength: NSNumber(value: prefix.length))
         route.gatewayAddress = gateway?.description

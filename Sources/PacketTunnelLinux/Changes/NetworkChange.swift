@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+package import NetworkAddresses
 package import PacketTunnel
 
 /// What a tunnel wants of the host's network, one thing at a time.
 package enum NetworkStep: Hashable, Sendable {
     /// A TUN interface of this name, which its process makes.
     case interface(name: String)
-    case address(NetworkPrefix, InterfaceReference)
+    case address(InterfaceAddress, InterfaceReference)
     /// The interface up, with this MTU.
     case link(InterfaceReference, mtu: Int)
     case route(Route)
@@ -22,7 +23,7 @@ package enum NetworkStep: Hashable, Sendable {
 /// Undoing is idempotent, and leaves alone what somebody else changed since.
 package enum NetworkChange: Hashable, Sendable, Codable {
     case interface(name: String)
-    case address(NetworkPrefix, InterfaceReference)
+    case address(InterfaceAddress, InterfaceReference)
     case link(InterfaceReference)
     case route(Route, before: ForeignRoute?)
     case rule(PolicyRule)

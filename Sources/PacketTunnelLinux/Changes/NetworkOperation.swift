@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+package import NetworkAddresses
 package import PacketTunnel
 
 /// An interface that this process made, by its name and, since names are used again, its number.
@@ -25,9 +26,9 @@ package struct SettingChange: Hashable, Sendable, Codable {
 /// What is done to the host's network in one step.
 package enum NetworkOperation: Hashable, Sendable {
     /// Gives the interface an address.
-    case addAddress(NetworkPrefix, InterfaceReference)
+    case addAddress(InterfaceAddress, InterfaceReference)
     /// Takes it away. Nothing where it, or the interface, is gone.
-    case removeAddress(NetworkPrefix, InterfaceReference)
+    case removeAddress(InterfaceAddress, InterfaceReference)
     /// Brings the interface up with this MTU. It goes down with the interface.
     case bringUp(InterfaceReference, mtu: Int)
     /// Makes a route in place of one with the same destinations, table and metric.

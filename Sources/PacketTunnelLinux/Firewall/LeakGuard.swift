@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+package import NetworkAddresses
 package import PacketTunnel
 
 /// What a firewall adds to a tunnel's routes: that nothing gets around them (``LeakPolicy``), and that nobody on the
@@ -19,15 +20,15 @@ package struct LeakGuard: Hashable, Sendable {
     /// The settings in force; nil before there are any.
     package var settings: TunnelSettings?
     /// The networks that are the tunnel's, nothing excluded among them.
-    package var tunnelled: [NetworkPrefix]
+    package var tunnelled: [IPPrefix]
     /// The networks that are attached directly.
-    package var localNetworks: [NetworkPrefix]
+    package var localNetworks: [IPPrefix]
     /// Whether packets are routed by the tunnel's mark.
     package var routesByMark: Bool
 
     package init(
         name: String, policy: LeakPolicy, mark: UInt32, settings: TunnelSettings? = nil,
-        tunnelled: [NetworkPrefix] = [], localNetworks: [NetworkPrefix] = [], routesByMark: Bool = false
+        tunnelled: [IPPrefix] = [], localNetworks: [IPPrefix] = [], routesByMark: Bool = false
     ) {
         self.name = name
         self.policy = policy
@@ -84,7 +85,7 @@ package struct LeakGuard: Hashable, Sendable {
         return text
     }
 
-    private func allowed(_ local: [NetworkPrefix]) -> [String] {
+    private func allowed(_ local: [IPPrefix]) -> [String] {
         var rules = [
             "oifname \"lo\" accept",
             "oifname \"\(name)\" accept",
@@ -123,7 +124,7 @@ package struct LeakGuard: Hashable, Sendable {
     /// Link-local addresses, and groups and broadcasts that no router forwards.
     private static let linkScope = [
         "169.254.0.0/16", "224.0.0.0/24", "255.255.255.255/32", "fe80::/10", "ff02::/16",
-    ].compactMap { NetworkPrefix($0) }
+    ].compactMap { try? IPPrefix($0) }
 
     // MARK: - Spoofing
 
@@ -156,8 +157,8 @@ package struct LeakGuard: Hashable, Sendable {
     }
 
     /// A set of the prefixes of a family; nothing without any.
-    private static func set(_ name: String, _ prefixes: [NetworkPrefix], isIPv6: Bool) -> String {
-        let elements = prefixes.filter { $0.isIPv6 == isIPv6 }.map(\.network.description)
+    private static func set(_ name: String, _ prefixes: [IPPrefix], isIPv6: Bool) -> String {
+        let elements = prefixes.filter { $0.isIPv6 == isIPv6 }.map(\.description)
         guard !elements.isEmpty else { return "" }
         let type = isIPv6 ? "ipv6_addr" : "ipv4_addr"
         return "  set \(name) {\n    type \(type)\n    flags interval\n    auto-merge\n"

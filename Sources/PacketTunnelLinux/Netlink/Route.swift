@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+package import NetworkAddresses
 package import PacketTunnel
 import TunnelSystem
 
@@ -23,7 +24,7 @@ package struct Route: Hashable, Sendable, Codable, CustomStringConvertible {
     }
 
     /// The destinations.
-    package var destination: NetworkPrefix
+    package var destination: IPPrefix
     /// What becomes of packets to them.
     package var kind: Kind
     /// The number of the interface that they leave by; zero where they do not leave.
@@ -37,10 +38,10 @@ package struct Route: Hashable, Sendable, Codable, CustomStringConvertible {
     package static let mainTable: UInt32 = 254
 
     package init(
-        to destination: NetworkPrefix, kind: Kind = .unicast, interface: UInt32 = 0, table: UInt32 = mainTable,
+        to destination: IPPrefix, kind: Kind = .unicast, interface: UInt32 = 0, table: UInt32 = mainTable,
         metric: UInt32? = nil
     ) {
-        self.destination = destination.network
+        self.destination = destination
         self.kind = kind
         self.interface = interface
         self.table = table
@@ -85,7 +86,7 @@ package struct Route: Hashable, Sendable, Codable, CustomStringConvertible {
         var request = NetlinkRequest(
             type: type, flags: flags,
             body: [
-                destination.address.family, UInt8(destination.length), 0, 0,
+                destination.address.addressFamily, UInt8(destination.length), 0, 0,
                 UInt8(table < 256 ? table : 0), Self.bootProtocol, scope, number, 0, 0, 0, 0,
             ])
         if destination.length > 0 { request.append(Attribute.destination, destination.address.bytes) }
@@ -103,7 +104,7 @@ package struct ForeignRoute: Hashable, Sendable, Codable {
 
     /// What the route is found by.
     struct Key: Hashable {
-        var destination: NetworkPrefix
+        var destination: IPPrefix
         var table: UInt32
         var metric: UInt32
         var typeOfService: UInt8
@@ -120,9 +121,9 @@ package struct ForeignRoute: Hashable, Sendable, Codable {
         guard isIPv6 || family == UInt8(AF_INET) else { return nil }
         let attributes = reader.attributes(from: Route.fixedLength)
         let address =
-            attributes[Route.Attribute.destination].flatMap { NetworkAddress(bytes: $0) }
-            ?? (isIPv6 ? NetworkAddress.v6(0, 0) : .v4(0))
-        guard address.isIPv6 == isIPv6, let destination = NetworkPrefix(address, length: Int(length)) else {
+            attributes[Route.Attribute.destination].flatMap { IPAddress(bytes: $0) }
+            ?? (isIPv6 ? IPAddress.v6(0, 0) : .v4(0))
+        guard address.isIPv6 == isIPv6, let destination = IPPrefix(address, length: Int(length)) else {
             return nil
         }
         return Key(
@@ -137,9 +138,9 @@ package struct ForeignRoute: Hashable, Sendable, Codable {
     }
 
     /// The gateway; nil where destinations are on the link.
-    var gateway: NetworkAddress? {
+    var gateway: IPAddress? {
         NetlinkReader(bytes: body).attributes(from: Route.fixedLength)[Route.Attribute.gateway]
-            .flatMap { NetworkAddress(bytes: $0) }
+            .flatMap { IPAddress(bytes: $0) }
     }
 
     /// `RTN_UNICAST` and its like.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+package import NetworkAddresses
 package import PacketTunnel
 import TunnelSystem
 
@@ -83,10 +84,10 @@ extension RouteSocket {
     /// `IFA_F_NODAD`: nobody else is on a tunnel's link to have the address.
     private static let noDuplicateDetection: UInt32 = 0x02
 
-    private func addressRequest(_ address: NetworkPrefix, index: UInt32, type: UInt16) -> NetlinkRequest {
+    private func addressRequest(_ address: InterfaceAddress, index: UInt32, type: UInt16) -> NetlinkRequest {
         var request = NetlinkRequest(
             type: type, flags: type == Netlink.newAddress ? Netlink.create | Netlink.exclusive : 0,
-            body: [address.address.family, UInt8(address.length), 0, 0] + NetlinkRequest.bytes(index))
+            body: [address.address.addressFamily, UInt8(address.prefixLength), 0, 0] + NetlinkRequest.bytes(index))
         request.append(Self.localAttribute, address.address.bytes)
         request.append(Self.addressAttribute, address.address.bytes)
         if address.isIPv6 { request.append(Self.addressFlagsAttribute, Self.noDuplicateDetection) }
@@ -94,20 +95,20 @@ extension RouteSocket {
     }
 
     /// Gives an interface an address.
-    package func add(_ address: NetworkPrefix, index: UInt32) throws(LinuxNetworkError) {
+    package func add(_ address: InterfaceAddress, index: UInt32) throws(LinuxNetworkError) {
         try perform(
             addressRequest(address, index: index, type: Netlink.newAddress), "add \(address) to interface \(index)")
     }
 
     /// Takes an address from an interface.
-    package func remove(_ address: NetworkPrefix, index: UInt32) throws(LinuxNetworkError) {
+    package func remove(_ address: InterfaceAddress, index: UInt32) throws(LinuxNetworkError) {
         try perform(
             addressRequest(address, index: index, type: Netlink.deleteAddress),
             "remove \(address) from interface \(index)")
     }
 
     /// The addresses of an interface, or of all.
-    package func addresses(index: UInt32? = nil) throws(LinuxNetworkError) -> [NetworkPrefix] {
+    package func addresses(index: UInt32? = nil) throws(LinuxNetworkError) -> [InterfaceAddress] {
         let request = NetlinkRequest(type: Netlink.getAddress, flags: 0, body: [UInt8](repeating: 0, count: 8))
         return try dump(request, answer: Netlink.newAddress, "list the addresses").compactMap { body in
             let reader = NetlinkReader(bytes: body)
@@ -117,8 +118,8 @@ extension RouteSocket {
             else { return nil }
             let attributes = reader.attributes(from: 8)
             return (attributes[Self.localAttribute] ?? attributes[Self.addressAttribute])
-                .flatMap { NetworkAddress(bytes: $0) }
-                .flatMap { NetworkPrefix($0, length: Int(length)) }
+                .flatMap { IPAddress(bytes: $0) }
+                .flatMap { InterfaceAddress($0, prefixLength: Int(length)) }
         }
     }
 }
@@ -187,18 +188,18 @@ extension RouteSocket {
         /// The interface that they leave by.
         package var interface: UInt32
         /// The router that they are handed to; nil where the destination is on the link.
-        package var gateway: NetworkAddress?
+        package var gateway: IPAddress?
         /// The address that they are sent from.
-        package var source: NetworkAddress?
+        package var source: IPAddress?
         /// The most bytes of one packet: the route's MTU where it has one, else the interface's.
         package var mtu: Int
     }
 
     /// The way to an address for packets with this mark; nil where there is none.
-    package func way(to address: NetworkAddress, mark: UInt32 = 0) throws(LinuxNetworkError) -> Way? {
+    package func way(to address: IPAddress, mark: UInt32 = 0) throws(LinuxNetworkError) -> Way? {
         var request = NetlinkRequest(
             type: Netlink.getRoute, flags: 0,
-            body: [address.family, UInt8(address.bitWidth)] + [UInt8](repeating: 0, count: 10))
+            body: [address.addressFamily, UInt8(address.bitWidth)] + [UInt8](repeating: 0, count: 10))
         request.append(Route.Attribute.destination, address.bytes)
         if mark != 0 { request.append(Route.Attribute.mark, mark) }
         let body: [UInt8]
@@ -220,7 +221,7 @@ extension RouteSocket {
         if mtu == nil { mtu = try links().first { $0.index == found.interface }?.mtu }
         return Way(
             interface: found.interface, gateway: found.gateway,
-            source: attributes[Route.Attribute.preferredSource].flatMap { NetworkAddress(bytes: $0) },
+            source: attributes[Route.Attribute.preferredSource].flatMap { IPAddress(bytes: $0) },
             mtu: mtu ?? 1500)
     }
 }

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import FoundationEssentials
+import NetworkAddresses
 import PacketTunnel
 import TunnelSystem
 
@@ -18,7 +19,7 @@ extension ResolverControl {
 
     /// The name servers that the machine would ask if it were not for `tunnel`, the preferred ones first.
     /// - Parameter record: what the tunnel's own servers were made known with; nil where they were not.
-    func outsideServers(tunnel: String, record: ResolverRecord?) throws(LinuxNetworkError) -> [NetworkAddress] {
+    func outsideServers(tunnel: String, record: ResolverRecord?) throws(LinuxNetworkError) -> [IPAddress] {
         var known = record?.manager
         if known == nil { known = try manager() }
         guard let known else { return try inFile() }
@@ -31,7 +32,7 @@ extension ResolverControl {
             guard let record else { return try inFile() }
             let program = try SystemProgram.required("resolvconf", folders: folders)
             let labels = try openresolvInterfaces(program).map(String.init)
-            var found: [NetworkAddress] = []
+            var found: [IPAddress] = []
             for label in labels where label != record.label {
                 let text = try program.run(["-l", label], seconds: patience).output
                 found += Self.addresses(Self.servers(inResolvConf: text))
@@ -43,19 +44,19 @@ extension ResolverControl {
         }
     }
 
-    private func inFile() throws(LinuxNetworkError) -> [NetworkAddress] {
+    private func inFile() throws(LinuxNetworkError) -> [IPAddress] {
         Self.addresses(Self.servers(inResolvConf: try SmallFile.text(file) ?? ""))
     }
 
     /// What the file said before the tunnel came.
-    private static func before(_ record: ResolverRecord) -> [NetworkAddress] {
+    private static func before(_ record: ResolverRecord) -> [IPAddress] {
         guard let bytes = record.before.flatMap({ Data(base64Encoded: $0) }) else { return [] }
         return addresses(servers(inResolvConf: String(decoding: bytes, as: UTF8.self)))
     }
 
-    private func debianServers(without label: String) throws(LinuxNetworkError) -> [NetworkAddress] {
+    private func debianServers(without label: String) throws(LinuxNetworkError) -> [IPAddress] {
         let records = FolderContents.names(Self.debianRecords) ?? []
-        var found: [NetworkAddress] = []
+        var found: [IPAddress] = []
         for record in records.sorted() where !record.hasPrefix(".") && record != label {
             let text = try SmallFile.text("\(Self.debianRecords)/\(record)") ?? ""
             found += Self.addresses(Self.servers(inResolvConf: text))
@@ -64,8 +65,8 @@ extension ResolverControl {
     }
 
     /// The addresses that `resolvectl dns` prints: a line for what holds for all links, and one for each link.
-    static func addresses(inResolvectl text: String, without tunnel: String) -> [NetworkAddress] {
-        var found: [NetworkAddress] = []
+    static func addresses(inResolvectl text: String, without tunnel: String) -> [IPAddress] {
+        var found: [IPAddress] = []
         for line in text.split(separator: "\n") {
             guard let colon = line.firstIndex(of: ":") else { continue }
             let title = line[..<colon]
@@ -77,10 +78,10 @@ extension ResolverControl {
         return unique(found)
     }
 
-    private static func addresses(_ texts: [String]) -> [NetworkAddress] { texts.compactMap { NetworkAddress($0) } }
+    private static func addresses(_ texts: [String]) -> [IPAddress] { texts.compactMap { try? IPAddress($0) } }
 
-    private static func unique(_ addresses: [NetworkAddress]) -> [NetworkAddress] {
-        var seen: Set<NetworkAddress> = []
+    private static func unique(_ addresses: [IPAddress]) -> [IPAddress] {
+        var seen: Set<IPAddress> = []
         return addresses.filter { seen.insert($0).inserted }
     }
 }

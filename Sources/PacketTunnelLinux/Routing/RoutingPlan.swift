@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+package import NetworkAddresses
 package import PacketTunnel
 
 /// The numbers that a tunnel's policy routing uses.
@@ -70,13 +71,13 @@ package struct RoutingPlan: Hashable, Sendable {
     /// Whether this host does IPv6 at all.
     package var hasIPv6: Bool
     /// The networks that are attached directly.
-    package var localNetworks: [NetworkPrefix]
+    package var localNetworks: [IPPrefix]
     /// The table that was named for the routes; nil where none was.
     package var namedTable: UInt32?
 
     package init(
         settings: TunnelSettings, interface: InterfaceReference, numbers: RoutingNumbers, hasIPv6: Bool = true,
-        localNetworks: [NetworkPrefix] = [], namedTable: UInt32? = nil
+        localNetworks: [IPPrefix] = [], namedTable: UInt32? = nil
     ) {
         self.settings = settings
         self.interface = interface
@@ -89,22 +90,22 @@ package struct RoutingPlan: Hashable, Sendable {
     /// The kernel's switch that makes it look at marks when it asks whether a packet's source is on the right side.
     package static let sourceValidation = "/proc/sys/net/ipv4/conf/all/src_valid_mark"
 
-    private var included: [NetworkPrefix] {
-        var seen: Set<NetworkPrefix> = []
+    private var included: [IPPrefix] {
+        var seen: Set<IPPrefix> = []
         return settings.effectiveRoutes.filter { seen.insert($0).inserted && (hasIPv6 || !$0.isIPv6) }
     }
 
-    private var excluded: [NetworkPrefix] {
-        settings.excludedRoutes.map(\.network).filter { hasIPv6 || !$0.isIPv6 }
+    private var excluded: [IPPrefix] {
+        settings.excludedRoutes.filter { hasIPv6 || !$0.isIPv6 }
     }
 
     /// Halves of everything stand for everything, which the main table has a route for.
-    private static func isEverything(_ prefix: NetworkPrefix) -> Bool { prefix.length <= 1 }
+    private static func isEverything(_ prefix: IPPrefix) -> Bool { prefix.length <= 1 }
 
     private var asksMainTableFirst: Bool { settings.allowsLocalNetwork && settings.leakPolicy == .routeBased }
 
     /// The routes in the tunnel's own table.
-    private var own: [NetworkPrefix] {
+    private var own: [IPPrefix] {
         asksMainTableFirst ? included.filter(Self.isEverything) : included
     }
 
@@ -114,10 +115,10 @@ package struct RoutingPlan: Hashable, Sendable {
     }
 
     /// The networks that are the tunnel's in the end, nothing excluded among them.
-    package var tunnelled: [NetworkPrefix] { Self.effective(included, without: excluded) }
+    package var tunnelled: [IPPrefix] { Self.effective(included, without: excluded) }
 
     /// What of `included` stays when the most specific of included and excluded counts, and of equal ones the excluded.
-    static func effective(_ included: [NetworkPrefix], without excluded: [NetworkPrefix]) -> [NetworkPrefix] {
+    static func effective(_ included: [IPPrefix], without excluded: [IPPrefix]) -> [IPPrefix] {
         included.flatMap { prefix in prefix.subtracting(excluded.filter { prefix.contains($0) }) }
     }
 
@@ -137,7 +138,7 @@ package struct RoutingPlan: Hashable, Sendable {
     private func routes(in table: UInt32) -> [NetworkStep] {
         let exceptions = Set(excluded.filter { exception in included.contains { $0.contains(exception) } })
         // In their order, each once, and before what they are exceptions to.
-        var seen: Set<NetworkPrefix> = []
+        var seen: Set<IPPrefix> = []
         return excluded.filter { exceptions.contains($0) && seen.insert($0).inserted }
             .map { .route(Route(to: $0, kind: .throw, table: table)) }
             + included.filter { !exceptions.contains($0) }
@@ -146,7 +147,7 @@ package struct RoutingPlan: Hashable, Sendable {
 
     private func ownTable(isIPv6: Bool) -> [NetworkStep] {
         // The exceptions first.
-        var seen: Set<NetworkPrefix> = []
+        var seen: Set<IPPrefix> = []
         let attached = settings.allowsLocalNetwork && !asksMainTableFirst ? localNetworks : []
         let exceptions = (excluded + attached).filter { exception in
             exception.isIPv6 == isIPv6 && own.contains { $0.contains(exception) } && seen.insert(exception).inserted
@@ -171,12 +172,12 @@ package struct RoutingPlan: Hashable, Sendable {
         var exceptions = excluded
         // The server is not reached through the tunnel to it. In the tunnel's own table the mark sees to that.
         if let server = ServerText.address(in: settings.remoteAddress) {
-            exceptions.append(NetworkPrefix(host: server))
+            exceptions.append(IPPrefix(host: server))
         }
         // The kernel makes these itself.
         let attached = settings.addresses.map(\.network)
         let specific = included.filter { !Self.isEverything($0) && !attached.contains($0) }
-        var seen: Set<NetworkPrefix> = []
+        var seen: Set<IPPrefix> = []
         return Self.effective(specific, without: exceptions).filter { seen.insert($0).inserted }
             .map { .route(Route(to: $0, interface: interface.index)) }
     }

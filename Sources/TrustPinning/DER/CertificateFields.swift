@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+package import NetworkAddresses
+
 /// What is read of a certificate (RFC 5280 section 4.1) to match pins with it and to judge a server by it.
 ///
 /// Keys are not interpreted, so certificates with keys that no library here knows are read as well. The structure is
@@ -25,7 +27,7 @@ package struct CertificateFields: Sendable, Hashable {
 
     package struct SubjectNames: Sendable, Hashable {
         package var dnsNames: [String] = []
-        package var ipAddresses: [[UInt8]] = []
+        package var ipAddresses: [IPAddress] = []
         /// All names, of other kinds too.
         package var count = 0
     }
@@ -136,10 +138,10 @@ package struct CertificateFields: Sendable, Hashable {
                 }
                 names.dnsNames.append(String(decoding: name.content, as: UTF8.self))
             case DERTag.primitive(7).rawValue:
-                guard name.content.count == 4 || name.content.count == 16 else {
+                guard let address = IPAddress(bytes: name.content) else {
                     throw DERError("an IP address has \(name.content.count) bytes")
                 }
-                names.ipAddresses.append(Array(name.content))
+                names.ipAddresses.append(address)
             default: continue
             }
         }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
+
 /// What a lane takes of memory.
 extension LaneConfiguration {
     /// The bytes behind each packet and each datagram: its descriptor and its endpoint.
-    private static let descriptorBytes = MemoryLayout<PacketDescriptor>.stride + MemoryLayout<DatagramEndpoint>.stride
+    private static let descriptorBytes = MemoryLayout<PacketDescriptor>.stride + MemoryLayout<Endpoint>.stride
     /// What a device and two sockets keep for themselves: a superframe that is being split, and the headers, names and
     /// control messages of system calls.
     package static let systemBytes = 192 << 10

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+public import NetworkAddresses
+
 /// A bounded batch of packets over one region of memory that is allocated once and used again and again.
 ///
 /// Packets are descriptors (offset and length) into the region, so they may lie in equal slots, one directly behind
@@ -36,7 +38,7 @@ public final class PacketBatch {
 
     private let marks: UnsafeMutablePointer<Marks>
     private let descriptors: UnsafeMutablePointer<PacketDescriptor>
-    private let endpointStorage: UnsafeMutablePointer<DatagramEndpoint>
+    private let endpointStorage: UnsafeMutablePointer<Endpoint>
     private let mapping: PageMapping
     /// The furthest that ``tail`` had come by the last ``removeAll()`` since ``forgetReach()``.
     private var farthestTail = 0
@@ -63,7 +65,7 @@ public final class PacketBatch {
         unsafe descriptors = .allocate(capacity: packetCapacity)
         unsafe descriptors.initialize(repeating: PacketDescriptor(offset: 0, length: 0), count: packetCapacity)
         unsafe endpointStorage = .allocate(capacity: packetCapacity)
-        unsafe endpointStorage.initialize(repeating: DatagramEndpoint.none, count: packetCapacity)
+        unsafe endpointStorage.initialize(repeating: Endpoint.unspecified, count: packetCapacity)
     }
 
     deinit {
@@ -116,7 +118,7 @@ public final class PacketBatch {
     }
 
     /// The remote end of packet `index`: where a datagram came from or goes to.
-    public subscript(endpoint index: Int) -> DatagramEndpoint {
+    public subscript(endpoint index: Int) -> Endpoint {
         get {
             precondition(index >= 0 && index < count)
             return unsafe endpointStorage[index]
@@ -144,7 +146,7 @@ public final class PacketBatch {
     /// Appends a packet that lies at `offset`. ``tail`` moves to its end where that is further on.
     /// - Returns: the packet's index, or nil when the batch is full or the packet does not lie within the region.
     @discardableResult
-    public func append(offset: Int, length: Int, endpoint: DatagramEndpoint = .none) -> Int? {
+    public func append(offset: Int, length: Int, endpoint: Endpoint = .unspecified) -> Int? {
         guard count < packetCapacity, offset >= 0, length >= 0, length <= byteCapacity - offset else { return nil }
         unsafe descriptors[count] = PacketDescriptor(offset: UInt32(offset), length: UInt32(length))
         unsafe endpointStorage[count] = endpoint
@@ -156,7 +158,7 @@ public final class PacketBatch {
     /// Appends a copy of `packet` at ``tail``.
     /// - Returns: the packet's index, or nil when there is no room.
     @discardableResult
-    public func append(copying packet: UnsafeRawBufferPointer, endpoint: DatagramEndpoint = .none) -> Int? {
+    public func append(copying packet: UnsafeRawBufferPointer, endpoint: Endpoint = .unspecified) -> Int? {
         guard count < packetCapacity, packet.count <= byteCapacity - tail else { return nil }
         if let start = packet.baseAddress {
             unsafe (base + tail).copyMemory(from: start, byteCount: packet.count)
@@ -167,7 +169,7 @@ public final class PacketBatch {
     /// Appends a copy of `packet` at ``tail``.
     /// - Returns: the packet's index, or nil when there is no room.
     @discardableResult
-    public func append(copying packet: [UInt8], endpoint: DatagramEndpoint = .none) -> Int? {
+    public func append(copying packet: [UInt8], endpoint: Endpoint = .unspecified) -> Int? {
         unsafe packet.withUnsafeBytes { unsafe append(copying: $0, endpoint: endpoint) }
     }
 

@@ -1,29 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+package import NetworkAddresses
+
 /// Small IP packets with correct checksums, for probes, demonstrations and tests. Not for the data path: each is an array.
 package enum PacketBuilder {
-    /// An address in host order.
-    package enum Address: Hashable, Sendable {
-        /// An IPv4 address.
-        case v4(UInt32)
-        /// The two halves of an IPv6 address.
-        case v6(UInt64, UInt64)
-
-        /// `a.b.c.d`.
-        package static func v4(_ a: UInt8, _ b: UInt8, _ c: UInt8, _ d: UInt8) -> Address {
-            .v4(UInt32(a) << 24 | UInt32(b) << 16 | UInt32(c) << 8 | UInt32(d))
-        }
-
-        /// The bytes in network order.
-        package var bytes: [UInt8] {
-            switch self {
-            case .v4(let address): PacketBuilder.bytes(address)
-            case .v6(let high, let low): PacketBuilder.bytes(high) + PacketBuilder.bytes(low)
-            }
-        }
-    }
-
     /// The protocol numbers of what is built here.
     package enum IPProtocol {
         package static let icmp: UInt8 = 1
@@ -35,21 +16,15 @@ package enum PacketBuilder {
     ///
     /// Both addresses are of one family; the packet may not exceed 65,535 bytes.
     package static func icmpEcho(
-        from source: Address, to destination: Address, identifier: UInt16, sequence: UInt16, payload: [UInt8] = [],
+        from source: IPAddress, to destination: IPAddress, identifier: UInt16, sequence: UInt16, payload: [UInt8] = [],
         isReply: Bool = false, hopLimit: UInt8 = 64
     ) -> [UInt8] {
-        let type: UInt8
-        let number: UInt8
-        switch source {
-        case .v4: (type, number) = (isReply ? 0 : 8, IPProtocol.icmp)
-        case .v6: (type, number) = (isReply ? 129 : 128, IPProtocol.icmpv6)
-        }
-        var message: [UInt8] = [type, 0, 0, 0] + bytes(identifier) + bytes(sequence) + payload
+        let (request, reply, number) =
+            source.isIPv6 ? (UInt8(128), UInt8(129), IPProtocol.icmpv6) : (8, 0, IPProtocol.icmp)
+        var message: [UInt8] = [isReply ? reply : request, 0, 0, 0] + bytes(identifier) + bytes(sequence) + payload
         var checksum =
-            switch source {
-            case .v4: InternetChecksum()
-            case .v6: pseudoHeader(from: source, to: destination, number: number, length: message.count)
-            }
+            source.isIPv6
+            ? pseudoHeader(from: source, to: destination, number: number, length: message.count) : InternetChecksum()
         unsafe message.withUnsafeBytes { unsafe checksum.add($0) }
         message.replaceSubrange(2..<4, with: bytes(checksum.value))
         return ipPacket(from: source, to: destination, number: number, payload: message, hopLimit: hopLimit)
@@ -57,7 +32,7 @@ package enum PacketBuilder {
 
     /// A UDP datagram in an IP packet. Both addresses are of one family; the packet may not exceed 65,535 bytes.
     package static func udp(
-        from source: Address, port sourcePort: UInt16, to destination: Address, port destinationPort: UInt16,
+        from source: IPAddress, port sourcePort: UInt16, to destination: IPAddress, port destinationPort: UInt16,
         payload: [UInt8], hopLimit: UInt8 = 64
     ) -> [UInt8] {
         let length = UInt16(clamping: 8 + payload.count)
@@ -73,35 +48,27 @@ package enum PacketBuilder {
 
     /// An IP header in front of `payload`. Both addresses are of one family.
     package static func ipPacket(
-        from source: Address, to destination: Address, number: UInt8, payload: [UInt8], hopLimit: UInt8 = 64
+        from source: IPAddress, to destination: IPAddress, number: UInt8, payload: [UInt8], hopLimit: UInt8 = 64
     ) -> [UInt8] {
-        switch source {
-        case .v4:
-            let length = UInt16(clamping: 20 + payload.count)
-            var header: [UInt8] = [0x45, 0] + bytes(length) + [0, 0, 0x40, 0, hopLimit, number, 0, 0]
-            header += source.bytes + destination.bytes
-            let checksum = unsafe header.withUnsafeBytes { unsafe InternetChecksum.of($0) }
-            header.replaceSubrange(10..<12, with: bytes(checksum))
-            return header + payload
-        case .v6:
+        let addresses = source.bytes + destination.bytes
+        if source.isIPv6 {
             let length = UInt16(clamping: payload.count)
-            return [0x60, 0, 0, 0] + bytes(length) + [number, hopLimit] + source.bytes + destination.bytes + payload
+            return [0x60, 0, 0, 0] + bytes(length) + [number, hopLimit] + addresses + payload
         }
+        let length = UInt16(clamping: 20 + payload.count)
+        var header = [0x45, 0] + bytes(length) + [0, 0, 0x40, 0, hopLimit, number, 0, 0] + addresses
+        let checksum = unsafe header.withUnsafeBytes { unsafe InternetChecksum.of($0) }
+        header.replaceSubrange(10..<12, with: bytes(checksum))
+        return header + payload
     }
 
     /// The sum that a transport checksum starts from (RFC 768, RFC 8200 section 8.1).
     package static func pseudoHeader(
-        from source: Address, to destination: Address, number: UInt8, length: Int
+        from source: IPAddress, to destination: IPAddress, number: UInt8, length: Int
     ) -> InternetChecksum {
         var checksum = InternetChecksum()
-        for address in [source, destination] {
-            switch address {
-            case .v4(let word): checksum.add(word)
-            case .v6(let high, let low):
-                checksum.add(high)
-                checksum.add(low)
-            }
-        }
+        // The first half of an IPv4 address is zero, as is half of the second.
+        for half in [source.high, source.low, destination.high, destination.low] { checksum.add(half) }
         checksum.add(UInt32(clamping: length))
         checksum.add(UInt16(number))
         return checksum

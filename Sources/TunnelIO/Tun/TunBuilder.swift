@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+public import NetworkAddresses
+
 /// What a new TUN device is to be; `build()` makes it.
 ///
 /// Where a persistent interface of that name exists already, the device attaches to it and makes it what is asked for
@@ -10,7 +12,7 @@ public struct TunBuilder: Hashable, Sendable {
     /// picks the lowest free number. Nil: `tun%d`, or `utun` on Darwin.
     public var name: String?
     /// The interface's addresses. Each brings a route to its network.
-    public var addresses: [TunAddress] = []
+    public var addresses: [InterfaceAddress] = []
     /// The most bytes of one IP packet, 68 to 65,535; 1280 at least with an IPv6 address (RFC 8200 section 5).
     public var mtu = 1500
     /// How many packets the system queues for the device before it drops some. Nil: 500. Linux only.
@@ -48,14 +50,13 @@ public struct TunBuilder: Hashable, Sendable {
         }
         if !(68...65_535).contains(mtu) {
             problems.append("the MTU \(mtu) is not within 68 to 65535")
-        } else if mtu < 1280, addresses.contains(where: \.host.isIPv6) {
+        } else if mtu < 1280, addresses.contains(where: \.isIPv6) {
             problems.append("the MTU \(mtu) is less than the 1280 that IPv6 needs")
         }
         if let txQueueLength, !(0...Int(Int32.max)).contains(txQueueLength) {
             problems.append("the queue length \(txQueueLength) is not within 0 to \(Int32.max)")
         }
         for (index, address) in addresses.enumerated() {
-            if let problem = address.problem { problems.append(problem) }
             if addresses[..<index].contains(address) { problems.append("the address \(address) is given twice") }
         }
         if owner == .max { problems.append("the owner \(UInt32.max) means nobody") }

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import CTunnelSystem
+package import NetworkAddresses
 
 #if canImport(Glibc)
     import Glibc
@@ -24,7 +25,7 @@ package enum HostLookup {
     ///   - port: what the endpoints have as port.
     package static func endpoints(
         of host: String, port: UInt16
-    ) throws(HostLookupFailure) -> [DatagramEndpoint] {
+    ) throws(HostLookupFailure) -> [Endpoint] {
         var hints = unsafe addrinfo()
         unsafe hints.ai_family = AF_UNSPEC
         var list: UnsafeMutablePointer<addrinfo>?
@@ -34,7 +35,7 @@ package enum HostLookup {
             throw HostLookupFailure(reason: reason)
         }
         defer { unsafe freeaddrinfo(list) }
-        var endpoints: [DatagramEndpoint] = []
+        var endpoints: [Endpoint] = []
         var next = unsafe list
         while let entry = unsafe next {
             // Each address comes once for each kind of socket.
@@ -48,24 +49,17 @@ package enum HostLookup {
     }
 
     @unsafe
-    private static func endpoint(_ pointer: UnsafeMutablePointer<sockaddr>?, _ port: UInt16) -> DatagramEndpoint? {
+    private static func endpoint(_ pointer: UnsafeMutablePointer<sockaddr>?, _ port: UInt16) -> Endpoint? {
         guard let pointer = unsafe pointer else { return nil }
         let raw = UnsafeRawPointer(pointer)
         switch unsafe Int32(pointer.pointee.sa_family) {
         case AF_INET:
             let name = unsafe raw.loadUnaligned(as: sockaddr_in.self)
-            return DatagramEndpoint(
-                isIPv6: false, high: 0, low: UInt64(UInt32(bigEndian: name.sin_addr.s_addr)), port: port)
+            return Endpoint(address: .v4(UInt32(bigEndian: name.sin_addr.s_addr)), port: port)
         case AF_INET6:
             let name = unsafe raw.loadUnaligned(as: sockaddr_in6.self)
-            let (high, low) = unsafe withUnsafeBytes(of: name.sin6_addr) { bytes in
-                unsafe (
-                    bytes.loadUnaligned(as: UInt64.self), bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self)
-                )
-            }
-            return DatagramEndpoint(
-                isIPv6: true, high: UInt64(bigEndian: high), low: UInt64(bigEndian: low), port: port,
-                scopeID: name.sin6_scope_id)
+            let address = unsafe withUnsafeBytes(of: name.sin6_addr) { unsafe IPAddress(bytes: $0) }
+            return address.map { Endpoint(address: $0, port: port, scopeID: name.sin6_scope_id) }
         default: return nil
         }
     }

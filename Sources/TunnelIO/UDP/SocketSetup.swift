@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import CTunnelSystem
+import NetworkAddresses
 
 #if canImport(Glibc)
     import Glibc
@@ -18,10 +19,10 @@ enum SocketSetup {
     /// - Returns: the port, which the system has chosen where it was zero.
     static func bindToWildcard(
         _ descriptor: Int32, isIPv6: Bool, port: UInt16,
-        write: (DatagramEndpoint, UnsafeMutableRawPointer) -> Int
+        write: (Endpoint, UnsafeMutableRawPointer) -> Int
     ) throws(TunnelIOError) -> UInt16 {
         var name = sockaddr_in6()
-        let any = DatagramEndpoint(isIPv6: isIPv6, high: 0, low: 0, port: port)
+        let any = Endpoint(address: isIPv6 ? .v6(0, 0) : .v4(0), port: port)
         let length = unsafe withUnsafeMutableBytes(of: &name) { bytes -> Int in
             guard let base = bytes.baseAddress else { return 0 }
             return unsafe write(any, base)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
+
 /// The keys of a wg-quick file.
 enum ConfigurationKey: String, CaseIterable {
     case privateKey = "PrivateKey"

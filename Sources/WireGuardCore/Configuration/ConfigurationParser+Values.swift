@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
+
 extension ConfigurationParser {
     mutating func read(_ key: ConfigurationKey, _ value: Range<Int>) {
         let peer = peers.count - 1
@@ -153,10 +155,10 @@ extension ConfigurationParser {
         for word in words(value) {
             let text = Array(bytes[word])
             do throws(AddressTextError) {
-                if text.contains(UInt8(ascii: ":")) || HostName.endsInNumber(text.span) {
+                if text.contains(UInt8(ascii: ":")) || HostNameSyntax.endsInNumber(text.span) {
                     interface.dnsServers.append(try IPAddress(utf8: text.span))
                 } else {
-                    try HostName.check(text.span)
+                    try HostNameSyntax.check(text.span)
                     interface.dnsSearchDomains.append(String(decoding: text, as: UTF8.self))
                 }
             } catch {
@@ -172,13 +174,14 @@ extension ConfigurationParser {
             guard let text = single(item, joining: "/+-".utf8) else { continue }
             let sign = text[0] == UInt8(ascii: "+") || text[0] == UInt8(ascii: "-") ? 1 : 0
             do throws(AddressTextError) {
-                let (address, length) = try IPPrefix.parts(text.span.extracting(sign..<text.count))
-                guard let prefix = IPPrefix(address, length: length) else { continue }
-                if prefix.address != address {
+                let written = try InterfaceAddress(utf8: text.span.extracting(sign..<text.count))
+                let prefix = written.network
+                if prefix.address != written.address {
                     report(
                         .hostBits, at: place(item), showing: Redaction.text(bytes.span.extracting(item)),
                         "bits of the address beyond the prefix length are dropped",
-                        fix: "write \(prefix) for the network, or \(address) for the one address", severity: .warning)
+                        fix: "write \(prefix) for the network, or \(written.address) for the one address",
+                        severity: .warning)
                 }
                 if sign == 1 { peers[peer].isIncremental = true }
                 if text[0] == UInt8(ascii: "-") {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
+
 /// Makes text from outside fit to show in an error: no keys, no control characters, not long.
 enum Redaction {
     static let placeholder = "(redacted)"

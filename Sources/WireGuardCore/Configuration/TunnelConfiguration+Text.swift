@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
+
 /// Why a configuration cannot be written as a wg-quick file: reading the file would give something else.
 public struct UnwritableConfiguration: Error, Hashable, Sendable, CustomStringConvertible {
     /// The key whose value cannot be written.
@@ -47,7 +49,7 @@ extension InterfaceConfiguration {
             for domain in dnsSearchDomains {
                 let bytes = Array(domain.utf8)
                 do throws(AddressTextError) {
-                    try HostName.check(bytes.span)
+                    try HostNameSyntax.check(bytes.span)
                 } catch {
                     throw UnwritableConfiguration(key: "DNS", reason: "a search domain is malformed: \(error.reason)")
                 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+public import NetworkAddresses
+
 /// A peer's host that was not resolved, so that there is no endpoint to set.
 public struct UnresolvedEndpoint: Error, Hashable, Sendable, CustomStringConvertible {
     /// The peer.

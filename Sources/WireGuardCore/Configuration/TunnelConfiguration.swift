@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+public import NetworkAddresses
+
 /// What a wg-quick file says: one interface and its peers. See `wg(8)` and `wg-quick(8)`.
 public struct TunnelConfiguration: Equatable, Sendable {
     /// This side of the tunnel.

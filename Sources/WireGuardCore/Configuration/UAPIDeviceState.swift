@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+public import NetworkAddresses
+
 /// The state of a device, as `get=1` reports it.
 public struct UAPIDeviceState: Equatable, Sendable {
     /// The device's own key, if it has one.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+public import NetworkAddresses
+
 /// A UAPI request: what a client asks of the device.
 public enum UAPIOperation: Equatable, Sendable {
     /// Report the state: answer with ``UAPIDeviceState``.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
+
 /// Why a UAPI request failed, as the `errno` that ends a reply. The numbers are the operating system's.
 public enum UAPIErrno: Hashable, Sendable, CaseIterable {
     /// `EPERM`: not permitted.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
+
 /// What is wrong with one line of a request or reply.
 struct UAPILineError: Error {
     var errno: UAPIErrno

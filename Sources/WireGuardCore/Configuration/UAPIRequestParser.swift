@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
+
 /// Reads UAPI requests from a connection, in pieces of any size.
 ///
 /// A connection may carry many requests, each ended by a blank line; the last may end with the connection instead. A

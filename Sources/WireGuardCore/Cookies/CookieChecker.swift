@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
+
 /// The responder's half of the cookie mechanism: checks both MACs and makes cookie replies.
 ///
 /// Source: WireGuard paper, sections 5.3, 5.4.4 and 5.4.7. A cookie is bound to address and port.

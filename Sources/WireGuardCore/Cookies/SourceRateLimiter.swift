@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+package import NetworkAddresses
+
 /// A token bucket for each source of handshake messages: an IPv4 address, or the /64 of an IPv6 address, since one
 /// host commonly has a whole /64.
 ///

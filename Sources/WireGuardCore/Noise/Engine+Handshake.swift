@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
+
 /// Handshake messages: sending them, and what arriving ones do.
 extension Engine {
     // MARK: Sending

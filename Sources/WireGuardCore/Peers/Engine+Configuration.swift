@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+public import NetworkAddresses
+
 /// Configuration of a running engine. No change drops a session that it need not drop.
 extension Engine {
     // MARK: Device

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
+
 /// A change of configuration that goes beyond an engine's bounds. Nothing of it has taken effect.
 public enum EngineLimitError: Error, Hashable, Sendable, CustomStringConvertible {
     /// More peers than ``EngineLimits/peers``.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
+
 /// Handshake messages and cookie replies that wait to be sent: a bounded first-in, first-out queue.
 struct Outbox {
     struct Entry {

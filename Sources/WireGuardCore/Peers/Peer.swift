@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
+
 /// What the engine knows of one peer. Owned by the engine and touched by nobody else.
 final class Peer {
     let publicKey: PublicKey

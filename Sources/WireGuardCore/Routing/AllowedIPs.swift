@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+package import NetworkAddresses
+
 /// Which peer each network belongs to: WireGuard's cryptokey routing table (WireGuard paper, section 2).
 ///
 /// A prefix belongs to one peer at most; peers are named by their slot in the caller's table. An address maps to the
@@ -109,11 +111,10 @@ package struct AllowedIPs: ~Copyable, Sendable {
     /// Calls `body` with each prefix of a peer: IPv4 before IPv6, each in the order the peer got them.
     package func forEach(of peer: Int32, _ body: (IPPrefix) -> Void) {
         v4.forEach(of: peer) { bits, length in
-            if let prefix = IPPrefix(IPAddress(v4: bits), length: length) { body(prefix) }
+            if let prefix = IPPrefix(.v4(bits), length: length) { body(prefix) }
         }
         v6.forEach(of: peer) { bits, length in
-            let address = IPAddress(
-                v6High: UInt64(truncatingIfNeeded: bits >> 64), low: UInt64(truncatingIfNeeded: bits))
+            let address = IPAddress(isIPv6: true, value: bits)
             if let prefix = IPPrefix(address, length: length) { body(prefix) }
         }
     }
@@ -137,5 +138,5 @@ extension IPAddress {
     /// The key of an IPv4 address.
     fileprivate var key4: UInt32 { UInt32(truncatingIfNeeded: low) }
     /// The key of an IPv6 address.
-    fileprivate var key6: UInt128 { UInt128(high) << 64 | UInt128(low) }
+    fileprivate var key6: UInt128 { value }
 }

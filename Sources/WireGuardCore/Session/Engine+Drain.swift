@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+public import NetworkAddresses
+
 /// Messages that the engine wants sent for reasons of its own: handshakes, cookie replies, keepalives, and packets that
 /// waited for a session.
 extension Engine {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+public import NetworkAddresses
+
 /// Incoming datagrams: find the session, let the plan open them, then commit what proved authentic.
 extension Engine {
     /// Plans the opening of a batch of datagrams. Handshake messages are dealt with at once.

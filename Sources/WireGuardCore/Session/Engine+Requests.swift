@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+public import NetworkAddresses
+
 /// What the owner asks of the engine by itself, without a packet from the interface.
 extension Engine {
     /// Begins a handshake with a peer, whatever session there is; that session goes on until there is a new one.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+public import NetworkAddresses
+
 /// One packet and one datagram at a time: for tests, simulators, and owners for whom simplicity counts more than speed.
 extension Engine {
     /// Sends one IP packet.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+public import NetworkAddresses
+
 /// What becomes of a batch of outgoing packets: which go out, under which keys and counters, and where to.
 ///
 /// The engine fills a plan in; ``seal(_:into:capacity:emit:)`` then needs the plan alone and may run on any thread. One

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
+
 /// The timers of the WireGuard paper, section 6: what arms them, and what they do.
 ///
 /// Each peer has one entry in the deadline queue, for the earliest of its timers. Disarming or postponing a timer leaves

@@ -46,7 +46,7 @@ final class DeviceSteps: @unchecked Sendable {
         let free = unsafe datagrams.freeBytes
         guard let out = free.baseAddress else { return }
         unsafe send.seal(views, into: out, capacity: free.count) { offset, byteCount, endpoint in
-            datagrams.append(offset: start + offset, length: byteCount, endpoint: DatagramEndpoint(endpoint))
+            datagrams.append(offset: start + offset, length: byteCount, endpoint: endpoint)
         }
     }
 

@@ -77,7 +77,7 @@ final class DeviceTransport: TunnelTransport {
             return engine.hasPending
         }
         unsafe plan.write(into: out, capacity: free.count) { offset, byteCount, endpoint in
-            datagrams.append(offset: start + offset, length: byteCount, endpoint: DatagramEndpoint(endpoint))
+            datagrams.append(offset: start + offset, length: byteCount, endpoint: endpoint)
         }
         plan.clear()
         return more
@@ -128,7 +128,7 @@ final class DeviceTransport: TunnelTransport {
         let wall = SystemTime.wall()
         engine.withLock { engine in
             unsafe engine.planOpen(
-                views, endpoints: { Endpoint(datagrams[endpoint: $0]) }, at: now, wall: wall, into: steps.receive)
+                views, endpoints: { datagrams[endpoint: $0] }, at: now, wall: wall, into: steps.receive)
         }
     }
 
@@ -140,7 +140,7 @@ final class DeviceTransport: TunnelTransport {
             let wall = SystemTime.wall()
             engine.withLock { engine in
                 unsafe engine.commit(
-                    plan, views, endpoints: { Endpoint(datagrams[endpoint: $0]) }, at: now, wall: wall)
+                    plan, views, endpoints: { datagrams[endpoint: $0] }, at: now, wall: wall)
             }
         }
         for index in 0..<datagrams.count {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+package import NetworkAddresses
 public import PacketTunnel
 package import WireGuardCore
 
@@ -8,14 +9,14 @@ extension WireGuardTunnelConfiguration {
     /// What the tunnel wants of the system: addresses, allowed IPs as included routes, DNS, MTU.
     /// - Parameter leakPolicy: the least that is demanded; the stricter of it and the configuration's is asked for.
     public func settings(leakPolicy: LeakPolicy = .routeBased) -> TunnelSettings {
-        var routes: [NetworkPrefix] = []
-        var known: Set<NetworkPrefix> = []
-        for prefix in makesRoutes ? peers.flatMap(\.allowedIPs) : [] where known.insert(prefix.network).inserted {
-            routes.append(prefix.network)
+        var routes: [IPPrefix] = []
+        var known: Set<IPPrefix> = []
+        for prefix in makesRoutes ? peers.flatMap(\.allowedIPs) : [] where known.insert(prefix).inserted {
+            routes.append(prefix)
         }
         return TunnelSettings(
             remoteAddress: remoteAddress, addresses: addresses, includedRoutes: routes,
-            excludedRoutes: excludedRoutes.map(\.network), allowsLocalNetwork: allowsLocalNetwork, dns: dns, mtu: mtu,
+            excludedRoutes: excludedRoutes, allowsLocalNetwork: allowsLocalNetwork, dns: dns, mtu: mtu,
             leakPolicy: max(self.leakPolicy, leakPolicy))
     }
 
@@ -62,7 +63,7 @@ extension WireGuardTunnelConfiguration {
             change.endpoint = endpoints[parsed.key]
             change.persistentKeepalive = parsed.peer.persistentKeepalive
             change.replaceAllowedIPs = true
-            change.allowedIPs = parsed.peer.allowedIPs.compactMap { IPPrefix($0).map { .add($0) } }
+            change.allowedIPs = parsed.peer.allowedIPs.map { .add($0) }
             return change
         }
         return update
@@ -77,28 +78,4 @@ struct ParsedPeer: Sendable {
 
     /// Whether a default route goes to it, and this side can begin: when it is silent, the tunnel is as good as dead.
     var isGateway: Bool { address != nil && peer.allowedIPs.contains { $0.length == 0 } }
-}
-
-extension IPAddress {
-    /// The same address.
-    package init(_ address: NetworkAddress) {
-        switch address {
-        case .v4(let value): self.init(v4: value)
-        case .v6(let high, let low): self.init(v6High: high, low: low)
-        }
-    }
-}
-
-extension NetworkAddress {
-    /// The same address.
-    package init(_ address: IPAddress) {
-        switch address.family {
-        case .v4: self = .v4(UInt32(truncatingIfNeeded: address.low))
-        case .v6: self = .v6(address.high, address.low)
-        }
-    }
-}
-
-extension IPPrefix {
-    init?(_ prefix: NetworkPrefix) { self.init(IPAddress(prefix.address), length: prefix.length) }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 public import PacketTunnel
 import WireGuardCore
 
@@ -83,7 +84,7 @@ extension ConnectivityOptions {
                     field: "connectivity.maxConnectionAttempts", value: "\(maxConnectionAttempts)",
                     problem: "is not within 1 to 1000", fix: "leave it out for the default"))
         }
-        if let pingAddress, NetworkAddress(pingAddress) == nil,
+        if let pingAddress, (try? IPAddress(pingAddress)) == nil,
             (try? EndpointAddress(host: pingAddress, port: 1)) == nil
         {
             problems.append(

@@ -46,12 +46,10 @@ extension WgQuickImport {
                 SecretBytes(span.indices.map { span[$0] })
             }
         }
-        configuration.addresses = interface.addresses.compactMap { address in
-            NetworkPrefix(NetworkAddress(address.address), length: address.prefixLength)
-        }
+        configuration.addresses = interface.addresses
         if !interface.dnsServers.isEmpty || !interface.dnsSearchDomains.isEmpty {
             configuration.dns = DNSSettings(
-                servers: interface.dnsServers.map { NetworkAddress($0) }, searchDomains: interface.dnsSearchDomains)
+                servers: interface.dnsServers, searchDomains: interface.dnsSearchDomains)
         }
         configuration.mtu = interface.mtu.map(Int.init)
         configuration.listenPort = interface.listenPort
@@ -73,7 +71,7 @@ extension WgQuickImport {
     fileprivate mutating func take(_ peer: PeerConfiguration, number: Int) {
         var taken = WireGuardTunnelConfiguration.Peer(
             publicKey: peer.publicKey.base64, endpoint: peer.endpoint?.description,
-            allowedIPs: peer.allowedIPs.compactMap { NetworkPrefix(NetworkAddress($0.address), length: $0.length) },
+            allowedIPs: peer.allowedIPs,
             persistentKeepalive: peer.persistentKeepalive ?? 0)
         if let key = peer.presharedKey, !key.isZero {
             let name = "preshared-key-\(number + 1)"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+public import NetworkAddresses
 public import PacketTunnel
 
 /// What the WireGuard provider needs to know, without secrets: keys are named, and kept in the profile's secret store.
@@ -16,14 +17,14 @@ public struct WireGuardTunnelConfiguration: Hashable, Sendable {
         /// Where the peer is, as `host:port`, `1.2.3.4:port` or `[v6]:port`; nil when only it can begin.
         public var endpoint: String?
         /// The networks behind the peer.
-        public var allowedIPs: [NetworkPrefix]
+        public var allowedIPs: [IPPrefix]
         /// Seconds between keepalives when nothing else is sent; 0 is never.
         public var persistentKeepalive: UInt16
 
         /// A peer.
         public init(
             publicKey: String, presharedKeyName: String? = nil, endpoint: String? = nil,
-            allowedIPs: [NetworkPrefix] = [], persistentKeepalive: UInt16 = 0
+            allowedIPs: [IPPrefix] = [], persistentKeepalive: UInt16 = 0
         ) {
             self.publicKey = publicKey
             self.presharedKeyName = presharedKeyName
@@ -36,7 +37,7 @@ public struct WireGuardTunnelConfiguration: Hashable, Sendable {
     /// The name of the secret that holds the private key.
     public var privateKeyName: String
     /// The interface's addresses.
-    public var addresses: [NetworkPrefix]
+    public var addresses: [InterfaceAddress]
     /// Who answers name lookups, and which; nil leaves the system's servers.
     public var dns: DNSSettings?
     /// The most bytes of one IP packet in the tunnel; nil leaves it to the path.
@@ -46,7 +47,7 @@ public struct WireGuardTunnelConfiguration: Hashable, Sendable {
     /// The mark on outgoing datagrams, where the system knows marks; nil or 0 is none.
     public var fwMark: UInt32?
     /// Networks that are not reached through the tunnel, although a peer's allowed IPs hold them.
-    public var excludedRoutes: [NetworkPrefix]
+    public var excludedRoutes: [IPPrefix]
     /// Whether allowed IPs become routes; off for `Table = off`.
     public var makesRoutes: Bool
     /// The routing table that allowed IPs become routes in, without policy rules, for `Table = N`; nil for the host's choice.
@@ -69,8 +70,8 @@ public struct WireGuardTunnelConfiguration: Hashable, Sendable {
 
     /// A configuration.
     public init(
-        privateKeyName: String = defaultPrivateKeyName, addresses: [NetworkPrefix], dns: DNSSettings? = nil,
-        mtu: Int? = nil, listenPort: UInt16? = nil, fwMark: UInt32? = nil, excludedRoutes: [NetworkPrefix] = [],
+        privateKeyName: String = defaultPrivateKeyName, addresses: [InterfaceAddress], dns: DNSSettings? = nil,
+        mtu: Int? = nil, listenPort: UInt16? = nil, fwMark: UInt32? = nil, excludedRoutes: [IPPrefix] = [],
         makesRoutes: Bool = true, routeTable: UInt32? = nil, allowsLocalNetwork: Bool = false,
         leakPolicy: LeakPolicy = .routeBased,
         peers: [Peer], connectivity: ConnectivityOptions = ConnectivityOptions(), resolutionTimeout: Double = 10,
@@ -107,7 +108,7 @@ extension WireGuardTunnelConfiguration: Codable {
     public init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         self.init(
-            addresses: try container.decode([NetworkPrefix].self, forKey: .addresses),
+            addresses: try container.decode([InterfaceAddress].self, forKey: .addresses),
             dns: try container.decodeIfPresent(DNSSettings.self, forKey: .dns),
             mtu: try container.decodeIfPresent(Int.self, forKey: .mtu),
             listenPort: try container.decodeIfPresent(UInt16.self, forKey: .listenPort),
@@ -140,7 +141,7 @@ extension WireGuardTunnelConfiguration.Peer: Codable {
             publicKey: try container.decode(String.self, forKey: .publicKey),
             presharedKeyName: try container.decodeIfPresent(String.self, forKey: .presharedKeyName),
             endpoint: try container.decodeIfPresent(String.self, forKey: .endpoint),
-            allowedIPs: try container.decodeIfPresent([NetworkPrefix].self, forKey: .allowedIPs) ?? [],
+            allowedIPs: try container.decodeIfPresent([IPPrefix].self, forKey: .allowedIPs) ?? [],
             persistentKeepalive: try container.decodeIfPresent(UInt16.self, forKey: .persistentKeepalive) ?? 0)
     }
 }

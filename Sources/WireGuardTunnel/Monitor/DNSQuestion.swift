@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnel
 import TunnelIO
 
 /// One lookup of a name's addresses (RFC 1035), as a packet through the tunnel: a process's own sockets may go around it.
 struct DNSQuestion: Sendable {
-    let source: NetworkAddress
-    let server: NetworkAddress
+    let source: IPAddress
+    let server: IPAddress
     let port: UInt16
     private let message: DNSMessage
 
@@ -16,7 +17,7 @@ struct DNSQuestion: Sendable {
 
     /// A question of `source` to `server`, both of one family; nil where they are not, or `name` is no host name.
     init?(
-        name: String, wantsIPv6: Bool, from source: NetworkAddress, to server: NetworkAddress,
+        name: String, wantsIPv6: Bool, from source: IPAddress, to server: IPAddress,
         using random: inout some RandomNumberGenerator
     ) {
         guard source.isIPv6 == server.isIPv6,
@@ -29,21 +30,21 @@ struct DNSQuestion: Sendable {
     /// The packet that asks.
     var packet: [UInt8] {
         PacketBuilder.udp(
-            from: source.forPackets, port: port, to: server.forPackets, port: DNSMessage.port, payload: message.query)
+            from: source, port: port, to: server, port: DNSMessage.port, payload: message.query)
     }
 
     /// The addresses in `packet` when it is the answer to this question; nil when it is something else.
-    func answer(in packet: [UInt8]) -> [NetworkAddress]? {
+    func answer(in packet: [UInt8]) -> [IPAddress]? {
         let start: Int
         switch packet.first.map({ $0 >> 4 }) {
         case 4:
             guard packet.count >= 28, packet[9] == PacketBuilder.IPProtocol.udp,
-                NetworkAddress(bytes: packet[12..<16]) == server, NetworkAddress(bytes: packet[16..<20]) == source
+                IPAddress(bytes: packet[12..<16]) == server, IPAddress(bytes: packet[16..<20]) == source
             else { return nil }
             start = Int(packet[0] & 0x0f) * 4
         case 6:
             guard packet.count >= 48, packet[6] == PacketBuilder.IPProtocol.udp,
-                NetworkAddress(bytes: packet[8..<24]) == server, NetworkAddress(bytes: packet[24..<40]) == source
+                IPAddress(bytes: packet[8..<24]) == server, IPAddress(bytes: packet[24..<40]) == source
             else { return nil }
             start = 40
         default: return nil

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnel
 import TunnelIO
 
 /// ICMP echo requests to one address (RFC 792, RFC 4443), and which packets are replies to them.
 struct EchoProbe: Sendable {
-    let source: NetworkAddress
-    let target: NetworkAddress
+    let source: IPAddress
+    let target: IPAddress
     let identifier: UInt16
     private let payload: [UInt8]
     private var next: UInt16 = 1
@@ -17,7 +18,7 @@ struct EchoProbe: Sendable {
     private static let mostOutstanding = 16
 
     /// Nil when the addresses are of different families.
-    init?(from source: NetworkAddress, to target: NetworkAddress, using random: inout some RandomNumberGenerator) {
+    init?(from source: IPAddress, to target: IPAddress, using random: inout some RandomNumberGenerator) {
         guard source.isIPv6 == target.isIPv6 else { return nil }
         self.source = source
         self.target = target
@@ -32,7 +33,7 @@ struct EchoProbe: Sendable {
         outstanding.append(sequence)
         if outstanding.count > Self.mostOutstanding { outstanding.removeFirst() }
         return PacketBuilder.icmpEcho(
-            from: source.forPackets, to: target.forPackets, identifier: identifier, sequence: sequence,
+            from: source, to: target, identifier: identifier, sequence: sequence,
             payload: payload)
     }
 
@@ -61,8 +62,8 @@ struct EchoProbe: Sendable {
 
 /// An echo reply inside an IP packet without extension headers or fragments.
 private struct EchoMessage {
-    var source: NetworkAddress
-    var destination: NetworkAddress
+    var source: IPAddress
+    var destination: IPAddress
     var identifier: UInt16
     var sequence: UInt16
     var payload: ArraySlice<UInt8>
@@ -78,7 +79,7 @@ private struct EchoMessage {
         switch packet.first.map({ $0 >> 4 }) {
         case 4:
             guard packet.count >= 20, packet[9] == PacketBuilder.IPProtocol.icmp, word(6) & 0x3fff == 0,
-                let from = NetworkAddress(bytes: packet[12..<16]), let to = NetworkAddress(bytes: packet[16..<20])
+                let from = IPAddress(bytes: packet[12..<16]), let to = IPAddress(bytes: packet[16..<20])
             else { return nil }
             start = Int(packet[0] & 0x0f) * 4
             end = Int(word(2))
@@ -90,14 +91,14 @@ private struct EchoMessage {
             (source, destination, checksum) = (from, to, InternetChecksum())
         case 6:
             guard packet.count >= 48, packet[6] == PacketBuilder.IPProtocol.icmpv6,
-                let from = NetworkAddress(bytes: packet[8..<24]), let to = NetworkAddress(bytes: packet[24..<40])
+                let from = IPAddress(bytes: packet[8..<24]), let to = IPAddress(bytes: packet[24..<40])
             else { return nil }
             start = 40
             end = 40 + Int(word(4))
             guard start + 8 <= end, end <= packet.count, packet[start] == 129, packet[start + 1] == 0
             else { return nil }
             checksum = PacketBuilder.pseudoHeader(
-                from: from.forPackets, to: to.forPackets, number: PacketBuilder.IPProtocol.icmpv6, length: end - start)
+                from: from, to: to, number: PacketBuilder.IPProtocol.icmpv6, length: end - start)
             (source, destination) = (from, to)
         default: return nil
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnel
 import Synchronization
 
@@ -17,18 +18,18 @@ final class TunnelProber: Sendable {
 
     private let state = Mutex(State())
     private let target: String?
-    private let sources: [NetworkAddress]
-    private let servers: [NetworkAddress]
+    private let sources: [IPAddress]
+    private let servers: [IPAddress]
 
     /// - Parameters:
     ///   - target: an address or a name; nil for none.
     ///   - sources: the tunnel's own addresses.
     ///   - servers: the name servers to ask through the tunnel.
-    init(target: String?, sources: [NetworkAddress], servers: [NetworkAddress]) {
+    init(target: String?, sources: [IPAddress], servers: [IPAddress]) {
         self.target = target
         self.sources = sources
         self.servers = servers
-        if let address = target.flatMap({ NetworkAddress($0) }) { aim(at: address) }
+        if let address = target.flatMap({ try? IPAddress($0) }) { aim(at: address) }
     }
 
     /// Whether it does what `configuration` asks for.
@@ -40,7 +41,7 @@ final class TunnelProber: Sendable {
     /// How many pings were sent, and how many valid replies came.
     var counts: (pings: Int, replies: Int) { state.withLock { ($0.pings, $0.replies) } }
 
-    private func aim(at address: NetworkAddress) {
+    private func aim(at address: IPAddress) {
         guard let source = sources.first(where: { $0.isIPv6 == address.isIPv6 }) else { return }
         var random = SystemRandomNumberGenerator()
         let probe = EchoProbe(from: source, to: address, using: &random)
@@ -48,9 +49,9 @@ final class TunnelProber: Sendable {
     }
 
     /// What to send into the tunnel now: a ping, or the question for the name of what to ping.
-    func packets() -> [(packet: [UInt8], destination: NetworkAddress)] {
+    func packets() -> [(packet: [UInt8], destination: IPAddress)] {
         if let ping = ping() { return [ping] }
-        guard let target, NetworkAddress(target) == nil else { return [] }
+        guard let target, (try? IPAddress(target)) == nil else { return [] }
         var random = SystemRandomNumberGenerator()
         var questions: [DNSQuestion] = []
         for server in servers {
@@ -68,7 +69,7 @@ final class TunnelProber: Sendable {
         return questions.map { ($0.packet, $0.server) }
     }
 
-    private func ping() -> ([UInt8], NetworkAddress)? {
+    private func ping() -> ([UInt8], IPAddress)? {
         state.withLock { state in
             guard var probe = state.probe else { return nil }
             let packet = probe.request()
@@ -80,7 +81,7 @@ final class TunnelProber: Sendable {
 
     /// Whether a packet out of the tunnel is an answer to one of ours, and is not to be delivered.
     func takes(_ packet: [UInt8]) -> Bool {
-        let (isOurs, found) = state.withLock { state -> (Bool, NetworkAddress?) in
+        let (isOurs, found) = state.withLock { state -> (Bool, IPAddress?) in
             switch state.probe?.judge(packet) {
             case .reply:
                 state.hasReply = true

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnel
 import WireGuardCore
 
@@ -15,7 +16,7 @@ protocol DataPlane: AnyObject, Sendable {
     /// Begins a handshake with a peer that has an endpoint.
     func requestHandshake(with key: PublicKey)
     /// Sends a packet of the provider's own; false when no peer has the destination.
-    func submit(_ packet: [UInt8], to destination: NetworkAddress) -> Bool
+    func submit(_ packet: [UInt8], to destination: IPAddress) -> Bool
     /// Sets who sees ICMP and DNS packets out of the tunnel before they are delivered; true takes one out.
     func setFilter(_ filter: (@Sendable ([UInt8]) -> Bool)?)
     /// Packets that were dropped, by cause; those with a count.

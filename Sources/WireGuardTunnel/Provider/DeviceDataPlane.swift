@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import Logging
+import NetworkAddresses
 import PacketTunnel
 import Synchronization
 import TunnelIO
@@ -81,8 +82,8 @@ final class DeviceDataPlane: DataPlane {
 
     func requestHandshake(with key: PublicKey) { device.requestHandshake(with: key) }
 
-    func submit(_ packet: [UInt8], to destination: NetworkAddress) -> Bool {
-        device.submit(packet, to: IPAddress(destination))
+    func submit(_ packet: [UInt8], to destination: IPAddress) -> Bool {
+        device.submit(packet, to: destination)
     }
 
     func setFilter(_ filter: (@Sendable ([UInt8]) -> Bool)?) { interface.setFilter(filter) }

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import Logging
+import NetworkAddresses
 public import PacketTunnel
 import TunnelIO
 import WireGuardCore

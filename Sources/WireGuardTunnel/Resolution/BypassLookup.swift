@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnel
 import TunnelIO
 
@@ -26,18 +27,18 @@ struct BypassLookup {
     /// What is known so far.
     private struct Progress {
         var questions: [DNSMessage]
-        var asked: Set<NetworkAddress> = []
+        var asked: Set<IPAddress> = []
         /// By question; nil while there is none.
-        var answers: [[NetworkAddress]?]
+        var answers: [[IPAddress]?]
         var hasNoSuchName = false
         var lastCode: UInt8?
 
         var isDone: Bool { hasNoSuchName || answers.allSatisfy { $0 != nil } }
-        var found: [NetworkAddress] { answers.flatMap { $0 ?? [] } }
+        var found: [IPAddress] { answers.flatMap { $0 ?? [] } }
     }
 
     /// The addresses, those of IPv4 first.
-    func run() throws(TunnelError) -> [NetworkAddress] {
+    func run() throws(TunnelError) -> [IPAddress] {
         var random = SystemRandomNumberGenerator()
         let questions = [false, true].compactMap { DNSMessage(name: name, wantsIPv6: $0, using: &random) }
         guard questions.count == 2 else { throw failure("it is no host name") }
@@ -65,7 +66,7 @@ struct BypassLookup {
         }
     }
 
-    private func result(_ progress: Progress) throws(TunnelError) -> [NetworkAddress] {
+    private func result(_ progress: Progress) throws(TunnelError) -> [IPAddress] {
         if !progress.found.isEmpty { return progress.found }
         if progress.hasNoSuchName { throw failure("there is no such name") }
         if progress.isDone { throw failure("the answer is empty") }
@@ -81,13 +82,13 @@ struct BypassLookup {
     }
 
     private func ask(
-        _ server: NetworkAddress, _ sockets: DatagramSockets, _ batch: PacketBatch, _ progress: inout Progress
+        _ server: IPAddress, _ sockets: DatagramSockets, _ batch: PacketBatch, _ progress: inout Progress
     ) {
         guard let socket = server.isIPv6 ? sockets.v6 : sockets.v4 else { return }
         progress.asked.insert(server)
         batch.removeAll()
         for (question, answer) in zip(progress.questions, progress.answers) where answer == nil {
-            batch.append(copying: question.query, endpoint: DatagramEndpoint(server, port: DNSMessage.port))
+            batch.append(copying: question.query, endpoint: Endpoint(address: server, port: DNSMessage.port))
         }
         // What is not sent has no answer, and is sent again.
         _ = try? socket.send(batch, in: 0..<batch.count)
@@ -115,8 +116,8 @@ struct BypassLookup {
         }
     }
 
-    private func take(_ message: [UInt8], _ sender: DatagramEndpoint, _ progress: inout Progress) {
-        guard sender.port == DNSMessage.port, progress.asked.contains(NetworkAddress(sender)) else { return }
+    private func take(_ message: [UInt8], _ sender: Endpoint, _ progress: inout Progress) {
+        guard sender.port == DNSMessage.port, progress.asked.contains(sender.address) else { return }
         for (index, question) in progress.questions.enumerated() where progress.answers[index] == nil {
             switch question.answer(in: message) {
             case .addresses(let addresses)?: progress.answers[index] = addresses
@@ -125,24 +126,5 @@ struct BypassLookup {
             case nil: break
             }
         }
-    }
-}
-
-extension DatagramEndpoint {
-    /// A server, by whatever way there is to it.
-    fileprivate init(_ address: NetworkAddress, port: UInt16) {
-        switch address {
-        case .v4(let value): self.init(isIPv6: false, high: 0, low: UInt64(value), port: port)
-        case .v6(let high, let low): self.init(isIPv6: true, high: high, low: low, port: port)
-        }
-    }
-}
-
-extension NetworkAddress {
-    /// The address of an endpoint, without its zone.
-    init(_ endpoint: DatagramEndpoint) {
-        self =
-            endpoint.isIPv6
-            ? .v6(endpoint.high, endpoint.low) : .v4(UInt32(truncatingIfNeeded: endpoint.low))
     }
 }

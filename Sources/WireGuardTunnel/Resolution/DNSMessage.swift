@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnel
 
 /// One question for a name's addresses of one family, and its answer, as they are on the wire (RFC 1035).
@@ -8,7 +9,7 @@ struct DNSMessage: Hashable, Sendable {
     /// What a server says.
     enum Answer: Hashable, Sendable {
         /// The addresses; none when the name has none of this family.
-        case addresses([NetworkAddress])
+        case addresses([IPAddress])
         /// There is no such name.
         case noSuchName
         /// The server cannot say: another one may.
@@ -67,15 +68,15 @@ struct DNSMessage: Hashable, Sendable {
     }
 
     /// The addresses of all records of the type, whatever name an alias has led to.
-    private func addresses(in reader: Reader, from start: Int) -> [NetworkAddress] {
+    private func addresses(in reader: Reader, from start: Int) -> [IPAddress] {
         guard let answers = reader.word(6) else { return [] }
-        var found: [NetworkAddress] = []
+        var found: [IPAddress] = []
         var offset = start
         for _ in 0..<answers {
             guard let end = reader.endOfName(offset), let kind = reader.word(end), let length = reader.word(end + 8),
                 let data = reader.slice(end + 10, Int(length))
             else { break }
-            if kind == UInt16(type), let address = NetworkAddress(bytes: data), address.isIPv6 == isIPv6,
+            if kind == UInt16(type), let address = IPAddress(bytes: data), address.isIPv6 == isIPv6,
                 !found.contains(address)
             {
                 found.append(address)

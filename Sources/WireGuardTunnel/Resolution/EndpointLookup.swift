@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnel
 import TunnelSystem
 import WireGuardCore
@@ -16,9 +17,9 @@ struct EndpointLookup: Sendable {
     /// The endpoints to try, the preferred one first; never empty.
     /// - Throws: `.nameResolutionFailed`, `.networkUnavailable` when the path has no family that the peer has.
     func endpoints(of address: EndpointAddress, on path: NetworkPath) async throws(TunnelError) -> [Endpoint] {
-        if let literal = address.endpoint, literal.address.family == .v6 { return [literal] }
-        let found: [NetworkAddress]
-        if let literal = NetworkAddress(address.host) {
+        if let literal = address.endpoint, literal.isIPv6 { return [literal] }
+        let found: [IPAddress]
+        if let literal = try? IPAddress(address.host) {
             found = [literal]
         } else {
             found = try await resolve(address.host)
@@ -30,12 +31,12 @@ struct EndpointLookup: Sendable {
                 "\(address) has \(found.contains(where: \.isIPv6) ? "IPv6" : "IPv4") addresses only, which this network has "
                     + "no way to", fix: "use another network, or give the server addresses of both families")
         }
-        return usable.map { Endpoint(address: IPAddress($0), port: address.port) }
+        return usable.map { Endpoint(address: $0, port: address.port) }
     }
 
-    private func resolve(_ name: String) async throws(TunnelError) -> [NetworkAddress] {
+    private func resolve(_ name: String) async throws(TunnelError) -> [IPAddress] {
         let (resolver, timeout, bypass) = (resolver, timeout, bypass)
-        let outcome = await withDeadline(timeout, clock: clock) { () async -> Result<[NetworkAddress], TunnelError> in
+        let outcome = await withDeadline(timeout, clock: clock) { () async -> Result<[IPAddress], TunnelError> in
             do throws(TunnelError) {
                 guard let bypass else { return .success(try await resolver.resolve(name)) }
                 return .success(try await resolver.resolve(name, around: bypass))
@@ -67,8 +68,8 @@ struct EndpointLookup: Sendable {
     /// The addresses that a path has a way to: IPv4 first, since its headers are smaller. On a path with IPv6 only, IPv4
     /// addresses are mapped with the network's prefixes, behind the IPv6 addresses that there are.
     static func order(
-        _ addresses: [NetworkAddress], on path: NetworkPath, prefixes: () async -> [NAT64Prefix]
-    ) async -> [NetworkAddress] {
+        _ addresses: [IPAddress], on path: NetworkPath, prefixes: () async -> [NAT64Prefix]
+    ) async -> [IPAddress] {
         let v4 = addresses.filter { !$0.isIPv6 }
         let v6 = addresses.filter(\.isIPv6)
         switch (path.supportsIPv4, path.supportsIPv6) {
@@ -78,10 +79,7 @@ struct EndpointLookup: Sendable {
             // A resolver with DNS64 has mapped them already.
             guard v6.isEmpty, !v4.isEmpty else { return v6 }
             let prefixes = await prefixes()
-            return v4.flatMap { address -> [NetworkAddress] in
-                guard case .v4(let value) = address else { return [] }
-                return prefixes.map { $0.embed(value) }
-            }
+            return v4.flatMap { address in prefixes.map { $0.embed(UInt32(truncatingIfNeeded: address.low)) } }
         }
     }
 }

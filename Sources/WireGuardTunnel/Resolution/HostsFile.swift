@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnel
 
 #if canImport(FoundationEssentials)
@@ -17,12 +18,12 @@ enum HostsFile {
     }
 
     /// The addresses of `name` in the table's text.
-    static func addresses(of name: String, in text: String) -> [NetworkAddress] {
+    static func addresses(of name: String, in text: String) -> [IPAddress] {
         let wanted = name.lowercased()
-        var found: [NetworkAddress] = []
+        var found: [IPAddress] = []
         for line in text.split(whereSeparator: \.isNewline) {
             let entry = line.prefix { $0 != "#" }.split(whereSeparator: \.isWhitespace)
-            guard let address = entry.first.flatMap({ NetworkAddress(String($0)) }), !found.contains(address),
+            guard let address = entry.first.flatMap({ try? IPAddress($0) }), !found.contains(address),
                 entry.dropFirst().contains(where: { $0.lowercased() == wanted })
             else { continue }
             found.append(address)

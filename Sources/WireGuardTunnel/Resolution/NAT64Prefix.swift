@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnel
 
 /// A prefix under which a network maps IPv4 addresses into IPv6 (RFC 6052), as found by asking for `ipv4only.arpa`
@@ -29,7 +30,7 @@ struct NAT64Prefix: Hashable, Sendable {
     static let standard = NAT64Prefix(value: 0x64_ff9b << 96, length: 96)
 
     /// The IPv6 address that stands for `address`: its bits follow the prefix, but skip bits 64 to 71, which are zero.
-    func embed(_ address: UInt32) -> NetworkAddress {
+    func embed(_ address: UInt32) -> IPAddress {
         let bits = UInt128(address)
         let mapped: UInt128
         if length == 96 {
@@ -42,17 +43,15 @@ struct NAT64Prefix: Hashable, Sendable {
             let low = rest == 0 ? 0 : (bits & ((1 << UInt128(rest)) - 1)) << UInt128(56 - rest)
             mapped = high | low
         }
-        return .v6(
-            UInt64(truncatingIfNeeded: (value | mapped) >> 64), UInt64(truncatingIfNeeded: value | mapped))
+        return IPAddress(isIPv6: true, value: value | mapped)
     }
 
     /// The prefixes that the answers to ``discoveryName`` show, without repetition, in their order.
-    static func discover(from answers: [NetworkAddress]) -> [NAT64Prefix] {
+    static func discover(from answers: [IPAddress]) -> [NAT64Prefix] {
         var found: [NAT64Prefix] = []
-        for case .v6(let high, let low) in answers {
-            let value = UInt128(high) << 64 | UInt128(low)
-            let prefix = lengths.lazy.compactMap { NAT64Prefix(value: value, length: $0) }.first { prefix in
-                wellKnown.contains { prefix.embed($0) == .v6(high, low) }
+        for address in answers where address.isIPv6 {
+            let prefix = lengths.lazy.compactMap { NAT64Prefix(value: address.value, length: $0) }.first { prefix in
+                wellKnown.contains { prefix.embed($0) == address }
             }
             if let prefix, !found.contains(prefix) { found.append(prefix) }
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+public import NetworkAddresses
 public import PacketTunnel
 import Synchronization
 import TunnelIO
@@ -15,13 +16,13 @@ public struct SystemEndpointResolver: EndpointResolver {
     public init() {}
 
     /// The addresses of `name`, in the system's order.
-    public func resolve(_ name: String) async throws(TunnelError) -> [NetworkAddress] {
+    public func resolve(_ name: String) async throws(TunnelError) -> [IPAddress] {
         try await onThread(name) { Self.lookUp(name) }
     }
 
     /// The addresses of `name` by the machine's own table of names, or by the name servers of the network outside of the
     /// tunnel, asked over sockets that get past it. The system's own resolver would ask through the tunnel, or be held back.
-    public func resolve(_ name: String, around bypass: TunnelBypass) async throws(TunnelError) -> [NetworkAddress] {
+    public func resolve(_ name: String, around bypass: TunnelBypass) async throws(TunnelError) -> [IPAddress] {
         let own = HostsFile.addresses(of: name, in: HostsFile.text)
         guard own.isEmpty else { return own }
         // Then it is the system that may know a way.
@@ -35,12 +36,12 @@ public struct SystemEndpointResolver: EndpointResolver {
         }
     }
 
-    private typealias Answer = Result<[NetworkAddress], TunnelError>
+    private typealias Answer = Result<[IPAddress], TunnelError>
 
     /// Runs a lookup that waits on a thread of its own.
     private func onThread(
         _ name: String, _ lookUp: @escaping @Sendable () -> Answer
-    ) async throws(TunnelError) -> [NetworkAddress] {
+    ) async throws(TunnelError) -> [IPAddress] {
         guard Self.pending.add(1, ordering: .relaxed).newValue <= Self.mostPending else {
             Self.pending.subtract(1, ordering: .relaxed)
             throw Self.failure(name, "too many lookups hang")
@@ -68,7 +69,7 @@ public struct SystemEndpointResolver: EndpointResolver {
 
     private static func lookUp(_ name: String) -> Answer {
         do throws(HostLookupFailure) {
-            return .success(try HostLookup.endpoints(of: name, port: 0).map { NetworkAddress($0) })
+            return .success(try HostLookup.endpoints(of: name, port: 0).map(\.address))
         } catch {
             return .failure(failure(name, error.reason))
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+public import NetworkAddresses
 public import PacketTunnel
 public import TunnelIO
 
@@ -11,10 +12,10 @@ public struct TunnelBypass: Sendable {
     /// The mark that their datagrams need (`ProviderContext.socketMark`).
     public var mark: UInt32
     /// The name servers of the network outside of the tunnel, the preferred one first.
-    public var servers: [NetworkAddress]
+    public var servers: [IPAddress]
 
     /// A way past a tunnel.
-    public init(network: any DatagramNetwork, mark: UInt32, servers: [NetworkAddress]) {
+    public init(network: any DatagramNetwork, mark: UInt32, servers: [IPAddress]) {
         self.network = network
         self.mark = mark
         self.servers = servers

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import TunnelIO
 
 /// The packets of a bulk transfer: UDP in IPv4, each as long as the MTU allows, every byte of them foretold.
@@ -27,7 +28,7 @@ struct BulkPacket: Sendable {
     private let pattern: [UInt64]
 
     /// - Parameter mtu: the bytes of a packet; at least 64. What is left of a word at its end is not used.
-    init(from source: PacketBuilder.Address, to destination: PacketBuilder.Address, mtu: Int) {
+    init(from source: IPAddress, to destination: IPAddress, mtu: Int) {
         let wordCount = max(mtu - BulkPacket.headerByteCount - BulkPacket.fieldByteCount, 8) / 8
         let payload = [UInt8](repeating: 0, count: BulkPacket.fieldByteCount + wordCount * 8)
         var packet = PacketBuilder.udp(

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import CommandLineSupport
+import NetworkAddresses
 import TunnelIO
 import WireGuardCore
 import WireGuardDevice
@@ -95,7 +96,7 @@ final class Demo {
     }
 
     private func pings(
-        _ step: String, _ source: PacketBuilder.Address, _ destination: PacketBuilder.Address, from host: DemoHost
+        _ step: String, _ source: IPAddress, _ destination: IPAddress, from host: DemoHost
     ) throws(DemoFailure) -> DemoReport.Pings {
         view.begin(step)
         let pings = ping(source, destination, from: host, identifier: 2)
@@ -183,7 +184,7 @@ final class Demo {
     }
 
     private func ping(
-        _ source: PacketBuilder.Address, _ destination: PacketBuilder.Address, from host: DemoHost, identifier: UInt16
+        _ source: IPAddress, _ destination: IPAddress, from host: DemoHost, identifier: UInt16
     ) -> DemoReport.Pings {
         var pings = DemoReport.Pings()
         for sequence in 0..<UInt16(clamping: plan.pings) {
@@ -199,8 +200,8 @@ final class Demo {
 
     /// Sends an echo request; gives the round-trip time, or nil when there is no answer.
     private func answer(
-        to sequence: UInt16, identifier: UInt16, _ source: PacketBuilder.Address,
-        _ destination: PacketBuilder.Address, from host: DemoHost, within nanoseconds: Int64
+        to sequence: UInt16, identifier: UInt16, _ source: IPAddress,
+        _ destination: IPAddress, from host: DemoHost, within nanoseconds: Int64
     ) -> Duration? {
         let packet = PacketBuilder.icmpEcho(
             from: source, to: destination, identifier: identifier, sequence: sequence,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import TunnelIO
 import WireGuardCore
 import WireGuardDevice
@@ -26,8 +27,8 @@ final class DemoHost: Sendable {
     let name: String
     let privateKey: PrivateKey
     let publicKey: PublicKey
-    let v4: PacketBuilder.Address
-    let v6: PacketBuilder.Address
+    let v4: IPAddress
+    let v6: IPAddress
     let tun: MemoryTun
     let device: WireGuardDevice
     let state = Monitor(State())
@@ -62,7 +63,7 @@ final class DemoHost: Sendable {
         unsafe tun.onDeliver = { [weak self] packet in unsafe self?.take(packet) }
     }
 
-    static func addresses(_ number: UInt8) -> (v4: PacketBuilder.Address, v6: PacketBuilder.Address) {
+    static func addresses(_ number: UInt8) -> (v4: IPAddress, v6: IPAddress) {
         (.v4(10, 77, 0, number), .v6(0xfd77_0000_0000_0000, UInt64(number)))
     }
 
@@ -70,16 +71,9 @@ final class DemoHost: Sendable {
     func peerUpdate(endpointPort: UInt16?, presharedKey: PresharedKey? = nil) -> UAPIPeerUpdate {
         var update = UAPIPeerUpdate(publicKey: publicKey)
         update.presharedKey = presharedKey.map { .set($0) } ?? .clear
-        update.endpoint = endpointPort.map { Endpoint(address: IPAddress(v4: 0x7f00_0001), port: $0) }
+        update.endpoint = endpointPort.map { .loopback(port: $0) }
         update.replaceAllowedIPs = true
-        update.allowedIPs = [v4, v6].compactMap { address in
-            let single =
-                switch address {
-                case .v4(let value): IPAddress(v4: value)
-                case .v6(let high, let low): IPAddress(v6High: high, low: low)
-                }
-            return IPPrefix(single, length: single.family.bitWidth).map { .add($0) }
-        }
+        update.allowedIPs = [v4, v6].map { .add(IPPrefix(host: $0)) }
         return update
     }
 

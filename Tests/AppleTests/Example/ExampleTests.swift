@@ -4,6 +4,7 @@
 import AppleTunnelExtension
 import AppleTunnelModel
 import Foundation
+import NetworkAddresses
 import NetworkExtension
 import Observation
 import PacketTunnelTesting

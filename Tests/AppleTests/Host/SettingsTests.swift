@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import NetworkExtension
 import Testing
 
@@ -13,9 +14,9 @@ struct SettingsTests {
     func routes() throws {
         let settings = TunnelSettings(
             remoteAddress: "198.51.100.1",
-            addresses: [try #require(NetworkPrefix("10.0.0.2/24")), try #require(NetworkPrefix("fd00::2/64"))],
-            includedRoutes: [.allIPv4, try #require(NetworkPrefix("2001:db8::/32"))],
-            excludedRoutes: [try #require(NetworkPrefix("192.168.0.0/16"))])
+            addresses: [try InterfaceAddress("10.0.0.2/24"), try InterfaceAddress("fd00::2/64")],
+            includedRoutes: [.allIPv4, try IPPrefix("2001:db8::/32")],
+            excludedRoutes: [try IPPrefix("192.168.0.0/16")])
         let made = settings.makeNetworkExtensionSettings()
         #expect(made.tunnelRemoteAddress == "198.51.100.1")
         let v4 = try #require(made.ipv4Settings)
@@ -34,8 +35,8 @@ struct SettingsTests {
         _ addresses: [String], _ routes: [String], _ adjust: (inout TunnelSettings) -> Void = { _ in }
     ) throws -> NEPacketTunnelNetworkSettings {
         var settings = TunnelSettings(
-            remoteAddress: "vpn.example", addresses: try addresses.map { try #require(NetworkPrefix($0)) },
-            includedRoutes: try routes.map { try #require(NetworkPrefix($0)) })
+            remoteAddress: "vpn.example", addresses: try addresses.map { try InterfaceAddress($0) },
+            includedRoutes: try routes.map { try IPPrefix($0) })
         adjust(&settings)
         #expect(settings.validate().isEmpty)
         return settings.makeNetworkExtensionSettings()

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import Foundation
+import NetworkAddresses
 import NetworkExtension
 import PacketTunnelTesting
 import WireGuardCore
@@ -14,8 +15,8 @@ import WireGuardDevice
 
 /// A WireGuard provider in an extension host, the system around it, and its server on an internet in memory.
 final class WireGuardScene: Sendable {
-    static let inner = NetworkAddress.v4(10, 0, 0, 2)
-    static let target = NetworkAddress.v4(203, 0, 113, 7)
+    static let inner = IPAddress.v4(10, 0, 0, 2)
+    static let target = IPAddress.v4(203, 0, 113, 7)
 
     let system: SystemSide<WireGuardTunnelProvider>
     let behind = VirtualNetwork()
@@ -40,7 +41,7 @@ final class WireGuardScene: Sendable {
         adjust(&options)
         system = SystemSide(options) { WireGuardTunnelProvider(environment: used) }
         configuration = WireGuardTunnelConfiguration(
-            addresses: [NetworkPrefix(host: Self.inner)],
+            addresses: [InterfaceAddress(host: Self.inner)],
             peers: [
                 .init(
                     publicKey: serverKey.publicKey.base64, endpoint: "198.51.100.1:51820",
@@ -61,7 +62,7 @@ final class WireGuardScene: Sendable {
         update.privateKey = .set(key)
         update.listenPort = 51_820
         var peer = UAPIPeerUpdate(publicKey: client)
-        if let prefix = IPPrefix(NetworkPrefix(host: Self.inner)) { peer.allowedIPs.append(.add(prefix)) }
+        peer.allowedIPs.append(.add(IPPrefix(host: Self.inner)))
         update.peers = [peer]
         try device.apply(update)
         try device.start()
@@ -78,7 +79,7 @@ final class WireGuardScene: Sendable {
     /// A ping into the tunnel, and what comes back when it gets through.
     static func ping(_ sequence: UInt16) -> (request: [UInt8], reply: [UInt8]?) {
         let request = PacketBuilder.icmpEcho(
-            from: inner.forPackets, to: target.forPackets, identifier: 99, sequence: sequence, payload: [1, 2, 3])
+            from: inner, to: target, identifier: 99, sequence: sequence, payload: [1, 2, 3])
         return (request, VirtualNetwork().receive(request))
     }
 

@@ -3,6 +3,7 @@
 
 import HostConformance
 import Logging
+import NetworkAddresses
 import PacketTunnelTesting
 import Testing
 import TunnelIO
@@ -12,7 +13,7 @@ import TunnelIO
 /// Sends a message's bytes as a UDP datagram through its tunnel and answers with the payload of what comes back.
 final class EchoClient: PacketTunnelProvider {
     struct Configuration: Codable, Sendable {
-        var address: NetworkAddress
+        var address: IPAddress
     }
 
     private let context = Broadcast<ProviderContext?>(nil)
@@ -20,7 +21,7 @@ final class EchoClient: PacketTunnelProvider {
     func start(_ configuration: Configuration, context: ProviderContext) async throws(TunnelError) {
         try await context.apply(
             TunnelSettings(
-                remoteAddress: "network", addresses: [NetworkPrefix(host: configuration.address)],
+                remoteAddress: "network", addresses: [InterfaceAddress(host: configuration.address)],
                 includedRoutes: [.allIPv4]))
         self.context.send(context)
     }

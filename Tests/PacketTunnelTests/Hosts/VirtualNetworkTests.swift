@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import Testing
 import TunnelIO
 
@@ -8,8 +9,8 @@ import TunnelIO
 
 @Suite("The virtual network")
 struct VirtualNetworkTests {
-    static let v4 = (PacketBuilder.Address.v4(10, 0, 0, 2), PacketBuilder.Address.v4(192, 0, 2, 1))
-    static let v6 = (PacketBuilder.Address.v6(0xfd00 << 48, 2), PacketBuilder.Address.v6(0x2001_0db8 << 32, 1))
+    static let v4 = (IPAddress.v4(10, 0, 0, 2), IPAddress.v4(192, 0, 2, 1))
+    static let v6 = (IPAddress.v6(0xfd00 << 48, 2), IPAddress.v6(0x2001_0db8 << 32, 1))
 
     @Test("answers ping in both families")
     func ping() {
@@ -39,7 +40,7 @@ struct VirtualNetworkTests {
 
     @Test("answers nothing that is damaged, cut short, elsewhere, or while it cannot be reached")
     func silence() throws {
-        let network = VirtualNetwork(prefixes: [try #require(NetworkPrefix("192.0.2.0/24"))])
+        let network = VirtualNetwork(prefixes: [try IPPrefix("192.0.2.0/24")])
         let packet = PacketBuilder.udp(from: Self.v4.0, port: 1, to: Self.v4.1, port: 7, payload: [1, 2, 3])
         for length in 0..<packet.count { #expect(network.receive(Array(packet[..<length])) == nil) }
         for index in 20..<packet.count {

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import Foundation
+import NetworkAddresses
 import Testing
 
 @testable import PacketTunnel
@@ -241,7 +242,7 @@ struct ProfileStoreTests {
             var server: String
             var port: UInt16
             var ratio: Double
-            var routes: [NetworkPrefix]
+            var routes: [IPPrefix]
         }
         let configuration = Configuration(server: "s/\u{e9}", port: 51_820, ratio: 0.25, routes: [.allIPv4])
         let value = try JSONValue(encoding: configuration)

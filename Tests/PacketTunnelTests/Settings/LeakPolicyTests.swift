@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import HostConformance
+import NetworkAddresses
 import PacketTunnel
 import Testing
 
@@ -65,8 +66,8 @@ struct LeakPolicyTests {
     @Test("destinations are classed by the most specific route")
     func classes() throws {
         var settings = TunnelSettings.sample
-        settings.includedRoutes = [.allIPv4, try #require(NetworkPrefix("10.1.2.0/24"))]
-        settings.excludedRoutes = [try #require(NetworkPrefix("10.1.0.0/16"))]
+        settings.includedRoutes = [.allIPv4, try IPPrefix("10.1.2.0/24")]
+        settings.excludedRoutes = [try IPPrefix("10.1.0.0/16")]
         #expect(settings.trafficClass(of: .v4(8, 8, 8, 8)) == .included)
         #expect(settings.trafficClass(of: .v4(8, 8, 8, 8), isBoundElsewhere: true) == .includedBoundElsewhere)
         #expect(settings.trafficClass(of: .v4(10, 1, 9, 9)) == .excluded)

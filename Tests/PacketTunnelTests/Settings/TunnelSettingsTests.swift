@@ -3,20 +3,19 @@
 
 import Foundation
 import HostConformance
+import NetworkAddresses
 import PacketTunnel
 import Testing
 
 @Suite("Tunnel settings")
 struct TunnelSettingsTests {
-    static func prefix(_ text: String) throws -> NetworkPrefix { try #require(NetworkPrefix(text)) }
-
     @Test("that are right have no problem")
     func valid() throws {
         var settings = TunnelSettings.sample
         #expect(settings.validate().isEmpty)
-        settings.addresses = [try Self.prefix("10.0.0.2/24"), try Self.prefix("fd00::2/64")]
-        settings.includedRoutes = [.allIPv4, .allIPv6, try Self.prefix("224.0.0.0/3")]
-        settings.excludedRoutes = [try Self.prefix("192.168.0.0/16")]
+        settings.addresses = [try InterfaceAddress("10.0.0.2/24"), try InterfaceAddress("fd00::2/64")]
+        settings.includedRoutes = [.allIPv4, .allIPv6, try IPPrefix("224.0.0.0/3")]
+        settings.excludedRoutes = [try IPPrefix("192.168.0.0/16")]
         settings.mtu = 1280
         settings.leakPolicy = .enforcedRoutes
         settings.dns = DNSSettings(
@@ -33,11 +32,13 @@ struct TunnelSettingsTests {
         var settings = TunnelSettings(
             remoteAddress: "",
             addresses: [
-                try Self.prefix("0.0.0.0/8"), try Self.prefix("127.0.0.1"), try Self.prefix("fd00::2/64"),
-                try Self.prefix("fd00::2/64"), try Self.prefix("10.0.0.2/0"),
+                try InterfaceAddress("0.0.0.0/8"), try InterfaceAddress("127.0.0.1"),
+                try InterfaceAddress("fd00::2/64"),
+                try InterfaceAddress("fd00::2/64"), try InterfaceAddress("10.0.0.2/0"),
+                try InterfaceAddress("10.0.0.2 peer 10.0.0.1"),
             ],
-            includedRoutes: [try Self.prefix("10.0.0.1/8"), .allIPv4, try Self.prefix("224.0.0.0/4")],
-            excludedRoutes: [.allIPv4, try Self.prefix("127.0.0.0/8")], mtu: 1279, leakPolicy: .everything)
+            includedRoutes: [.allIPv4, try IPPrefix("224.0.0.0/4")],
+            excludedRoutes: [.allIPv4, try IPPrefix("127.0.0.0/8")], mtu: 1279, leakPolicy: .everything)
         settings.dns = DNSSettings(
             servers: [.v4(0), .v4(1, 1, 1, 1), .v4(1, 1, 1, 1)], searchDomains: ["8.8.8", "-a.example", "a..b"],
             matchDomains: [String(repeating: "a", count: 64), "10.0.0.1"])
@@ -45,16 +46,16 @@ struct TunnelSettingsTests {
             http: .init(host: "http://proxy", port: 0), autoConfigurationURL: "ftp://proxy/x.pac", exceptions: ["a b"])
         #expect(
             settings.validate().map(\.field) == [
-                "remoteAddress", "addresses[0]", "addresses[1]", "addresses[4]", "addresses[3]", "includedRoutes[0]",
-                "includedRoutes[2]", "excludedRoutes[1]", "excludedRoutes[0]", "excludedRoutes", "mtu",
+                "remoteAddress", "addresses[0]", "addresses[1]", "addresses[4]", "addresses[5]", "addresses[3]",
+                "includedRoutes[1]", "excludedRoutes[1]", "excludedRoutes[0]", "excludedRoutes", "mtu",
                 "dns.servers[0]",
                 "dns.servers[2]", "dns.searchDomains[0]", "dns.searchDomains[1]", "dns.searchDomains[2]",
                 "dns.matchDomains[0]", "dns.matchDomains[1]", "proxy.http.host", "proxy.http.port",
                 "proxy.autoConfigurationURL", "proxy.exceptions[0]",
             ])
-        let problem = try #require(settings.validate().first { $0.field == "includedRoutes[0]" })
-        #expect(problem.value == "10.0.0.1/8")
-        #expect(problem.fix == "write 10.0.0.0/8 or 10.0.0.1/32")
+        let problem = try #require(settings.validate().first { $0.field == "addresses[4]" })
+        #expect(problem.value == "10.0.0.2/0")
+        #expect(problem.fix == "use /32, and routes for networks")
         for problem in settings.validate() { #expect(!problem.problem.isEmpty && !problem.fix.isEmpty) }
     }
 
@@ -83,12 +84,23 @@ struct TunnelSettingsTests {
         #expect(decoded.dns == DNSSettings(servers: []) && decoded.proxy == ProxySettings())
     }
 
+    @Test("a route in JSON with bits behind its prefix is refused, since it can be read in two ways")
+    func hostBits() throws {
+        for key in ["includedRoutes", "excludedRoutes"] {
+            let text = #"{"remoteAddress":"s","addresses":["10.0.0.2/32"],"\#(key)":["10.0.0.1/8"]}"#
+            let error = try #require(throws: DecodingError.self) {
+                try JSONDecoder().decode(TunnelSettings.self, from: Data(text.utf8))
+            }
+            #expect("\(error)".contains("10.0.0.1/8") && "\(error)".contains("write 10.0.0.0/8 or 10.0.0.1/32"))
+        }
+    }
+
     @Test("an automatic MTU is the path's less the overhead, and never below what IP demands")
     func mtu() throws {
         var settings = TunnelSettings.sample
         #expect(settings.effectiveMTU() == 1420)
         #expect(settings.effectiveMTU(pathMTU: 600) == 576)
-        settings.addresses.append(try Self.prefix("fd00::2"))
+        settings.addresses.append(try InterfaceAddress("fd00::2"))
         #expect(settings.effectiveMTU(pathMTU: 1300) == 1280)
         settings.mtu = 9000
         #expect(settings.effectiveMTU() == 9000)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+package import NetworkAddresses
 package import PacketTunnel
 import Synchronization
 package import TunnelIO
@@ -25,7 +26,7 @@ package final class NameServer: Sendable {
     }
 
     private struct State {
-        var table: [String: [NetworkAddress]]
+        var table: [String: [IPAddress]]
         var isSilent = false
         var code: UInt8 = 0
         var questions: [Question] = []
@@ -37,7 +38,7 @@ package final class NameServer: Sendable {
     private let ended = OneShot<Void>()
 
     /// Serves on port 53 of `network`.
-    package init(on network: any DatagramNetwork, _ table: [String: [NetworkAddress]]) throws {
+    package init(on network: any DatagramNetwork, _ table: [String: [IPAddress]]) throws {
         state = Mutex(State(table: table))
         sockets = try network.bind(port: 53, mark: 0)
         let batch = Sent(try PacketBatch(packetCapacity: 16, byteCapacity: 1 << 18))
@@ -69,7 +70,7 @@ package final class NameServer: Sendable {
     deinit { isEnded.store(true, ordering: .releasing) }
 
     /// What the name has from now on; nil for no such name.
-    package func set(_ name: String, _ addresses: [NetworkAddress]?) { state.withLock { $0.table[name] = addresses } }
+    package func set(_ name: String, _ addresses: [IPAddress]?) { state.withLock { $0.table[name] = addresses } }
 
     /// Whether it hears but does not answer.
     package var isSilent: Bool {
@@ -92,7 +93,8 @@ package final class NameServer: Sendable {
         guard (try? socket.receive(into: batch)) ?? 0 > 0 else { return }
         for index in 0..<batch.count {
             let sender = batch[endpoint: index]
-            guard let answer = answer(to: batch.copy(of: index), at: UInt8(truncatingIfNeeded: sender.sourceLow)) else {
+            guard let answer = answer(to: batch.copy(of: index), at: UInt8(truncatingIfNeeded: sender.source.low))
+            else {
                 continue
             }
             answers.append(copying: answer, endpoint: sender)
@@ -111,7 +113,7 @@ package final class NameServer: Sendable {
         }
         guard offset + 5 <= query.count else { return nil }
         let (name, isIPv6) = (labels.joined(separator: "."), query[offset + 2] == 28)
-        let (known, code) = state.withLock { state -> ([NetworkAddress]?, UInt8?) in
+        let (known, code) = state.withLock { state -> ([IPAddress]?, UInt8?) in
             state.questions.append(Question(name: name, isIPv6: isIPv6, server: server))
             return (state.table[name], state.isSilent ? nil : state.code)
         }

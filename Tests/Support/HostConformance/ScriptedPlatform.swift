@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+package import NetworkAddresses
 package import PacketTunnel
 package import TunnelIO
 
@@ -18,7 +19,7 @@ package final class ScriptedPlatform: TunnelPlatform {
 
     package var socketMark: UInt32? { platform.socketMark }
 
-    package func outsideNameServers() async -> [NetworkAddress] { await platform.outsideNameServers() }
+    package func outsideNameServers() async -> [IPAddress] { await platform.outsideNameServers() }
 
     package func prepare(_ policy: LeakPolicy) async throws(TunnelError) {
         try await script.play(.prepare)

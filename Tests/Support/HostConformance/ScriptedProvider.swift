@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 package import PacketTunnel
 package import PacketTunnelTesting
 import Synchronization
@@ -158,7 +159,8 @@ extension TunnelSettings {
     /// Settings with nothing wrong.
     package static var sample: TunnelSettings {
         TunnelSettings(
-            remoteAddress: "vpn.example", addresses: [NetworkPrefix(host: .v4(10, 0, 0, 2))], includedRoutes: [.allIPv4]
+            remoteAddress: "vpn.example", addresses: [InterfaceAddress(host: .v4(10, 0, 0, 2))],
+            includedRoutes: [.allIPv4]
         )
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnel
 package import PacketTunnelTesting
 package import TunnelIO
@@ -53,11 +54,11 @@ package final class LoadPeers {
     /// The tunnel's configuration, with all of them as peers.
     package var configuration: WireGuardTunnelConfiguration {
         WireGuardTunnelConfiguration(
-            addresses: [NetworkPrefix(host: .v4(10, 0, 0, 1))],
+            addresses: [InterfaceAddress(host: .v4(10, 0, 0, 1))],
             peers: keys.enumerated().map { number, key in
                 .init(
-                    publicKey: key.base64, endpoint: "\(NetworkAddress.v4(Self.address(number))):\(Self.port)",
-                    allowedIPs: [NetworkPrefix(host: .v4(Self.inner(number)))])
+                    publicKey: key.base64, endpoint: "\(IPAddress.v4(Self.address(number))):\(Self.port)",
+                    allowedIPs: [IPPrefix(host: .v4(Self.inner(number)))])
             })
     }
 
@@ -104,14 +105,14 @@ package final class LoadPeers {
         batch.removeAll()
         guard let count = try? socket.receive(into: batch), count > 0 else { return }
         let datagrams = (0..<count).map {
-            (batch.copy(of: $0), batch[endpoint: $0].sourceLow, batch[endpoint: $0].port)
+            (batch.copy(of: $0), batch[endpoint: $0].source.low, batch[endpoint: $0].port)
         }
         for (bytes, address, port) in datagrams {
             let number = Int(UInt32(truncatingIfNeeded: address) &- Self.address(0))
             for answer in receive(bytes, at: number) {
                 batch.removeAll()
-                var endpoint = DatagramEndpoint(isIPv6: false, high: 0, low: 1, port: port)
-                endpoint.sourceLow = address
+                var endpoint = Endpoint(address: .v4(1), port: port)
+                endpoint.source.low = address
                 batch.append(copying: answer, endpoint: endpoint)
                 _ = try? socket.send(batch, in: 0..<1)
             }
@@ -123,7 +124,7 @@ package final class LoadPeers {
         // Never so fast that it looks like a flood.
         now = now + .milliseconds(1)
         if bytes.first == 1 { answered.insert(number) }
-        let source = Endpoint(address: IPAddress(v4: 1), port: 51_820)
+        let source = Endpoint(address: .v4(1), port: 51_820)
         _ = boxes[number].engine.receive(bytes, from: source, at: now, wall: wall)
         return boxes[number].engine.drainAll(at: now, wall: wall).map(\.bytes)
     }

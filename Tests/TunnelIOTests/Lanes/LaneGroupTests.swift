@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import Synchronization
 import Testing
 
@@ -8,8 +9,8 @@ import Testing
 
 /// A group of lanes on one host of an internet in memory, and the bare sockets of another.
 private final class GroupSite: Sendable {
-    static let local = MemoryAddress.v4(1)
-    static let remote = MemoryAddress.v4(2)
+    static let local = IPAddress.v4(1)
+    static let remote = IPAddress.v4(2)
 
     let internet = MemoryInternet(queueLimit: 100_000)
     let host: MemoryDatagramNetwork
@@ -24,7 +25,7 @@ private final class GroupSite: Sendable {
         host = internet.attach([Self.local])
         peer = try internet.attach([Self.remote]).bind(port: 8, mark: 0)
         device = try MemoryTun(queueCapacity: 1 << 15, byteCapacity: 1 << 24)
-        transport = FramingTransport(remote: Self.remote.endpoint(port: 8))
+        transport = FramingTransport(remote: Endpoint(address: Self.remote, port: 8))
         let report = Relay()
         group = try LaneGroup(
             device: device, transport: transport, layout: layout,
@@ -124,7 +125,7 @@ struct LaneGroupTests {
         for sequence in 0..<count {
             for (flow, peer) in peers.enumerated() {
                 let datagram = FramingTransport.framed(GroupSite.packet(flow, sequence))
-                let outgoing = try batch(of: [datagram], to: GroupSite.local.endpoint(port: 7))
+                let outgoing = try batch(of: [datagram], to: Endpoint(address: GroupSite.local, port: 7))
                 #expect(try #require(peer.v4).send(outgoing, in: 0..<1).sent == 1)
             }
         }
@@ -257,7 +258,7 @@ struct LaneGroupTests {
     @Test("many lanes take a device with several queues")
     func oneQueue() throws {
         let device = try ScriptedTun()
-        let transport = FramingTransport(remote: .none)
+        let transport = FramingTransport(remote: .unspecified)
         let error = #expect(throws: TunnelIOError.self) {
             try LaneGroup(device: device, transport: transport, layout: .many(lanes: 2, workers: 0)) { _ in }
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import Synchronization
 import Testing
 
@@ -208,7 +209,7 @@ struct LaneLifeTests {
     @Test("letting go of a running lane stops it")
     func letGo() throws {
         let device = try ScriptedTun()
-        let transport = FramingTransport(remote: .none)
+        let transport = FramingTransport(remote: .unspecified)
         do {
             let lane = try Lane(device: device, sockets: nil, transport: transport, onFailure: { _ in })
             try lane.start()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import Synchronization
 import Testing
 
@@ -17,17 +18,17 @@ struct LaneSite {
     let lane: Lane
     let failures: FailureLog
 
-    static let local = MemoryAddress.v4(1)
-    static let local6 = MemoryAddress.v6(1, 1)
-    static let remote = MemoryAddress.v4(2)
-    static let remote6 = MemoryAddress.v6(1, 2)
+    static let local = IPAddress.v4(1)
+    static let local6 = IPAddress.v6(1, 1)
+    static let remote = IPAddress.v4(2)
+    static let remote6 = IPAddress.v6(1, 2)
 
     init(configuration: LaneConfiguration = LaneConfiguration(), withSockets: Bool = true) throws {
         host = internet.attach([Self.local, Self.local6])
         sockets = try host.bind(port: 7, mark: 0)
         peer = try internet.attach([Self.remote, Self.remote6]).bind(port: 8, mark: 0)
         device = try ScriptedTun()
-        transport = FramingTransport(remote: Self.remote.endpoint(port: 8))
+        transport = FramingTransport(remote: Endpoint(address: Self.remote, port: 8))
         let failures = FailureLog()
         self.failures = failures
         lane = try Lane(
@@ -39,7 +40,7 @@ struct LaneSite {
     func sendToLane(_ datagrams: [[UInt8]], isIPv6: Bool = false, port: UInt16 = 7) throws {
         let socket = try #require(isIPv6 ? peer.v6 : peer.v4)
         let address = isIPv6 ? Self.local6 : Self.local
-        let outgoing = try batch(of: datagrams, to: address.endpoint(port: port))
+        let outgoing = try batch(of: datagrams, to: Endpoint(address: address, port: port))
         #expect(try socket.send(outgoing, in: 0..<datagrams.count).sent == datagrams.count)
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import Synchronization
 
 @testable import TunnelIO
@@ -114,9 +115,9 @@ final class ScriptedTun: TunDevice {
 /// Puts a header of 16 bytes in front of each packet and a trailer behind it, and checks both on the way back.
 final class FramingTransport: TunnelTransport {
     struct State {
-        var remote: DatagramEndpoint
+        var remote: Endpoint
         /// Where every other datagram goes, when set.
-        var otherRemote: DatagramEndpoint?
+        var otherRemote: Endpoint?
         var pending: [[UInt8]] = []
         var deadline: Int64?
         var deadlineCalls: [Int64] = []
@@ -132,7 +133,7 @@ final class FramingTransport: TunnelTransport {
 
     let state: Mutex<State>
 
-    init(remote: DatagramEndpoint) {
+    init(remote: Endpoint) {
         state = Mutex(State(remote: remote))
     }
 

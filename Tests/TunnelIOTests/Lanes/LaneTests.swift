@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import Synchronization
 import Testing
 
@@ -52,7 +53,7 @@ struct LaneTests {
     @Test("datagrams of both families mixed in a batch each find their socket")
     func mixedFamilies() throws {
         let site = try LaneSite()
-        site.transport.state.withLock { $0.otherRemote = LaneSite.remote6.endpoint(port: 8) }
+        site.transport.state.withLock { $0.otherRemote = Endpoint(address: LaneSite.remote6, port: 8) }
         let packets = (0..<10).map { pattern(100, seed: $0) }
         site.device.put(packets)
         try site.lane.start()
@@ -66,7 +67,7 @@ struct LaneTests {
     @Test("a batch is sent in one call for each family, however they alternate")
     func sendCalls() throws {
         let site = try LaneSite()
-        site.transport.state.withLock { $0.otherRemote = LaneSite.remote6.endpoint(port: 8) }
+        site.transport.state.withLock { $0.otherRemote = Endpoint(address: LaneSite.remote6, port: 8) }
         site.device.put((0..<100).map { pattern(100, seed: $0) })
         try site.lane.start()
         #expect(try receive(50, from: #require(site.peer.v4)).count == 50)
@@ -82,7 +83,7 @@ struct LaneTests {
         let peer = try internet.attach([LaneSite.remote]).bind(port: 8, mark: 0)
         let sockets = try internet.attach([LaneSite.local]).bind(port: 7, mark: 0)
         let device = try HoardingTun(packets: (0..<1000).map { pattern(100, seed: $0) })
-        let transport = FramingTransport(remote: LaneSite.remote.endpoint(port: 8))
+        let transport = FramingTransport(remote: Endpoint(address: LaneSite.remote, port: 8))
         let lane = try Lane(
             device: device, sockets: sockets, transport: transport,
             configuration: LaneConfiguration(packetCount: 4, batchesPerTurn: 2), onFailure: { _ in })
@@ -114,7 +115,7 @@ struct LaneTests {
     func missingFamily() throws {
         let site = try LaneSite()
         site.lane.replaceSockets(DatagramSockets(v4: site.sockets.v4, v6: nil, port: 7))
-        site.transport.state.withLock { $0.otherRemote = LaneSite.remote6.endpoint(port: 8) }
+        site.transport.state.withLock { $0.otherRemote = Endpoint(address: LaneSite.remote6, port: 8) }
         site.device.put((0..<10).map { pattern(100, seed: $0) })
         try site.lane.start()
         #expect(try receive(5, from: #require(site.peer.v4)).count == 5)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import Testing
 
 @testable import TunnelIO
@@ -27,8 +28,8 @@ struct FlowBuilder {
             sequence &+= UInt32(payload.count)
             identifier &+= 1
         }
-        let source: PacketBuilder.Address = isIPv6 ? .v6(0xfd00 << 48, 1) : .v4(10, 0, 0, 1)
-        let target: PacketBuilder.Address = isIPv6 ? .v6(0xfd00 << 48, 2) : .v4(10, 0, 0, 2)
+        let source: IPAddress = isIPv6 ? .v6(0xfd00 << 48, 1) : .v4(10, 0, 0, 1)
+        let target: IPAddress = isIPv6 ? .v6(0xfd00 << 48, 2) : .v4(10, 0, 0, 2)
         let ports = big(sourcePort) + big(UInt16(53))
         var segment: [UInt8]
         if isTCP {

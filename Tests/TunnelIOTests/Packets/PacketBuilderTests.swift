@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import Testing
 
 @testable import TunnelIO
 
 @Suite("PacketBuilder")
 struct PacketBuilderTests {
-    private let v4 = (PacketBuilder.Address.v4(10, 0, 0, 1), PacketBuilder.Address.v4(10, 0, 0, 2))
-    private let v6 = (PacketBuilder.Address.v6(0xfd00 << 48, 1), PacketBuilder.Address.v6(0xfd00 << 48, 2))
+    private let v4 = (IPAddress.v4(10, 0, 0, 1), IPAddress.v4(10, 0, 0, 2))
+    private let v6 = (IPAddress.v6(0xfd00 << 48, 1), IPAddress.v6(0xfd00 << 48, 2))
 
     @Test("An ICMP echo request is what ping sends")
     func echo() {

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
+    import NetworkAddresses
     import PacketTunnelTesting
     import Testing
 
@@ -69,7 +70,7 @@
             configuration.pageReturnDelay = .milliseconds(20)
             let lane = try Lane(
                 device: device, sockets: sockets,
-                transport: FramingTransport(remote: DatagramEndpoint.loopback(port: 9)),
+                transport: FramingTransport(remote: Endpoint.loopback(port: 9)),
                 configuration: configuration, onFailure: { _ in })
             defer { lane.stop() }
             try lane.start()

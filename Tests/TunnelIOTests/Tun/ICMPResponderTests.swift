@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import Testing
 
 @testable import TunnelIO
@@ -89,14 +90,14 @@ struct ICMPResponderTests {
 
     @Test("Nothing is answered to or from groups and unspecified addresses")
     func groups() {
-        let host = PacketBuilder.Address.v4(10, 0, 0, 1)
-        for other in [PacketBuilder.Address.v4(224, 0, 0, 1), .v4(255, 255, 255, 255)] {
+        let host = IPAddress.v4(10, 0, 0, 1)
+        for other in [IPAddress.v4(224, 0, 0, 1), .v4(255, 255, 255, 255)] {
             #expect(reply(to: PacketBuilder.icmpEcho(from: host, to: other, identifier: 1, sequence: 1)) == nil)
             #expect(reply(to: PacketBuilder.icmpEcho(from: other, to: host, identifier: 1, sequence: 1)) == nil)
         }
         #expect(reply(to: PacketBuilder.icmpEcho(from: .v4(0), to: host, identifier: 1, sequence: 1)) == nil)
-        let hostV6 = PacketBuilder.Address.v6(0xfd00 << 48, 1)
-        let group = PacketBuilder.Address.v6(0xff02 << 48, 1)
+        let hostV6 = IPAddress.v6(0xfd00 << 48, 1)
+        let group = IPAddress.v6(0xff02 << 48, 1)
         #expect(reply(to: PacketBuilder.icmpEcho(from: hostV6, to: group, identifier: 1, sequence: 1)) == nil)
         #expect(reply(to: PacketBuilder.icmpEcho(from: group, to: hostV6, identifier: 1, sequence: 1)) == nil)
         #expect(reply(to: PacketBuilder.icmpEcho(from: .v6(0, 0), to: hostV6, identifier: 1, sequence: 1)) == nil)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import Testing
 import TunnelSystem
 
@@ -8,10 +9,14 @@ import TunnelSystem
 
 @Suite("Interface messages")
 struct InterfaceMessageTests {
-    private let samples = [
-        TunAddress("10.0.0.1/24"), TunAddress("10.0.0.1/32", peer: "10.0.0.2"), TunAddress("fd00::1/64"),
-        TunAddress("fd00::1/128", peer: "fd00::2"),
-    ].compactMap { $0 }
+    private let samples: [InterfaceAddress]
+
+    init() throws {
+        samples = try [
+            InterfaceAddress("10.0.0.1/24"), InterfaceAddress("10.0.0.1 peer 10.0.0.2/32"),
+            InterfaceAddress("fd00::1/64"), InterfaceAddress("fd00::1 peer fd00::2/128"),
+        ]
+    }
 
     @Test("An address that is asked for reads back as the same")
     func roundTrip() throws {
@@ -49,7 +54,7 @@ struct InterfaceMessageTests {
                 InterfaceMessage.description(name: "cv0"), InterfaceMessage.rename(to: "cv1", index: 3),
                 NetlinkMessage.namespaceRequest(descriptor: 5, assigns: true),
             ]).map(message) + [tunLink]
-        var seen: Set<TunAddress> = []
+        var seen: Set<InterfaceAddress> = []
         for message in messages {
             for length in 0...message.count {
                 var part = Array(message[..<length])
@@ -70,7 +75,7 @@ struct InterfaceMessageTests {
         }
         // With the second address cut off, what is left is a valid one without another end.
         #expect(seen.isSuperset(of: samples))
-        #expect(Set(seen.map(\.host)).isSubset(of: Set(samples.map(\.host) + samples.compactMap(\.peer))))
+        #expect(Set(seen.map(\.address)).isSubset(of: Set(samples.map(\.address) + samples.compactMap(\.peer))))
     }
 
     @Test("Any byte of a message may be any other")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import Synchronization
 import Testing
 
@@ -126,7 +127,7 @@ struct MemoryTunQueueTests {
     }
 
     private func packet(flow: Int, number: Int, isIPv6: Bool = false) -> [UInt8] {
-        let (source, target): (PacketBuilder.Address, PacketBuilder.Address) =
+        let (source, target): (IPAddress, IPAddress) =
             isIPv6 ? (.v6(1, 2), .v6(3, 4)) : (.v4(10, 0, 0, 1), .v4(10, 0, 0, 2))
         var bytes = PacketBuilder.udp(
             from: source, port: UInt16(1000 + flow), to: target, port: 53, payload: [UInt8(number)])

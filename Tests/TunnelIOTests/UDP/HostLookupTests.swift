@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import Testing
 
 @testable import TunnelIO
@@ -19,11 +20,11 @@ struct HostLookupTests {
     func literals() throws {
         #expect(
             try HostLookup.endpoints(of: "192.0.2.1", port: 51820) == [
-                DatagramEndpoint(isIPv6: false, high: 0, low: 0xc000_0201, port: 51820)
+                Endpoint(address: .v4(0xc000_0201), port: 51820)
             ])
         #expect(
             try HostLookup.endpoints(of: "2001:db8::1", port: 7) == [
-                DatagramEndpoint(isIPv6: true, high: 0x2001_0db8 << 32, low: 1, port: 7)
+                Endpoint(address: .v6(0x2001_0db8 << 32, 1), port: 7)
             ])
     }
 
@@ -33,7 +34,7 @@ struct HostLookupTests {
         try #require(unsafe if_indextoname(1, &name) != nil)
         let text = String(decoding: name.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
         let found = try HostLookup.endpoints(of: "fe80::1%\(text)", port: 7)
-        #expect(found == [DatagramEndpoint(isIPv6: true, high: 0xfe80 << 48, low: 1, port: 7, scopeID: 1)])
+        #expect(found == [Endpoint(address: .v6(0xfe80 << 48, 1), port: 7, scopeID: 1)])
     }
 
     @Test("localhost is a loopback address")

@@ -3,6 +3,7 @@
 
 #if os(Linux)
     import Glibc
+    import NetworkAddresses
     import Testing
 
     @testable import TunnelIO
@@ -21,13 +22,14 @@
 
             let received = try receive(count, from: receiver)
             #expect(received.map(\.bytes) == sent)
-            let local = DatagramEndpoint.loopback(isIPv6: isIPv6, port: 0)
+            let local = Endpoint.loopback(isIPv6: isIPv6, port: 0)
             for datagram in received {
                 #expect(datagram.endpoint.port == sender.port)
                 #expect(datagram.endpoint.isIPv6 == isIPv6)
-                #expect(datagram.endpoint.high == local.high && datagram.endpoint.low == local.low)
-                #expect(datagram.endpoint.sourceHigh == local.high && datagram.endpoint.sourceLow == local.low)
-                #expect(datagram.endpoint.sourceInterface != 0)
+                #expect(datagram.endpoint.address == local.address)
+                #expect(datagram.endpoint.source.high == local.address.high)
+                #expect(datagram.endpoint.source.low == local.address.low)
+                #expect(datagram.endpoint.source.interfaceIndex != 0)
             }
             #expect(!isReadable(receiver.readiness, milliseconds: 0))
         }
@@ -137,7 +139,7 @@
             #expect(try sender.send(outgoing, in: 0..<150) == DatagramSendResult(sent: 150, bytes: bytes))
             let received = try receive(150, from: receiver, slots: 512)
             #expect(received.map(\.bytes) == sent)
-            #expect(received.allSatisfy { $0.endpoint.port == sender.port && $0.endpoint.sourceInterface != 0 })
+            #expect(received.allSatisfy { $0.endpoint.port == sender.port && $0.endpoint.source.interfaceIndex != 0 })
             #expect(sender.statistics.takenApart == 0)
             #expect(receiver.statistics.truncated == 0)
         }
@@ -149,7 +151,7 @@
             let sender = try LinuxUDPSocket(isIPv6: false, port: 0)
             // None may join the one before it: each is longer.
             let single = (0..<40).map { pattern(100 + $0, seed: $0) }
-            let to = DatagramEndpoint.loopback(port: receiver.port)
+            let to = Endpoint.loopback(port: receiver.port)
             #expect(try sender.send(batch(of: single, to: to), in: 0..<40).sent == 40)
             // As many are what lanes take for a socket that has more.
             let alone = try receiveAll(40, from: receiver, into: received)
@@ -197,15 +199,15 @@
         func stickySource() throws {
             let server = try LinuxUDPSocket(isIPv6: false, port: 0)
             let client = try LinuxUDPSocket(isIPv6: false, port: 0)
-            let address = DatagramEndpoint(isIPv6: false, high: 0, low: 0x7f00_0002, port: server.port)
+            let address = Endpoint(address: .v4(0x7f00_0002), port: server.port)
             #expect(try client.send(batch(of: [[1]], to: address), in: 0..<1).sent == 1)
 
             let asked = try #require(try receive(1, from: server).first)
-            #expect(asked.endpoint.sourceLow == 0x7f00_0002)
+            #expect(asked.endpoint.source.low == 0x7f00_0002)
             #expect(try server.send(batch(of: [[2]], to: asked.endpoint), in: 0..<1).sent == 1)
 
             let answer = try #require(try receive(1, from: client).first)
-            #expect(answer.endpoint.low == 0x7f00_0002)
+            #expect(answer.endpoint.address.low == 0x7f00_0002)
             #expect(answer.endpoint.port == server.port)
         }
 
@@ -213,10 +215,10 @@
         func staleSource(isIPv6: Bool) throws {
             let sender = try LinuxUDPSocket(isIPv6: isIPv6, port: 0)
             let receiver = try LinuxUDPSocket(isIPv6: isIPv6, port: 0)
-            var endpoint = DatagramEndpoint.loopback(isIPv6: isIPv6, port: receiver.port)
+            var endpoint = Endpoint.loopback(isIPv6: isIPv6, port: receiver.port)
             // TEST-NET-3 and the documentation prefix.
-            endpoint.sourceHigh = isIPv6 ? 0x2001_0db8_0000_0000 : 0
-            endpoint.sourceLow = isIPv6 ? 9 : 0xcb00_7109
+            endpoint.source.high = isIPv6 ? 0x2001_0db8_0000_0000 : 0
+            endpoint.source.low = isIPv6 ? 9 : 0xcb00_7109
             let result = try sender.send(batch(of: [[1], [2]], to: endpoint), in: 0..<2)
             #expect(result == DatagramSendResult(sent: 2, bytes: 2))
             #expect(try receive(2, from: receiver).map(\.bytes) == [[1], [2]])

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import Testing
 
 @testable import TunnelIO
@@ -19,8 +20,8 @@ struct MemoryDatagramNetworkTests {
 
     @Test("datagrams arrive with both ends", arguments: [false, true])
     func delivery(isIPv6: Bool) throws {
-        let a = MemoryAddress(isIPv6: isIPv6, high: isIPv6 ? 1 : 0, low: 10)
-        let b = MemoryAddress(isIPv6: isIPv6, high: isIPv6 ? 1 : 0, low: 20)
+        let a = IPAddress(isIPv6: isIPv6, high: isIPv6 ? 1 : 0, low: 10)
+        let b = IPAddress(isIPv6: isIPv6, high: isIPv6 ? 1 : 0, low: 20)
         let first = try internet.attach([a]).bind(port: 0, mark: 0)
         let second = try internet.attach([b]).bind(port: 51_820, mark: 0)
         let sender = try #require(first.all.first)
@@ -29,7 +30,7 @@ struct MemoryDatagramNetworkTests {
         #expect(!isReadable(receiver.readiness, milliseconds: 0))
 
         let sent = (1...5).map { pattern($0 * 300, seed: $0) }
-        let outgoing = try batch(of: sent, to: b.endpoint(port: 51_820))
+        let outgoing = try batch(of: sent, to: Endpoint(address: b, port: 51_820))
         #expect(try sender.send(outgoing, in: 0..<5) == DatagramSendResult(sent: 5, bytes: 4500))
         #expect(isReadable(receiver.readiness, milliseconds: 0))
 
@@ -37,9 +38,9 @@ struct MemoryDatagramNetworkTests {
         let received = try receive(5, from: receiver, slots: 2)
         #expect(received.map(\.bytes) == sent)
         for datagram in received {
-            var expected = a.endpoint(port: sender.port)
-            (expected.sourceHigh, expected.sourceLow, expected.sourceInterface) = (b.high, b.low, 1)
-            #expect(datagram.endpoint == expected)
+            var expected = Endpoint(address: a, port: sender.port)
+            (expected.source.high, expected.source.low, expected.source.interfaceIndex) = (b.high, b.low, 1)
+            #expect(datagram.endpoint.hasSameEnds(as: expected))
         }
         #expect(!isReadable(receiver.readiness, milliseconds: 0))
         #expect(internet.statistics.delivered == 5)
@@ -49,7 +50,7 @@ struct MemoryDatagramNetworkTests {
     func overflow() throws {
         let sockets = try internet.attach([.v4(1)]).bind(port: 7, mark: 0)
         let socket = try #require(sockets.v4)
-        let outgoing = try batch(of: (0..<12).map { [$0] }, to: MemoryAddress.v4(1).endpoint(port: 7))
+        let outgoing = try batch(of: (0..<12).map { [$0] }, to: Endpoint(address: .v4(1), port: 7))
         #expect(try socket.send(outgoing, in: 0..<12).sent == 12)
         #expect(try receive(8, from: socket).map(\.bytes) == (0..<8).map { [$0] })
         #expect(internet.statistics.overflowed == 4)
@@ -68,13 +69,13 @@ struct MemoryDatagramNetworkTests {
             datagram.bytes.append(0)
             return true
         }
-        _ = try a.send(batch(of: [[1], [2]], to: MemoryAddress.v4(2).endpoint(port: 7)), in: 0..<2)
+        _ = try a.send(batch(of: [[1], [2]], to: Endpoint(address: .v4(2), port: 7)), in: 0..<2)
         let received = try receive(1, from: b)
         #expect(received.map(\.bytes) == [[2, 0]])
-        #expect(received.first?.endpoint.low == 99 && received.first?.endpoint.port == 4444)
+        #expect(received.first?.endpoint.address.low == 99 && received.first?.endpoint.port == 4444)
         #expect(internet.statistics.filtered == 1)
         try a.setMark(4)
-        _ = try a.send(batch(of: [[2]], to: MemoryAddress.v4(2).endpoint(port: 7)), in: 0..<1)
+        _ = try a.send(batch(of: [[2]], to: Endpoint(address: .v4(2), port: 7)), in: 0..<1)
         #expect(internet.statistics.filtered == 2)
     }
 
@@ -83,16 +84,16 @@ struct MemoryDatagramNetworkTests {
         let phone = internet.attach([.v4(1)])
         let a = try #require(try phone.bind(port: 7, mark: 0).v4)
         let b = try #require(try internet.attach([.v4(2)]).bind(port: 7, mark: 0).v4)
-        let toB = MemoryAddress.v4(2).endpoint(port: 7)
+        let toB = Endpoint(address: .v4(2), port: 7)
         phone.move(to: [.v4(50)])
         var stale = toB
-        stale.sourceLow = 1
+        stale.source.low = 1
         _ = try a.send(batch(of: [[1]], to: stale), in: 0..<1)
         let received = try #require(try receive(1, from: b).first)
-        #expect(received.endpoint.low == 50)
+        #expect(received.endpoint.address.low == 50)
         _ = try b.send(batch(of: [[2]], to: received.endpoint), in: 0..<1)
         #expect(try receive(1, from: a).map(\.bytes) == [[2]])
-        _ = try b.send(batch(of: [[3]], to: MemoryAddress.v4(1).endpoint(port: 7)), in: 0..<1)
+        _ = try b.send(batch(of: [[3]], to: Endpoint(address: .v4(1), port: 7)), in: 0..<1)
         #expect(internet.statistics.unreachable == 1)
         phone.move(to: [])
         #expect(try a.send(batch(of: [[1]], to: toB), in: 0..<1).lastError == ENETUNREACH)
@@ -102,10 +103,10 @@ struct MemoryDatagramNetworkTests {
     func stickySource() throws {
         let server = try #require(try internet.attach([.v4(1), .v4(2)]).bind(port: 7, mark: 0).v4)
         let client = try #require(try internet.attach([.v4(3)]).bind(port: 7, mark: 0).v4)
-        _ = try client.send(batch(of: [[1]], to: MemoryAddress.v4(2).endpoint(port: 7)), in: 0..<1)
+        _ = try client.send(batch(of: [[1]], to: Endpoint(address: .v4(2), port: 7)), in: 0..<1)
         let asked = try #require(try receive(1, from: server).first)
         _ = try server.send(batch(of: [[2]], to: asked.endpoint), in: 0..<1)
-        #expect(try receive(1, from: client).first?.endpoint.low == 2)
+        #expect(try receive(1, from: client).first?.endpoint.address.low == 2)
     }
 
     @Test("ports are taken, freed and counted up as the system's are")
@@ -129,7 +130,7 @@ struct MemoryDatagramNetworkTests {
         let socket = try #require(try internet.attach([.v4(1)]).bind(port: 7, mark: 0).v4)
         let outgoing = try batch(
             of: [[UInt8](repeating: 1, count: 65_508), pattern(65_507, seed: 1), [1]],
-            to: MemoryAddress.v4(1).endpoint(port: 7))
+            to: Endpoint(address: .v4(1), port: 7))
         let result = try socket.send(outgoing, in: 0..<3)
         #expect(result == DatagramSendResult(sent: 2, dropped: 1, bytes: 65_508, lastError: EMSGSIZE))
         let small = try PacketBatch(packetCapacity: 4, byteCapacity: 4096)

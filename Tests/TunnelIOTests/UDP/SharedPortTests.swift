@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import Testing
 
 @testable import TunnelIO
@@ -29,7 +30,7 @@ struct SharedPortTests {
         for source in 0..<32 {
             let sender = try internet.attach([.v4(100 + UInt32(source))]).bind(port: 9, mark: 0)
             let outgoing = try batch(
-                of: (0..<4).map { [UInt8(source), $0] }, to: MemoryAddress.v4(1).endpoint(port: port))
+                of: (0..<4).map { [UInt8(source), $0] }, to: Endpoint(address: .v4(1), port: port))
             #expect(try #require(sender.v4).send(outgoing, in: 0..<4).sent == 4)
         }
         try expectSpread(sockets.compactMap(\.v4), sources: 32, each: 4)

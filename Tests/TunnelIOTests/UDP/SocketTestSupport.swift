@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import Testing
 
 @testable import TunnelIO
@@ -22,7 +23,7 @@ func isReadable(_ descriptor: Int32, milliseconds: Int32) -> Bool {
 /// A datagram that was received.
 struct ReceivedDatagram {
     var bytes: [UInt8]
-    var endpoint: DatagramEndpoint
+    var endpoint: Endpoint
 }
 
 /// Receives until there are `count` datagrams, or none came for two seconds.
@@ -41,17 +42,17 @@ func receive(_ count: Int, from socket: any DatagramSocket, slots: Int = 64) thr
 }
 
 /// A batch of these datagrams, all for one endpoint.
-func batch(of datagrams: [[UInt8]], to endpoint: DatagramEndpoint) throws -> PacketBatch {
+func batch(of datagrams: [[UInt8]], to endpoint: Endpoint) throws -> PacketBatch {
     let bytes = datagrams.reduce(64) { $0 + $1.count }
     let batch = try PacketBatch(packetCapacity: max(datagrams.count, 1), byteCapacity: bytes)
     for datagram in datagrams { batch.append(copying: datagram, endpoint: endpoint) }
     return batch
 }
 
-extension DatagramEndpoint {
+extension Endpoint {
     /// `::1` or `127.0.0.1`.
-    static func loopback(isIPv6: Bool, port: UInt16) -> DatagramEndpoint {
-        isIPv6 ? DatagramEndpoint(isIPv6: true, high: 0, low: 1, port: port) : .loopback(port: port)
+    static func loopback(isIPv6: Bool, port: UInt16) -> Endpoint {
+        isIPv6 ? Endpoint(address: .v6(0, 1), port: port) : .loopback(port: port)
     }
 }
 

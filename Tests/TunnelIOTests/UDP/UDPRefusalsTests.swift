@@ -3,6 +3,7 @@
 
 #if os(Linux)
     import Glibc
+    import NetworkAddresses
     import Testing
 
     @testable import TunnelIO
@@ -10,8 +11,8 @@
     @Suite("Remembering where joined datagrams were refused")
     struct UDPRefusalsTests {
         private static let second = LaneClock.nanosecondsPerSecond
-        private let near = DatagramEndpoint(isIPv6: false, high: 0, low: 0x0a00_0001, port: 9)
-        private let far = DatagramEndpoint(isIPv6: false, high: 0, low: 0x0a00_0002, port: 9)
+        private let near = Endpoint(address: .v4(0x0a00_0001), port: 9)
+        private let far = Endpoint(address: .v4(0x0a00_0002), port: 9)
 
         /// A socket's sends over time.
         private final class Sender {
@@ -24,7 +25,7 @@
             /// Sends four datagrams to each endpoint, all in one batch.
             /// - Returns: the lengths of the messages that were taken.
             func send(
-                _ endpoints: DatagramEndpoint..., size: Int = 1000, script steps: [ScriptedCalls.Step] = []
+                _ endpoints: Endpoint..., size: Int = 1000, script steps: [ScriptedCalls.Step] = []
             ) throws -> (lengths: [Int], calls: ScriptedCalls) {
                 let count = 4 * endpoints.count
                 let batch = try PacketBatch(packetCapacity: count, byteCapacity: count * size)
@@ -101,7 +102,7 @@
             let sender = Sender()
             var other = near
             other.port = 10
-            other.sourceLow = 7
+            other.source.low = 7
             _ = try sender.send(near, script: [.fail(EMSGSIZE)])
             #expect(try sender.send(other).lengths == single)
         }
@@ -122,7 +123,7 @@
             let sender = Sender()
             for round in 0..<2 {
                 for address in 0..<600 {
-                    let endpoint = DatagramEndpoint(isIPv6: true, high: 1, low: UInt64(address), port: 1)
+                    let endpoint = Endpoint(address: .v6(1, UInt64(address)), port: 1)
                     let (lengths, _) = try sender.send(endpoint, script: round == 0 ? [.fail(EMSGSIZE)] : [])
                     #expect(lengths == single || round == 1 && lengths == [4000])
                 }
@@ -133,7 +134,7 @@
         func staleSource() throws {
             let sender = Sender()
             var endpoint = near
-            endpoint.sourceLow = 7
+            endpoint.source.low = 7
             #expect(try sender.send(endpoint, script: [.fail(EINVAL), .fail(EINVAL)]).lengths == single)
             #expect(sender.refusals.isEmpty)
             #expect(try sender.send(near).lengths == [4000])

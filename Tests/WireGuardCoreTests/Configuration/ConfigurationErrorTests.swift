@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import Testing
 import WireGuardCore
 
@@ -381,7 +382,7 @@ struct ConfigurationSecrecyTests {
         }
         #expect(configuration.description.contains("10.0.0.2/24"))
         var update = ""
-        dump(try configuration.deviceUpdate { _ in Endpoint(address: IPAddress(v4: 1), port: 1) }, to: &update)
+        dump(try configuration.deviceUpdate { _ in Endpoint(address: .v4(1), port: 1) }, to: &update)
         #expect(!update.contains(Sample.hex(1)))
         #expect(!update.contains(Sample.privateText))
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import Testing
 import WireGuardCore
 
@@ -303,7 +304,7 @@ struct UAPIRequestParserTests {
         for index in 0..<24_000 as Range<UInt64> {
             var peer = UAPIPeerUpdate(publicKey: PublicKey(Bytes32(w0: index, w1: 1, w2: 2, w3: 3)))
             if index == 0 {
-                peer.allowedIPs = (0..<130_560).compactMap { IPPrefix(IPAddress(v4: $0), length: 32).map { .add($0) } }
+                peer.allowedIPs = (0..<130_560).compactMap { IPPrefix(.v4($0), length: 32).map { .add($0) } }
             }
             update.peers.append(peer)
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnelTesting
 import Testing
 
@@ -10,14 +11,14 @@ private func at(_ milliseconds: Int64) -> Instant {
     Instant(nanoseconds: 5_000_000_000_000 + milliseconds * 1_000_000)
 }
 
-private func v4(_ value: UInt32) -> IPAddress { IPAddress(v4: value) }
+private func v4(_ value: UInt32) -> IPAddress { IPAddress.v4(value) }
 
 @Suite("Source rate limiter")
 struct SourceRateLimiterTests {
     private static let sources: [IPAddress] =
         [0x7f00_0001, 0xc0a8_0101, 0x0102_0304, 0x0a00_0001, 0xac10_0001, 0xc633_6401, 0xffff_ffff].map(v4)
         + [0x2001_0db8, 0x2001_0db9, 0xfd00_0000, 0xfe80_0000, 0x2600_1900, 0x2a00_1450, 0x2400_cb00].map {
-            IPAddress(v6High: $0 << 32, low: 1)
+            IPAddress.v6($0 << 32, 1)
         }
 
     @Test("Fourteen sources at once each get a burst of 5 and then 20 per second")
@@ -58,11 +59,11 @@ struct SourceRateLimiterTests {
     func grouping() {
         var limiter = SourceRateLimiter()
         for low in 0..<5 as Range<UInt64> {
-            let source = IPAddress(v6High: 0x2001_0db8_0000_0001, low: low &* 0x9e37_79b9_7f4a_7c15)
+            let source = IPAddress.v6(0x2001_0db8_0000_0001, low &* 0x9e37_79b9_7f4a_7c15)
             #expect(limiter.allow(source, at: at(0)) == true)
         }
-        #expect(limiter.allow(IPAddress(v6High: 0x2001_0db8_0000_0001, low: 77), at: at(0)) == false)
-        #expect(limiter.allow(IPAddress(v6High: 0x2001_0db8_0000_0002, low: 77), at: at(0)) == true)
+        #expect(limiter.allow(IPAddress.v6(0x2001_0db8_0000_0001, 77), at: at(0)) == false)
+        #expect(limiter.allow(IPAddress.v6(0x2001_0db8_0000_0002, 77), at: at(0)) == true)
         #expect(limiter.count == 2)
         for last in 0..<20 as Range<UInt32> { #expect(limiter.allow(v4(0x0a00_0000 | last), at: at(0)) == true) }
         #expect(limiter.count == 22)
@@ -72,9 +73,9 @@ struct SourceRateLimiterTests {
     func mappedAddresses() {
         var limiter = SourceRateLimiter(burst: 1)
         #expect(limiter.allow(v4(0x0102_0304), at: at(0)) == true)
-        #expect(limiter.allow(IPAddress(v6High: 0, low: 0xffff_0102_0304), at: at(0)) == false)
-        #expect(limiter.allow(IPAddress(v6High: 0, low: 0xffff_0102_0305), at: at(0)) == true)
-        #expect(limiter.allow(IPAddress(v6High: 0x0102_0304, low: 0), at: at(0)) == true)
+        #expect(limiter.allow(IPAddress.v6(0, 0xffff_0102_0304), at: at(0)) == false)
+        #expect(limiter.allow(IPAddress.v6(0, 0xffff_0102_0305), at: at(0)) == true)
+        #expect(limiter.allow(IPAddress.v6(0x0102_0304, 0), at: at(0)) == true)
     }
 
     @Test("Sources whose bucket is full again are forgotten")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnelTesting
 import Testing
 
@@ -278,7 +279,7 @@ struct AdversarialTests {
         let key = try #require(PublicKey(bytes: hex(point)))
         world[0].engine.addPeer(key)
         world[0].engine.setEndpoint(world[1].endpoint, of: key)
-        let prefix = try #require(IPPrefix(IPAddress(v4: 0x0b00_0000), length: 8))
+        let prefix = try #require(IPPrefix(.v4(0x0b00_0000), length: 8))
         world[0].engine.addAllowedIP(prefix, to: key)
         for _ in 0..<200 {
             world.send(TestPacket.v4(from: world[0].innerV4, to: 0x0b00_0001, payload: [1]), from: 0)

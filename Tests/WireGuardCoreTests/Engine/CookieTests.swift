@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnelTesting
 import Testing
 
@@ -17,7 +18,7 @@ struct CookieTests {
         return limits
     }
 
-    static let attacker = Endpoint(address: IPAddress(v4: 0xcb00_7142), port: 666)
+    static let attacker = Endpoint(address: .v4(0xcb00_7142), port: 666)
 
     /// Keeps `world[target]` under load with `count` initiations that have nothing but a valid mac1.
     static func flood(
@@ -110,9 +111,9 @@ struct CookieTests {
         let source = world[0].endpoint
         var (port, address) = (source, source)
         port.port += 1
-        address.address = IPAddress(v4: 0xc000_02fe)
+        address.address = IPAddress.v4(0xc000_02fe)
         let mapped = Endpoint(
-            address: IPAddress(v6High: 0, low: 0xffff_0000_0000 | source.address.low), port: source.port)
+            address: IPAddress.v6(0, 0xffff_0000_0000 | source.address.low), port: source.port)
         var scoped = source
         scoped.scopeID = 3
         for wrong in [port, address, mapped, scoped] {
@@ -321,7 +322,7 @@ struct CookieTests {
         for number in 0..<2_000 {
             let forged = Forge.initiation(for: world[1].publicKey, using: &random)
             received += forged.count
-            let source = Endpoint(address: IPAddress(v4: 0x0b00_0000 + UInt32(number)), port: 1)
+            let source = Endpoint(address: .v4(0x0b00_0000 + UInt32(number)), port: 1)
             // The owner is too busy to drain.
             _ = world[1].engine.receive(forged, from: source, at: world.now(1), wall: world.wall(1))
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnelTesting
 import Testing
 
@@ -78,7 +79,7 @@ struct DefectTests {
     func nestedNetworks() throws {
         let world = EngineWorld(3)
         // Host 0 has all of 10.0.0.0/8, except for what host 2 has.
-        let wide = try #require(IPPrefix(IPAddress(v4: 0x0a00_0000), length: 8))
+        let wide = try #require(IPPrefix(.v4(0x0a00_0000), length: 8))
         world[1].engine.addAllowedIP(wide, to: world[0].publicKey)
         world.establish(0, with: 1)
         world.send(TestPacket.v4(from: world[2].innerV4, to: world[1].innerV4, payload: [1]), from: 0)
@@ -173,7 +174,7 @@ struct DefectTests {
         var message = [UInt8](repeating: 0, count: Message.initiationByteCount)
         var jar = CookieJar()
         let mac1Key = NoiseConstants.mac1Key(for: Bytes32(identity.publicKey))
-        let source = Endpoint(address: IPAddress(v4: 0x0102_0304), port: 1000)
+        let source = Endpoint(address: .v4(0x0102_0304), port: 1000)
         var reply = [UInt8](repeating: 0, count: Message.cookieReplyByteCount)
         unsafe message.withUnsafeMutableBytes { raw in
             unsafe jar.writeMACs(into: raw, mac1Key: mac1Key, at: now)
@@ -343,7 +344,7 @@ struct DefectTests {
     func cookiesHaveASource() {
         let world = EngineWorld(limits: CookieTests.touchy)
         var random = SeededGenerator(seed: 1)
-        let v6 = Endpoint(address: IPAddress(v6High: 0xfe80_0000_0000_0000, low: 9), port: 7, scopeID: 3)
+        let v6 = Endpoint(address: .v6(0xfe80_0000_0000_0000, 9), port: 7, scopeID: 3)
         CookieTests.flood(world, 1, count: 20, from: v6, using: &random)
         let replies = world.sent(1, .cookieReply)
         #expect(replies.count >= 16)

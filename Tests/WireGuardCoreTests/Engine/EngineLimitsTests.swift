@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnelTesting
 import Testing
 
@@ -19,7 +20,7 @@ struct EngineLimitsTests {
     }
 
     private func change(_ number: Int) throws -> AllowedIPChange {
-        .add(try #require(IPPrefix(IPAddress(v4: UInt32(number)), length: 32)))
+        .add(try #require(IPPrefix(.v4(UInt32(number)), length: 32)))
     }
 
     @Test("What passes the check is applied whole, and what does not would have gone beyond", arguments: 0..<200)
@@ -73,13 +74,13 @@ struct EngineLimitsTests {
         #expect(added == [true, true, false])
         let again = engine.addPeer(keys[0])
         #expect(again)
-        let networks = (1...3).compactMap { IPPrefix(IPAddress(v4: UInt32($0)), length: 32) }
+        let networks = (1...3).compactMap { IPPrefix(.v4(UInt32($0)), length: 32) }
         let given = networks.map { engine.addAllowedIP($0, to: keys[0]) }
         #expect(given == [true, true, false])
         // A network may still move.
         let moved = engine.addAllowedIP(networks[0], to: keys[1])
         #expect(moved)
-        #expect(engine.peer(routing: IPAddress(v4: 1)) == keys[1])
+        #expect(engine.peer(routing: IPAddress.v4(1)) == keys[1])
     }
 
     @Test("An update is refused with the count that is too much and the bound")

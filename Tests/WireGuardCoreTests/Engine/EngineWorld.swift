@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnelTesting
 
 @testable import WireGuardCore
@@ -66,14 +67,14 @@ final class Node {
     // Macros copy what they look at, and an engine cannot be copied.
     func addPeer(_ key: PublicKey) -> Bool { engine.addPeer(key) }
     func hasPeer(_ key: PublicKey) -> Bool { engine.hasPeer(key) }
-    func peer(routing address: UInt32) -> PublicKey? { engine.peer(routing: IPAddress(v4: address)) }
+    func peer(routing address: UInt32) -> PublicKey? { engine.peer(routing: IPAddress.v4(address)) }
     func snapshot(of key: PublicKey) -> PeerSnapshot? { engine.snapshot(of: key) }
 
     /// This host's own address inside the tunnel.
     var innerV4: UInt32 { 0x0a00_0001 + UInt32(index) << 8 }
-    var innerV6: IPAddress { IPAddress(v6High: 0xfd00_0000_0000_0000 + UInt64(index) << 8, low: 1) }
+    var innerV6: IPAddress { IPAddress.v6(0xfd00_0000_0000_0000 + UInt64(index) << 8, 1) }
     var prefixes: [IPPrefix] {
-        [IPPrefix(IPAddress(v4: innerV4), length: 24), IPPrefix(innerV6, length: 64)].compactMap(\.self)
+        [IPPrefix(.v4(innerV4), length: 24), IPPrefix(innerV6, length: 64)].compactMap(\.self)
     }
 }
 
@@ -106,7 +107,7 @@ final class EngineWorld {
         for index in 0..<count {
             let node = Node(
                 index: index, privateKey: PrivateKey(using: &keys),
-                endpoint: Endpoint(address: IPAddress(v4: 0xc000_0201 + UInt32(index)), port: 51820 + UInt16(index)),
+                endpoint: Endpoint(address: .v4(0xc000_0201 + UInt32(index)), port: 51820 + UInt16(index)),
                 seed: seed &* 31 &+ UInt64(index), limits: limits)
             nodes.append(node)
         }

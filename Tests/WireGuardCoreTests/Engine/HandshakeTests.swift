@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnelTesting
 import Testing
 
@@ -241,7 +242,7 @@ struct HandshakeTests {
     func lowOrderPeer() throws {
         let world = EngineWorld()
         let key = try #require(PublicKey(bytes: [1] + [UInt8](repeating: 0, count: 31)))
-        let prefix = try #require(IPPrefix(IPAddress(v4: 0x0b00_0001), length: 32))
+        let prefix = try #require(IPPrefix(.v4(0x0b00_0001), length: 32))
         world[0].engine.addPeer(key)
         world[0].engine.setEndpoint(world[1].endpoint, of: key)
         world[0].engine.addAllowedIP(prefix, to: key)

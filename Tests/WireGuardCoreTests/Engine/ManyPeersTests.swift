@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnelTesting
 import Testing
 
@@ -14,11 +15,11 @@ struct ManyPeersTests {
     static func add(_ count: Int, to node: Node, using random: inout SeededGenerator) -> [PublicKey] {
         (0..<count).compactMap { number in
             guard let key = PublicKey(bytes: random.bytes(32)),
-                let prefix = IPPrefix(IPAddress(v4: 0x0b00_0000 + UInt32(number)), length: 32)
+                let prefix = IPPrefix(.v4(0x0b00_0000 + UInt32(number)), length: 32)
             else { return nil }
             node.engine.addPeer(key)
             node.engine.setEndpoint(
-                Endpoint(address: IPAddress(v4: 0x0c00_0000 + UInt32(number)), port: 51820), of: key)
+                Endpoint(address: .v4(0x0c00_0000 + UInt32(number)), port: 51820), of: key)
             node.engine.addAllowedIP(prefix, to: key)
             return key
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnelTesting
 import Testing
 
@@ -8,8 +9,8 @@ import Testing
 
 @Suite("Engine: endpoints and roaming")
 struct RoamingTests {
-    static let elsewhere = Endpoint(address: IPAddress(v4: 0xcb00_7107), port: 4444)
-    static let elsewhereV6 = Endpoint(address: IPAddress(v6High: 0x2001_0db8_0000_0000, low: 7), port: 4444)
+    static let elsewhere = Endpoint(address: .v4(0xcb00_7107), port: 4444)
+    static let elsewhereV6 = Endpoint(address: .v6(0x2001_0db8_0000_0000, 7), port: 4444)
 
     @Test("A host that moves is followed with its next datagram", arguments: [elsewhere, elsewhereV6])
     func followsData(to endpoint: Endpoint) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnelTesting
 import Synchronization
 import Testing
@@ -89,7 +90,7 @@ struct Simulation {
             case 55..<60: setConditions()
             case 60..<68: world[0].endpoint.port = UInt16(random.int(in: 1024...65_535))
             case 68..<72:
-                world[0].endpoint.address = IPAddress(v4: 0xc633_6400 + UInt32(random.int(in: 1...200)))
+                world[0].endpoint.address = IPAddress.v4(0xc633_6400 + UInt32(random.int(in: 1...200)))
             case 72..<75:
                 guard restarts else { break }
                 // A machine takes longer to restart than the timestamp's step.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
+
 @testable import WireGuardCore
 
 /// IP packets for the engine's tests: headers that are right where the engine looks, and a payload.

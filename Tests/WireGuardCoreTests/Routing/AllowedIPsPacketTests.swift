@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnelTesting
 import Testing
 
@@ -36,9 +37,9 @@ struct AllowedIPsPacketTests {
     private func lookups(_ bytes: [UInt8]) throws -> [Int32] {
         var table = AllowedIPs()
         for last in 1...2 as ClosedRange<UInt8> {
-            let v4 = IPAddress(v4: 0x0a00_0000 | UInt32(last))
+            let v4 = IPAddress.v4(0x0a00_0000 | UInt32(last))
             table.insert(try #require(IPPrefix(v4, length: 32)), peer: Int32(last))
-            let v6 = IPAddress(v6High: 0xfd << 56, low: UInt64(last))
+            let v6 = IPAddress.v6(0xfd << 56, UInt64(last))
             table.insert(try #require(IPPrefix(v6, length: 128)), peer: Int32(last) + 10)
         }
         return unsafe bytes.withUnsafeBytes { unsafe [table.lookupSource(of: $0), table.lookupDestination(of: $0)] }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnelTesting
 import Testing
 
@@ -32,8 +33,8 @@ private struct AddressSource {
         self.family = family
         self.clusters = (0..<clusters).map { _ in
             family == .v4
-                ? IPAddress(v4: UInt32(truncatingIfNeeded: random.next()))
-                : IPAddress(v6High: random.next(), low: random.next())
+                ? IPAddress.v4(UInt32(truncatingIfNeeded: random.next()))
+                : IPAddress.v6(random.next(), random.next())
         }
         self.random = random
     }
@@ -45,12 +46,11 @@ private struct AddressSource {
         switch family {
         case .v4:
             let rest = UInt32(truncatingIfNeeded: random.next()) & (UInt32.max >> UInt32(kept))
-            return IPAddress(v4: UInt32(truncatingIfNeeded: base.low) ^ rest)
+            return IPAddress.v4(UInt32(truncatingIfNeeded: base.low) ^ rest)
         case .v6:
             let rest = (UInt128(random.next()) << 64 | UInt128(random.next())) & (UInt128.max >> UInt128(kept))
-            return IPAddress(
-                v6High: base.high ^ UInt64(truncatingIfNeeded: rest >> 64),
-                low: base.low ^ UInt64(truncatingIfNeeded: rest))
+            return IPAddress.v6(
+                base.high ^ UInt64(truncatingIfNeeded: rest >> 64), base.low ^ UInt64(truncatingIfNeeded: rest))
         }
     }
 
@@ -187,10 +187,10 @@ struct AllowedIPsRandomTests {
     func coversManySlots() throws {
         var table = AllowedIPs()
         for host in 0..<20_000 as Range<UInt32> {
-            table.insert(try #require(IPPrefix(IPAddress(v4: 0x0a00_0000 | host << 3), length: 32)), peer: 1)
+            table.insert(try #require(IPPrefix(.v4(0x0a00_0000 | host << 3), length: 32)), peer: 1)
         }
-        let everything = try #require(IPPrefix(IPAddress(v4: 0), length: 0))
-        let ten = try #require(IPPrefix(IPAddress(v4: 0x0a00_0000), length: 8))
+        let everything = try #require(IPPrefix(.v4(0), length: 0))
+        let ten = try #require(IPPrefix(.v4(0x0a00_0000), length: 8))
         #expect(table.lookup(v4: 0x0a00_0001) == -1)
         table.insert(ten, peer: 3)
         table.insert(everything, peer: 2)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import Testing
 
 @testable import WireGuardCore
@@ -10,11 +11,11 @@ private func net4(_ a: UInt8, _ b: UInt8, _ c: UInt8, _ d: UInt8, _ length: Int)
 }
 
 private func ip4(_ a: UInt8, _ b: UInt8, _ c: UInt8, _ d: UInt8) -> IPAddress {
-    IPAddress(v4: UInt32(a) << 24 | UInt32(b) << 16 | UInt32(c) << 8 | UInt32(d))
+    IPAddress.v4(UInt32(a) << 24 | UInt32(b) << 16 | UInt32(c) << 8 | UInt32(d))
 }
 
 private func net6(_ high: UInt64, _ low: UInt64, _ length: Int) throws -> IPPrefix {
-    try #require(IPPrefix(IPAddress(v6High: high, low: low), length: length))
+    try #require(IPPrefix(.v6(high, low), length: length))
 }
 
 private func prefixes(of peer: Int32, in table: borrowing AllowedIPs) -> [IPPrefix] {
@@ -57,7 +58,7 @@ struct AllowedIPsTests {
         #expect(table.lookup(ip4(255, 255, 255, 255)) == e)
         #expect(table.lookup(v4: 0) == e)
         // The other family has nothing.
-        #expect(table.lookup(IPAddress(v6High: 0, low: 0)) == nil)
+        #expect(table.lookup(IPAddress.v6(0, 0)) == nil)
         #expect(table.lookup(v6High: 0, low: 0) == -1)
     }
 
@@ -152,8 +153,8 @@ struct AllowedIPsTests {
         var table = AllowedIPs()
         let one: UInt32 = 0xc0a8_5a3c
         let other = one ^ (1 << UInt32(31 - common))
-        table.insert(try #require(IPPrefix(IPAddress(v4: one), length: 32)), peer: 1)
-        table.insert(try #require(IPPrefix(IPAddress(v4: other), length: common + 1)), peer: 2)
+        table.insert(try #require(IPPrefix(.v4(one), length: 32)), peer: 1)
+        table.insert(try #require(IPPrefix(.v4(other), length: common + 1)), peer: 2)
         #expect(table.lookup(v4: one) == 1)
         #expect(table.lookup(v4: other) == 2)
         #expect(table.nodeCount == 3)

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import Foundation
+import NetworkAddresses
 import PacketTunnel
 import Testing
 import WireGuardCore
@@ -97,7 +98,7 @@ struct WireGuardTunnelConfigurationTests {
     @Test("settings have the allowed IPs as routes, once each, with host bits cleared")
     func settings() throws {
         var configuration = try WireGuardTunnelConfiguration.split(wgQuick: Self.file).configuration
-        configuration.peers[1].allowedIPs.append(try #require(NetworkPrefix("192.168.4.9/24")))
+        configuration.peers[1].allowedIPs.append(try IPPrefix("192.168.4.9/24"))
         configuration.leakPolicy = .enforcedRoutes
         let settings = configuration.settings(leakPolicy: .routeBased)
         #expect(settings.includedRoutes.map(\.description) == ["0.0.0.0/0", "::/0", "192.168.4.0/24"])

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnel
 import PacketTunnelTesting
 import Testing
@@ -10,12 +11,12 @@ import TunnelIO
 
 @Suite("Pings through the tunnel")
 struct EchoProbeTests {
-    static let pairs: [(NetworkAddress, NetworkAddress)] = [
+    static let pairs: [(IPAddress, IPAddress)] = [
         (.v4(10, 0, 0, 2), .v4(192, 0, 2, 1)), (.v6(0xfd00 << 48, 2), .v6(0x2001_0db8 << 32, 1)),
     ]
 
     @Test("a request is answered by a network, and its reply counts once", arguments: pairs)
-    func reply(source: NetworkAddress, target: NetworkAddress) throws {
+    func reply(source: IPAddress, target: IPAddress) throws {
         var random = SeededGenerator(seed: 1)
         var probe = try #require(EchoProbe(from: source, to: target, using: &random))
         let network = VirtualNetwork()
@@ -27,7 +28,7 @@ struct EchoProbeTests {
     }
 
     @Test("f1.4: replies that are damaged, of others, or to nothing that was asked do not count", arguments: pairs)
-    func wrong(source: NetworkAddress, target: NetworkAddress) throws {
+    func wrong(source: IPAddress, target: IPAddress) throws {
         var random = SeededGenerator(seed: 2)
         var probe = try #require(EchoProbe(from: source, to: target, using: &random))
         let request = probe.request()
@@ -92,7 +93,7 @@ struct EchoProbeTests {
 
     @Test("a name is asked of the tunnel's servers, inside the tunnel, and then pinged")
     func name() throws {
-        let source = NetworkAddress.v4(10, 0, 0, 2)
+        let source = IPAddress.v4(10, 0, 0, 2)
         let prober = TunnelProber(target: "probe.example", sources: [source], servers: [.v4(10, 0, 0, 53)])
         let question = try #require(prober.packets().first)
         #expect(question.destination == .v4(10, 0, 0, 53))
@@ -141,9 +142,9 @@ extension DNSQuestion {
 /// A name server's answers.
 enum DNSAnswers {
     /// The answer to the question in an IPv4 packet: these IPv4 addresses.
-    static func answer(to question: [UInt8], _ addresses: [NetworkAddress]) -> [UInt8] {
-        guard let client = NetworkAddress(bytes: question[12..<16]),
-            let server = NetworkAddress(bytes: question[16..<20])
+    static func answer(to question: [UInt8], _ addresses: [IPAddress]) -> [UInt8] {
+        guard let client = IPAddress(bytes: question[12..<16]),
+            let server = IPAddress(bytes: question[16..<20])
         else { return [] }
         var message = Array(question[28...])
         message[2] = 0x81
@@ -154,7 +155,7 @@ enum DNSAnswers {
             message += address.bytes
         }
         return PacketBuilder.udp(
-            from: server.forPackets, port: 53, to: client.forPackets,
+            from: server, port: 53, to: client,
             port: UInt16(question[20]) << 8 | UInt16(question[21]), payload: message)
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnel
 import PacketTunnelTesting
 import Synchronization
@@ -47,7 +48,7 @@ final class TestServer: Sendable {
     private let key: PrivateKey
     private let client: PublicKey
 
-    init(on internet: MemoryInternet, at addresses: [MemoryAddress], key: PrivateKey, client: PublicKey) throws {
+    init(on internet: MemoryInternet, at addresses: [IPAddress], key: PrivateKey, client: PublicKey) throws {
         network = internet.attach(addresses)
         (self.key, self.client) = (key, client)
         device = Mutex(try Self.makeDevice(network, behind, key, client))
@@ -65,10 +66,7 @@ final class TestServer: Sendable {
         update.privateKey = .set(key)
         update.listenPort = port
         var peer = UAPIPeerUpdate(publicKey: client)
-        for text in ["10.0.0.2/32", "fd00::2/128"] {
-            guard let prefix = NetworkPrefix(text), let allowed = IPPrefix(prefix) else { continue }
-            peer.allowedIPs.append(.add(allowed))
-        }
+        peer.allowedIPs = try ["10.0.0.2/32", "fd00::2/128"].map { .add(try IPPrefix($0)) }
         update.peers = [peer]
         try device.apply(update)
         try device.start()
@@ -92,10 +90,10 @@ final class TestServer: Sendable {
 
 /// A provider in a memory host, and its server.
 final class TunnelScene: Sendable {
-    static let serverAddress = MemoryAddress.v4(0xc633_6401)  // 198.51.100.1
-    static let clientAddress = MemoryAddress.v4(0xc000_020a)  // 192.0.2.10
-    static let inner = NetworkAddress.v4(10, 0, 0, 2)
-    static let target = NetworkAddress.v4(203, 0, 113, 7)
+    static let serverAddress = IPAddress.v4(0xc633_6401)  // 198.51.100.1
+    static let clientAddress = IPAddress.v4(0xc000_020a)  // 192.0.2.10
+    static let inner = IPAddress.v4(10, 0, 0, 2)
+    static let target = IPAddress.v4(203, 0, 113, 7)
     static let wifi = NetworkPath(interfaces: [.init(name: "en0", kind: .wifi, index: 1)], supportsIPv6: false)
     static let cellular = NetworkPath(interfaces: [.init(name: "pdp0", kind: .cellular, index: 2)], supportsIPv6: false)
 
@@ -111,7 +109,7 @@ final class TunnelScene: Sendable {
 
     init(
         endpoint: String? = "vpn.example:51820", path: NetworkPath = TunnelScene.wifi,
-        clientAddresses: [MemoryAddress] = [TunnelScene.clientAddress],
+        clientAddresses: [IPAddress] = [TunnelScene.clientAddress],
         failing: FailingNetwork? = nil,
         _ adjust: (inout WireGuardTunnelConfiguration) -> Void = { _ in }
     ) throws {
@@ -133,7 +131,7 @@ final class TunnelScene: Sendable {
         host.platform.setDeliveryHandler { [changes] in changes.tell() }
         changes.follow(host.statusUpdates())
         var configuration = WireGuardTunnelConfiguration(
-            addresses: [NetworkPrefix(host: Self.inner)],
+            addresses: [InterfaceAddress(host: Self.inner)],
             peers: [
                 .init(
                     publicKey: serverKey.publicKey.base64, endpoint: endpoint,
@@ -156,7 +154,7 @@ final class TunnelScene: Sendable {
     /// Whether a ping through the tunnel comes back.
     func passes(_ sequence: UInt16 = 1) async -> Bool {
         let request = PacketBuilder.icmpEcho(
-            from: Self.inner.forPackets, to: Self.target.forPackets, identifier: 99, sequence: sequence,
+            from: Self.inner, to: Self.target, identifier: 99, sequence: sequence,
             payload: [1, 2, 3])
         let reply = VirtualNetwork().receive(request)
         // Sent again now and then, as any program would: it may be lost.

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import Logging
+import NetworkAddresses
 import PacketTunnel
 import PacketTunnelTesting
 import Synchronization
@@ -100,7 +101,7 @@ final class VirtualPlane: DataPlane {
         }
     }
 
-    func submit(_ packet: [UInt8], to destination: NetworkAddress) -> Bool {
+    func submit(_ packet: [UInt8], to destination: IPAddress) -> Bool {
         let (answer, filter) = state.withLock { state -> ([UInt8]?, (@Sendable ([UInt8]) -> Bool)?) in
             state.pings += 1
             guard state.isReachable, !state.peers.isEmpty else { return (nil, nil) }
@@ -147,7 +148,7 @@ final class VirtualScene: Sendable {
             }
         }
         var configuration = WireGuardTunnelConfiguration(
-            addresses: [NetworkPrefix(host: .v4(10, 0, 0, 2))],
+            addresses: [InterfaceAddress(host: .v4(10, 0, 0, 2))],
             peers: [.init(publicKey: server.base64, endpoint: "198.51.100.1:51820", allowedIPs: [.allIPv4])],
             connectivity: ConnectivityOptions(pingAddress: "10.0.0.1"))
         adjust(&configuration)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnel
 import PacketTunnelTesting
 import Synchronization
@@ -96,11 +97,12 @@ struct VirtualTimeTests {
     func deadGateway() async throws {
         var random = SeededGenerator(seed: 12)
         let other = PrivateKey(using: &random).publicKey
+        let prefix = try IPPrefix("10.1.0.0/16")
         let scene = VirtualScene {
             $0.peers.append(
                 .init(
                     publicKey: other.base64, endpoint: "198.51.100.2:51820",
-                    allowedIPs: [NetworkPrefix("10.1.0.0/16")].compactMap(\.self)))
+                    allowedIPs: [prefix]))
             // What answers pings is the other one.
             $0.connectivity.pingAddress = nil
         }
@@ -130,11 +132,12 @@ struct VirtualTimeTests {
     func silentPeer() async throws {
         var random = SeededGenerator(seed: 12)
         let other = PrivateKey(using: &random).publicKey
+        let prefix = try IPPrefix("10.1.0.0/16")
         let scene = VirtualScene {
             $0.peers.append(
                 .init(
                     publicKey: other.base64, endpoint: "lab.example:51820",
-                    allowedIPs: [NetworkPrefix("10.1.0.0/16")].compactMap(\.self)))
+                    allowedIPs: [prefix]))
         }
         scene.resolver.set("lab.example", .addresses([.v4(198, 51, 100, 2), .v4(198, 51, 100, 3)]))
         try await scene.start()
@@ -150,7 +153,7 @@ struct VirtualTimeTests {
         #expect(
             await scene.changes.wait {
                 scene.plane.peers().first { $0.publicKey == other }?.endpoint?.address
-                    == IPAddress(v4: 0xc633_6403)
+                    == IPAddress.v4(0xc633_6403)
             }, "its next address is tried")
         #expect(scene.host.status.status == .connected)
         #expect(try await scene.status().peers.map(\.isSilent) == [false, true])
@@ -174,7 +177,7 @@ struct VirtualTimeTests {
         for _ in 0..<30 where !isFound {
             scene.clock.advance(by: .seconds(1))
             isFound = await scene.changes.wait(within: .milliseconds(400)) {
-                scene.plane.peers().first?.endpoint?.address == IPAddress(v4: 0xc633_6409)
+                scene.plane.peers().first?.endpoint?.address == IPAddress.v4(0xc633_6409)
             }
         }
         #expect(isFound)
@@ -207,7 +210,7 @@ struct VirtualTimeTests {
         #expect(await scene.changes.wait { scene.clock.sleeperCount == 0 })
         scene.resolver.set("vpn.example", .addresses([.v4(198, 51, 100, 7)]))
         if offline { scene.host.pathChanged(NetworkPath()) } else { scene.host.wake() }
-        #expect(await scene.changes.wait { scene.plane.peers().first?.endpoint?.address == IPAddress(v4: 0xc633_6407) })
+        #expect(await scene.changes.wait { scene.plane.peers().first?.endpoint?.address == IPAddress.v4(0xc633_6407) })
         #expect(scene.plane.state.withLock { $0.keepalives[key] } == 25)
         for _ in 0..<20 where scene.host.status.status != .connected { await scene.look() }
         #expect(scene.host.status.status == .connected)
@@ -253,7 +256,7 @@ struct VirtualTimeTests {
         // The lookup is over, and the start's deadline and the wait for proof are slept for.
         #expect(
             await scene.changes.wait { scene.plane.peers().first?.endpoint != nil && scene.clock.sleeperCount == 2 })
-        while scene.plane.peers().first?.endpoint?.address != IPAddress(v4: 0xc633_6402) {
+        while scene.plane.peers().first?.endpoint?.address != IPAddress.v4(0xc633_6402) {
             guard scene.clock.now.offset < .seconds(25) else { break }
             await scene.clock.waitForSleepers(2)
             scene.clock.advance(by: .milliseconds(20))
@@ -270,7 +273,7 @@ struct VirtualTimeTests {
             scene.clock.advance(by: .milliseconds(20))
         }
         try await starting.value
-        #expect(scene.plane.peers().first?.endpoint?.address == IPAddress(v4: 0xc633_6402))
+        #expect(scene.plane.peers().first?.endpoint?.address == IPAddress.v4(0xc633_6402))
         await scene.host.stop(.userInitiated)
     }
 
@@ -283,14 +286,14 @@ struct VirtualTimeTests {
         scene.host.pathChanged(NetworkPath(interfaces: [.init(name: "pdp0", kind: .cellular)]))
         #expect(await scene.changes.wait { scene.resolver.asked.count == 2 })
         let begun = scene.clock.now.offset
-        while scene.plane.peers().first?.endpoint?.address != IPAddress(v4: 0xc633_6402),
+        while scene.plane.peers().first?.endpoint?.address != IPAddress.v4(0xc633_6402),
             scene.clock.now.offset - begun < .seconds(50)
         {
             await scene.look()
             _ = await scene.changes.wait(within: .milliseconds(400)) { scene.clock.sleeperCount == 1 }
         }
         #expect(scene.resolver.asked.count >= 3)
-        #expect(await scene.changes.wait { scene.plane.peers().first?.endpoint?.address == IPAddress(v4: 0xc633_6402) })
+        #expect(await scene.changes.wait { scene.plane.peers().first?.endpoint?.address == IPAddress.v4(0xc633_6402) })
         await scene.host.stop(.userInitiated)
     }
 

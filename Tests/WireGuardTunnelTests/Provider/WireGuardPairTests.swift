@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnel
 import PacketTunnelTesting
 import Testing
@@ -27,20 +28,20 @@ struct WireGuardPairTests {
     }
 
     private func configuration(
-        _ own: NetworkAddress, port: UInt16? = nil, peer: PublicKey, at endpoint: String? = nil,
-        allowed: [NetworkPrefix]
+        _ own: IPAddress, port: UInt16? = nil, peer: PublicKey, at endpoint: String? = nil,
+        allowed: [IPPrefix]
     ) -> WireGuardTunnelConfiguration {
         WireGuardTunnelConfiguration(
-            addresses: [NetworkPrefix(host: own)], listenPort: port,
+            addresses: [InterfaceAddress(host: own)], listenPort: port,
             peers: [.init(publicKey: peer.base64, endpoint: endpoint, allowedIPs: allowed)], connectivity: .patient)
     }
 
     /// Sends pings from one host's system to an address; how many of them the other host's system gets.
-    private func ping(_ from: Host, _ source: NetworkAddress, to target: NetworkAddress) {
+    private func ping(_ from: Host, _ source: IPAddress, to target: IPAddress) {
         for sequence in 0..<Self.count {
             from.platform.inject(
                 PacketBuilder.icmpEcho(
-                    from: source.forPackets, to: target.forPackets, identifier: 7, sequence: UInt16(sequence),
+                    from: source, to: target, identifier: 7, sequence: UInt16(sequence),
                     payload: [1, 2, 3]))
         }
     }
@@ -49,7 +50,7 @@ struct WireGuardPairTests {
     func pair() async throws {
         var random = SeededGenerator(seed: 11)
         let (nearKey, farKey) = (PrivateKey(using: &random), PrivateKey(using: &random))
-        let (nearAddress, farAddress) = (NetworkAddress.v4(10, 0, 0, 1), NetworkAddress.v4(10, 0, 0, 2))
+        let (nearAddress, farAddress) = (IPAddress.v4(10, 0, 0, 1), IPAddress.v4(10, 0, 0, 2))
         let internet = MemoryInternet()
         let near = host(nearKey, on: internet.attach([.v4(0xc000_0201)]))
         let far = host(farKey, on: internet.attach([.v4(0xc633_6401)]))
@@ -62,7 +63,7 @@ struct WireGuardPairTests {
         far.platform.connect(to: behind)
         try await far.start(
             configuration(
-                farAddress, port: Self.port, peer: nearKey.publicKey, allowed: [NetworkPrefix(host: nearAddress)]),
+                farAddress, port: Self.port, peer: nearKey.publicKey, allowed: [IPPrefix(host: nearAddress)]),
             profileID: "test")
         #expect(far.status.status == .reasserting)
         try await near.start(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnel
 import PacketTunnelTesting
 import Synchronization
@@ -99,7 +100,7 @@ struct WireGuardTunnelProviderTests {
         #expect(await scene.passes())
         scene.network.move(to: [.v4(0xcb00_7163)])
         scene.host.pathChanged(TunnelScene.cellular)
-        #expect(await scene.changes.wait { scene.server.clientEndpoint?.address == IPAddress(v4: 0xcb00_7163) })
+        #expect(await scene.changes.wait { scene.server.clientEndpoint?.address == IPAddress.v4(0xcb00_7163) })
         #expect(await scene.passes(2))
         #expect(await scene.reaches(.connected))
         await scene.stop()
@@ -185,16 +186,15 @@ struct WireGuardTunnelProviderTests {
 
     @Test("on a network with IPv6 only, an IPv4 server is reached through its NAT64")
     func nat64() async throws {
-        let client = MemoryAddress.v6(0x2001_0db8_0000_0001, 5)
+        let client = IPAddress.v6(0x2001_0db8_0000_0001, 5)
         let path = NetworkPath(
             interfaces: [.init(name: "pdp0", kind: .cellular)], supportsIPv4: false, supportsIPv6: true)
         let scene = try TunnelScene(endpoint: "198.51.100.1:51820", path: path, clientAddresses: [client])
         let prefix = try #require(NAT64Prefix(value: 0x2001_0db8_0064 << 80, length: 96))
         scene.resolver.set(
             NAT64Prefix.discoveryName, .addresses(NAT64Prefix.wellKnown.map { prefix.embed($0) }))
-        guard case .v6(let high, let low) = prefix.embed(0xc633_6401) else { return }
-        let mapped = MemoryAddress.v6(high, low)
-        let gateway = MemoryAddress.v4(0xcb00_7140)
+        let mapped = prefix.embed(0xc633_6401)
+        let gateway = IPAddress.v4(0xcb00_7140)
         scene.internet.setFilter { datagram in
             if datagram.destination == mapped {
                 (datagram.source, datagram.destination) = (gateway, TunnelScene.serverAddress)
@@ -205,7 +205,7 @@ struct WireGuardTunnelProviderTests {
         }
         try await scene.start()
         #expect(await scene.passes())
-        #expect(scene.server.clientEndpoint?.address == IPAddress(v4: 0xcb00_7140))
+        #expect(scene.server.clientEndpoint?.address == IPAddress.v4(0xcb00_7140))
         await scene.stop()
     }
 

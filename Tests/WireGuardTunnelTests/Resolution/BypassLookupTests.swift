@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import HostConformance
+import NetworkAddresses
 import PacketTunnel
 import PacketTunnelTesting
 import Testing
@@ -11,26 +12,26 @@ import TunnelIO
 
 @Suite("Names, asked for past the tunnel", .timeLimit(.minutes(3)))
 struct BypassLookupTests {
-    static let server = NetworkAddress.v4(198, 51, 100, 53)
-    static let second = NetworkAddress.v4(198, 51, 100, 54)
+    static let server = IPAddress.v4(198, 51, 100, 53)
+    static let second = IPAddress.v4(198, 51, 100, 54)
     static let name = "vpn.example"
-    static let answer: [NetworkAddress] = [.v4(203, 0, 113, 7), .v6(0x2001_0db8 << 32, 7)]
+    static let answer: [IPAddress] = [.v4(203, 0, 113, 7), .v6(0x2001_0db8 << 32, 7)]
 
     let internet = MemoryInternet()
     let client: MemoryDatagramNetwork
 
     init() { client = internet.attach([.v4(0xc000_020a)]) }
 
-    private func names(at address: UInt32 = 0xc633_6435, _ table: [String: [NetworkAddress]]) throws -> NameServer {
+    private func names(at address: UInt32 = 0xc633_6435, _ table: [String: [IPAddress]]) throws -> NameServer {
         try NameServer(on: internet.attach([.v4(address)]), table)
     }
 
     private func lookUp(
-        _ servers: [NetworkAddress], name: String = name, patience: Int64 = 60_000_000_000
-    ) async throws(TunnelError) -> [NetworkAddress] {
+        _ servers: [IPAddress], name: String = name, patience: Int64 = 60_000_000_000
+    ) async throws(TunnelError) -> [IPAddress] {
         let lookup = BypassLookup(
             name: name, bypass: TunnelBypass(network: client, mark: 0, servers: servers), patience: patience)
-        let (stream, continuation) = AsyncStream.makeStream(of: Result<[NetworkAddress], TunnelError>.self)
+        let (stream, continuation) = AsyncStream.makeStream(of: Result<[IPAddress], TunnelError>.self)
         do throws(TunnelIOError) {
             _ = try LoopThread(name: "lookup") {
                 do throws(TunnelError) {
@@ -77,7 +78,7 @@ struct BypassLookupTests {
     @Test("no such name, no address, no answer and no name are errors that say so")
     func failures() async throws {
         let names = try names(["empty.example": []])
-        func message(_ name: String, _ servers: [NetworkAddress] = [Self.server]) async -> String {
+        func message(_ name: String, _ servers: [IPAddress] = [Self.server]) async -> String {
             let error = await #expect(throws: TunnelError.self) {
                 _ = try await lookUp(servers, name: name, patience: 20_000_000)
             }

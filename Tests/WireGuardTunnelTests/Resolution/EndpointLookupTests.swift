@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnel
 import PacketTunnelTesting
 import Testing
@@ -10,11 +11,11 @@ import WireGuardCore
 
 @Suite("Endpoint lookup", .timeLimit(.minutes(5)))
 struct EndpointLookupTests {
-    static let v4 = NetworkAddress.v4(198, 51, 100, 1)
-    static let v6 = NetworkAddress.v6(0x2001_0db8_0000_0000, 1)
+    static let v4 = IPAddress.v4(198, 51, 100, 1)
+    static let v6 = IPAddress.v6(0x2001_0db8_0000_0000, 1)
 
     private func lookup(
-        _ host: String, _ table: [String: [NetworkAddress]], v4: Bool, v6: Bool
+        _ host: String, _ table: [String: [IPAddress]], v4: Bool, v6: Bool
     ) async throws -> [String] {
         let lookup = EndpointLookup(resolver: ScriptedResolver(table), clock: ContinuousClock(), timeout: .seconds(60))
         let path = NetworkPath(supportsIPv4: v4, supportsIPv6: v6)

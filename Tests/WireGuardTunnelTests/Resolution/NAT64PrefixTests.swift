@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnel
 import Testing
 
@@ -21,9 +22,9 @@ struct NAT64PrefixTests {
             ("2001:db8:122:344::", 96, "2001:db8:122:344::c000:221"),
         ])
     func embedding(prefix: String, length: Int, expected: String) throws {
-        let value = try #require(NetworkAddress(prefix)).value
+        let value = try IPAddress(prefix).value
         let found = try #require(NAT64Prefix(value: value, length: length))
-        #expect(found.embed(0xc000_0221) == NetworkAddress(expected))
+        #expect(try found.embed(0xc000_0221) == IPAddress(expected))
     }
 
     @Test("every length is found again in the answer for ipv4only.arpa", arguments: NAT64Prefix.lengths)
@@ -36,7 +37,7 @@ struct NAT64PrefixTests {
     @Test("the well-known prefix, several prefixes, and answers that show none")
     func several() throws {
         let standard = try #require(NAT64Prefix.standard)
-        #expect(standard.embed(0xc633_6401) == NetworkAddress("64:ff9b::198.51.100.1"))
+        #expect(try standard.embed(0xc633_6401) == IPAddress("64:ff9b::198.51.100.1"))
         let other = try #require(NAT64Prefix(value: Self.base, length: 96))
         let answers = [standard.embed(0xc000_00aa), other.embed(0xc000_00ab), standard.embed(0xc000_00ab)]
         #expect(NAT64Prefix.discover(from: answers) == [standard, other])

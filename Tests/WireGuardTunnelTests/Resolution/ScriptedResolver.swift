@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnel
 import PacketTunnelTesting
 import Synchronization
@@ -10,7 +11,7 @@ import Synchronization
 /// A resolver that answers from a table, or hangs.
 final class ScriptedResolver: EndpointResolver {
     enum Answer: Sendable {
-        case addresses([NetworkAddress])
+        case addresses([IPAddress])
         case failure
         case hang
     }
@@ -20,7 +21,7 @@ final class ScriptedResolver: EndpointResolver {
     private let changes: Changes
 
     /// A resolver that tells `changes` whenever it is asked.
-    init(_ table: [String: [NetworkAddress]] = [:], changes: Changes = Changes()) {
+    init(_ table: [String: [IPAddress]] = [:], changes: Changes = Changes()) {
         self.changes = changes
         state.withLock { $0.table = table.mapValues { .addresses($0) } }
     }
@@ -29,11 +30,11 @@ final class ScriptedResolver: EndpointResolver {
 
     var asked: [String] { state.withLock { $0.asked } }
 
-    func resolve(_ name: String, around bypass: TunnelBypass) async throws(TunnelError) -> [NetworkAddress] {
+    func resolve(_ name: String, around bypass: TunnelBypass) async throws(TunnelError) -> [IPAddress] {
         try await resolve(name)
     }
 
-    func resolve(_ name: String) async throws(TunnelError) -> [NetworkAddress] {
+    func resolve(_ name: String) async throws(TunnelError) -> [IPAddress] {
         let answer = state.withLock { state in
             state.asked.append(name)
             return state.table[name] ?? .failure

@@ -28,7 +28,7 @@ extension PhoneDay {
             [UInt8(id >> 24), UInt8(id >> 16 & 255), UInt8(id >> 8 & 255), UInt8(id & 255)]
             + random.bytes(random.int(in: 0...60))
         let packet = PacketBuilder.udp(
-            from: Self.inner.forPackets, port: 5_000, to: .v4(203, 0, 113, 7), port: 7, payload: payload)
+            from: Self.inner, port: 5_000, to: .v4(203, 0, 113, 7), port: 7, payload: payload)
         figures.sent += 1
         if host.platform.settings != nil {
             expectedAtServer[id] = packet

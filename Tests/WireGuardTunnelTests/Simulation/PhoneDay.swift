@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnel
 import PacketTunnelTesting
 import TunnelIO
@@ -14,7 +15,7 @@ import WireGuardCore
 /// The provider, its host and the WireGuard engines at both ends are the real ones. Simulated are the clock, the sockets,
 /// the networks between them, name servers, and the person who carries the phone.
 final class PhoneDay: @unchecked Sendable {
-    static let inner = NetworkAddress.v4(10, 0, 0, 2)
+    static let inner = IPAddress.v4(10, 0, 0, 2)
 
     let seed: UInt64
     /// How long the day is.
@@ -68,8 +69,7 @@ final class PhoneDay: @unchecked Sendable {
         self.length = length
         self.keepsLog = keepsLog
         var random = SeededGenerator(seed: seed &* 0x9e37_79b9 &+ 3)
-        let prefix = NetworkPrefix(host: Self.inner)
-        world = SimulatedWorld(seed: seed, inner: IPPrefix(prefix).map { [$0] } ?? [])
+        world = SimulatedWorld(seed: seed, inner: [IPPrefix(host: Self.inner)])
         resolver = SimulatedResolver(world: world, seed: seed)
         policy = LeakPolicy.allCases[random.int(in: 0...2)]
         world.serverHasIPv6 = random.chance(0.5)
@@ -78,7 +78,7 @@ final class PhoneDay: @unchecked Sendable {
         let isNamed = random.chance(0.85)
         let endpoint = (isNamed ? SimulatedWorld.serverName : "198.51.100.1") + ":\(SimulatedWorld.port)"
         configuration = WireGuardTunnelConfiguration(
-            addresses: [prefix],
+            addresses: [InterfaceAddress(host: Self.inner)],
             peers: [
                 .init(
                     publicKey: world.serverKey.publicKey.base64, endpoint: endpoint,
@@ -104,17 +104,17 @@ final class PhoneDay: @unchecked Sendable {
     private static func makeNetworks(_ random: inout SeededGenerator) -> [SimulatedNetwork] {
         var networks = [
             SimulatedNetwork(
-                name: "home", kind: .wifi, publicV4: IPAddress(v4: 0xcb00_7101),
-                publicV6: IPAddress(v6High: 0x2001_0db8_0001_0000, low: 1)),
+                name: "home", kind: .wifi, publicV4: IPAddress.v4(0xcb00_7101),
+                publicV6: IPAddress.v6(0x2001_0db8_0001_0000, 1)),
             SimulatedNetwork(
-                name: "mobile", kind: .cellular, publicV4: IPAddress(v4: 0xcb00_7102),
-                publicV6: IPAddress(v6High: 0x2001_0db8_0002_0000, low: 2)),
+                name: "mobile", kind: .cellular, publicV4: IPAddress.v4(0xcb00_7102),
+                publicV6: IPAddress.v6(0x2001_0db8_0002_0000, 2)),
             SimulatedNetwork(
-                name: "office", kind: .wifi, publicV4: IPAddress(v4: 0xcb00_7103),
-                publicV6: IPAddress(v6High: 0x2001_0db8_0003_0000, low: 3)),
+                name: "office", kind: .wifi, publicV4: IPAddress.v4(0xcb00_7103),
+                publicV6: IPAddress.v6(0x2001_0db8_0003_0000, 3)),
             SimulatedNetwork(
-                name: "hotel", kind: .wifi, publicV4: IPAddress(v4: 0xcb00_7104),
-                publicV6: IPAddress(v6High: 0x2001_0db8_0004_0000, low: 4)),
+                name: "hotel", kind: .wifi, publicV4: IPAddress.v4(0xcb00_7104),
+                publicV6: IPAddress.v6(0x2001_0db8_0004_0000, 4)),
         ]
         networks[0].hasIPv6 = random.chance(0.5)
         networks[2].hasIPv6 = random.chance(0.5)

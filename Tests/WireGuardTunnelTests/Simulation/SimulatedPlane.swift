@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnel
 import TunnelIO
 import WireGuardCore
@@ -120,10 +121,10 @@ final class SimulatedPlane: DataPlane, @unchecked Sendable {
         flush()
     }
 
-    func submit(_ packet: [UInt8], to destination: NetworkAddress) -> Bool {
+    func submit(_ packet: [UInt8], to destination: IPAddress) -> Bool {
         guard !isClosed else { return false }
         defer { flush() }
-        return engine.submit(packet, to: IPAddress(destination), at: world.phoneNow, wall: world.phoneWall)
+        return engine.submit(packet, to: destination, at: world.phoneNow, wall: world.phoneWall)
     }
 
     func setFilter(_ filter: (@Sendable ([UInt8]) -> Bool)?) { interface.setFilter(filter) }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnel
 import PacketTunnelTesting
 import WireGuardCore
@@ -28,11 +29,11 @@ final class SimulatedResolver: EndpointResolver, @unchecked Sendable {
         random = SeededGenerator(seed: seed &+ 13)
     }
 
-    func resolve(_ name: String, around bypass: TunnelBypass) async throws(TunnelError) -> [NetworkAddress] {
+    func resolve(_ name: String, around bypass: TunnelBypass) async throws(TunnelError) -> [IPAddress] {
         try await resolve(name)
     }
 
-    func resolve(_ name: String) async throws(TunnelError) -> [NetworkAddress] {
+    func resolve(_ name: String) async throws(TunnelError) -> [IPAddress] {
         asked += 1
         let failure = TunnelError(.nameResolutionFailed, "'\(name)' has no address")
         guard let attached = world.attached else { throw failure }
@@ -55,9 +56,9 @@ final class SimulatedResolver: EndpointResolver, @unchecked Sendable {
         }
         guard name == SimulatedWorld.serverName else { throw failure }
         let v4 = world.serverV4(world.publishedNumber)
-        var answer: [NetworkAddress] = [.v4(v4)]
+        var answer: [IPAddress] = [.v4(v4)]
         if world.serverHasIPv6 {
-            answer.append(NetworkAddress(world.serverV6(world.publishedNumber)))
+            answer.append(world.serverV6(world.publishedNumber))
         } else if let prefix = network.nat64, network.hasDNS64 {
             answer.append(prefix.embed(v4))
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnel
 import PacketTunnelTesting
 import WireGuardCore
@@ -176,18 +177,18 @@ final class SimulatedWorld: @unchecked Sendable {
     }
 
     func serverV4(_ number: UInt32) -> UInt32 { 0xc633_6400 + number }
-    func serverV6(_ number: UInt32) -> IPAddress { IPAddress(v6High: 0x2001_0db8_0005_0000, low: UInt64(number)) }
+    func serverV6(_ number: UInt32) -> IPAddress { IPAddress.v6(0x2001_0db8_0005_0000, UInt64(number)) }
 
     /// Whether an address is, or was, the server's.
     private func number(of address: IPAddress) -> UInt32? {
-        (1...serverNumber).first { IPAddress(v4: serverV4($0)) == address || serverV6($0) == address }
+        (1...serverNumber).first { IPAddress.v4(serverV4($0)) == address || serverV6($0) == address }
     }
 
     /// Whether some network maps the server to it.
     private func isMapped(_ address: IPAddress) -> Bool {
         networks.contains { network in
             guard let prefix = network.nat64 else { return false }
-            return (1...serverNumber).contains { IPAddress(prefix.embed(serverV4($0))) == address }
+            return (1...serverNumber).contains { prefix.embed(serverV4($0)) == address }
         }
     }
 
@@ -210,7 +211,7 @@ final class SimulatedWorld: @unchecked Sendable {
     private func transmitFromServer(_ datagram: OutgoingDatagram) {
         guard isServerUp else { return }
         let isV4 = datagram.endpoint.address.family == .v4
-        let address = isV4 ? IPAddress(v4: serverV4(serverNumber)) : serverV6(serverNumber)
+        let address = isV4 ? IPAddress.v4(serverV4(serverNumber)) : serverV6(serverNumber)
         send(
             SimulatedFlight(
                 source: Endpoint(address: address, port: Self.port), destination: datagram.endpoint, isToPhone: true,
@@ -231,8 +232,8 @@ final class SimulatedWorld: @unchecked Sendable {
         var destination = datagram.endpoint
         if let prefix = network.nat64, destination.address.family == .v6 {
             for number in 1...serverNumber {
-                if IPAddress(prefix.embed(serverV4(number))) == destination.address {
-                    destination.address = IPAddress(v4: serverV4(number))
+                if prefix.embed(serverV4(number)) == destination.address {
+                    destination.address = IPAddress.v4(serverV4(number))
                 }
             }
         }
@@ -266,7 +267,7 @@ final class SimulatedWorld: @unchecked Sendable {
         send(SimulatedFlight(source: source, destination: destination, isToPhone: false, bytes: datagram.bytes))
     }
 
-    static let portal = IPAddress(v4: 0x0a01_0101)
+    static let portal = IPAddress.v4(0x0a01_0101)
 
     private func send(_ flight: SimulatedFlight) {
         if let attached { link.conditions = networks[attached].conditions }
@@ -285,7 +286,7 @@ final class SimulatedWorld: @unchecked Sendable {
             else { return }
             networks[attached].mappings[plane.socket.port]?.lastUsed = now
             if let prefix = network.nat64 {
-                source.address = IPAddress(prefix.embed(UInt32(truncatingIfNeeded: source.address.low)))
+                source.address = prefix.embed(UInt32(truncatingIfNeeded: source.address.low))
             }
         } else {
             guard flight.destination == Endpoint(address: network.publicV6, port: plane.socket.port) else { return }

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import Foundation
+import NetworkAddresses
 import PacketTunnelTesting
 import TunnelIO
 import WireGuardCore
@@ -38,7 +39,6 @@ final class PeerCrowd {
     let members: [Member]
     let socket: LinuxUDPSocket
     let server: Endpoint
-    private let serverAddress: UInt32
     private let incoming: PacketBatch
     private let outgoing: PacketBatch
 
@@ -49,16 +49,7 @@ final class PeerCrowd {
     }
 
     static func text(_ address: UInt32) -> String {
-        [24, 16, 8, 0].map { String(address >> UInt32($0) & 255) }.joined(separator: ".")
-    }
-
-    static func address(_ text: String) -> UInt32? {
-        let fields = text.split(separator: ".", omittingEmptySubsequences: false).map { UInt8($0) }
-        guard fields.count == 4 else { return nil }
-        return fields.reduce(UInt32?(0)) { sum, field in
-            guard let sum, let field else { return nil }
-            return sum << 8 | UInt32(field)
-        }
+        IPAddress.v4(address).description
     }
 
     /// A packet of `byteCount` bytes of member `number`.
@@ -71,13 +62,13 @@ final class PeerCrowd {
 
     /// From the words `KEY ADDRESS PORT PEERS SECONDS`.
     init(_ words: [String]) throws {
-        guard words.count == 5, let key = PublicKey(base64: words[0]), let address = Self.address(words[1]),
+        guard words.count == 5, let key = PublicKey(base64: words[0]), let address = try? IPAddress(words[1]),
+            !address.isIPv6,
             let port = UInt16(words[2]), let count = Int(words[3]), (1...10_000).contains(count),
-            let everything = IPPrefix(IPAddress(v4: 0), length: 0)
+            let everything = IPPrefix(.v4(0), length: 0)
         else { throw UsageError(message: "KEY ADDRESS PORT PEERS SECONDS") }
-        let server = Endpoint(address: IPAddress(v4: address), port: port)
+        let server = Endpoint(address: address, port: port)
         self.server = server
-        serverAddress = address
         members = (0..<count).map { number in
             var engine = Engine(random: SeededGenerator(seed: UInt64(number)))
             engine.setPrivateKey(Self.key(number))
@@ -103,10 +94,10 @@ final class PeerCrowd {
     private static var wallNow: Int64 { Int64(Date().timeIntervalSince1970 * 1000) }
 
     /// Where member `number` sends from, and to.
-    func endpoint(_ number: Int) -> DatagramEndpoint {
-        DatagramEndpoint(
-            isIPv6: false, high: 0, low: UInt64(serverAddress), port: server.port,
-            sourceLow: UInt64(Self.outsideNetwork) + UInt64(number))
+    func endpoint(_ number: Int) -> Endpoint {
+        var endpoint = server
+        endpoint.source.low = UInt64(Self.outsideNetwork) + UInt64(number)
+        return endpoint
     }
 
     /// Begins a new handshake of member `number`, whatever it had before.
@@ -142,7 +133,7 @@ final class PeerCrowd {
         incoming.removeAll()
         guard try socket.receive(into: incoming) > 0 else { return }
         for index in 0..<incoming.count {
-            let number = Int(incoming[endpoint: index].sourceLow) - Int(Self.outsideNetwork)
+            let number = Int(incoming[endpoint: index].source.low) - Int(Self.outsideNetwork)
             guard members.indices.contains(number) else { continue }
             let member = members[number]
             let (done, cookies) = (

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import Foundation
+import NetworkAddresses
 import TunnelIO
 
 // Small programs that run inside a namespace: iperf3 gives no more than it can build, one system call for each packet.
@@ -14,13 +15,13 @@ enum UDPFlood {
     /// Prints how many datagrams were sent.
     static func run(_ arguments: ArraySlice<String>) throws {
         let words = Array(arguments)
-        guard words.count == 4, let address = PeerCrowd.address(words[0]), let port = UInt16(words[1]),
+        guard words.count == 4, let address = try? IPAddress(words[0]), !address.isIPv6, let port = UInt16(words[1]),
             let size = Int(words[2]), (1...1472).contains(size), let seconds = Int(words[3]), (1...60).contains(seconds)
         else { throw UsageError(message: "\(command) ADDRESS PORT BYTES SECONDS") }
         let socket = try LinuxUDPSocket(isIPv6: false, port: 0, offload: .none)
         defer { socket.close() }
         let datagrams = try PacketBatch(packetCapacity: batch, byteCapacity: batch * 2048)
-        let target = DatagramEndpoint(isIPv6: false, high: 0, low: UInt64(address), port: port)
+        let target = Endpoint(address: address, port: port)
         let bytes = [UInt8](repeating: 0x5a, count: size)
         for _ in 0..<batch { datagrams.append(copying: bytes, endpoint: target) }
         let end = nanoseconds() + seconds * 1_000_000_000

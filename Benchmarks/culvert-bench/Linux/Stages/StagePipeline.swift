@@ -3,6 +3,7 @@
 
 import CStageCalls
 import Foundation
+import NetworkAddresses
 import TunnelIO
 import WireGuardCore
 
@@ -90,7 +91,7 @@ final class StagePipeline {
             sealed.removeAll()
             let room = unsafe sealed.freeBytes
             guard let base = room.baseAddress else { return }
-            let endpoint = DatagramEndpoint(isIPv6: false, high: 0, low: 0xc000_0202, port: 51_820)
+            let endpoint = Endpoint(address: .v4(0xc000_0202), port: 51_820)
             let count = packets.count
             unsafe sendPlan.seal(
                 UnsafeBufferPointer(rebasing: views[..<count]), into: base, capacity: room.count

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+public import NetworkAddresses
 import Synchronization
 internal import TunnelIO
 
@@ -26,7 +27,7 @@ public final class VirtualNetwork: Sendable {
     }
 
     /// The networks whose addresses answer.
-    public let prefixes: [NetworkPrefix]
+    public let prefixes: [IPPrefix]
     private let echoPort: UInt16?
     private let state = Mutex(State())
 
@@ -35,7 +36,7 @@ public final class VirtualNetwork: Sendable {
     /// - Parameters:
     ///   - prefixes: the networks whose addresses answer; by default all.
     ///   - echoPort: the UDP port that echoes; nil is every port.
-    public init(prefixes: [NetworkPrefix] = [.allIPv4, .allIPv6], echoPort: UInt16? = nil) {
+    public init(prefixes: [IPPrefix] = [.allIPv4, .allIPv6], echoPort: UInt16? = nil) {
         self.prefixes = prefixes
         self.echoPort = echoPort
     }
@@ -71,10 +72,10 @@ public final class VirtualNetwork: Sendable {
         return answer
     }
 
-    private static func destination(of packet: [UInt8]) -> NetworkAddress? {
+    private static func destination(of packet: [UInt8]) -> IPAddress? {
         switch packet.first.map({ $0 >> 4 }) {
-        case 4: packet.count >= 20 ? NetworkAddress(bytes: packet[16..<20]) : nil
-        case 6: packet.count >= 40 ? NetworkAddress(bytes: packet[24..<40]) : nil
+        case 4: packet.count >= 20 ? IPAddress(bytes: packet[16..<20]) : nil
+        case 6: packet.count >= 40 ? IPAddress(bytes: packet[24..<40]) : nil
         default: nil
         }
     }
@@ -83,15 +84,15 @@ public final class VirtualNetwork: Sendable {
     private func echo(_ packet: [UInt8]) -> [UInt8]? {
         guard let header = UDPHeader(packet), echoPort == nil || header.destinationPort == echoPort else { return nil }
         return PacketBuilder.udp(
-            from: header.destination.forPackets, port: header.destinationPort, to: header.source.forPackets,
+            from: header.destination, port: header.destinationPort, to: header.source,
             port: header.sourcePort, payload: Array(packet[header.payload]))
     }
 }
 
 /// The parts of a UDP datagram in an IP packet without extension headers, checksums verified.
 private struct UDPHeader {
-    var source: NetworkAddress
-    var destination: NetworkAddress
+    var source: IPAddress
+    var destination: IPAddress
     var sourcePort: UInt16
     var destinationPort: UInt16
     var payload: Range<Int>
@@ -105,12 +106,12 @@ private struct UDPHeader {
             start = Int(packet[0] & 0x0f) * 4
             end = word(2)
             guard start >= 20, packet[9] == PacketBuilder.IPProtocol.udp, word(6) & 0x3fff == 0,
-                let from = NetworkAddress(bytes: packet[12..<16]), let to = NetworkAddress(bytes: packet[16..<20])
+                let from = IPAddress(bytes: packet[12..<16]), let to = IPAddress(bytes: packet[16..<20])
             else { return nil }
             (source, destination) = (from, to)
         } else {
             guard packet.count >= 40, packet[6] == PacketBuilder.IPProtocol.udp,
-                let from = NetworkAddress(bytes: packet[8..<24]), let to = NetworkAddress(bytes: packet[24..<40])
+                let from = IPAddress(bytes: packet[8..<24]), let to = IPAddress(bytes: packet[24..<40])
             else { return nil }
             start = 40
             end = 40 + word(4)
@@ -124,7 +125,7 @@ private struct UDPHeader {
             if source.isIPv6 { return nil }
         } else {
             var checksum = PacketBuilder.pseudoHeader(
-                from: source.forPackets, to: destination.forPackets, number: PacketBuilder.IPProtocol.udp,
+                from: source, to: destination, number: PacketBuilder.IPProtocol.udp,
                 length: end - start)
             unsafe packet.withUnsafeBytes { bytes in
                 unsafe checksum.add(UnsafeRawBufferPointer(rebasing: bytes[start..<end]))

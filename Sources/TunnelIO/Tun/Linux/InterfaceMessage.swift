@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+package import NetworkAddresses
 package import TunnelSystem
 
 /// What is asked of the kernel about one interface, and how its answers are read (rtnetlink(7)).
@@ -22,34 +23,33 @@ package enum InterfaceMessage {
         type: Netlink.getAddress, flags: Netlink.dump, body: [UInt8](repeating: 0, count: addressLength))
 
     /// Adds an address, which the interface may not have yet, or takes one away.
-    package static func change(_ address: TunAddress, isAdded: Bool, index: Int32) -> NetlinkRequest {
+    package static func change(_ address: InterfaceAddress, isAdded: Bool, index: Int32) -> NetlinkRequest {
         var request = NetlinkRequest(
             type: isAdded ? Netlink.newAddress : Netlink.deleteAddress,
             flags: isAdded ? Netlink.create | Netlink.exclusive : 0,
-            body: [address.host.isIPv6 ? inet6 : inet, UInt8(clamping: address.prefixLength), 0, 0]
+            body: [address.isIPv6 ? inet6 : inet, UInt8(clamping: address.prefixLength), 0, 0]
                 + NetlinkRequest.bytes(index))
-        request.append(Kind.localAddress, address.host.bytes)
-        request.append(Kind.address, (address.peer ?? address.host).bytes)
+        request.append(Kind.localAddress, address.address.bytes)
+        request.append(Kind.address, (address.peer ?? address.address).bytes)
         return request
     }
 
     /// The address in a message; nil for another message, or one about another interface.
-    package static func address(_ reply: NetlinkReply, index: Int32) -> TunAddress? {
+    package static func address(_ reply: NetlinkReply, index: Int32) -> InterfaceAddress? {
         guard reply.type == Netlink.newAddress, reply.body.count >= addressLength else { return nil }
         let family = reply.body[0]
         guard family == inet || family == inet6,
             NetlinkReader(bytes: reply.body).number(at: 4, as: Int32.self) == index
         else { return nil }
         let attributes = NetlinkReader(bytes: reply.body).attributes(from: addressLength)
-        func host(_ kind: UInt16) -> TunAddress.Host? {
+        func host(_ kind: UInt16) -> IPAddress? {
             guard let bytes = attributes[kind], bytes.count == (family == inet6 ? 16 : 4) else { return nil }
-            return unsafe bytes.withUnsafeBytes { unsafe TunAddress.Host(bytes: $0) }
+            return IPAddress(bytes: bytes)
         }
         // The other end, where there is one, has the place of the address; then there is a local one beside it.
         guard let far = host(Kind.address) ?? host(Kind.localAddress) else { return nil }
         let near = host(Kind.localAddress) ?? far
-        let address = TunAddress(near, prefixLength: Int(reply.body[1]), peer: far == near ? nil : far)
-        return address.problem == nil ? address : nil
+        return InterfaceAddress(near, prefixLength: Int(reply.body[1]), peer: far == near ? nil : far)
     }
 
     /// Asks for an interface by its number.

@@ -4,6 +4,7 @@
 #if os(Linux)
     import CTunnelSystem
     import TunnelSystem
+    import NetworkAddresses
 
     #if canImport(Glibc)
         import Glibc
@@ -51,7 +52,7 @@
             try query(tun).index
         }
 
-        func addresses(_ tun: Int32) throws(TunnelIOError) -> [TunAddress] {
+        func addresses(_ tun: Int32) throws(TunnelIOError) -> [InterfaceAddress] {
             for _ in 0..<8 {
                 let (replies, index) = try ask(tun, "list the addresses") { _ in InterfaceMessage.addressList }
                 guard !replies.contains(where: \.isInterrupted) else { continue }
@@ -62,7 +63,7 @@
                 errno: EAGAIN)
         }
 
-        func change(_ address: TunAddress, isAdded: Bool, _ tun: Int32) throws(TunnelIOError) {
+        func change(_ address: InterfaceAddress, isAdded: Bool, _ tun: Int32) throws(TunnelIOError) {
             _ = try ask(tun, isAdded ? "add the address \(address)" : "remove the address \(address)") { index in
                 InterfaceMessage.change(address, isAdded: isAdded, index: index)
             }

@@ -3,6 +3,7 @@
 
 #if os(Linux)
     import CTunnelSystem
+    public import NetworkAddresses
     import Synchronization
     import TunnelSystem
 
@@ -96,25 +97,24 @@
 
         /// The interface's addresses, those that the system gave it included, in the system's order.
         /// - Throws: as ``currentLinkState()``.
-        public func addresses() throws(TunnelIOError) -> [TunAddress] {
+        public func addresses() throws(TunnelIOError) -> [InterfaceAddress] {
             try withLink { link, number throws(TunnelIOError) in try link.addresses(number) }
         }
 
         /// Gives the interface an address, which brings a route to its network while the interface is up.
-        /// - Throws: `.invalidOptions` for what is no address; as ``currentLinkState()``; `.device` with `errno` `EEXIST` when the
+        /// - Throws: as ``currentLinkState()``; `.device` with `errno` `EEXIST` when the
         ///   interface has it, and `EINVAL` for IPv6 with an MTU of less than 1280.
-        public func add(_ address: TunAddress) throws(TunnelIOError) {
+        public func add(_ address: InterfaceAddress) throws(TunnelIOError) {
             try change(address, isAdded: true)
         }
 
         /// Takes an address away from the interface, with its routes.
         /// - Throws: as ``add(_:)``; `.device` with `errno` `EADDRNOTAVAIL` when the interface does not have it.
-        public func remove(_ address: TunAddress) throws(TunnelIOError) {
+        public func remove(_ address: InterfaceAddress) throws(TunnelIOError) {
             try change(address, isAdded: false)
         }
 
-        private func change(_ address: TunAddress, isAdded: Bool) throws(TunnelIOError) {
-            if let problem = address.problem { throw TunnelIOError(.invalidOptions([problem])) }
+        private func change(_ address: InterfaceAddress, isAdded: Bool) throws(TunnelIOError) {
             try withLink { link, number throws(TunnelIOError) in
                 try link.change(address, isAdded: isAdded, number)
             }

@@ -3,6 +3,7 @@
 
 #if os(Linux)
     import CTunnelSystem
+    import NetworkAddresses
     import TunnelSystem
 
     extension TunBuilder {
@@ -50,7 +51,8 @@
         private func applyAddresses(to tun: LinuxTun) throws(TunnelIOError) {
             let present = try tun.addresses()
             // Link-local addresses are the system's own affair.
-            for address in present where !address.host.isLinkLocal && !addresses.contains(address) {
+            for address in present
+            where !(address.isIPv6 && address.address.isLinkLocal) && !addresses.contains(address) {
                 try tun.remove(address)
             }
             for address in addresses where !present.contains(address) { try tun.add(address) }

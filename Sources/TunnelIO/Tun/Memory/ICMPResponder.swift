@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
+
 /// Answers ICMP and ICMPv6 echo requests as a host would that has every address (RFC 792, RFC 4443 section 4).
 ///
 /// It answers no fragment, nothing whose checksums are wrong, and neither to nor from a group or an unspecified address.
@@ -58,7 +60,7 @@ public struct ICMPResponder: Sendable {
     }
 
     private func echoReply(
-        to message: UnsafeRawBufferPointer, from source: PacketBuilder.Address, to destination: PacketBuilder.Address
+        to message: UnsafeRawBufferPointer, from source: IPAddress, to destination: IPAddress
     ) -> [UInt8] {
         unsafe PacketBuilder.icmpEcho(
             from: source, to: destination, identifier: word(message, 4), sequence: word(message, 6),
@@ -69,7 +71,7 @@ public struct ICMPResponder: Sendable {
         unsafe bytes.loadUnaligned(fromByteOffset: offset, as: UInt16.self).bigEndian
     }
 
-    private func address(_ bytes: UnsafeRawBufferPointer, _ offset: Int) -> PacketBuilder.Address {
+    private func address(_ bytes: UnsafeRawBufferPointer, _ offset: Int) -> IPAddress {
         unsafe .v6(
             bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self).bigEndian,
             bytes.loadUnaligned(fromByteOffset: offset + 8, as: UInt64.self).bigEndian)

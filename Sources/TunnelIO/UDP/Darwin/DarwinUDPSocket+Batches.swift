@@ -3,6 +3,7 @@
 
 #if canImport(Darwin)
     import Darwin
+    import NetworkAddresses
     import Synchronization
 
     extension DarwinUDPSocket {
@@ -78,7 +79,7 @@
 
         private let name = UnsafeMutableRawPointer.allocate(byteCount: 32, alignment: 8)
         private let control = UnsafeMutableRawPointer.allocate(byteCount: 128, alignment: 8)
-        private(set) var endpoint = DatagramEndpoint.none
+        private(set) var endpoint = Endpoint.unspecified
         private(set) var wasTruncated = false
 
         deinit {
@@ -106,7 +107,7 @@
         /// - Returns: zero or an error number.
         @unsafe
         func send(
-            _ descriptor: Int32, _ start: UnsafeMutableRawPointer, _ length: Int, to endpoint: DatagramEndpoint,
+            _ descriptor: Int32, _ start: UnsafeMutableRawPointer, _ length: Int, to endpoint: Endpoint,
             withSource: Bool
         ) -> Int32 {
             let nameLength = unsafe Self.write(endpoint, to: name)
@@ -127,18 +128,18 @@
         /// Writes the remote end of `endpoint`.
         /// - Returns: the length of the address.
         @unsafe
-        static func write(_ endpoint: DatagramEndpoint, to name: UnsafeMutableRawPointer) -> Int {
+        static func write(_ endpoint: Endpoint, to name: UnsafeMutableRawPointer) -> Int {
             let length = endpoint.isIPv6 ? 28 : 16
             unsafe name.storeBytes(of: UInt8(length), as: UInt8.self)
             unsafe name.storeBytes(of: UInt8(endpoint.isIPv6 ? AF_INET6 : AF_INET), toByteOffset: 1, as: UInt8.self)
             unsafe name.storeBytes(of: endpoint.port.bigEndian, toByteOffset: 2, as: UInt16.self)
             if endpoint.isIPv6 {
                 unsafe name.storeBytes(of: 0, toByteOffset: 4, as: UInt32.self)
-                unsafe name.storeBytes(of: endpoint.high.bigEndian, toByteOffset: 8, as: UInt64.self)
-                unsafe name.storeBytes(of: endpoint.low.bigEndian, toByteOffset: 16, as: UInt64.self)
+                unsafe name.storeBytes(of: endpoint.address.high.bigEndian, toByteOffset: 8, as: UInt64.self)
+                unsafe name.storeBytes(of: endpoint.address.low.bigEndian, toByteOffset: 16, as: UInt64.self)
                 unsafe name.storeBytes(of: endpoint.scopeID, toByteOffset: 24, as: UInt32.self)
             } else {
-                let address = UInt32(truncatingIfNeeded: endpoint.low)
+                let address = UInt32(truncatingIfNeeded: endpoint.address.low)
                 unsafe name.storeBytes(of: address.bigEndian, toByteOffset: 4, as: UInt32.self)
                 unsafe name.storeBytes(of: 0, toByteOffset: 8, as: UInt64.self)
             }
@@ -146,17 +147,17 @@
         }
 
         @unsafe
-        private static func read(_ name: UnsafeRawPointer) -> DatagramEndpoint {
+        private static func read(_ name: UnsafeRawPointer) -> Endpoint {
             let port = UInt16(bigEndian: unsafe name.load(fromByteOffset: 2, as: UInt16.self))
             if Int32(unsafe name.load(fromByteOffset: 1, as: UInt8.self)) == AF_INET6 {
-                return DatagramEndpoint(
-                    isIPv6: true,
-                    high: UInt64(bigEndian: unsafe name.load(fromByteOffset: 8, as: UInt64.self)),
-                    low: UInt64(bigEndian: unsafe name.load(fromByteOffset: 16, as: UInt64.self)), port: port,
-                    scopeID: unsafe name.load(fromByteOffset: 24, as: UInt32.self))
+                return Endpoint(
+                    address: .v6(
+                        UInt64(bigEndian: unsafe name.load(fromByteOffset: 8, as: UInt64.self)),
+                        UInt64(bigEndian: unsafe name.load(fromByteOffset: 16, as: UInt64.self))),
+                    port: port, scopeID: unsafe name.load(fromByteOffset: 24, as: UInt32.self))
             }
             let address = UInt32(bigEndian: unsafe name.load(fromByteOffset: 4, as: UInt32.self))
-            return DatagramEndpoint(isIPv6: false, high: 0, low: UInt64(address), port: port)
+            return Endpoint(address: .v4(address), port: port)
         }
 
         /// Control messages here are headed by three 32-bit words and padded to 4 bytes.
@@ -169,24 +170,24 @@
                 let type = unsafe control.load(fromByteOffset: offset + 8, as: Int32.self)
                 let payload = unsafe control + offset + Self.headerLength
                 if level == IPPROTO_IP, type == IP_PKTINFO, size >= Self.headerLength + 12 {
-                    endpoint.sourceInterface = unsafe payload.loadUnaligned(as: UInt32.self)
+                    endpoint.source.interfaceIndex = unsafe payload.loadUnaligned(as: UInt32.self)
                     let address = unsafe payload.loadUnaligned(fromByteOffset: 4, as: UInt32.self)
-                    endpoint.sourceLow = UInt64(UInt32(bigEndian: address))
+                    endpoint.source.low = UInt64(UInt32(bigEndian: address))
                 } else if level == IPPROTO_IPV6, type == Self.ipv6PacketInfo, size >= Self.headerLength + 20 {
-                    endpoint.sourceHigh = UInt64(bigEndian: unsafe payload.loadUnaligned(as: UInt64.self))
-                    endpoint.sourceLow = UInt64(
+                    endpoint.source.high = UInt64(bigEndian: unsafe payload.loadUnaligned(as: UInt64.self))
+                    endpoint.source.low = UInt64(
                         bigEndian: unsafe payload.loadUnaligned(fromByteOffset: 8, as: UInt64.self))
-                    endpoint.sourceInterface = unsafe payload.loadUnaligned(fromByteOffset: 16, as: UInt32.self)
+                    endpoint.source.interfaceIndex = unsafe payload.loadUnaligned(fromByteOffset: 16, as: UInt32.self)
                 }
                 offset += (size + 3) & ~3
             }
         }
 
-        private func writeControl(_ endpoint: DatagramEndpoint) -> Int {
-            var interface = endpoint.sourceInterface
+        private func writeControl(_ endpoint: Endpoint) -> Int {
+            var interface = endpoint.source.interfaceIndex
             // An IPv4 address has no scope in its socket address, so that packet info has to carry it.
             if interface == 0, !endpoint.isIPv6 { interface = endpoint.scopeID }
-            guard interface != 0 || endpoint.sourceLow != 0 || endpoint.sourceHigh != 0 else { return 0 }
+            guard interface != 0 || endpoint.source.low != 0 || endpoint.source.high != 0 else { return 0 }
             let payload = unsafe control + Self.headerLength
             let size = Self.headerLength + (endpoint.isIPv6 ? 20 : 12)
             unsafe control.storeBytes(of: UInt32(size), as: UInt32.self)
@@ -194,11 +195,11 @@
             let type = endpoint.isIPv6 ? Self.ipv6PacketInfo : IP_PKTINFO
             unsafe control.storeBytes(of: type, toByteOffset: 8, as: Int32.self)
             if endpoint.isIPv6 {
-                unsafe payload.storeBytes(of: endpoint.sourceHigh.bigEndian, as: UInt64.self)
-                unsafe payload.storeBytes(of: endpoint.sourceLow.bigEndian, toByteOffset: 8, as: UInt64.self)
+                unsafe payload.storeBytes(of: endpoint.source.high.bigEndian, as: UInt64.self)
+                unsafe payload.storeBytes(of: endpoint.source.low.bigEndian, toByteOffset: 8, as: UInt64.self)
                 unsafe payload.storeBytes(of: interface, toByteOffset: 16, as: UInt32.self)
             } else {
-                let source = UInt32(truncatingIfNeeded: endpoint.sourceLow)
+                let source = UInt32(truncatingIfNeeded: endpoint.source.low)
                 unsafe payload.storeBytes(of: interface, as: UInt32.self)
                 unsafe payload.storeBytes(of: source.bigEndian, toByteOffset: 4, as: UInt32.self)
                 unsafe payload.storeBytes(of: 0, toByteOffset: 8, as: UInt32.self)

@@ -3,6 +3,7 @@
 
 #if os(Linux)
     import CTunnelSystem
+    import NetworkAddresses
 
     #if canImport(Glibc)
         import Glibc
@@ -30,7 +31,7 @@
         @discardableResult
         @inline(__always)
         static func read(
-            _ control: UnsafeRawPointer, length: Int, into endpoint: inout DatagramEndpoint, overflow: inout UInt32
+            _ control: UnsafeRawPointer, length: Int, into endpoint: inout Endpoint, overflow: inout UInt32
         ) -> Int {
             var offset = 0
             var segment = 0
@@ -42,13 +43,13 @@
                 switch (header.cmsg_level, header.cmsg_type, size &- headerLength) {
                 case (Int32(IPPROTO_IP), CTUNNEL_IP_PKTINFO, MemoryLayout<ctunnel_in_pktinfo>.size...):
                     let info = unsafe payload.loadUnaligned(as: ctunnel_in_pktinfo.self)
-                    endpoint.sourceInterface = info.ipi_ifindex
-                    endpoint.sourceLow = UInt64(UInt32(bigEndian: info.ipi_spec_dst))
+                    endpoint.source.interfaceIndex = info.ipi_ifindex
+                    endpoint.source.low = UInt64(UInt32(bigEndian: info.ipi_spec_dst))
                 case (Int32(IPPROTO_IPV6), CTUNNEL_IPV6_PKTINFO, MemoryLayout<ctunnel_in6_pktinfo>.size...):
-                    endpoint.sourceHigh = UInt64(bigEndian: unsafe payload.loadUnaligned(as: UInt64.self))
-                    endpoint.sourceLow = UInt64(
+                    endpoint.source.high = UInt64(bigEndian: unsafe payload.loadUnaligned(as: UInt64.self))
+                    endpoint.source.low = UInt64(
                         bigEndian: unsafe payload.loadUnaligned(fromByteOffset: 8, as: UInt64.self))
-                    endpoint.sourceInterface = unsafe payload.loadUnaligned(fromByteOffset: 16, as: UInt32.self)
+                    endpoint.source.interfaceIndex = unsafe payload.loadUnaligned(fromByteOffset: 16, as: UInt32.self)
                 case (SOL_SOCKET, CTUNNEL_SO_RXQ_OVFL, 4...):
                     overflow = unsafe payload.loadUnaligned(as: UInt32.self)
                 case (Int32(IPPROTO_UDP), CTUNNEL_UDP_GRO, 4...):
@@ -65,25 +66,25 @@
         /// - Returns: the length; zero where routing is to decide.
         @unsafe
         @inline(__always)
-        static func write(_ endpoint: DatagramEndpoint, to control: UnsafeMutableRawPointer) -> Int {
-            var interface = endpoint.sourceInterface
+        static func write(_ endpoint: Endpoint, to control: UnsafeMutableRawPointer) -> Int {
+            var interface = endpoint.source.interfaceIndex
             // An IPv4 address has no scope in its socket address, so that packet info has to carry it.
             if interface == 0, !endpoint.isIPv6 { interface = endpoint.scopeID }
-            guard interface != 0 || endpoint.sourceLow != 0 || endpoint.sourceHigh != 0 else { return 0 }
+            guard interface != 0 || endpoint.source.low != 0 || endpoint.source.high != 0 else { return 0 }
             let payload = unsafe control + headerLength
             if endpoint.isIPv6 {
                 unsafe writeHeader(
                     to: control, level: Int32(IPPROTO_IPV6), type: CTUNNEL_IPV6_PKTINFO,
                     payloadLength: MemoryLayout<ctunnel_in6_pktinfo>.size)
-                unsafe payload.storeBytes(of: endpoint.sourceHigh.bigEndian, as: UInt64.self)
-                unsafe payload.storeBytes(of: endpoint.sourceLow.bigEndian, toByteOffset: 8, as: UInt64.self)
+                unsafe payload.storeBytes(of: endpoint.source.high.bigEndian, as: UInt64.self)
+                unsafe payload.storeBytes(of: endpoint.source.low.bigEndian, toByteOffset: 8, as: UInt64.self)
                 unsafe payload.storeBytes(of: interface, toByteOffset: 16, as: UInt32.self)
                 return space(MemoryLayout<ctunnel_in6_pktinfo>.size)
             }
             unsafe writeHeader(
                 to: control, level: Int32(IPPROTO_IP), type: CTUNNEL_IP_PKTINFO,
                 payloadLength: MemoryLayout<ctunnel_in_pktinfo>.size)
-            let source = UInt32(truncatingIfNeeded: endpoint.sourceLow)
+            let source = UInt32(truncatingIfNeeded: endpoint.source.low)
             let info = ctunnel_in_pktinfo(ipi_ifindex: interface, ipi_spec_dst: source.bigEndian, ipi_addr: 0)
             unsafe payload.storeBytes(of: info, as: ctunnel_in_pktinfo.self)
             return space(MemoryLayout<ctunnel_in_pktinfo>.size)

@@ -2,6 +2,8 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
+    import NetworkAddresses
+
     #if canImport(Glibc)
         import Glibc
     #elseif canImport(Musl)
@@ -17,7 +19,7 @@
     /// Used by one thread at a time; the socket's lock sees to that.
     final class UDPRefusals: @unchecked Sendable {
         private struct Entry {
-            var endpoint = DatagramEndpoint.none
+            var endpoint = Endpoint.unspecified
             /// Datagrams of this length and longer are not joined; zero in an entry that was never used.
             var size = 0
             var until = Int64.min
@@ -43,7 +45,7 @@
         var wantsSuccesses: Bool { !hasWorked || !isEmpty }
 
         /// Whether datagrams of this length to this endpoint are not to be joined.
-        func covers(_ endpoint: DatagramEndpoint, size: Int, at now: Int64) -> Bool {
+        func covers(_ endpoint: Endpoint, size: Int, at now: Int64) -> Bool {
             guard !isEmpty else { return false }
             if everywhere.size > 0, now < everywhere.until { return true }
             guard !entries.isEmpty else { return false }
@@ -53,7 +55,7 @@
         }
 
         /// Notes that a message of datagrams of this length was refused.
-        func note(_ code: Int32, _ endpoint: DatagramEndpoint, size: Int, at now: Int64) {
+        func note(_ code: Int32, _ endpoint: Endpoint, size: Int, at now: Int64) {
             isEmpty = false
             if code == EIO || code == EINVAL && !hasWorked {
                 Self.extend(&everywhere, now)
@@ -70,7 +72,7 @@
         }
 
         /// Notes that a message of datagrams of this length was taken.
-        func noteTaken(_ endpoint: DatagramEndpoint, size: Int) {
+        func noteTaken(_ endpoint: Endpoint, size: Int) {
             hasWorked = true
             guard !isEmpty else { return }
             everywhere = Entry()
@@ -94,12 +96,13 @@
         }
 
         /// The port is none of the path's.
-        private static func isSamePath(_ a: DatagramEndpoint, _ b: DatagramEndpoint) -> Bool {
-            a.low == b.low && a.high == b.high && a.isIPv6 == b.isIPv6 && a.scopeID == b.scopeID
+        private static func isSamePath(_ a: Endpoint, _ b: Endpoint) -> Bool {
+            a.address == b.address && a.scopeID == b.scopeID
         }
 
-        private static func place(_ endpoint: DatagramEndpoint) -> Int {
-            let mixed = (endpoint.low ^ endpoint.high &* 0x9e37_79b9_7f4a_7c15) &* 0x9e37_79b9_7f4a_7c15
+        private static func place(_ endpoint: Endpoint) -> Int {
+            let address = endpoint.address
+            let mixed = (address.low ^ address.high &* 0x9e37_79b9_7f4a_7c15) &* 0x9e37_79b9_7f4a_7c15
             return Int(truncatingIfNeeded: mixed >> 56)
         }
     }

@@ -3,6 +3,7 @@
 
 #if os(Linux)
     import CTunnelSystem
+    import NetworkAddresses
 
     #if canImport(Glibc)
         import Glibc
@@ -39,7 +40,7 @@
             var end = 0
             var total = 0
             var count = 0
-            var endpoint = DatagramEndpoint.none
+            var endpoint = Endpoint.unspecified
         }
 
         /// Joins messages.
@@ -65,7 +66,7 @@
                 let endpoint = batch[endpoint: index]
                 guard length > 0, endpoint.isIPv6 == isIPv6 else { continue }
                 if joins, count > 0, offset == open.end, length <= open.size, open.total + length <= longest,
-                    open.count < UDPMessageArray.mostSegments, endpoint == open.endpoint,
+                    open.count < UDPMessageArray.mostSegments, endpoint.hasSameEnds(as: open.endpoint),
                     open.count > 1 || mayJoin(endpoint, size: open.size, &calls)
                 {
                     if open.count == 1 { unsafe messages.segmentSizes[count - 1] = open.size }
@@ -90,7 +91,7 @@
         /// Whether datagrams of this length may be joined on their way to this endpoint.
         @inline(__always)
         private mutating func mayJoin<Calls: UDPSendCalls>(
-            _ endpoint: DatagramEndpoint, size: Int, _ calls: inout Calls
+            _ endpoint: Endpoint, size: Int, _ calls: inout Calls
         ) -> Bool {
             if refusals.isEmpty { return true }
             return !refusals.covers(endpoint, size: size, at: now(&calls))
@@ -104,8 +105,7 @@
         }
 
         @inline(__always)
-        private func fill(_ index: Int, offset: Int, length: Int, of batch: PacketBatch, to endpoint: DatagramEndpoint)
-        {
+        private func fill(_ index: Int, offset: Int, length: Int, of batch: PacketBatch, to endpoint: Endpoint) {
             unsafe messages.vectors[index].iov_base = batch.base + offset
             unsafe messages.vectors[index].iov_len = length
             unsafe messages.segmentSizes[index] = 0

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+public import NetworkAddresses
 import Synchronization
 
 #if canImport(Glibc)
@@ -21,7 +22,7 @@ public final class MemoryDatagramNetwork: DatagramNetwork {
     }
 
     private struct State {
-        var addresses: [MemoryAddress] = []
+        var addresses: [IPAddress] = []
         /// Those that share a port are in the order in which they were bound.
         var sockets: [Key: [MemoryUDPSocket]] = [:]
         /// The next port that is given for zero; counted up, so that runs are alike.
@@ -36,10 +37,10 @@ public final class MemoryDatagramNetwork: DatagramNetwork {
     }
 
     /// The host's addresses.
-    public var addresses: [MemoryAddress] { state.withLock { $0.addresses } }
+    public var addresses: [IPAddress] { state.withLock { $0.addresses } }
 
     /// Gives the host these addresses instead of those it has, as when a phone changes its network. Sockets stay.
-    public func move(to addresses: [MemoryAddress]) {
+    public func move(to addresses: [IPAddress]) {
         let old = state.withLock { state in
             let old = state.addresses
             state.addresses = addresses
@@ -105,8 +106,8 @@ public final class MemoryDatagramNetwork: DatagramNetwork {
     }
 
     /// The address that a datagram to `endpoint` leaves from: the one asked for while the host has it, or the first.
-    func source(for endpoint: DatagramEndpoint) -> MemoryAddress? {
-        let wanted = MemoryAddress(isIPv6: endpoint.isIPv6, high: endpoint.sourceHigh, low: endpoint.sourceLow)
+    func source(for endpoint: Endpoint) -> IPAddress? {
+        let wanted = IPAddress(isIPv6: endpoint.isIPv6, high: endpoint.source.high, low: endpoint.source.low)
         return state.withLock { state in
             if state.addresses.contains(wanted) { return wanted }
             return state.addresses.first { $0.isIPv6 == endpoint.isIPv6 }

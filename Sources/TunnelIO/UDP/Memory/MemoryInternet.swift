@@ -1,41 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+public import NetworkAddresses
 import Synchronization
-
-/// An address in a ``MemoryInternet``, in host order as in ``DatagramEndpoint``.
-public struct MemoryAddress: Hashable, Sendable {
-    /// Whether it is IPv6.
-    public var isIPv6: Bool
-    /// The first half of an IPv6 address; zero for IPv4.
-    public var high: UInt64
-    /// The second half of an IPv6 address, or the IPv4 address.
-    public var low: UInt64
-
-    /// An IPv4 address in host order.
-    public static func v4(_ address: UInt32) -> MemoryAddress {
-        MemoryAddress(isIPv6: false, high: 0, low: UInt64(address))
-    }
-
-    /// An IPv6 address in host order.
-    public static func v6(_ high: UInt64, _ low: UInt64) -> MemoryAddress {
-        MemoryAddress(isIPv6: true, high: high, low: low)
-    }
-
-    /// Where this address is reached at `port`.
-    public func endpoint(port: UInt16) -> DatagramEndpoint {
-        DatagramEndpoint(isIPv6: isIPv6, high: high, low: low, port: port)
-    }
-}
 
 /// A datagram on its way through a ``MemoryInternet``.
 public struct MemoryDatagram: Hashable, Sendable {
     /// The sender's address.
-    public var source: MemoryAddress
+    public var source: IPAddress
     /// The sender's port.
     public var sourcePort: UInt16
     /// The receiver's address, of the same family.
-    public var destination: MemoryAddress
+    public var destination: IPAddress
     /// The receiver's port.
     public var destinationPort: UInt16
     /// The mark of the sending socket.
@@ -66,7 +42,7 @@ public final class MemoryInternet: Sendable {
     public typealias Filter = @Sendable (inout MemoryDatagram) -> Bool
 
     private struct State {
-        var hosts: [MemoryAddress: MemoryDatagramNetwork] = [:]
+        var hosts: [IPAddress: MemoryDatagramNetwork] = [:]
         var filter: Filter?
         var statistics = Statistics()
     }
@@ -83,7 +59,7 @@ public final class MemoryInternet: Sendable {
     /// Adds a host with these addresses; the first of each family is the one it sends from by default.
     ///
     /// An address that another host has moves to the new one.
-    public func attach(_ addresses: [MemoryAddress]) -> MemoryDatagramNetwork {
+    public func attach(_ addresses: [IPAddress]) -> MemoryDatagramNetwork {
         let host = MemoryDatagramNetwork(internet: self)
         host.move(to: addresses)
         return host
@@ -97,7 +73,7 @@ public final class MemoryInternet: Sendable {
     /// What has become of the datagrams so far.
     public var statistics: Statistics { state.withLock { $0.statistics } }
 
-    func route(_ host: MemoryDatagramNetwork, from old: [MemoryAddress], to new: [MemoryAddress]) {
+    func route(_ host: MemoryDatagramNetwork, from old: [IPAddress], to new: [IPAddress]) {
         state.withLock { state in
             for address in old where state.hosts[address] === host { state.hosts[address] = nil }
             for address in new { state.hosts[address] = host }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import Synchronization
 
 #if canImport(Glibc)
@@ -82,10 +83,10 @@ public final class MemoryUDPSocket: DatagramSocket {
         var offset = batch.tail
         if !batch.isEmpty { offset = (offset + gap + 63) & ~63 }
         guard datagram.bytes.count <= batch.byteCapacity - gap - offset else { return false }
-        var endpoint = datagram.source.endpoint(port: datagram.sourcePort)
-        endpoint.sourceHigh = datagram.destination.high
-        endpoint.sourceLow = datagram.destination.low
-        endpoint.sourceInterface = interface
+        let endpoint = Endpoint(
+            address: datagram.source, port: datagram.sourcePort,
+            source: EndpointSource(
+                interfaceIndex: interface, high: datagram.destination.high, low: datagram.destination.low))
         unsafe datagram.bytes.withUnsafeBytes { bytes in
             guard let start = bytes.baseAddress else { return }
             unsafe (batch.base + offset).copyMemory(from: start, byteCount: bytes.count)
@@ -115,15 +116,14 @@ public final class MemoryUDPSocket: DatagramSocket {
     }
 
     /// - Returns: zero, or the error number that the system would give.
-    private func transmit(_ bytes: [UInt8], to endpoint: DatagramEndpoint, mark: UInt32) -> Int32 {
+    private func transmit(_ bytes: [UInt8], to endpoint: Endpoint, mark: UInt32) -> Int32 {
         guard bytes.count <= largestPayload else { return EMSGSIZE }
         guard endpoint.port != 0 else { return EINVAL }
         guard let source = host.source(for: endpoint) else { return ENETUNREACH }
         host.internet.deliver(
             MemoryDatagram(
                 source: source, sourcePort: port,
-                destination: MemoryAddress(isIPv6: endpoint.isIPv6, high: endpoint.high, low: endpoint.low),
-                destinationPort: endpoint.port, mark: mark, bytes: bytes))
+                destination: endpoint.address, destinationPort: endpoint.port, mark: mark, bytes: bytes))
         return 0
     }
 

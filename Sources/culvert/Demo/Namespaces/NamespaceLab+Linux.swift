@@ -3,6 +3,7 @@
 
 #if os(Linux)
     import PacketTunnelLinux
+    import NetworkAddresses
     import TunnelIO
     import WireGuardCore
     import WireGuardDevice
@@ -102,7 +103,7 @@
                 peer.allowedIPs = other.prefixes.map { .add($0) }
                 if side.number == client.number {
                     peer.endpoint = Endpoint(
-                        address: IPAddress(v4: 0xc000_0200 + UInt32(other.number)), port: NamespaceLab.serverPort)
+                        address: IPAddress.v4(0xc000_0200 + UInt32(other.number)), port: NamespaceLab.serverPort)
                 }
                 var update = UAPIDeviceUpdate()
                 update.privateKey = .set(side.privateKey)
@@ -180,8 +181,8 @@
     extension NamespaceLab.Side {
         /// The tunnel addresses as single networks.
         fileprivate var prefixes: [IPPrefix] {
-            let v4 = IPAddress(v4: 0x0a4d_0000 + UInt32(number))
-            let v6 = IPAddress(v6High: 0xfd77_0000_0000_0000, low: UInt64(number))
+            let v4 = IPAddress.v4(0x0a4d_0000 + UInt32(number))
+            let v6 = IPAddress.v6(0xfd77_0000_0000_0000, UInt64(number))
             return [IPPrefix(v4, length: 32), IPPrefix(v6, length: 128)].compactMap { $0 }
         }
     }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
+import PacketTunnelTesting
 import Testing
-import WireGuardCore
 
 @Suite("IP addresses, prefixes and endpoints as text")
 struct IPAddressTextTests {
@@ -18,13 +19,15 @@ struct IPAddressTextTests {
             ("1:0:0:4:5:6:0:0", "1::4:5:6:0:0"), ("::ffff:1.2.3.4", "::ffff:1.2.3.4"),
             ("::FFFF:102:304", "::ffff:1.2.3.4"), ("64:ff9b::192.0.2.33", "64:ff9b::c000:221"),
             ("1:2:3:4:5:6:1.2.3.4", "1:2:3:4:5:6:102:304"), ("fe80::A", "fe80::a"),
-            ("0:0:0:0:0:0:0:0", "::"),
+            ("0:0:0:0:0:0:0:0", "::"), ("10.1.2.3", "10.1.2.3"), ("2001:db8:0:0:1:0:0:1", "2001:db8::1:0:0:1"),
+            ("1:0:0:2:0:0:0:3", "1:0:0:2::3"), ("::ffff:10.0.0.1", "::ffff:10.0.0.1"),
             ("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
         ])
     func canonical(text: String, canonical: String) throws {
         let address = try IPAddress(text)
         #expect(address.description == canonical)
         #expect(try IPAddress(canonical) == address)
+        #expect(IPAddress(bytes: address.bytes) == address)
     }
 
     @Test(
@@ -38,7 +41,8 @@ struct IPAddressTextTests {
             ("12345::", 0), ("::g", 2), ("1:2:3:4:5:6:7:8::", 15), ("1:2:3:4::5:6:7:8", 15), ("fe80::1%eth0", 7),
             ("::%1", 2), ("::1.2.3", 7), ("::1.2.3.4.5", 9), ("::1.2.3.4:1", 9), ("1:2:3:4:5:6:7:1.2.3.4", 14),
             ("::1/64", 3),
-            ("[::1]", 0), ("::01.2.3.4", 2), ("１.2.3.4", 0), ("::1:", 4),
+            ("[::1]", 0), ("::01.2.3.4", 2), ("１.2.3.4", 0), ("::1:", 4), ("10", 2), ("10.1", 4), ("010.0.0.1", 0),
+            ("1:2:3:4:5:6:7::8:9", 15), (":1:2:3:4:5:6:7", 0), ("1:2:3:4:5:6:7:", 14), ("1.2.3.4::", 7),
         ])
     func malformed(text: String, offset: Int) {
         let error = #expect(throws: AddressTextError.self) { try IPAddress(text) }
@@ -48,13 +52,13 @@ struct IPAddressTextTests {
 
     @Test("every IPv6 address of few set groups prints and reads back the same")
     func roundTrip() throws {
-        var generator = SplitMix64(seed: 5952)
+        var generator = SeededGenerator(seed: 5952)
         for pattern in 0..<256 {
             var groups = [UInt64](repeating: 0, count: 8)
             for bit in 0..<8 where pattern >> bit & 1 == 1 { groups[bit] = generator.next() & 0xffff | 1 }
             let high = groups[0] << 48 | groups[1] << 32 | groups[2] << 16 | groups[3]
             let low = groups[4] << 48 | groups[5] << 32 | groups[6] << 16 | groups[7]
-            let address = IPAddress(v6High: high, low: low)
+            let address = IPAddress.v6(high, low)
             #expect(try IPAddress(address.description) == address)
         }
     }
@@ -66,7 +70,7 @@ struct IPAddressTextTests {
             ("2001:db8::1/32", "2001:db8::/32"),
             ("0.0.0.0/0", "0.0.0.0/0"), ("255.255.255.255/31", "255.255.255.254/31"),
             ("::ffff:1.2.3.4/120", "::ffff:1.2.3.0/120"),
-            ("fd00::ffff/65", "fd00::/65"), ("1.2.3.4/008", "1.0.0.0/8"),
+            ("fd00::ffff/65", "fd00::/65"), ("10.1.2.3/0", "0.0.0.0/0"),
         ])
     func prefix(text: String, canonical: String) throws {
         #expect(try IPPrefix(text).description == canonical)
@@ -77,7 +81,9 @@ struct IPAddressTextTests {
         arguments: [
             ("10.0.0.0/", 9), ("10.0.0.0/33", 9), ("10.0.0.0/200", 9), ("10.0.0.0/256", 9), ("::/129", 3), ("::/", 3),
             ("10.0.0.0/+8", 9), ("10.0.0.0/-1", 9), ("10.0.0.0/255.0.0.0", 12), ("10.0.0.0/8/8", 10), ("/8", 0),
-            ("10.0.0.0/99999999999999999999999", 9), ("10.0.0/8", 6),
+            ("10.0.0.0/99999999999999999999999", 9), ("10.0.0/8", 6), ("1.2.3.4/008", 8), ("10.0.0.0/08", 9),
+            ("::/00", 3),
+            ("", 0), ("fd00::1/129", 8), ("x/8", 0),
         ])
     func prefixLength(text: String, offset: Int) {
         let error = #expect(throws: AddressTextError.self) { try IPPrefix(text) }
@@ -105,9 +111,8 @@ struct IPAddressTextTests {
     func zone() throws {
         #expect(try Endpoint("[fe80::1%7]:1").scopeID == 7)
         #expect(throws: AddressTextError.self) { try Endpoint("[fe80::1%eth0]:1") }
-        #expect(try EndpointAddress("[fe80::1%eth0]:1").host == "fe80::1%eth0")
-        #expect(try EndpointAddress("[fe80::1%eth0]:1").endpoint == nil)
-        #expect(try EndpointAddress("[fe80::1%7]:1").endpoint?.scopeID == 7)
+        let bytes = Array("[fe80::1%eth0]:1".utf8)
+        #expect(try Endpoint(utf8: bytes.span, resolveZone: { $0 == "eth0" ? 4 : nil }).scopeID == 4)
     }
 
     @Test(
@@ -121,34 +126,5 @@ struct IPAddressTextTests {
     func malformedEndpoint(text: String) {
         let error = #expect(throws: AddressTextError.self) { try Endpoint(text) }
         #expect((0...text.utf8.count).contains(error?.offset ?? -1))
-        #expect(throws: AddressTextError.self) { try EndpointAddress(text) }
-    }
-
-    @Test(
-        "a host name follows RFC 1123",
-        arguments: [
-            ("vpn.example.com:51820", true), ("localhost:1", true), ("a_b.example:1", true),
-            ("xn--bcher-kva.example:1", true),
-            ("example.com.:1", true), ("3com.com:1", true), ("1.2.3.4.example:1", true), ("-a.example:1", false),
-            ("a-.example:1", false), ("a..b:1", false), (".a:1", false), ("bücher.example:1", false), ("a b:1", false),
-            ("1.2.3:1", false), ("8.8:53", false), ("256.1.1.1:1", false), ("a.0:1", false), ("host:0", false),
-            ("a/b:1", false),
-            (String(repeating: "a", count: 63) + ":1", true), (String(repeating: "a", count: 64) + ":1", false),
-            (String(repeating: "abcdefg.", count: 31) + "abcde:1", true),
-            (String(repeating: "abcdefg.", count: 31) + "abcdef:1", false), (".:1", false), ("a.1.:1", false),
-        ])
-    func hostName(text: String, isValid: Bool) throws {
-        if isValid {
-            #expect(try EndpointAddress(text).description == text)
-        } else {
-            #expect(throws: AddressTextError.self) { try EndpointAddress(text) }
-        }
-    }
-
-    @Test(
-        "an endpoint made from a host cannot smuggle anything else in",
-        arguments: ["a\nPostUp = x", "::1]:5 [", "a:1", "", "a#b"])
-    func hostSmuggling(host: String) {
-        #expect(throws: AddressTextError.self) { try EndpointAddress(host: host, port: 1) }
     }
 }

@@ -18,11 +18,24 @@ public struct AddressTextError: Error, Hashable, Sendable, CustomStringConvertib
 
     /// The same error in a longer text in which the examined part starts at `start`.
     package func moved(by start: Int) -> AddressTextError { AddressTextError(reason, at: offset + start) }
+
+    /// What `read` makes of a decoder's text.
+    static func decoded<Value>(
+        from decoder: any Decoder, _ read: (String) throws(AddressTextError) -> Value
+    ) throws -> Value {
+        let container = try decoder.singleValueContainer()
+        let text = try container.decode(String.self)
+        do throws(AddressTextError) {
+            return try read(text)
+        } catch {
+            throw DecodingError.dataCorruptedError(in: container, debugDescription: "'\(text)': \(error)")
+        }
+    }
 }
 
 // MARK: - Addresses
 
-extension IPAddress: CustomStringConvertible {
+extension IPAddress: CustomStringConvertible, Codable {
     /// An address from its text: a dotted quad, or IPv6 in any form of RFC 4291 section 2.2.
     ///
     /// IPv4 has exactly four decimal numbers without leading zeros, because other software reads `010` as 8 and
@@ -35,14 +48,24 @@ extension IPAddress: CustomStringConvertible {
     package init(utf8 text: Span<UInt8>) throws(AddressTextError) {
         guard text.count > 0 else { throw AddressTextError("there is no address", at: 0) }
         for index in 0..<text.count where text[index] == UInt8(ascii: ":") {
-            self = try IPAddress.v6(text)
+            self = try IPAddress.groups(text)
             return
         }
-        self.init(v4: try IPAddress.v4(text, from: 0))
+        self = .v4(try IPAddress.quad(text, from: 0))
+    }
+
+    /// Decodes the text.
+    public init(from decoder: any Decoder) throws {
+        self = try AddressTextError.decoded(from: decoder) { (text) throws(AddressTextError) in try IPAddress(text) }
+    }
+
+    /// Encodes the text.
+    public func encode(to encoder: any Encoder) throws {
+        try description.encode(to: encoder)
     }
 
     /// The dotted quad that runs from `start` to the end of `text`.
-    private static func v4(_ text: Span<UInt8>, from start: Int) throws(AddressTextError) -> UInt32 {
+    private static func quad(_ text: Span<UInt8>, from start: Int) throws(AddressTextError) -> UInt32 {
         var address: UInt32 = 0
         var numbers = 0
         var index = start
@@ -83,7 +106,7 @@ extension IPAddress: CustomStringConvertible {
         return address
     }
 
-    private static func v6(_ text: Span<UInt8>) throws(AddressTextError) -> IPAddress {
+    private static func groups(_ text: Span<UInt8>) throws(AddressTextError) -> IPAddress {
         let colon = UInt8(ascii: ":")
         // Groups before and after the `::`; without one all are in `head`.
         var head: UInt128 = 0
@@ -111,7 +134,7 @@ extension IPAddress: CustomStringConvertible {
             }
             var width = 1
             if index < text.count, index > first, text[index] == UInt8(ascii: ".") {
-                group = UInt128(try v4(text, from: first))
+                group = UInt128(try quad(text, from: first))
                 width = 2
                 index = text.count
             }
@@ -157,7 +180,7 @@ extension IPAddress: CustomStringConvertible {
             throw AddressTextError("an IPv6 address has eight groups, this has \(headCount)", at: text.count)
         }
         let value = head << UInt128(16 * (8 - headCount)) | tail
-        return IPAddress(v6High: UInt64(truncatingIfNeeded: value >> 64), low: UInt64(truncatingIfNeeded: value))
+        return IPAddress(isIPv6: true, value: value)
     }
 
     /// The canonical text: a dotted quad, or RFC 5952 (IPv4-mapped addresses end in a dotted quad).
@@ -169,13 +192,12 @@ extension IPAddress: CustomStringConvertible {
 
     /// Appends ``description`` in UTF-8.
     package func appendText(to text: inout [UInt8]) {
-        switch family {
-        case .v4:
+        if !isIPv6 {
             IPAddress.appendQuad(low, to: &text)
-        case .v6 where high == 0 && low >> 32 == 0xffff:
+        } else if high == 0, low >> 32 == 0xffff {
             for byte in "::ffff:".utf8 { text.append(byte) }
             IPAddress.appendQuad(low, to: &text)
-        case .v6:
+        } else {
             appendGroups(to: &text)
         }
     }
@@ -212,58 +234,5 @@ extension IPAddress: CustomStringConvertible {
             ASCII.appendHexadecimal(group(index), to: &text)
             index += 1
         }
-    }
-}
-
-// MARK: - Prefixes
-
-extension IPPrefix: CustomStringConvertible {
-    /// A network from `address[/length]`; without a length it is that one address. Host bits are dropped.
-    public init(_ text: some StringProtocol) throws(AddressTextError) {
-        let bytes = Array(text.utf8)
-        try self.init(utf8: bytes.span)
-    }
-
-    package init(utf8 text: Span<UInt8>) throws(AddressTextError) {
-        let (address, length) = try IPPrefix.parts(text)
-        guard let prefix = IPPrefix(address, length: length) else {
-            throw AddressTextError("the prefix length is out of range", at: 0)
-        }
-        self = prefix
-    }
-
-    /// Address, host bits included, and prefix length, which the family allows.
-    package static func parts(_ text: Span<UInt8>) throws(AddressTextError) -> (address: IPAddress, length: Int) {
-        var slash = 0
-        while slash < text.count, text[slash] != UInt8(ascii: "/") { slash += 1 }
-        let address = try IPAddress(utf8: text.extracting(0..<slash))
-        guard slash < text.count else { return (address, address.family.bitWidth) }
-        let digits = text.extracting((slash + 1)..<text.count)
-        guard digits.count > 0 else { throw AddressTextError("there is no prefix length after the /", at: text.count) }
-        let limit = address.family.bitWidth
-        switch ASCII.unsigned(digits, limit: UInt64(limit)) {
-        case .value(let length): return (address, Int(length))
-        case .tooLarge:
-            throw AddressTextError(
-                address.family == .v4
-                    ? "the prefix length of an IPv4 address is at most 32"
-                    : "the prefix length of an IPv6 address is at most 128", at: slash + 1)
-        case .notANumber(let offset):
-            throw AddressTextError("a prefix length is a decimal number", at: slash + 1 + offset)
-        }
-    }
-
-    /// The network as `address/length`, length included always.
-    public var description: String {
-        var text: [UInt8] = []
-        appendText(to: &text)
-        return String(decoding: text, as: UTF8.self)
-    }
-
-    /// Appends ``description`` in UTF-8.
-    package func appendText(to text: inout [UInt8]) {
-        address.appendText(to: &text)
-        text.append(UInt8(ascii: "/"))
-        ASCII.appendDecimal(UInt64(length), to: &text)
     }
 }
