@@ -361,7 +361,9 @@ if Context.environment["CULVERT_STANDINS"] == "1" {
     }
     let used: [Target.Dependency] =
         [
-            "PacketTunnel", "PacketTunnelApple", "WireGuardTunnel", "WireGuardDevice", "WireGuardCore", "TunnelIO",
+            "NetworkAddresses", "PacketTunnel", "PacketTunnelApple", "WireGuardTunnel", "WireGuardDevice",
+            "WireGuardCore",
+            "TunnelIO",
             "TunnelSystem", "PacketTunnelTesting", "HostConformance", "WireGuardTesting", "AppleTunnelExtension",
             "AppleTunnelModel", "TrustPinning", "TrustPinningFoundation", "TrustPinningTesting", "StandInVerifier",
             logging,

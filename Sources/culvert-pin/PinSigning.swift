@@ -257,9 +257,15 @@ enum PinKeyKind: String, Sendable, CaseIterable {
         switch self {
         case .ed25519:
             let key = Curve25519.Signing.PrivateKey()
+            // swift-crypto writes no PEM of these: what goes before the 32 bytes in PKCS #8, and in a
+            // SubjectPublicKeyInfo (RFC 8410).
+            let ofPrivate: [UInt8] = [
+                0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
+            ]
+            let ofPublic: [UInt8] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00]
             return (
-                PinKeyKind.pem("PRIVATE KEY", PolicySigningKey.edwardsPrefix + key.rawRepresentation),
-                PinKeyKind.pem("PUBLIC KEY", PolicyVerificationKey.edwardsPrefix + key.publicKey.rawRepresentation)
+                PinKeyKind.pem("PRIVATE KEY", ofPrivate + key.rawRepresentation),
+                PinKeyKind.pem("PUBLIC KEY", ofPublic + key.publicKey.rawRepresentation)
             )
         case .p256:
             let key = P256.Signing.PrivateKey()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import SwiftASN1
 import Testing
 import TrustPinningTesting
 
@@ -27,8 +28,12 @@ struct BadSignatureTests {
 
     /// r and s of a signature in DER.
     private func numbers(_ signature: [UInt8]) throws -> (r: [UInt8], s: [UInt8]) {
-        var reader = try DERReader.only(.sequence, signature[...]).reader
-        return (Array(try reader.read(.integer).content), Array(try reader.read(.integer).content))
+        var numbers = try DER.parse(signature).elements()
+        func content() throws -> [UInt8] {
+            guard case .primitive(let octets) = try numbers.take().content else { throw DERError("no number") }
+            return Array(octets)
+        }
+        return (try content(), try content())
     }
 
     private func integer(_ content: [UInt8]) -> [UInt8] { DERWriter.element(2, content) }

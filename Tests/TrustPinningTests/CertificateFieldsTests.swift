@@ -3,8 +3,10 @@
 
 import NetworkAddresses
 import PacketTunnelTesting
+import SwiftASN1
 import Testing
 import TrustPinningTesting
+import X509
 
 @testable import TrustPinning
 
@@ -20,15 +22,15 @@ struct CertificateFieldsTests {
     func fields(algorithm: TestKey.Algorithm) throws {
         let authority = try TestAuthority()
         let key = try TestKey(algorithm, "leaf")
-        let template = CertificateTemplate().with { $0.ipAddresses = [[192, 0, 2, 1]] }
+        let template = CertificateTemplate().with { $0.ipAddresses = [.v4(192, 0, 2, 1)] }
         let leaf = try CertificateFields(authority.issue(template, key: key).der)
         #expect(leaf.subjectPublicKeyInfo == key.subjectPublicKeyInfo)
         #expect(leaf.keyHash.base64 == key.pin)
         #expect(leaf.notBefore == TestDate.leafStart.seconds)
         #expect(leaf.notAfter == TestDate.leafEnd.seconds)
         #expect(leaf.alternativeNames?.dnsNames == ["www.example.com", "*.api.example.com"])
-        #expect(leaf.alternativeNames?.ipAddresses == [.v4(192, 0, 2, 1)])
-        #expect(leaf.extendedKeyUsages == [ObjectIdentifiers.serverAuthentication])
+        #expect(leaf.alternativeNames?.ipAddresses == [[192, 0, 2, 1]])
+        #expect(leaf.extendedKeyUsages == [.ExtendedKeyUsage.serverAuth])
         #expect(leaf.keyUsage == 0x80)
         #expect(!leaf.isAuthority)
         #expect(leaf.subjectCommonName == "www.example.com")
@@ -49,10 +51,10 @@ struct CertificateFieldsTests {
         }
     }
 
-    private static let systemRoots: [PEMDocument] = {
+    private static let systemRoots: [TrustPinning.PEMDocument] = {
         let bundle = URL(filePath: "/etc/ssl/certs/ca-certificates.crt")
         guard let data = try? Data(contentsOf: bundle) else { return [] }
-        return (try? PEMDocument.parse(String(decoding: data, as: UTF8.self))) ?? []
+        return (try? TrustPinning.PEMDocument.parse(String(decoding: data, as: UTF8.self))) ?? []
     }()
 
     @Test("are refused at every length to which they are cut, and with anything added")
@@ -88,31 +90,28 @@ struct CertificateFieldsTests {
             [0x31, 0], [],
         ] as [[UInt8]])
     func badLengths(bytes: [UInt8]) {
-        #expect(throws: DERError.self) { try DERReader.only(.sequence, bytes[...]) }
+        #expect(throws: DERError.self) { try DERError.reading { try DER.parse(bytes).elements() } }
     }
 
     @Test("are refused with integers, booleans, bit strings and times that are not DER")
     func badValues() throws {
-        func element(_ bytes: [UInt8]) throws -> DERElement {
-            var reader = DERReader(bytes)
-            return try reader.read()
+        func read<Value: DERParseable>(_ bytes: [UInt8]) throws -> Value {
+            try DERError.reading { try Value(derEncoded: bytes) }
         }
         for bytes: [UInt8] in [[2, 0], [2, 2, 0, 1], [2, 2, 0xff, 0x80]] {
-            #expect(throws: DERError.self) { try element(bytes).integer() }
+            #expect(throws: DERError.self) { try read(bytes) as Int }
         }
-        for bytes: [UInt8] in [[2, 1, 0x80], [2, 5, 1, 0, 0, 0, 0]] {
-            #expect(throws: DERError.self) { try element(bytes).smallInteger() }
-        }
-        #expect(try element([2, 4, 0x7f, 0xff, 0xff, 0xff]).smallInteger() == 0x7fff_ffff)
+        #expect(throws: DERError.self) { try read([2, 9, 1, 0, 0, 0, 0, 0, 0, 0, 0]) as Int }
+        #expect(try read([2, 4, 0x7f, 0xff, 0xff, 0xff]) == 0x7fff_ffff)
         for bytes: [UInt8] in [[1, 0], [1, 1, 1], [1, 2, 0, 0]] {
-            #expect(throws: DERError.self) { try element(bytes).boolean() }
+            #expect(throws: DERError.self) { try read(bytes) as Bool }
         }
         for bytes: [UInt8] in [[3, 0], [3, 1, 8], [3, 1, 1], [3, 2, 1, 0xff]] {
-            #expect(throws: DERError.self) { try element(bytes).bitString() }
+            #expect(throws: DERError.self) { try read(bytes) as ASN1BitString }
         }
-        #expect(try element([3, 2, 1, 0xfe]).bitString().unusedBits == 1)
+        #expect(try (read([3, 2, 1, 0xfe]) as ASN1BitString).paddingBits == 1)
         func time(_ tag: UInt8, _ text: String) throws -> Int64 {
-            try element([tag, UInt8(text.utf8.count)] + Array(text.utf8)).time()
+            try DERError.reading { try DER.parse([tag, UInt8(text.utf8.count)] + Array(text.utf8)).time() }
         }
         #expect(try time(0x17, "490101000000Z") == 2_493_072_000)
         #expect(try time(0x17, "500101000000Z") == -631_152_000)

@@ -2,6 +2,8 @@
 // Copyright (c) 2026 The Culvert Authors
 
 internal import Crypto
+internal import SwiftASN1
+internal import X509
 
 extension CertificateFields {
     /// The SHA-256 of the SubjectPublicKeyInfo.
@@ -21,50 +23,31 @@ extension CertificateFields {
     package var keyDescription: String { Self.keyDescription(subjectPublicKeyInfo) }
 
     private static func commonName(_ name: [UInt8]) -> String? {
-        var found: String?
-        guard var sets = try? DERReader.only(.sequence, name[...]).reader else { return nil }
-        while let set = try? sets.read(.set) {
-            var attributes = set.reader
-            while var attribute = try? attributes.read(.sequence).reader {
-                guard let type = try? attribute.read(.objectIdentifier), let value = try? attribute.read() else {
-                    break
-                }
-                // UTF8String and PrintableString; others are history.
-                guard Array(type.content) == ObjectIdentifiers.commonName, value.tag == 0x0c || value.tag == 0x13
-                else { continue }
-                found = String(validating: value.content, as: UTF8.self) ?? found
-            }
-        }
-        return found
+        guard let name = try? DistinguishedName(derEncoded: DER.parse(name)) else { return nil }
+        let values = name.joined().filter { $0.type == .RDNAttributeType.commonName }.compactMap { String($0.value) }
+        return values.last
     }
 
     static func keyDescription(_ keyInfo: [UInt8]) -> String {
-        guard var reader = try? DERReader.only(.sequence, keyInfo[...]).reader,
-            var algorithm = try? reader.read(.sequence).reader,
-            let identifier = try? algorithm.read(.objectIdentifier).content
+        guard var info = try? DER.parse(keyInfo).elements(), var algorithm = try? info.take().elements(),
+            let identifier = try? ASN1ObjectIdentifier(derEncoded: &algorithm)
         else { return "unreadable" }
-        switch Array(identifier) {
-        case [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01]:
-            guard let key = try? reader.read(.bitString).bitString().octets,
-                var numbers = try? DERReader.only(.sequence, key).reader,
-                let modulus = try? numbers.read(.integer).integer().drop(while: { $0 == 0 }),
-                let first = modulus.first
+        switch identifier {
+        case .AlgorithmIdentifier.rsaEncryption:
+            guard let key = try? ASN1BitString(derEncoded: &info), var numbers = try? DER.parse(key.bytes).elements(),
+                let modulus = try? ArraySlice<UInt8>(derEncoded: &numbers), let first = modulus.first
             else { return "RSA" }
             return "RSA \(modulus.count * 8 - first.leadingZeroBitCount)"
-        case [0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01]:
-            switch (try? algorithm.read(.objectIdentifier).content).map(Array.init) {
-            case [0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07]: return "P-256"
-            case [0x2b, 0x81, 0x04, 0x00, 0x22]: return "P-384"
-            case [0x2b, 0x81, 0x04, 0x00, 0x23]: return "P-521"
+        case .AlgorithmIdentifier.idEcPublicKey:
+            switch try? ASN1ObjectIdentifier(derEncoded: &algorithm) {
+            case .NamedCurves.secp256r1: return "P-256"
+            case .NamedCurves.secp384r1: return "P-384"
+            case .NamedCurves.secp521r1: return "P-521"
             default: return "elliptic curve"
             }
-        case [0x2b, 0x65, 0x70]: return "Ed25519"
-        case [0x2b, 0x65, 0x71]: return "Ed448"
-        default: return "algorithm " + identifier.map { hexadecimal($0) }.joined()
+        case [1, 3, 101, 112]: return "Ed25519"
+        case [1, 3, 101, 113]: return "Ed448"
+        default: return "algorithm \(identifier)"
         }
-    }
-
-    private static func hexadecimal(_ octet: UInt8) -> String {
-        (octet < 16 ? "0" : "") + String(octet, radix: 16)
     }
 }

@@ -2,16 +2,18 @@
 // Copyright (c) 2026 The Culvert Authors
 
 package import NetworkAddresses
+package import SwiftASN1
+internal import X509
 
 /// What is read of a certificate (RFC 5280 section 4.1) to match pins with it and to judge a server by it.
 ///
-/// Keys are not interpreted, so certificates with keys that no library here knows are read as well. The structure is
-/// checked down to the extensions that are used here; nothing is checked with cryptography.
+/// Keys are not interpreted, so certificates with keys that no library here knows are read as well: that is why this is
+/// not swift-certificates' own type. The structure is checked down to the extensions that are used here; nothing is
+/// checked with cryptography.
 package struct CertificateFields: Sendable, Hashable {
     package let der: [UInt8]
     /// The whole SubjectPublicKeyInfo, which is what an spki pin hashes.
     package let subjectPublicKeyInfo: [UInt8]
-    package let serialNumber: [UInt8]
     package let issuer: [UInt8]
     package let subject: [UInt8]
     /// Seconds since 1970.
@@ -19,8 +21,8 @@ package struct CertificateFields: Sendable, Hashable {
     package let notAfter: Int64
     /// Those of the subject alternative name, as they are written there. Nil: there is no such extension.
     package private(set) var alternativeNames: SubjectNames?
-    /// Encoded object identifiers. Nil: there is no such extension.
-    package private(set) var extendedKeyUsages: [[UInt8]]?
+    /// Nil: there is no such extension.
+    package private(set) var extendedKeyUsages: [ASN1ObjectIdentifier]?
     /// Bit 0 of the RFC is the most significant bit here. Nil: there is no such extension.
     package private(set) var keyUsage: UInt8?
     package private(set) var isAuthority = false
@@ -37,109 +39,127 @@ package struct CertificateFields: Sendable, Hashable {
 
     package init(_ der: [UInt8]) throws(DERError) {
         guard der.count <= Self.maximumSize else { throw DERError("a certificate has \(der.count) bytes") }
-        self.der = der
-        var outer = try DERReader.only(.sequence, der[...]).reader
-        var fields = try outer.read(.sequence).reader
-        _ = try outer.read(.sequence)
-        _ = try outer.read(.bitString).bitString()
-        try outer.end(of: "the certificate")
-
-        var version = 0
-        if let tagged = try fields.readOptional(.constructed(0)) {
-            version = try DERReader.only(.integer, tagged.content).smallInteger()
-            guard version == 1 || version == 2 else { throw DERError("the version is not one of v1, v2 and v3") }
-        }
-        serialNumber = Array(try fields.read(.integer).integer())
-        _ = try fields.read(.sequence)
-        issuer = Array(try fields.read(.sequence).bytes)
-        var validity = try fields.read(.sequence).reader
-        notBefore = try Self.time(&validity)
-        notAfter = try Self.time(&validity)
-        try validity.end(of: "the validity")
-        subject = Array(try fields.read(.sequence).bytes)
-        subjectPublicKeyInfo = Array(try Self.checkedKeyInfo(try fields.read(.sequence)).bytes)
-        _ = try fields.readOptional(.primitive(1))
-        _ = try fields.readOptional(.primitive(2))
-        if let tagged = try fields.readOptional(.constructed(3)) {
-            guard version == 2 else { throw DERError("only v3 certificates have extensions") }
-            try readExtensions(try DERReader.only(.sequence, tagged.content))
-        }
-        try fields.end(of: "the certificate's fields")
+        self = try DERError.reading { try Self(reading: der) }
     }
 
-    private static func time(_ reader: inout DERReader) throws(DERError) -> Int64 {
-        if reader.nextTag == DERTag.generalizedTime.rawValue { return try reader.read().time() }
-        return try reader.read(.utcTime).time()
+    private init(reading der: [UInt8]) throws {
+        self.der = der
+        var outer = try DER.parse(der).elements()
+        var fields = try outer.take().elements()
+        _ = try outer.take().elements()
+        _ = try ASN1BitString(derEncoded: &outer)
+        try outer.end(of: "the certificate")
+
+        let version = try DER.optionalExplicitlyTagged(&fields, tagNumber: 0, tagClass: .contextSpecific) {
+            try Int(derEncoded: $0)
+        }
+        guard version == nil || version == 1 || version == 2 else {
+            throw DERError("the version is not one of v1, v2 and v3")
+        }
+        try fields.skipSerialNumber()
+        _ = try fields.take().elements()
+        issuer = try fields.takeSequence()
+        var validity = try fields.take().elements()
+        notBefore = try validity.take().time()
+        notAfter = try validity.take().time()
+        try validity.end(of: "the validity")
+        subject = try fields.takeSequence()
+        subjectPublicKeyInfo = try Self.checkedKeyInfo(fields.take())
+        // The identifiers of issuer and subject, which nobody uses.
+        for number: UInt in 1...2 {
+            let tag = ASN1Identifier(tagWithNumber: number, tagClass: .contextSpecific)
+            let _: ASN1OctetString? = try DER.optionalImplicitlyTagged(&fields, tag: tag)
+        }
+        let extensions = try DER.optionalExplicitlyTagged(&fields, tagNumber: 3, tagClass: .contextSpecific) {
+            try DER.sequence(of: Certificate.Extension.self, identifier: .sequence, rootNode: $0)
+        }
+        try fields.end(of: "the certificate's fields")
+        guard let extensions else { return }
+        guard version == 2 else { throw DERError("only v3 certificates have extensions") }
+        guard !extensions.isEmpty else { throw DERError("the list of extensions is empty") }
+        try read(extensions)
     }
 
     /// The SubjectPublicKeyInfo of a certificate, of which nothing else is read but what comes before it. Roots are older
     /// than today's rules, and are trusted for their keys alone.
     static func keyInfo(of der: [UInt8]) throws(DERError) -> [UInt8] {
-        var outer = try DERReader.only(.sequence, der[...]).reader
-        var fields = try outer.read(.sequence).reader
-        _ = try fields.readOptional(.constructed(0))
-        _ = try fields.read(.integer)
+        try DERError.reading {
+            var outer = try DER.parse(der).elements()
+            var fields = try outer.take().elements()
+            _ = try DER.optionalExplicitlyTagged(&fields, tagNumber: 0, tagClass: .contextSpecific) { $0 }
+            try fields.skipSerialNumber()
         // Signature algorithm, issuer, validity, subject.
-        for _ in 0..<4 { _ = try fields.read(.sequence) }
-        return Array(try checkedKeyInfo(try fields.read(.sequence)).bytes)
+            for _ in 0..<4 { _ = try fields.take().elements() }
+            return try checkedKeyInfo(fields.take())
+        }
+    }
+
+    /// A SubjectPublicKeyInfo that is all of these bytes.
+    static func keyInfo(only der: [UInt8]) throws(DERError) -> [UInt8] {
+        try DERError.reading { try checkedKeyInfo(DER.parse(der)) }
+    }
+
+    /// The SubjectPublicKeyInfo of a PKCS #10 signing request.
+    static func keyInfo(ofRequest der: [UInt8]) throws(DERError) -> [UInt8] {
+        try DERError.reading {
+            var outer = try DER.parse(der).elements()
+            var fields = try outer.take().elements()
+            _ = try outer.take().elements()
+            _ = try ASN1BitString(derEncoded: &outer)
+            try outer.end(of: "the request")
+            guard try Int(derEncoded: &fields) == 0 else { throw DERError("not version 1") }
+            _ = try fields.take().elements()
+            return try checkedKeyInfo(fields.take())
+        }
     }
 
     /// SEQUENCE of an algorithm (a SEQUENCE that begins with an identifier) and a BIT STRING, nothing more.
-    static func checkedKeyInfo(_ element: DERElement) throws(DERError) -> DERElement {
-        var reader = element.reader
-        var algorithm = try reader.read(.sequence).reader
-        let identifier = try algorithm.read(.objectIdentifier)
-        guard !identifier.content.isEmpty else { throw DERError("the algorithm of the key is empty") }
-        if !algorithm.isAtEnd { _ = try algorithm.read() }
+    private static func checkedKeyInfo(_ node: ASN1Node) throws -> [UInt8] {
+        var fields = try node.elements()
+        var algorithm = try fields.take().elements()
+        _ = try ASN1ObjectIdentifier(derEncoded: &algorithm)
+        _ = algorithm.next()
         try algorithm.end(of: "the key's algorithm")
-        let key = try reader.read(.bitString).bitString()
-        guard key.unusedBits == 0, !key.octets.isEmpty else { throw DERError("the key is empty") }
-        try reader.end(of: "the key")
-        return element
+        let key = try ASN1BitString(derEncoded: &fields)
+        guard key.paddingBits == 0, !key.bytes.isEmpty else { throw DERError("the key is empty") }
+        try fields.end(of: "the key")
+        return Array(node.encodedBytes)
     }
 
-    private mutating func readExtensions(_ list: DERElement) throws(DERError) {
-        var reader = list.reader
-        var seen: Set<[UInt8]> = []
-        guard !reader.isAtEnd else { throw DERError("the list of extensions is empty") }
-        while !reader.isAtEnd {
-            var fields = try reader.read(.sequence).reader
-            let identifier = Array(try fields.read(.objectIdentifier).content)
-            if let critical = try fields.readOptional(.boolean), try !critical.boolean() {
-                throw DERError("a default value is written out")
+    private mutating func read(_ extensions: [Certificate.Extension]) throws {
+        var seen: Set<ASN1ObjectIdentifier> = []
+        for element in extensions {
+            guard seen.insert(element.oid).inserted else { throw DERError("an extension occurs twice") }
+            switch element.oid {
+            case .X509ExtensionID.subjectAlternativeName: alternativeNames = try Self.names(element.value)
+            case .X509ExtensionID.extendedKeyUsage:
+                let usages = try DER.sequence(
+                    of: ASN1ObjectIdentifier.self, identifier: .sequence, rootNode: DER.parse(element.value))
+                guard !usages.isEmpty else { throw DERError("the extended key usage is empty") }
+                extendedKeyUsages = usages
+            case .X509ExtensionID.keyUsage: keyUsage = try ASN1BitString(derEncoded: element.value).bytes.first ?? 0
+            case .X509ExtensionID.basicConstraints:
+                var constraints = try DER.parse(element.value).elements()
+                if let first = constraints.next(), first.identifier == .boolean {
+                    isAuthority = try Bool(derEncoded: first)
             }
-            let value = try fields.read(.octetString).content
-            try fields.end(of: "an extension")
-            guard seen.insert(identifier).inserted else { throw DERError("an extension occurs twice") }
-            switch identifier {
-            case ObjectIdentifiers.subjectAlternativeName: alternativeNames = try Self.names(value)
-            case ObjectIdentifiers.extendedKeyUsage: extendedKeyUsages = try Self.usages(value)
-            case ObjectIdentifiers.keyUsage:
-                let bits = try DERReader.only(.bitString, value).bitString()
-                keyUsage = bits.octets.first ?? 0
-            case ObjectIdentifiers.basicConstraints:
-                var constraints = try DERReader.only(.sequence, value).reader
-                isAuthority = try constraints.readOptional(.boolean)?.boolean() ?? false
             default: continue
             }
         }
     }
 
-    private static func names(_ value: ArraySlice<UInt8>) throws(DERError) -> SubjectNames {
-        var reader = try DERReader.only(.sequence, value).reader
+    private static func names(_ value: ArraySlice<UInt8>) throws -> SubjectNames {
         var names = SubjectNames()
-        while !reader.isAtEnd {
-            let name = try reader.read()
+        var list = try DER.parse(value).elements()
+        while let name = list.next() {
             names.count += 1
-            switch name.tag {
-            case DERTag.primitive(2).rawValue:
-                guard name.content.allSatisfy({ $0 < 0x80 }) else {
-                    throw DERError("a DNS name holds something other than ASCII")
-                }
-                names.dnsNames.append(String(decoding: name.content, as: UTF8.self))
-            case DERTag.primitive(7).rawValue:
-                guard let address = IPAddress(bytes: name.content) else {
-                    throw DERError("an IP address has \(name.content.count) bytes")
+            switch name.identifier {
+            case ASN1Identifier(tagWithNumber: 2, tagClass: .contextSpecific):
+                names.dnsNames.append(String(try ASN1IA5String(derEncoded: name, withIdentifier: name.identifier)))
+            case ASN1Identifier(tagWithNumber: 7, tagClass: .contextSpecific):
+                let bytes = try ASN1OctetString(derEncoded: name, withIdentifier: name.identifier).bytes
+                guard let address = IPAddress(bytes: bytes) else {
+                    throw DERError("an IP address has \(bytes.count) bytes")
                 }
                 names.ipAddresses.append(address)
             default: continue
@@ -147,22 +167,19 @@ package struct CertificateFields: Sendable, Hashable {
         }
         return names
     }
-
-    private static func usages(_ value: ArraySlice<UInt8>) throws(DERError) -> [[UInt8]] {
-        var reader = try DERReader.only(.sequence, value).reader
-        var usages: [[UInt8]] = []
-        while !reader.isAtEnd { usages.append(Array(try reader.read(.objectIdentifier).content)) }
-        guard !usages.isEmpty else { throw DERError("the extended key usage is empty") }
-        return usages
-    }
 }
 
-/// Contents of the object identifiers that are used here.
-package enum ObjectIdentifiers {
-    package static let subjectAlternativeName: [UInt8] = [0x55, 0x1d, 0x11]
-    package static let extendedKeyUsage: [UInt8] = [0x55, 0x1d, 0x25]
-    package static let keyUsage: [UInt8] = [0x55, 0x1d, 0x0f]
-    package static let basicConstraints: [UInt8] = [0x55, 0x1d, 0x13]
-    package static let serverAuthentication: [UInt8] = [0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x01]
-    package static let commonName: [UInt8] = [0x55, 0x04, 0x03]
+extension ASN1NodeCollection.Iterator {
+    /// Serial numbers may be negative in old certificates.
+    fileprivate mutating func skipSerialNumber() throws {
+        let number = try take()
+        guard number.identifier == .integer else { throw DERError("the serial number is missing") }
+    }
+
+    /// All bytes of the next element, a SEQUENCE.
+    fileprivate mutating func takeSequence() throws -> [UInt8] {
+        let node = try take()
+        _ = try node.elements()
+        return Array(node.encodedBytes)
+    }
 }

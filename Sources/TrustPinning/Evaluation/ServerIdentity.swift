@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+internal import X509
+
 /// Whether a leaf is for a host, a date, and servers. These checks are of the leaf alone: they hold with and without
 /// system trust.
 package enum ServerIdentity {
@@ -13,7 +15,7 @@ package enum ServerIdentity {
         if !names(of: leaf, include: host) {
             return SystemTrustFailure(.wrongName, "the certificate is not for this host")
         }
-        if let usages = leaf.extendedKeyUsages, !usages.contains(ObjectIdentifiers.serverAuthentication) {
+        if let usages = leaf.extendedKeyUsages, !usages.contains(.ExtendedKeyUsage.serverAuth) {
             return SystemTrustFailure(
                 .wrongUsage, "the certificate is not for servers: its extended key usage lacks it")
         }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-internal import SwiftASN1
 internal import X509
 
 /// Something that holds a public key, of which a pin can be made: a certificate, a signing request, a public key or a
@@ -50,8 +49,7 @@ public struct KeySource: Sendable, Hashable {
     /// - Throws: ``PinError`` with `malformedDER`.
     public init(publicKey der: [UInt8]) throws(PinError) {
         do {
-            let info = try CertificateFields.checkedKeyInfo(try DERReader.only(.sequence, der[...]))
-            self.init(.publicKey, Array(info.bytes))
+            self.init(.publicKey, try CertificateFields.keyInfo(only: der))
         } catch { throw PinError(.malformedDER, "not a public key: \(error)") }
     }
 
@@ -60,18 +58,8 @@ public struct KeySource: Sendable, Hashable {
     /// - Throws: ``PinError`` with `malformedDER`.
     public init(certificateRequest der: [UInt8]) throws(PinError) {
         do {
-            var outer = try DERReader.only(.sequence, der[...]).reader
-            var fields = try outer.read(.sequence).reader
-            _ = try outer.read(.sequence)
-            _ = try outer.read(.bitString)
-            try outer.end(of: "the request")
-            guard try fields.read(.integer).smallInteger() == 0 else { throw DERError("not version 1") }
-            _ = try fields.read(.sequence)
-            let info = try CertificateFields.checkedKeyInfo(try fields.read(.sequence))
-            self.init(.certificateRequest, Array(info.bytes))
-        } catch let error as DERError {
-            throw PinError(.malformedDER, "not a signing request: \(error)")
-        } catch { throw PinError(.malformedDER, "not a signing request") }
+            self.init(.certificateRequest, try CertificateFields.keyInfo(ofRequest: der))
+        } catch { throw PinError(.malformedDER, "not a signing request: \(error)") }
     }
 
     /// Reads each certificate, signing request and key of a PEM text, in order.
@@ -121,11 +109,8 @@ public struct KeySource: Sendable, Hashable {
 
     private init(privateKey document: PEMDocument) throws(PinError) {
         do {
-            let pem = SwiftASN1.PEMDocument(type: document.label, derBytes: document.der)
-            let key = try Certificate.PrivateKey(pemDocument: pem)
-            var serializer = DER.Serializer()
-            try serializer.serialize(key.publicKey)
-            self.init(.privateKey, serializer.serializedBytes)
+            let key = try Certificate.PrivateKey(document).publicKey
+            self.init(.privateKey, Array(key.subjectPublicKeyInfoBytes))
         } catch {
             throw PinError(.unsupportedKey, "not a private key for RSA, P-256, P-384, P-521 or Ed25519, in the clear")
         }

@@ -28,34 +28,26 @@ struct PolicyFields {
 
     mutating func take(_ name: String) -> PolicyValue? { members.removeValue(forKey: name) }
 
-    mutating func boolean(_ name: String, default value: Bool) -> Bool {
-        switch take(name) {
-        case nil: return value
-        case .boolean(let value): return value
-        case let other?:
-            note(name, "true or false was expected, not \(other.kind)")
-            return value
+    /// What a value is read as; nil, with a note, if it is not that.
+    private mutating func take<Value>(
+        _ name: String, _ expected: String, _ read: (PolicyValue) -> Value?
+    ) -> Value? {
+        guard let value = take(name) else { return nil }
+        if let read = read(value) { return read }
+        note(name, "\(expected) was expected, not \(value.kind)")
+        return nil
         }
+
+    mutating func boolean(_ name: String, default value: Bool) -> Bool {
+        take(name, "true or false") { if case .boolean(let value) = $0 { value } else { nil } } ?? value
     }
 
     mutating func text(_ name: String) -> String? {
-        switch take(name) {
-        case nil: return nil
-        case .text(let text): return text
-        case let other?:
-            note(name, "text was expected, not \(other.kind)")
-            return nil
-        }
+        take(name, "text") { if case .text(let text) = $0 { text } else { nil } }
     }
 
     mutating func integer(_ name: String) -> Int64? {
-        switch take(name) {
-        case nil: return nil
-        case .integer(let number): return number
-        case let other?:
-            note(name, "a number was expected, not \(other.kind)")
-            return nil
-        }
+        take(name, "a number") { if case .integer(let number) = $0 { number } else { nil } }
     }
 
     /// The version of the form, of which there is one.
@@ -80,13 +72,7 @@ struct PolicyFields {
     }
 
     mutating func array(_ name: String) -> [PolicyValue]? {
-        switch take(name) {
-        case nil: return nil
-        case .array(let elements): return elements
-        case let other?:
-            note(name, "a list was expected, not \(other.kind)")
-            return nil
-        }
+        take(name, "a list") { if case .array(let elements) = $0 { elements } else { nil } }
     }
 
     /// A moment: a date, or text such as `2027-01-31` (the beginning of that day, UTC) or `2027-01-31T12:00:00Z`.

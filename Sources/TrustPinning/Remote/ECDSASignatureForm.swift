@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+internal import SwiftASN1
+
 /// The form of ECDSA signatures on a curve: in DER a SEQUENCE of two INTEGERs (RFC 3279 section 2.2.3), raw two numbers
 /// of fixed size.
 struct ECDSASignatureForm {
@@ -21,20 +23,16 @@ struct ECDSASignatureForm {
     /// The raw form of a signature in DER: nil unless it is exactly one SEQUENCE of two INTEGERs in their shortest form,
     /// both above zero and below the order, and the second in the lower half if that is asked for.
     func raw(_ signature: [UInt8], requiresLowS: Bool) -> [UInt8]? {
-        guard var reader = try? DERReader.only(.sequence, signature[...]).reader,
-            let r = number(&reader), let s = number(&reader), reader.isAtEnd, !requiresLowS || isLow(s)
-        else { return nil }
-        return r + s
-    }
-
-    private func number(_ reader: inout DERReader) -> [UInt8]? {
-        guard let octets = try? reader.read(.integer).integer(), let first = octets.first, first < 0x80 else {
+        let numbers = try? DER.sequence(
+            of: ArraySlice<UInt8>.self, identifier: .sequence, rootNode: DER.parse(signature))
+        guard let numbers, numbers.count == 2, numbers.allSatisfy({ !$0.isEmpty && $0.count <= order.count }) else {
             return nil
         }
-        let magnitude = Array(octets.drop { $0 == 0 })
-        guard !magnitude.isEmpty, magnitude.count <= order.count else { return nil }
-        let padded = [UInt8](repeating: 0, count: order.count - magnitude.count) + magnitude
-        return padded.lexicographicallyPrecedes(order) ? padded : nil
+        let padded = numbers.map { [UInt8](repeating: 0, count: order.count - $0.count) + $0 }
+        guard padded.allSatisfy({ $0.lexicographicallyPrecedes(order) }), !requiresLowS || isLow(padded[1]) else {
+            return nil
+        }
+        return padded[0] + padded[1]
     }
 
     /// Whether s is not above half of the order: not above order - s.
@@ -52,18 +50,12 @@ struct ECDSASignatureForm {
         return result
     }
 
-    /// The DER form of a raw signature, with the lower of the two values of s that are valid.
-    func lowS(_ raw: [UInt8]) -> [UInt8] {
-        let r = Array(raw.prefix(order.count))
-        let s = Array(raw.dropFirst(order.count))
-        let content = Self.integer(r) + Self.integer(isLow(s) ? s : negated(s))
-        return [0x30, UInt8(truncatingIfNeeded: content.count)] + content
-    }
-
-    /// At most 50 bytes, so that lengths take one octet.
-    private static func integer(_ magnitude: [UInt8]) -> [UInt8] {
-        var octets = Array(magnitude.drop { $0 == 0 })
-        if octets.first.map({ $0 >= 0x80 }) ?? true { octets.insert(0, at: 0) }
-        return [0x02, UInt8(truncatingIfNeeded: octets.count)] + octets
+    /// The same signature with the lower of the two values of s that are valid; nil if it is none in DER.
+    func lowS(_ signature: [UInt8]) -> [UInt8]? {
+        guard let raw = raw(signature, requiresLowS: false) else { return nil }
+        let s = Array(raw[order.count...])
+        var serializer = DER.Serializer()
+        let numbers = [raw[..<order.count], (isLow(s) ? s : negated(s))[...]]
+        return (try? serializer.serializeSequenceOf(numbers)).map { serializer.serializedBytes }
     }
 }

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import TunnelSystem
+internal import SwiftASN1
 
 #if canImport(FoundationEssentials)
     internal import FoundationEssentials
@@ -98,22 +99,13 @@ public struct PinFailureReport: Sendable, Hashable {
             ("date-time", .string(Timestamp.text(date))), ("hostname", .string(host)), ("port", .integer(port)),
             ("noted-hostname", .string(notedHost)), ("include-subdomains", .bool(includesSubdomains)),
             ("enforce-pinning", .bool(enforcesPinning)),
-            ("validated-certificate-chain", .array(chain.map { .string(Self.pem($0)) })),
+            ("validated-certificate-chain", .array(chain.map { der in
+                .string(SwiftASN1.PEMDocument(type: "CERTIFICATE", derBytes: der).pemString + "\n")
+            })),
             ("known-pins", .array(knownPins.map { .string("pin-sha256=\"\($0)\"") })),
             ("validation-result", .integer(result.rawValue)),
             ("known-pins-expiration-date", expiry.map { .string(String(Timestamp.text($0).prefix(10))) } ?? .null),
         ]).text
-    }
-
-    /// PEM with lines of 64 characters.
-    private static func pem(_ der: [UInt8]) -> String {
-        var text = "-----BEGIN CERTIFICATE-----\n"
-        var rest = Substring(Data(der).base64EncodedString())
-        while !rest.isEmpty {
-            text += rest.prefix(64) + "\n"
-            rest = rest.dropFirst(64)
-        }
-        return text + "-----END CERTIFICATE-----\n"
     }
 
     /// What makes two reports the same for the limit of their rate.

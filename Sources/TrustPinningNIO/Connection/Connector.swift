@@ -30,22 +30,25 @@ struct Connector: Sendable {
         _ key: ConnectionKey, deadline: NIODeadline, events: Events
     ) async -> Result<HTTPConnection, PinnedSessionError> {
         let loop = group.next()
-        let attempt = ConnectionAttempt()
+        // Ends once: with a connection, an error, cancellation or the time-out. What comes later is of no consequence.
+        let attempt = loop.makePromise(of: HTTPConnection.self)
         let timeout = min(deadline, .now() + connectTimeout)
         let phase: PinnedSessionError.TimedPhase = deadline < .now() + connectTimeout ? .whole : .connect
-        let timer = loop.scheduleTask(deadline: timeout) { attempt.finish(.failure(.timedOut(phase))) }
+        let timer = loop.scheduleTask(deadline: timeout) { attempt.fail(PinnedSessionError.timedOut(phase)) }
         defer { timer.cancel() }
-        return await withTaskCancellationHandler {
-            await withCheckedContinuation { waiter in
-                attempt.start(waiter)
+        do {
+            return try await withTaskCancellationHandler {
                 start(attempt, key, on: loop, events: events)
+                return .success(try await attempt.futureResult.get())
+            } onCancel: {
+                attempt.fail(PinnedSessionError.cancelled)
             }
-        } onCancel: {
-            attempt.finish(.failure(.cancelled))
-        }
+        } catch { return .failure(error as? PinnedSessionError ?? .connectionLost(Connector.reason(error))) }
     }
 
-    private func start(_ attempt: ConnectionAttempt, _ key: ConnectionKey, on loop: any EventLoop, events: Events) {
+    private func start(
+        _ attempt: EventLoopPromise<HTTPConnection>, _ key: ConnectionKey, on loop: any EventLoop, events: Events
+    ) {
         let record = HandshakeRecord()
         let endpoint = key.endpoint
         let place = detours[endpoint] ?? endpoint
@@ -61,9 +64,9 @@ struct Connector: Sendable {
             }
         bootstrap.connect(host: place.host.description, port: place.port).whenComplete { result in
             switch result {
-            case .failure(let error): attempt.finish(.failure(.unreachable(Connector.reason(error))))
+            case .failure(let error): attempt.fail(PinnedSessionError.unreachable(Connector.reason(error)))
             case .success(let channel):
-                attempt.track(channel)
+                attempt.futureResult.whenFailure { _ in channel.close(promise: nil) }
                 finish(channel, key, record, attempt, events)
             }
         }
@@ -71,33 +74,27 @@ struct Connector: Sendable {
 
     /// On the event loop of the channel: waits for the handshake, then puts HTTP on top.
     private func finish(
-        _ channel: any Channel, _ key: ConnectionKey, _ record: HandshakeRecord, _ attempt: ConnectionAttempt,
-        _ events: Events
+        _ channel: any Channel, _ key: ConnectionKey, _ record: HandshakeRecord,
+        _ attempt: EventLoopPromise<HTTPConnection>, _ events: Events
     ) {
         let future: EventLoopFuture<Void>
         do {
             future = try channel.pipeline.syncOperations.handler(type: HandshakeWatcher.self).completed
         } catch {
             // The channel has gone, and its handlers with it.
-            attempt.finish(.failure(.connectionLost("the server closed it during the handshake")))
+            attempt.fail(PinnedSessionError.connectionLost("the server closed it during the handshake"))
             return
         }
         future.whenComplete { result in
             switch result {
             case .failure(let error):
-                channel.close(promise: nil)
                 if let verdict = record.verdict, !verdict.isTrusted {
-                    attempt.finish(.failure(.untrusted(host: key.endpoint.host.description, verdict: verdict)))
+                    attempt.fail(
+                        PinnedSessionError.untrusted(host: key.endpoint.host.description, verdict: verdict))
                 } else {
-                    attempt.finish(.failure(.handshakeFailed(Connector.reason(error))))
+                    attempt.fail(PinnedSessionError.handshakeFailed(Connector.reason(error)))
                 }
-            case .success:
-                do {
-                    attempt.finish(.success(try addHTTP(to: channel, key, events)))
-                } catch {
-                    channel.close(promise: nil)
-                    attempt.finish(.failure(.connectionLost(Connector.reason(error))))
-                }
+            case .success: attempt.completeWith(Result { try addHTTP(to: channel, key, events) })
             }
         }
     }
@@ -144,51 +141,6 @@ struct Connector: Sendable {
         case let error as PinnedTLSError: error.description
         default: String(describing: error)
         }
-    }
-}
-
-/// One attempt to connect, which ends once: with a connection, an error, cancellation or the time-out.
-private final class ConnectionAttempt: Sendable {
-    private struct Content {
-        var waiter: CheckedContinuation<Result<HTTPConnection, PinnedSessionError>, Never>?
-        var result: Result<HTTPConnection, PinnedSessionError>?
-        var channel: (any Channel)?
-    }
-
-    private let content = NIOLockedValueBox(Content())
-
-    func start(_ waiter: CheckedContinuation<Result<HTTPConnection, PinnedSessionError>, Never>) {
-        let early = content.withLockedValue { content -> Result<HTTPConnection, PinnedSessionError>? in
-            guard content.result == nil else { return content.result }
-            content.waiter = waiter
-            return nil
-        }
-        if let early { waiter.resume(returning: early) }
-    }
-
-    /// Remembers what to close when the attempt has ended before the handshake.
-    func track(_ channel: any Channel) {
-        let isOver = content.withLockedValue { content in
-            content.channel = channel
-            return content.result != nil
-        }
-        if isOver { channel.close(promise: nil) }
-    }
-
-    func finish(_ result: Result<HTTPConnection, PinnedSessionError>) {
-        let before = content.withLockedValue { content -> Content in
-            defer {
-                if content.result == nil { content.result = result }
-                content.waiter = nil
-            }
-            return content
-        }
-        let isFirst = before.result == nil
-        switch result {
-        case .success(let connection): if !isFirst { connection.close() }
-        case .failure: if isFirst { before.channel?.close(promise: nil) }
-        }
-        before.waiter?.resume(returning: result)
     }
 }
 

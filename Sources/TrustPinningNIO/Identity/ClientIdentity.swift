@@ -72,9 +72,6 @@ public struct ClientIdentity: ClientIdentityMaterial {
         trial.privateKey = privateKeySource
         guard (try? NIOSSLContext(configuration: trial)) != nil else { throw .keyOfAnotherCertificate }
     }
-
-    /// Whether this is the same certificate chain.
-    func isSame(as other: ClientIdentity) -> Bool { certificates == other.certificates }
 }
 
 /// The client's identities, each bound to the hosts that may see it.

@@ -19,13 +19,11 @@ enum PKCS12Outline {
         var bags: Set<ASN1ObjectIdentifier> = []
         var isPartlyEncrypted = false
         do {
-            let outer = try content(of: BER.parse(bundle), skipping: 1)
-            for info in try children(of: BER.parse(octets(ofDataIn: outer))) {
+            var bundle = try children(of: BER.parse(bundle))
+            _ = bundle.next()
+            for info in try contents(of: octets(ofDataIn: bundle.next())) {
                 switch try identifier(of: info) {
-                case data:
-                    for bag in try children(of: BER.parse(octets(ofDataIn: info))) {
-                        bags.insert(try identifier(of: bag))
-                    }
+                case data: for bag in try contents(of: octets(ofDataIn: info)) { bags.insert(try identifier(of: bag)) }
                 case encryptedData: isPartlyEncrypted = true
                 default: break
                 }
@@ -37,29 +35,25 @@ enum PKCS12Outline {
         guard bags.contains(certificateBag) || isPartlyEncrypted else { throw .noCertificate }
     }
 
-    private static func children(of node: ASN1Node) throws -> ASN1NodeCollection {
-        guard case .constructed(let children) = node.content else { throw ClientIdentityError.unreadableBundle }
-        return children
+    private static func children(of node: ASN1Node?) throws -> ASN1NodeCollection.Iterator {
+        guard case .constructed(let children)? = node?.content else { throw ClientIdentityError.unreadableBundle }
+        return children.makeIterator()
     }
 
-    /// The element of a sequence behind `count` others.
-    private static func content(of node: ASN1Node, skipping count: Int) throws -> ASN1Node {
-        var position = 0
-        for child in try children(of: node) {
-            if position == count { return child }
-            position += 1
-        }
-        throw ClientIdentityError.unreadableBundle
+    private static func contents(of octets: ArraySlice<UInt8>) throws -> IteratorSequence<ASN1NodeCollection.Iterator> {
+        IteratorSequence(try children(of: BER.parse(octets)))
     }
 
     private static func identifier(of node: ASN1Node) throws -> ASN1ObjectIdentifier {
-        try ASN1ObjectIdentifier(berEncoded: content(of: node, skipping: 0))
+        var fields = try children(of: node)
+        return try ASN1ObjectIdentifier(berEncoded: &fields)
     }
 
     /// The octets in a ContentInfo of the type data: SEQUENCE { OID, [0] { OCTET STRING } }.
-    private static func octets(ofDataIn info: ASN1Node) throws -> ArraySlice<UInt8> {
-        guard try identifier(of: info) == data else { throw ClientIdentityError.unreadableBundle }
-        let wrapped = try content(of: content(of: info, skipping: 1), skipping: 0)
-        return try ASN1OctetString(berEncoded: wrapped).bytes
+    private static func octets(ofDataIn info: ASN1Node?) throws -> ArraySlice<UInt8> {
+        var fields = try children(of: info)
+        guard try ASN1ObjectIdentifier(berEncoded: &fields) == data else { throw ClientIdentityError.unreadableBundle }
+        var wrapped = try children(of: fields.next())
+        return try ASN1OctetString(berEncoded: &wrapped).bytes
     }
 }

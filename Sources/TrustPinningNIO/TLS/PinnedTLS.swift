@@ -135,7 +135,7 @@ public struct PinnedTLS: Sendable {
             // One record for all connections of the provider would mix up their verdicts.
             return try NIOSSLClientTLSProvider(
                 context: context, serverHostname: name.isAddress ? nil : name.description,
-                customVerificationCallback: sendableCallback(for: name.description, port: port))
+                customVerificationCallback: verificationCallback(for: name.description, port: port, record: nil))
         } catch {
             throw .unusableHost(host)
         }
@@ -188,21 +188,12 @@ public struct PinnedTLS: Sendable {
         return try NIOSSLContext(configuration: configuration)
     }
 
+    /// - Parameter record: takes the verdict; nil for one in each handshake.
     private func verificationCallback(
-        for host: String, port: Int, record: HandshakeRecord
-    ) -> NIOSSLCustomVerificationCallback {
-        let verifier = verifier
-        return { certificates, promise in
-            PinnedTLS.verify(certificates, host, port, record, verifier, promise)
-        }
-    }
-
-    private func sendableCallback(
-        for host: String, port: Int
+        for host: String, port: Int, record: HandshakeRecord?
     ) -> @Sendable ([NIOSSLCertificate], EventLoopPromise<NIOSSLVerificationResult>) -> Void {
-        let verifier = verifier
-        return { certificates, promise in
-            PinnedTLS.verify(certificates, host, port, HandshakeRecord(), verifier, promise)
+        { [verifier] certificates, promise in
+            PinnedTLS.verify(certificates, host, port, record ?? HandshakeRecord(), verifier, promise)
         }
     }
 
