@@ -280,7 +280,8 @@ let package = Package(
         .testTarget(
             name: "DocumentationTests",
             dependencies: [
-                "TunnelIO", "WireGuardCore", "WireGuardDevice", "PacketTunnel", "TrustPinning", "TrustPinningNIO",
+                "NetworkAddresses", "TunnelIO", "WireGuardCore", "WireGuardDevice", "PacketTunnel", "TrustPinning",
+                "TrustPinningNIO",
                 logging,
             ],
             swiftSettings: settings),

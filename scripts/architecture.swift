@@ -20,7 +20,7 @@ struct Place {
 }
 
 let places: [String: Place] = [
-    "culvert": Place(2.5, 0, .program, "tunnels as commands"),
+    "culvert": Place(3.05, 0, .program, "tunnels as commands"),
     "culvert-wg": Place(0, 1, .program, "the daemon"),
     "CulvertC": Place(1, 1, .wireguard, "tunnels for C programs"),
     "WireGuardTunnel": Place(2, 1, .tunnel, "WireGuard as a provider"),
@@ -35,10 +35,11 @@ let places: [String: Place] = [
     "WireGuardCore": Place(0.25, 3, .wireguard, "the protocol, without I/O"),
     "TunnelIO": Place(2.2, 3, .io, "TUN, UDP, offload, lanes"),
     "TrustPinningNIO": Place(4.6, 3, .pinning, "TLS and HTTPS on NIO"),
-    "TunnelSystem": Place(2.2, 4, .io, "descriptors, netlink, files"),
+    "CommandLineSupport": Place(3.5, 3, .program, "output and status"),
+    "TunnelSystem": Place(2.2, 5, .io, "descriptors, netlink, files"),
     "TrustPinning": Place(4.6, 4, .pinning, "pins, policies, chains"),
-    "NetworkAddresses": Place(0.9, 5, .io, "addresses and their text"),
-    "CTunnelSystem": Place(2.2, 5, .other, "what Swift cannot import"),
+    "NetworkAddresses": Place(0.9, 6, .io, "addresses and their text"),
+    "CTunnelSystem": Place(2.6, 6, .other, "what Swift cannot import"),
 ]
 
 // MARK: - The manifest

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import TunnelSystem
+package import TunnelSystem
 
 /// Numbers as people read them.
 package enum Figure {
@@ -67,7 +67,7 @@ extension Duration {
 
 extension JSON {
     /// A number with this many digits behind the point; null where it is not finite.
-    static func decimal(_ value: Double, places: Int) -> JSON {
+    package static func decimal(_ value: Double, places: Int) -> JSON {
         // A number may not have grouping commas.
         let number = Figure.decimal(value, places: places).filter { $0 != "," }
         return number == "-" ? .null : .number(number)

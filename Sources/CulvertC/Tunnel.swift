@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 internal import CCulvert
+import NetworkAddresses
 import TunnelIO
 import WireGuardCore
 import WireGuardDevice

@@ -6,9 +6,9 @@ import TunnelIO
 package import TunnelSystem
 
 #if canImport(Glibc)
-    package import Glibc
+    import Glibc
 #elseif canImport(Musl)
-    package import Musl
+    import Musl
 #endif
 
 /// A program that was started by this one, in a process group of its own: Ctrl-C on the terminal is for us to handle.
@@ -17,7 +17,7 @@ package import TunnelSystem
 /// good. For one thread.
 package final class ChildProcess {
     /// The process.
-    package let id: pid_t
+    package let id: Int32
     private let end: OwnedDescriptor
     /// What the program writes to standard output and error.
     private let output: SharedDescriptor
@@ -131,7 +131,7 @@ package final class ChildProcess {
     /// Waits until a process has ended, whoever started it.
     /// - Returns: false when the deadline passed or the wait was interrupted before.
     package static func wait(
-        forEndOf process: pid_t, until deadline: Int64, interruption: Int32? = nil
+        forEndOf process: Int32, until deadline: Int64, interruption: Int32? = nil
     ) -> Bool {
         do throws(SystemError) {
             let descriptor = try descriptor(of: process)
@@ -141,7 +141,7 @@ package final class ChildProcess {
         }
     }
 
-    private static func descriptor(of process: pid_t) throws(SystemError) -> OwnedDescriptor {
+    private static func descriptor(of process: Int32) throws(SystemError) -> OwnedDescriptor {
         OwnedDescriptor(try SystemCall.check("pidfd_open") { ctunnel_process_descriptor(process) })
     }
 
@@ -191,7 +191,7 @@ package final class ChildProcess {
         return Outcome(status: status ?? 0, output: text)
     }
 
-    private static func reap(_ process: pid_t) -> Int32 {
+    private static func reap(_ process: Int32) -> Int32 {
         var raw: Int32 = 0
         _ = SystemCall.retry { unsafe waitpid(process, &raw, 0) }
         // The low seven bits name the signal that ended the program, if one did.

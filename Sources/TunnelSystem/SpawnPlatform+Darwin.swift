@@ -2,7 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if canImport(Darwin)
-    package import Darwin
+    import Darwin
 
     /// What is Darwin's own about starting programs. Not verified on Darwin.
     package enum SpawnPlatform {

@@ -3,9 +3,9 @@
 
 #if os(Linux)
     #if canImport(Glibc)
-        package import Glibc
+        import Glibc
     #elseif canImport(Musl)
-        package import Musl
+        import Musl
     #endif
 
     /// What is Linux's own about starting programs.

@@ -21,7 +21,7 @@ package final class SpawnSetup {
     }
 
     private var actions = unsafe SpawnPlatform.noActions
-    private var attributes = unsafe SpawnPlatform.noAttributes
+    private var attributes = SpawnPlatform.noAttributes
 
     package init(_ place: Place) {
         unsafe posix_spawn_file_actions_init(&actions)
@@ -66,8 +66,8 @@ package final class SpawnSetup {
     /// - Returns: the process.
     package func start(
         _ program: String, isSearched: Bool = false, arguments: [String], environment: [String]
-    ) throws(SystemError) -> pid_t {
-        var child: pid_t = 0
+    ) throws(SystemError) -> Int32 {
+        var child: Int32 = 0
         let argumentPointers = unsafe arguments.map { unsafe strdup($0) } + [nil]
         let environmentPointers = unsafe environment.map { unsafe strdup($0) } + [nil]
         defer {
@@ -97,12 +97,13 @@ package struct DescriptorPipe: Sendable {
             unsafe pipe(raw.bindMemory(to: Int32.self).baseAddress)
         }
         guard made == 0 else { throw SystemError("pipe", errno: errno) }
-        let low = (OwnedDescriptor(ends.0), OwnedDescriptor(ends.1))
-        reader = SharedDescriptor(try Self.raised(low.0))
-        writer = SharedDescriptor(try Self.raised(low.1))
+        let (lowReader, lowWriter) = ends
+        defer { for low in [lowReader, lowWriter] { SystemCall.close(low) } }
+        reader = try Self.raised(lowReader)
+        writer = try Self.raised(lowWriter)
     }
 
-    private static func raised(_ descriptor: borrowing OwnedDescriptor) throws(SystemError) -> OwnedDescriptor {
-        OwnedDescriptor(try SystemCall.check("dup") { fcntl(descriptor.number, F_DUPFD_CLOEXEC, 20) })
+    private static func raised(_ descriptor: Int32) throws(SystemError) -> SharedDescriptor {
+        SharedDescriptor(OwnedDescriptor(try SystemCall.check("dup") { fcntl(descriptor, F_DUPFD_CLOEXEC, 20) }))
     }
 }

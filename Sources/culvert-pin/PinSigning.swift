@@ -230,9 +230,9 @@ struct PinSigning: Sendable {
         defer { close(descriptor) }
         guard SystemCall.writeAll(descriptor, Array(text.utf8)) else {
             let reason = SystemError.words(errno)
-                _ = unsafe unlink(path)
-                throw PinToolError("\(path): \(reason)")
-            }
+            _ = unsafe unlink(path)
+            throw PinToolError("\(path): \(reason)")
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
+    import NetworkAddresses
     import Foundation
     import Testing
     import TunnelSystem

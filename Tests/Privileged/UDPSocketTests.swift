@@ -21,7 +21,7 @@
                 let v4 = try #require(sockets.v4)
                 #expect(v4.port == sockets.port)
                 #expect(try v4.send(batch(to: .loopback(port: v4.port)), in: 0..<1).sent == 1)
-                #expect(try receive(from: v4)?.low == 0x7f00_0001)
+                #expect(try receive(from: v4)?.address.low == 0x7f00_0001)
                 // Where the kernel still gives a socket, what is sent on it is dropped and nothing else happens.
                 if let v6 = sockets.v6 {
                     let loopback6 = Endpoint(address: .v6(0, 1), port: sockets.port)
@@ -113,11 +113,11 @@
                 let result = try near.send(batch(to: toFar), in: 0..<1)
                 #expect(result.sent == 1, "\(result)")
                 let asked = try #require(try receive(from: far))
-                #expect(asked.high == 0xfe80 << 48 && asked.low == 0xa)
+                #expect(asked.address == .v6(0xfe80 << 48, 0xa))
                 #expect(asked.scopeID == b0 && asked.source.interfaceIndex == b0 && asked.source.low == 0xb)
                 #expect(try far.send(batch(to: asked), in: 0..<1).sent == 1)
                 let answer = try #require(try receive(from: near))
-                #expect(answer.low == 0xb && answer.scopeID == a0)
+                #expect(answer.address.low == 0xb && answer.scopeID == a0)
                 #expect(far.statistics.staleSources == 0)
             }
         }

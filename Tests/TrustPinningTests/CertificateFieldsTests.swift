@@ -22,14 +22,14 @@ struct CertificateFieldsTests {
     func fields(algorithm: TestKey.Algorithm) throws {
         let authority = try TestAuthority()
         let key = try TestKey(algorithm, "leaf")
-        let template = CertificateTemplate().with { $0.ipAddresses = [.v4(192, 0, 2, 1)] }
+        let template = CertificateTemplate().with { $0.ipAddresses = [[192, 0, 2, 1]] }
         let leaf = try CertificateFields(authority.issue(template, key: key).der)
         #expect(leaf.subjectPublicKeyInfo == key.subjectPublicKeyInfo)
         #expect(leaf.keyHash.base64 == key.pin)
         #expect(leaf.notBefore == TestDate.leafStart.seconds)
         #expect(leaf.notAfter == TestDate.leafEnd.seconds)
         #expect(leaf.alternativeNames?.dnsNames == ["www.example.com", "*.api.example.com"])
-        #expect(leaf.alternativeNames?.ipAddresses == [[192, 0, 2, 1]])
+        #expect(leaf.alternativeNames?.ipAddresses == [.v4(192, 0, 2, 1)])
         #expect(leaf.extendedKeyUsages == [.ExtendedKeyUsage.serverAuth])
         #expect(leaf.keyUsage == 0x80)
         #expect(!leaf.isAuthority)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import Testing
 import WireGuardCore
 import WireGuardDevice
@@ -12,7 +13,8 @@ struct ResolvedEndpointsTests {
         let peers = endpoints.map { endpoint in
             "[Peer]\nPublicKey = \(PrivateKey(using: &random).publicKey.base64)\nEndpoint = \(endpoint)\n"
         }
-        return try TunnelConfiguration.parse("[Interface]\n" + peers.joined())
+        let key = PrivateKey(using: &random).exportedBase64
+        return try TunnelConfiguration.parse("[Interface]\nPrivateKey = \(key)\n" + peers.joined())
     }
 
     @Test("Names are looked up, and addresses are what they are")

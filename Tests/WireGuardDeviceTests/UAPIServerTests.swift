@@ -112,8 +112,12 @@ struct UAPIServerTests {
         #expect(throws: WireGuardDeviceError(.alreadyRunning(path: path), errno: EADDRINUSE)) {
             _ = try ManagementSocket(path: path)
         }
+        first.listener.close()
         // As after a crash: the descriptor is gone, the file is still there.
-        close(first.descriptor)
+        let dead = UnixSocket.make()
+        #expect(UnixSocket.bindPrivately(dead, to: path) == 0)
+        close(dead)
+        #expect(unsafe access(path, F_OK) == 0)
         let second = try ManagementSocket(path: path)
         #expect(unsafe access(path, F_OK) == 0)
         second.listener.close()

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import Network
+import NetworkAddresses
 import NetworkExtension
 import PacketTunnel
 import Synchronization
@@ -37,7 +38,7 @@ final class NetworkExtensionPlatform: TunnelPlatform, @unchecked Sendable {
     var socketMark: UInt32? { nil }
 
     /// Not known.
-    func outsideNameServers() async -> [NetworkAddress] { [] }
+    func outsideNameServers() async -> [IPAddress] { [] }
 
     func prepare(_ policy: LeakPolicy) async throws(TunnelError) {
         try check(policy)

@@ -2,7 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 package import NetworkAddresses
-package import PacketTunnel
+import PacketTunnel
 
 /// What a tunnel wants of the host's network, one thing at a time.
 package enum NetworkStep: Hashable, Sendable {

@@ -2,7 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 package import NetworkAddresses
-package import PacketTunnel
+import PacketTunnel
 
 /// An interface that this process made, by its name and, since names are used again, its number.
 package struct InterfaceReference: Hashable, Sendable, Codable {

@@ -2,7 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 package import NetworkAddresses
-package import PacketTunnel
+import PacketTunnel
 import TunnelSystem
 
 #if canImport(Glibc)

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import FoundationEssentials
+import NetworkAddresses
 import PacketTunnel
 
 #if canImport(Glibc)

@@ -2,7 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import NetworkAddresses
-package import PacketTunnel
+import PacketTunnel
 
 #if canImport(Glibc)
     import Glibc

@@ -88,7 +88,7 @@ package struct CertificateFields: Sendable, Hashable {
             var fields = try outer.take().elements()
             _ = try DER.optionalExplicitlyTagged(&fields, tagNumber: 0, tagClass: .contextSpecific) { $0 }
             try fields.skipSerialNumber()
-        // Signature algorithm, issuer, validity, subject.
+            // Signature algorithm, issuer, validity, subject.
             for _ in 0..<4 { _ = try fields.take().elements() }
             return try checkedKeyInfo(fields.take())
         }
@@ -142,7 +142,7 @@ package struct CertificateFields: Sendable, Hashable {
                 var constraints = try DER.parse(element.value).elements()
                 if let first = constraints.next(), first.identifier == .boolean {
                     isAuthority = try Bool(derEncoded: first)
-            }
+                }
             default: continue
             }
         }

@@ -110,7 +110,7 @@ public struct KeySource: Sendable, Hashable {
     private init(privateKey document: PEMDocument) throws(PinError) {
         do {
             let key = try Certificate.PrivateKey(document).publicKey
-            self.init(.privateKey, Array(key.subjectPublicKeyInfoBytes))
+            self.init(.privateKey, try key.subjectPublicKeyInfo())
         } catch {
             throw PinError(.unsupportedKey, "not a private key for RSA, P-256, P-384, P-521 or Ed25519, in the clear")
         }

@@ -36,7 +36,7 @@ struct PolicyFields {
         if let read = read(value) { return read }
         note(name, "\(expected) was expected, not \(value.kind)")
         return nil
-        }
+    }
 
     mutating func boolean(_ name: String, default value: Bool) -> Bool {
         take(name, "true or false") { if case .boolean(let value) = $0 { value } else { nil } } ?? value

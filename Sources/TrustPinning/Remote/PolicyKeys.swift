@@ -78,6 +78,8 @@ public struct PolicySigningKey: Sendable {
     private let backing: Backing
     /// The algorithm it is for.
     public let algorithm: PolicyEnvelope.Algorithm
+    /// The SubjectPublicKeyInfo of the public key in DER; nil for a shared secret.
+    public let publicKey: [UInt8]?
 
     /// A shared secret.
     ///
@@ -85,6 +87,7 @@ public struct PolicySigningKey: Sendable {
     public init(hmacSecret: [UInt8]) throws(EnvelopeError) {
         backing = .secret(try SymmetricKey(policySecret: hmacSecret))
         algorithm = .hmacSHA256
+        publicKey = nil
     }
 
     /// A private key for P-256, P-384 or Ed25519 in PEM, as `openssl genpkey` writes it.
@@ -94,17 +97,14 @@ public struct PolicySigningKey: Sendable {
         guard let document = try? PEMDocument.parse(pem).first(where: { $0.label != "EC PARAMETERS" }) else {
             throw EnvelopeError(.badKey, "there is no block of PEM")
         }
-        guard let key = try? Certificate.PrivateKey(document), let algorithm = key.publicKey.policyAlgorithm else {
+        guard let key = try? Certificate.PrivateKey(document), let algorithm = key.publicKey.policyAlgorithm,
+            let publicKey = try? key.publicKey.subjectPublicKeyInfo()
+        else {
             throw EnvelopeError(.badKey, "not a private key for P-256, P-384 or Ed25519, in the clear")
         }
         backing = .privateKey(key)
         self.algorithm = algorithm
-    }
-
-    /// The SubjectPublicKeyInfo of the public key in DER; nil for a shared secret.
-    public var publicKey: [UInt8]? {
-        guard case .privateKey(let key) = backing else { return nil }
-        return Array(key.publicKey.subjectPublicKeyInfoBytes)
+        self.publicKey = publicKey
     }
 
     func sign(_ bytes: [UInt8]) throws(EnvelopeError) -> [UInt8] {
@@ -131,6 +131,13 @@ extension SymmetricKey {
 }
 
 extension Certificate.PublicKey {
+    /// The whole key in DER; `subjectPublicKeyInfoBytes` is the bits inside.
+    func subjectPublicKeyInfo() throws -> [UInt8] {
+        var serializer = DER.Serializer()
+        try serializer.serialize(self)
+        return serializer.serializedBytes
+    }
+
     fileprivate var policyAlgorithm: PolicyEnvelope.Algorithm? {
         if P256.Signing.PublicKey(self) != nil { return .ecdsaP256 }
         if P384.Signing.PublicKey(self) != nil { return .ecdsaP384 }

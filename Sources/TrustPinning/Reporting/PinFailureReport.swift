@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import TunnelSystem
 internal import SwiftASN1
+import TunnelSystem
 
 #if canImport(FoundationEssentials)
     internal import FoundationEssentials
@@ -99,9 +99,13 @@ public struct PinFailureReport: Sendable, Hashable {
             ("date-time", .string(Timestamp.text(date))), ("hostname", .string(host)), ("port", .integer(port)),
             ("noted-hostname", .string(notedHost)), ("include-subdomains", .bool(includesSubdomains)),
             ("enforce-pinning", .bool(enforcesPinning)),
-            ("validated-certificate-chain", .array(chain.map { der in
-                .string(SwiftASN1.PEMDocument(type: "CERTIFICATE", derBytes: der).pemString + "\n")
-            })),
+            (
+                "validated-certificate-chain",
+                .array(
+                    chain.map { der in
+                        .string(SwiftASN1.PEMDocument(type: "CERTIFICATE", derBytes: der).pemString + "\n")
+                    })
+            ),
             ("known-pins", .array(knownPins.map { .string("pin-sha256=\"\($0)\"") })),
             ("validation-result", .integer(result.rawValue)),
             ("known-pins-expiration-date", expiry.map { .string(String(Timestamp.text($0).prefix(10))) } ?? .null),

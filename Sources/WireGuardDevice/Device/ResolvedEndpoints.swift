@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+public import NetworkAddresses
 import TunnelIO
 public import WireGuardCore
 
@@ -59,7 +60,7 @@ public struct ResolvedEndpoints: Sendable {
     private static func lookUp(_ name: EndpointAddress) -> Answer {
         do throws(HostLookupFailure) {
             if let first = try HostLookup.endpoints(of: name.host, port: name.port).first {
-                return .success(Endpoint(first))
+                return .success(first)
             }
             return .failure(WireGuardDeviceError(.unresolved(name, reason: "the answer is empty")))
         } catch {

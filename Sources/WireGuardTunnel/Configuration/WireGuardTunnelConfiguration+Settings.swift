@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-package import NetworkAddresses
+import NetworkAddresses
 public import PacketTunnel
-package import WireGuardCore
+import WireGuardCore
 
 extension WireGuardTunnelConfiguration {
     /// What the tunnel wants of the system: addresses, allowed IPs as included routes, DNS, MTU.

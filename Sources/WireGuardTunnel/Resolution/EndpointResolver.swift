@@ -15,4 +15,3 @@ public protocol EndpointResolver: Sendable {
     /// as ``resolve(_:)`` does; the system would ask through the tunnel.
     func resolve(_ name: String, around bypass: TunnelBypass) async throws(TunnelError) -> [IPAddress]
 }
-

@@ -48,15 +48,15 @@
             _ = try? await BlockingWork.run("culvert-end") { cancellation in
                 ChildProcess.wait(forEndOf: process, until: deadline, interruption: cancellation)
             }
-                do throws(LinuxNetworkError) {
-                    return lines(try undo(name, runtime))
-                } catch {
-                    guard case .tunnelRunning(_, let owner) = error.code else { throw problem(error, name) }
-                    // Somebody else has brought it up again.
-                    guard owner == process else { return "" }
-                        throw problem(error, name)
-                    }
-                }
+            do throws(LinuxNetworkError) {
+                return lines(try undo(name, runtime))
+            } catch {
+                guard case .tunnelRunning(_, let owner) = error.code else { throw problem(error, name) }
+                // Somebody else has brought it up again.
+                guard owner == process else { return "" }
+                throw problem(error, name)
+            }
+        }
 
         private static func unanswered(_ error: MessageError, _ name: String) -> TunnelError {
             if case .notPermitted(let reason) = error {

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import Foundation
+import NetworkAddresses
 import NetworkExtension
 import PacketTunnelTesting
 import Testing

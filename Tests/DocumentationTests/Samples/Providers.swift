@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnel
 import Synchronization
 import TunnelIO
 
 // README.md
 final class LoopTunnel: PacketTunnelProvider {
-    struct Configuration: Codable, Sendable { var address: NetworkAddress }
+    struct Configuration: Codable, Sendable { var address: IPAddress }
     private let work = Mutex<Task<Void, any Error>?>(nil)
 
     func start(_ configuration: Configuration, context: ProviderContext) async throws(TunnelError) {
         try await context.apply(
             TunnelSettings(
-                remoteAddress: "192.0.2.1", addresses: [NetworkPrefix(host: configuration.address)],
+                remoteAddress: "192.0.2.1", addresses: [InterfaceAddress(host: configuration.address)],
                 includedRoutes: [.allIPv4]))
         let task = Task {
             let packets = try PacketBatch()
@@ -34,7 +35,7 @@ final class MyProvider: PacketTunnelProvider {
     func start(_ configuration: Configuration, context: ProviderContext) async throws(TunnelError) {
         try await context.apply(
             TunnelSettings(
-                remoteAddress: configuration.server, addresses: [NetworkPrefix(host: .v4(10, 0, 0, 2))],
+                remoteAddress: configuration.server, addresses: [InterfaceAddress(host: .v4(10, 0, 0, 2))],
                 includedRoutes: [.allIPv4]))
         let device = try context.packetFlow.takeDevice()
         // Run a data plane on the device, and return once there is proof that it works.

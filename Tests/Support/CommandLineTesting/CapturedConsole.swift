@@ -4,7 +4,7 @@
 package import CommandLineSupport
 import PacketTunnelTesting
 import Synchronization
-import TunnelSystem
+package import TunnelSystem
 
 /// Keeps what a command writes.
 package final class CapturedConsole: Sendable {

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import Logging
+import NetworkAddresses
 import PacketTunnelTesting
 import Testing
 import TunnelIO

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+public import NetworkAddresses
 import Synchronization
 public import TunnelIO
 
@@ -121,7 +122,7 @@ public final class MemoryPlatform: TunnelPlatform {
     public var socketMark: UInt32? { nil }
 
     /// None.
-    public func outsideNameServers() async -> [NetworkAddress] { [] }
+    public func outsideNameServers() async -> [IPAddress] { [] }
 
     /// Puts a leak guard in place where the policy wants one from the start.
     public func prepare(_ policy: LeakPolicy) async throws(TunnelError) {

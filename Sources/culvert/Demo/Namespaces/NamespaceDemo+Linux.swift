@@ -2,7 +2,9 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
+    import NetworkAddresses
     import CommandLineSupport
+    import PacketTunnelLinux
     import TunnelIO
     import TunnelSystem
     import WireGuardCore

@@ -5,6 +5,7 @@
     import PacketTunnelLinux
     import NetworkAddresses
     import TunnelIO
+    import TunnelSystem
     import WireGuardCore
     import WireGuardDevice
 

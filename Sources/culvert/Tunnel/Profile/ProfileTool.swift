@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import CommandLineSupport
+import NetworkAddresses
 import PacketTunnel
 import TunnelSystem
 import WireGuardCore

@@ -104,9 +104,9 @@
             report.close()
             if isUp { messages.finish() }
             // Whoever launched it may be there for longer than it is.
-                var status: Int32 = 0
+            var status: Int32 = 0
             _ = SystemCall.retry { unsafe waitpid(child, &status, 0) }
-                messages.yield(.ended(status: status))
+            messages.yield(.ended(status: status))
             messages.finish()
         }
 
@@ -125,7 +125,7 @@
                 return (child, pipe.reader)
             } catch {
                 throw TunnelError(.hostFailed, "cannot start the tunnel's process: \(error)")
+            }
         }
-    }
     }
 #endif

@@ -39,12 +39,12 @@
             let descriptor = OwnedDescriptor(systemSocket(AF_UNIX, 2 | 0o2_000_000, 0))
             let (number, bytes) = (descriptor.number, Array(text.utf8))
             guard number >= 0 else { return }
-                    // Nobody listening is nobody's loss.
+            // Nobody listening is nobody's loss.
             unsafe UnixSocket.withAddress(name: name) { address, length in
-                    unsafe _ = sendto(number, bytes, bytes.count, Int32(MSG_NOSIGNAL), address, length)
-                }
+                unsafe _ = sendto(number, bytes, bytes.count, Int32(MSG_NOSIGNAL), address, length)
             }
         }
+    }
 
     private func systemSocket(_ family: Int32, _ kind: Int32, _ number: Int32) -> Int32 { socket(family, kind, number) }
 #endif
