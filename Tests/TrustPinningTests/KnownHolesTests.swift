@@ -96,7 +96,7 @@ struct KnownHolesTests {
         let changes: [(inout CertificateTemplate) -> Void] = [
             { $0.notAfter = TestDate(2026, 5, 1) }, { $0.notBefore = TestDate(2026, 7, 1) },
             { $0.dnsNames = ["other.example.com"] }, { $0.dnsNames = [] }, { $0.usages = [.clientAuth] },
-            { $0.keyUsage = 0x06 },
+            { $0.keyUsage = 0x06 }, { $0.keyUsage = 0x84 }, { $0.isAuthority = true },
         ]
         for change in changes {
             let bad = try TestCertificate(CertificateTemplate().with(change), key: key)

@@ -110,6 +110,9 @@ struct RootStoreTrustTests {
         #expect(try await leafFailure { $0.usages = nil } == nil)
         #expect(try await leafFailure { $0.keyUsage = 0x06 } == .wrongUsage)
         #expect(try await leafFailure { $0.keyUsage = nil } == nil)
+        // An authority is no server, and neither is a key that may sign certificates.
+        #expect(try await leafFailure { $0.isAuthority = true } == .wrongUsage)
+        #expect(try await leafFailure { $0.keyUsage = 0x84 } == .wrongUsage)
 
         let root = try TestCertificate(.authority("Root"), key: TestKey(.p256, "root"))
         func failure(_ change: (inout CertificateTemplate) -> Void) async throws -> SystemTrustFailure.Code? {
@@ -136,6 +139,68 @@ struct RootStoreTrustTests {
         #expect(try await failure { $0.version = 0 } == .constraint)
         #expect(try await failure { $0.permittedDNSSubtrees = ["example.com"] } == nil)
         #expect(try await failure { $0.permittedDNSSubtrees = ["example.net"] } == .constraint)
+    }
+
+    /// The extension of an authority that may not sign for these names, nor for names below them.
+    private func excluding(_ names: [String]) -> [UInt8] {
+        let subtrees = names.flatMap { DERWriter.sequence(DERWriter.implicit(2, Array($0.utf8))) }
+        return TestCertificate.extension(
+            DERWriter.objectIdentifier(2, 5, 29, 30), critical: true,
+            DERWriter.sequence(DERWriter.explicit(1, subtrees)))
+    }
+
+    private func failure(
+        host: String, names: [String], excluded: [String], ofRoot: Bool = false
+    ) async throws -> SystemTrustFailure.Code? {
+        let constraints = excluding(excluded)
+        let root = try TestCertificate(
+            .authority("Root").with { if ofRoot { $0.extraExtensions = [constraints] } }, key: TestKey(.p256, "root"))
+        let intermediate = try TestCertificate(
+            .authority("Intermediate").with { if !ofRoot { $0.extraExtensions = [constraints] } },
+            key: TestKey(.p256, "intermediate"), issuer: root)
+        let template = CertificateTemplate().with { $0.dnsNames = names }
+        let leaf = try TestCertificate(template, key: TestKey(.p256, "leaf"), issuer: intermediate)
+        return try await failure(judge(leaf, issuers: [intermediate], root: root, host: host))
+    }
+
+    @Test("refuses hosts that an issuer excludes, and wildcards that take one of them in")
+    func excludedNames() async throws {
+        let wildcard = ["*.example.com"]
+        let table: [(host: String, names: [String], excluded: String, isRight: Bool)] = [
+            ("bar.example.com", wildcard, "bar.example.com", false),
+            ("bar.example.com", wildcard, "BAR.Example.com", false),
+            ("foo.example.com", wildcard, "bar.example.com", false),
+            ("foo.example.com", ["foo.example.com"] + wildcard, "bar.example.com", false),
+            ("foo.example.com", ["foo.example.com"], "bar.example.com", true),
+            ("bar.example.com", ["bar.example.com"], "bar.example.com", false),
+            ("bar.example.com", wildcard, "example.com", false), ("bar.example.com", wildcard, ".example.com", false),
+            ("bar.example.com", wildcard, "com", false), ("bar.example.com", wildcard, "", false),
+            // What is excluded has more labels than the wildcard, or another name.
+            ("bar.example.com", wildcard, "a.bar.example.com", true),
+            ("bar.example.com", wildcard, ".bar.example.com", true),
+            ("bar.example.com", wildcard, "bar.example.net", true),
+            ("bar.example.com", wildcard, "ar.example.com", false),
+            ("bar.example.com", ["bar.example.com"], "ar.example.com", true),
+        ]
+        for row in table {
+            for ofRoot in [false, true] {
+                let code = try await failure(
+                    host: row.host, names: row.names, excluded: [row.excluded], ofRoot: ofRoot)
+                #expect(code == (row.isRight ? nil : .constraint), "\(row), of the root: \(ofRoot)")
+            }
+        }
+    }
+
+    @Test("compares no more names with constraints than a limit, which costs next to nothing")
+    func manyConstraints() async throws {
+        func code(_ names: Int, _ constraints: Int, ofRoot: Bool = false) async throws -> SystemTrustFailure.Code? {
+            try await failure(
+                host: "www.example.com", names: ["www.example.com"] + (1..<names).map { "n\($0).example.com" },
+                excluded: (0..<constraints).map { "n\($0).example.net" }, ofRoot: ofRoot)
+        }
+        #expect(try await code(64, 64) == nil)
+        #expect(try await code(501, 500) == .constraint)
+        #expect(try await code(501, 500, ofRoot: true) == .constraint)
     }
 
     @Test("refuses a path longer than an authority allows")

@@ -26,6 +26,8 @@ package struct CertificateFields: Sendable, Hashable {
     /// Bit 0 of the RFC is the most significant bit here. Nil: there is no such extension.
     package private(set) var keyUsage: UInt8?
     package private(set) var isAuthority = false
+    /// DNS names that an authority may not sign for.
+    private(set) var excludedNames: [String] = []
 
     package struct SubjectNames: Sendable, Hashable {
         package var dnsNames: [String] = []
@@ -143,6 +145,8 @@ package struct CertificateFields: Sendable, Hashable {
                 if let first = constraints.next(), first.identifier == .boolean {
                     isAuthority = try Bool(derEncoded: first)
                 }
+            case .X509ExtensionID.nameConstraints:
+                excludedNames = Array(try NameConstraints(element).excludedDNSDomains)
             default: continue
             }
         }

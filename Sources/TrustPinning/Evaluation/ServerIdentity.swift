@@ -23,6 +23,43 @@ package enum ServerIdentity {
         if let usage = leaf.keyUsage, usage & 0b1010_1000 == 0 {
             return SystemTrustFailure(.wrongUsage, "the certificate's key usage is not that of a server")
         }
+        // keyCertSign: whoever has this key could make certificates for other names.
+        if leaf.isAuthority || (leaf.keyUsage ?? 0) & 0b0000_0100 != 0 {
+            return SystemTrustFailure(.wrongUsage, "the certificate is that of an authority, not of a server")
+        }
+        return nil
+    }
+
+    /// The most comparisons of names with constraints, as in Go: a chain that asks for more is refused before it is verified.
+    static let maximumComparisons = 250_000
+
+    static func compares(_ names: Int, with constraints: Int) -> SystemTrustFailure? {
+        let (count, overflows) = names.multipliedReportingOverflow(by: constraints)
+        guard overflows || count > maximumComparisons else { return nil }
+        return SystemTrustFailure(.constraint, "the chain has too many names for its name constraints")
+    }
+
+    /// Whether names that issuers exclude (RFC 5280 section 4.2.1.10) take in the host, or one of the names that a wildcard
+    /// of the leaf stands for; nil if not.
+    ///
+    /// Verifiers compare the leaf's names as they are written, and take the asterisk for an ordinary label: a wildcard would
+    /// slip past the exclusion of a single name below it.
+    static func failure(of leaf: CertificateFields, host: HostName, excluded: [String]) -> SystemTrustFailure? {
+        let wildcards = (leaf.alternativeNames?.dnsNames ?? []).filter { $0.hasPrefix("*.") }.map { $0.lowercased() }
+        if let failure = compares(wildcards.count, with: excluded.count) { return failure }
+        for excluded in excluded {
+            var name = Substring(excluded.lowercased())
+            if name.hasSuffix(".") { name.removeLast() }
+            // With a dot in front it is about the names below alone.
+            let below = name.hasPrefix(".") ? String(name) : ".\(name)"
+            let above = name.firstIndex(of: ".").map { "*\(name[$0...])" }
+            let takesInHost =
+                !host.isAddress
+                && (name.isEmpty || Substring(host.description) == name || host.description.hasSuffix(below))
+            guard !takesInHost, !wildcards.contains(where: { $0 == above || $0.hasSuffix(below) }) else {
+                return SystemTrustFailure(.constraint, "an issuer of the chain excludes names of the certificate")
+            }
+        }
         return nil
     }
 

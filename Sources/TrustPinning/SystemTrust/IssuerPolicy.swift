@@ -75,6 +75,8 @@ final class PathRecord: Sendable {
 /// accepted.
 struct IssuerPolicy: VerifierPolicy {
     let record: PathRecord
+    let leaf: CertificateFields
+    let host: HostName
 
     /// Those that are checked here and, for the leaf, in ``ServerIdentity``.
     let verifyingCriticalExtensions: [ASN1ObjectIdentifier] = [
@@ -82,14 +84,14 @@ struct IssuerPolicy: VerifierPolicy {
     ]
 
     func chainMeetsPolicyRequirements(chain: UnverifiedCertificateChain) -> PolicyEvaluationResult {
-        if let failure = Self.failure(of: chain) {
+        if let failure = self.failure(of: chain) {
             record.reject(failure)
             return .failsToMeetPolicy(reason: failure.reason)
         }
         return record.accept(chain) ? .meetsPolicy : .failsToMeetPolicy(reason: "another path is preferred")
     }
 
-    private static func failure(of chain: UnverifiedCertificateChain) -> SystemTrustFailure? {
+    private func failure(of chain: UnverifiedCertificateChain) -> SystemTrustFailure? {
         guard chain.count <= TrustEvaluator.maximumChainLength else {
             return SystemTrustFailure(.constraint, "the path has \(chain.count) certificates")
         }
@@ -105,7 +107,11 @@ struct IssuerPolicy: VerifierPolicy {
             }
         }
         do {
+            var excluded: [String] = []
             for (index, certificate) in chain.enumerated().dropFirst() {
+                if let constraints = try certificate.extensions.nameConstraints {
+                    excluded += constraints.excludedDNSDomains
+                }
                 // Extended key usages of roots are for those who keep stores of them.
                 if index < chain.count - 1, let usages = try certificate.extensions.extendedKeyUsage,
                     !usages.contains(.serverAuth)
@@ -116,10 +122,10 @@ struct IssuerPolicy: VerifierPolicy {
                     return SystemTrustFailure(.wrongUsage, "an issuer of the chain is not for signing certificates")
                 }
             }
+            return ServerIdentity.failure(of: leaf, host: host, excluded: excluded)
         } catch {
             return SystemTrustFailure(.constraint, "the usage of an issuer of the chain cannot be read")
         }
-        return nil
     }
 }
 

@@ -78,6 +78,11 @@
             guard let chain = Self.chain(of: trust) else {
                 return .untrusted(SystemTrustFailure(.other, "the platform keeps the verified chain to itself"))
             }
+            // Those that cannot be read are roots of old, which have no constraints.
+            let excluded = chain.dropFirst().flatMap { (try? CertificateFields($0))?.excludedNames ?? [] }
+            if let failure = ServerIdentity.failure(of: leaf, host: request.host, excluded: excluded) {
+                return .untrusted(failure)
+            }
             return .trusted(chain: chain)
         }
 

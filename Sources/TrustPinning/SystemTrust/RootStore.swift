@@ -18,8 +18,19 @@ public final class RootStore: Sendable {
         case certificates([[UInt8]])
     }
 
+    struct Loaded {
+        let store: CertificateStore
+        /// The most name constraints that one of them has.
+        let constraintCount: Int
+
+        init(_ roots: [Certificate]) {
+            store = CertificateStore(roots)
+            constraintCount = roots.map(\.constraintCount).max() ?? 0
+        }
+    }
+
     private let source: Source
-    private let loaded = Mutex<Result<CertificateStore, SystemTrustFailure>?>(nil)
+    private let loaded = Mutex<Result<Loaded, SystemTrustFailure>?>(nil)
 
     private init(_ source: Source) { self.source = source }
 
@@ -52,7 +63,7 @@ public final class RootStore: Sendable {
         try certificates(try PEMDocument.parse(pem).filter { $0.label == "CERTIFICATE" }.map(\.der))
     }
 
-    func certificates() throws(SystemTrustFailure) -> CertificateStore {
+    func certificates() throws(SystemTrustFailure) -> Loaded {
         let result = loaded.withLock { loaded in
             let result = loaded ?? load()
             loaded = result
@@ -61,10 +72,10 @@ public final class RootStore: Sendable {
         return try result.get()
     }
 
-    private func load() -> Result<CertificateStore, SystemTrustFailure> {
+    private func load() -> Result<Loaded, SystemTrustFailure> {
         switch source {
         case .certificates(let list):
-            return .success(CertificateStore(list.compactMap { try? Certificate(derEncoded: $0) }))
+            return .success(Loaded(list.compactMap { try? Certificate(derEncoded: $0) }))
         case .files(let paths):
             for path in paths {
                 guard let data = try? Data(contentsOf: URL(filePath: path)) else { continue }
@@ -73,9 +84,17 @@ public final class RootStore: Sendable {
                 }
                 let roots = blocks.compactMap { try? Certificate(derEncoded: $0.der) }
                 guard !roots.isEmpty else { continue }
-                return .success(CertificateStore(roots))
+                return .success(Loaded(roots))
             }
             return .failure(SystemTrustFailure(.rootsUnavailable, "there is no bundle of root certificates"))
         }
+    }
+}
+
+extension Certificate {
+    /// How many name constraints it has; those that cannot be read are refused by whoever verifies.
+    var constraintCount: Int {
+        let constraints = try? extensions.nameConstraints
+        return (constraints?.permittedSubtrees.count ?? 0) + (constraints?.excludedSubtrees.count ?? 0)
     }
 }

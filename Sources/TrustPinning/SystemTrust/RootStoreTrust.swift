@@ -16,8 +16,9 @@ internal import Synchronization
 ///
 /// swift-certificates builds paths and verifies signatures, validity, basic constraints and name constraints. This adds
 /// what it leaves to others: the host's name without common names, validity and usage of the leaf by the same code that
-/// policies without system trust use, extended key usage and key usage of issuers, no version 1 issuers, no SHA-1.
-/// Revocation is not checked.
+/// policies without system trust use, extended key usage and key usage of issuers, no version 1 issuers, no SHA-1, the
+/// names that issuers exclude held against the host and against wildcards, and a limit for the comparisons of names with
+/// constraints. Revocation is not checked.
 ///
 /// Chains that were verified are remembered, so that the next handshake with the same server costs a look-up.
 public final class RootStoreTrust: SystemTrust {
@@ -73,18 +74,22 @@ public final class RootStoreTrust: SystemTrust {
         if let failure = ServerIdentity.failure(of: fields, host: request.host, at: seconds) {
             return .untrusted(failure)
         }
-        let store: CertificateStore
-        do { store = try roots.certificates() } catch { return .untrusted(error) }
+        let roots: RootStore.Loaded
+        do { roots = try self.roots.certificates() } catch { return .untrusted(error) }
         guard let leaf = try? Certificate(derEncoded: leafBytes) else {
             let reason = "the server's certificate has a key or a form that is not supported"
             return .untrusted(SystemTrustFailure(.unreadable, reason))
         }
         // Others that cannot be read are of no use, and do no harm.
         let others = request.chain.dropFirst().compactMap { try? Certificate(derEncoded: $0) }
+        let sent = [leaf] + others
+        let names = sent.reduce(0) { $0 + ((try? $1.extensions.subjectAlternativeNames)?.count ?? 0) }
+        let constraints = sent.reduce(roots.constraintCount) { $0 + $1.constraintCount }
+        if let failure = ServerIdentity.compares(names, with: constraints) { return .untrusted(failure) }
         let record = PathRecord(date: request.date, leaf: leafBytes, isPreferred: request.isPreferred)
-        var verifier = Verifier(rootCertificates: store) {
+        var verifier = Verifier(rootCertificates: roots.store) {
             RFC5280Policy(fixedExpiryValidationTime: request.date)
-            IssuerPolicy(record: record)
+            IssuerPolicy(record: record, leaf: fields, host: request.host)
         }
         let intermediates = CertificateStore(custom: BoundedStore(others))
         let result = await verifier.validate(leaf: leaf, intermediates: intermediates)
