@@ -22,6 +22,9 @@ enum Handshakes {
             var engine: Engine
             init(_ engine: consuming Engine) { self.engine = engine }
         }
+        final class Tally {
+            var failures = 0
+        }
         var limits = EngineLimits()
         // Cookies are another matter.
         limits.handshakesPerSecond = 1_000_000
@@ -49,6 +52,7 @@ enum Handshakes {
         }
         responder.engine.setUp(true, at: now, wall: wall)
         var next = 0
+        let tally = Tally()
         func handshake() -> Int {
             let member = members[next]
             let source = Endpoint(address: .v4(0x0a42_0001 + UInt32(next)), port: 51_820)
@@ -65,12 +69,13 @@ enum Handshakes {
                 }
                 answers = responder.engine.drainAll(at: now, wall: wall).count
             }
-            if answers != 1 { failures += 1 }
+            if answers != 1 { tally.failures += 1 }
             return time
         }
-        var failures = 0
         for _ in 0..<crowdCount { _ = handshake() }
-        guard failures == 0 else { throw BenchmarkError("\(failures) of \(crowdCount) handshakes fail") }
+        guard tally.failures == 0 else {
+            throw BenchmarkError("\(tally.failures) of \(crowdCount) handshakes fail")
+        }
         return [
             Case(name: "responder: initiation in, response out", unit: .perSecond) {
                 1e9 / timedInside($0, count: 1) { handshake() }
