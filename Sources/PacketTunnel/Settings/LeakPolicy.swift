@@ -11,6 +11,7 @@
 /// | the provider's own, to its server | always | always | always |
 /// | loopback; the link's own (DHCP, ARP, neighbours) | always | always | always |
 /// | local network, where the settings allow it | always | always | always |
+/// | to allowed networks | always | always | always |
 /// | to excluded routes | always | always | never |
 /// | to neither included nor excluded routes | always | always | never |
 /// | to included routes | not while up or reasserting | while connecting only | never |
@@ -42,6 +43,8 @@ public enum LeakPolicy: String, Codable, Hashable, Sendable, CaseIterable, Compa
         case linkConfiguration
         /// To a network that is attached directly, where ``TunnelSettings/allowsLocalNetwork`` is set.
         case localNetwork
+        /// To a destination that is in one of ``TunnelSettings/allowedNetworks``.
+        case allowedNetwork
         /// To a destination that is in an excluded route.
         case excluded
         /// To a destination in neither an included nor an excluded route.
@@ -74,7 +77,8 @@ public enum LeakPolicy: String, Codable, Hashable, Sendable, CaseIterable, Compa
     public func allows(_ traffic: TrafficClass, in phase: Phase) -> Bool {
         if phase == .off { return true }
         return switch (traffic, self) {
-        case (.tunnelTransport, _), (.loopback, _), (.linkConfiguration, _), (.localNetwork, _): true
+        case (.tunnelTransport, _), (.loopback, _), (.linkConfiguration, _), (.localNetwork, _), (.allowedNetwork, _):
+            true
         case (_, .everything): false
         case (.excluded, _), (.unrouted, _), (.otherDNS, _): true
         case (.included, .routeBased), (.tunnelDNS, .routeBased): phase == .connecting || phase == .blocked

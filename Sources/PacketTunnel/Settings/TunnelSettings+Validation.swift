@@ -10,6 +10,7 @@ extension TunnelSettings {
         checkRemoteAddress(&report)
         checkAddresses(&report)
         checkRoutes(&report)
+        checkAllowedNetworks(&report)
         checkMTU(&report)
         if let dns { check(dns, &report) }
         if let proxy { check(proxy, &report) }
@@ -89,8 +90,31 @@ extension TunnelSettings {
             report.add(
                 "excludedRoutes", excludedRoutes.map(\.description).joined(separator: ", "),
                 "contradicts the leak policy 'everything', which lets nothing out",
-                fix: "remove the routes, or use 'enforcedRoutes'")
+                fix: "remove the routes, make them allowed networks, or use 'enforcedRoutes'")
         }
+    }
+
+    private func checkAllowedNetworks(_ report: inout Report) {
+        for (index, network) in allowedNetworks.enumerated() {
+            let field = "allowedNetworks[\(index)]"
+            guard network.length > 1 else {
+                // Two halves are everything too.
+                report.add(
+                    field, network, "lets everything pass beside the tunnel",
+                    fix: "name the networks that are meant, such as \(network.isIPv6 ? "fd00::/8" : "192.168.0.0/16")")
+                continue
+            }
+            if network.address.isLoopback {
+                report.add(field, network, "is this machine itself", fix: "remove it: that passes in any case")
+            }
+            // Under 'everything' routes do not matter.
+            if leakPolicy != .everything, let route = includedRoutes.first(where: { network.contains($0) }) {
+                report.add(
+                    field, network, "holds \(route), which is reached through the tunnel",
+                    fix: "allow smaller networks, or take \(route) out of the tunnel")
+            }
+        }
+        report.addRepeats("allowedNetworks", of: allowedNetworks)
     }
 
     private func checkMTU(_ report: inout Report) {

@@ -13,7 +13,8 @@ public struct TunnelSettings: Hashable, Sendable {
     public var addresses: [InterfaceAddress]
     /// The networks that are reached through the tunnel.
     public var includedRoutes: [IPPrefix]
-    /// The networks that are not, although an included route holds them.
+    /// The networks that are not, although an included route holds them. Only routes know of them: a policy that holds
+    /// everything back has none. What is to be let through whatever the policy is one of ``allowedNetworks``.
     public var excludedRoutes: [IPPrefix]
     /// Whether networks that are attached directly are reached directly, whatever the routes and the leak policy say.
     public var allowsLocalNetwork: Bool
@@ -27,13 +28,17 @@ public struct TunnelSettings: Hashable, Sendable {
     public var proxy: ProxySettings?
     /// What may leave outside of the tunnel.
     public var leakPolicy: LeakPolicy
+    /// The networks that are reached beside the tunnel, whatever the routes and the leak policy say, and wherever they are:
+    /// on the local network or behind a router. No included route lies within one. Name lookups that the tunnel should
+    /// answer do not pass to them either.
+    public var allowedNetworks: [IPPrefix]
 
     /// Settings. ``validate()`` says what is wrong with them.
     public init(
         remoteAddress: String, addresses: [InterfaceAddress], includedRoutes: [IPPrefix] = [],
         excludedRoutes: [IPPrefix] = [], allowsLocalNetwork: Bool = false, dns: DNSSettings? = nil,
         mtu: Int? = nil, overhead: Int = defaultOverhead, proxy: ProxySettings? = nil,
-        leakPolicy: LeakPolicy = .routeBased
+        leakPolicy: LeakPolicy = .routeBased, allowedNetworks: [IPPrefix] = []
     ) {
         self.remoteAddress = remoteAddress
         self.addresses = addresses
@@ -45,6 +50,7 @@ public struct TunnelSettings: Hashable, Sendable {
         self.overhead = overhead
         self.proxy = proxy
         self.leakPolicy = leakPolicy
+        self.allowedNetworks = allowedNetworks
     }
 
     /// What WireGuard adds over IPv6: 40 bytes of IP, 8 of UDP, 32 of its own.
@@ -64,8 +70,8 @@ public struct TunnelSettings: Hashable, Sendable {
         leakPolicy == .everything ? [.allIPv4, .allIPv6] : includedRoutes
     }
 
-    /// What a packet to `destination` is, other than the provider's own, the link's own and name lookups. The most specific
-    /// route counts; of equal ones, the excluded one.
+    /// What a packet to `destination` is, other than the provider's own, the link's own and name lookups. The local network
+    /// and allowed networks come before all routes; of these, the most specific one counts, and of equal ones the excluded.
     ///
     /// - Parameters:
     ///   - destination: the packet's destination.
@@ -76,6 +82,7 @@ public struct TunnelSettings: Hashable, Sendable {
     ) -> LeakPolicy.TrafficClass {
         if destination.isLoopback { return .loopback }
         if onLink, allowsLocalNetwork { return .localNetwork }
+        if allowedNetworks.contains(where: { $0.contains(destination) }) { return .allowedNetwork }
         func longest(_ routes: [IPPrefix]) -> Int? {
             routes.lazy.filter { $0.contains(destination) }.map(\.length).max()
         }
@@ -94,7 +101,7 @@ public struct TunnelSettings: Hashable, Sendable {
 extension TunnelSettings: Codable {
     private enum CodingKeys: String, CodingKey {
         case remoteAddress, addresses, includedRoutes, excludedRoutes, allowsLocalNetwork, dns, mtu, overhead, proxy
-        case leakPolicy
+        case leakPolicy, allowedNetworks
     }
 
     /// Decodes; what is left out has its default.
@@ -110,10 +117,11 @@ extension TunnelSettings: Codable {
             mtu: try container.decodeIfPresent(Int.self, forKey: .mtu),
             overhead: try container.decodeIfPresent(Int.self, forKey: .overhead) ?? Self.defaultOverhead,
             proxy: try container.decodeIfPresent(ProxySettings.self, forKey: .proxy),
-            leakPolicy: try container.decodeIfPresent(LeakPolicy.self, forKey: .leakPolicy) ?? .routeBased)
+            leakPolicy: try container.decodeIfPresent(LeakPolicy.self, forKey: .leakPolicy) ?? .routeBased,
+            allowedNetworks: try Self.routes(in: container, .allowedNetworks))
     }
 
-    /// Routes without bits behind their prefixes: nothing says whether the network or the one address was meant.
+    /// Networks without bits behind their prefixes: nothing says whether the network or the one address was meant.
     private static func routes(
         in container: KeyedDecodingContainer<CodingKeys>, _ key: CodingKeys
     ) throws -> [IPPrefix] {

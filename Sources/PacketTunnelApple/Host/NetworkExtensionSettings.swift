@@ -13,6 +13,8 @@ extension TunnelSettings {
     /// - Routes of a family without an address get one (``NetworkExtensionSettings/placeholderIPv4`` and its like): without
     ///   it the system installs no routes, and what they were to hold would leave outside of the tunnel.
     /// - The interface's IPv6 prefix is at most 120: the system ignores longer ones. Routes are not touched.
+    /// - Allowed networks become excluded routes, under every leak policy. A profile that includes all networks does not
+    ///   promise to heed them: there the system decides.
     /// - Without `mtu` the system is told the overhead and makes the MTU from the path's.
     public func makeNetworkExtensionSettings() -> NEPacketTunnelNetworkSettings {
         NetworkExtensionSettings(self).make()
@@ -56,8 +58,8 @@ struct NetworkExtensionSettings {
         let own = settings.addresses.filter { $0.isIPv6 == isIPv6 && $0.prefixLength < $0.address.bitWidth }
         let included = settings.effectiveRoutes.filter { $0.isIPv6 == isIPv6 }
         let ownNetworks = own.filter { !included.contains($0.network) }
-        // Under this policy nothing is let out, and validation has refused such routes.
-        let excluded = settings.leakPolicy == .everything ? [] : settings.excludedRoutes
+        // Under this policy nothing is let out but what is allowed, and validation has refused such routes.
+        let excluded = (settings.leakPolicy == .everything ? [] : settings.excludedRoutes) + settings.allowedNetworks
         return (ownNetworks, included, excluded.filter { $0.isIPv6 == isIPv6 })
     }
 

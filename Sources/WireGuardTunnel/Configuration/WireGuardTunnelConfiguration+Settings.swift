@@ -17,7 +17,7 @@ extension WireGuardTunnelConfiguration {
         return TunnelSettings(
             remoteAddress: remoteAddress, addresses: addresses, includedRoutes: routes,
             excludedRoutes: excludedRoutes, allowsLocalNetwork: allowsLocalNetwork, dns: dns, mtu: mtu,
-            leakPolicy: max(self.leakPolicy, leakPolicy))
+            leakPolicy: max(self.leakPolicy, leakPolicy), allowedNetworks: allowedNetworks)
     }
 
     /// The server, as it is shown to the user.

@@ -59,6 +59,8 @@ public struct WireGuardTunnelConfiguration: Hashable, Sendable {
     public var allowsLocalNetwork: Bool
     /// What may leave outside of the tunnel.
     public var leakPolicy: LeakPolicy
+    /// Networks that are reached beside the tunnel, whatever allowed IPs and leak policy say.
+    public var allowedNetworks: [IPPrefix]
     /// The other sides.
     public var peers: [Peer]
     /// How the provider notices that nothing comes through any more, and what it does about it.
@@ -75,7 +77,7 @@ public struct WireGuardTunnelConfiguration: Hashable, Sendable {
         makesRoutes: Bool = true, routeTable: UInt32? = nil, allowsLocalNetwork: Bool = false,
         leakPolicy: LeakPolicy = .routeBased,
         peers: [Peer], connectivity: ConnectivityOptions = ConnectivityOptions(), resolutionTimeout: Double = 10,
-        handshakeTimeout: Double = 30
+        handshakeTimeout: Double = 30, allowedNetworks: [IPPrefix] = []
     ) {
         self.privateKeyName = privateKeyName
         self.addresses = addresses
@@ -88,6 +90,7 @@ public struct WireGuardTunnelConfiguration: Hashable, Sendable {
         self.routeTable = routeTable
         self.allowsLocalNetwork = allowsLocalNetwork
         self.leakPolicy = leakPolicy
+        self.allowedNetworks = allowedNetworks
         self.peers = peers
         self.connectivity = connectivity
         self.resolutionTimeout = resolutionTimeout
@@ -101,7 +104,7 @@ public struct WireGuardTunnelConfiguration: Hashable, Sendable {
 extension WireGuardTunnelConfiguration: Codable {
     private enum CodingKeys: String, CodingKey {
         case privateKeyName, addresses, dns, mtu, listenPort, fwMark, excludedRoutes, makesRoutes, routeTable
-        case allowsLocalNetwork, leakPolicy, peers, connectivity, resolutionTimeout, handshakeTimeout
+        case allowsLocalNetwork, leakPolicy, allowedNetworks, peers, connectivity, resolutionTimeout, handshakeTimeout
     }
 
     /// Decodes; what is left out has its default.
@@ -123,6 +126,7 @@ extension WireGuardTunnelConfiguration: Codable {
         routeTable = try container.decodeIfPresent(UInt32.self, forKey: .routeTable)
         try take(.allowsLocalNetwork, into: &allowsLocalNetwork)
         try take(.leakPolicy, into: &leakPolicy)
+        try take(.allowedNetworks, into: &allowedNetworks)
         try take(.connectivity, into: &connectivity)
         try take(.resolutionTimeout, into: &resolutionTimeout)
         try take(.handshakeTimeout, into: &handshakeTimeout)

@@ -7,8 +7,6 @@ import PacketTunnel
 import WireGuardDevice
 import WireGuardTunnel
 
-extension LeakPolicyName: ExpressibleByArgument {}
-
 /// `culvert up`: a tunnel as a file or a profile describes it.
 struct UpCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -20,14 +18,16 @@ struct UpCommand: ParsableCommand {
             tunnel is connected or has failed, and leaves nothing behind when it failed or is interrupted.
 
             Routes, name servers and hooks (PreUp, PostUp, PreDown, PostDown) are what wg-quick(8) would make of the \
-            file. Networks that are attached directly stay reachable beside the tunnel. What else may pass beside it is \
-            up to --leak-policy: 'route-based', whatever the routing table sends elsewhere, as with wg-quick; \
-            'enforced', nothing that is routed into the tunnel, even when it fails; 'everything', nothing at all.
+            file. The local network stays reachable beside the tunnel unless --no-local-network is given, and so does \
+            each network of --allow-network. What else may pass beside it is up to --leak-policy: 'route-based', \
+            whatever the routing table sends elsewhere, as with wg-quick; 'enforced', nothing that is routed into the \
+            tunnel, even when it fails; 'everything', nothing at all.
 
             Examples:
               sudo culvert up wg0.conf
               sudo culvert up home
               sudo culvert up wg0 --leak-policy enforced
+              sudo culvert up wg0 --leak-policy everything --no-local-network --allow-network 192.168.7.0/24
               sudo culvert up ./wg0.conf --foreground
 
             Exit status: 0 the tunnel is up; 1 failure; 2 wrong usage, or the file cannot be used; 3 no such profile or \
@@ -43,10 +43,7 @@ struct UpCommand: ParsableCommand {
     @Option(help: ArgumentHelp("The interface's name, in place of the file's or profile's.", valueName: "name"))
     var interface: String?
 
-    @Option(
-        help: ArgumentHelp("What may pass beside the tunnel: route-based, enforced or everything.", valueName: "policy")
-    )
-    var leakPolicy: LeakPolicyName?
+    @OptionGroup(title: "What may pass beside the tunnel") var passing: PassingOptions
 
     @Option(
         help: ArgumentHelp(
@@ -104,14 +101,14 @@ extension UpCommand {
     func load() async throws(CommandProblem) -> LoadedTunnel {
         let loader = TunnelLoader(profiles: profiles.folder, interface: interface)
         let loaded = adapt(try await loader.load(tunnel))
-        try loaded.configuration.checkRouteTable(loaded.source)
+        try loaded.configuration.check(loaded.source)
         return loaded
     }
 
     /// A tunnel with what the options say.
     func adapt(_ loaded: LoadedTunnel) -> LoadedTunnel {
         var loaded = loaded
-        if let leakPolicy { loaded.configuration.leakPolicy = leakPolicy.policy }
+        passing.apply(to: &loaded.configuration)
         if noDns { loaded.configuration.dns = nil }
         if let ping { loaded.configuration.connectivity.pingAddress = ping }
         if noMonitor { loaded.configuration.connectivity.isEnabled = false }

@@ -32,12 +32,12 @@ struct SettingsTests {
     }
 
     private static func settings(
-        _ addresses: [String], _ routes: [String], _ adjust: (inout TunnelSettings) -> Void = { _ in }
+        _ addresses: [String], _ routes: [String], _ adjust: (inout TunnelSettings) throws -> Void = { _ in }
     ) throws -> NEPacketTunnelNetworkSettings {
         var settings = TunnelSettings(
             remoteAddress: "vpn.example", addresses: try addresses.map { try InterfaceAddress($0) },
             includedRoutes: try routes.map { try IPPrefix($0) })
-        adjust(&settings)
+        try adjust(&settings)
         #expect(settings.validate().isEmpty)
         return settings.makeNetworkExtensionSettings()
     }
@@ -63,6 +63,16 @@ struct SettingsTests {
         #expect(made.ipv4Settings?.includedRoutes?.map(\.destinationAddress) == ["0.0.0.0"])
         #expect(made.ipv6Settings?.includedRoutes?.map(\.destinationAddress) == ["::"])
         #expect(made.ipv4Settings?.excludedRoutes == [])
+    }
+
+    @Test("Allowed networks are excluded routes under every policy", arguments: LeakPolicy.allCases)
+    func allowedNetworks(_ policy: LeakPolicy) throws {
+        let made = try Self.settings(["10.0.0.2/32"], ["0.0.0.0/0", "::/0"]) {
+            $0.leakPolicy = policy
+            $0.allowedNetworks = [try IPPrefix("192.168.7.0/24"), try IPPrefix("fd00:7::/64")]
+        }
+        #expect(made.ipv4Settings?.excludedRoutes?.map(\.destinationAddress) == ["192.168.7.0"])
+        #expect(made.ipv6Settings?.excludedRoutes?.map(\.destinationNetworkPrefixLength) == [64])
     }
 
     @Test("lookups of every name, or of some domains, with search domains apart")

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import ArgumentParser
 import CommandLineSupport
 import CommandLineTesting
 import Foundation
+import NetworkAddresses
 import PacketTunnel
 import Testing
 import WireGuardTunnel
@@ -81,14 +83,16 @@ struct ProfileToolTests {
     @Test("A profile keeps its leak policy and its routing table, which do not go together")
     func policyAndTable() async throws {
         let plain = CheckedFile(name: "x.conf", bytes: Array(Samples.file().utf8))
-        try await tool.add(plain, path: "x.conf", name: "strict", leakPolicy: .enforcedRoutes, json: false)
+        try await tool.add(plain, path: "x.conf", name: "strict", json: false) {
+            $0.leakPolicy = .enforcedRoutes
+        }
         try await tool.list(json: false)
         #expect(captured.output.contains("strict  192.0.2.1:51820     enforced\n"), "\(captured.output)")
         let loader = TunnelLoader(wireGuardFolder: folder.path, profiles: tool.folder)
         #expect(try await loader.load("strict").configuration.leakPolicy == .enforcedRoutes)
         let table = CheckedFile(name: "t.conf", bytes: Array(Samples.file("Table = 77").utf8))
         let both = await status { () throws(CommandProblem) in
-            try await tool.add(table, path: "t.conf", name: "both", leakPolicy: .everything, json: false)
+            try await tool.add(table, path: "t.conf", name: "both", json: false) { $0.leakPolicy = .everything }
         }
         #expect(both == ExitStatus.usage)
         try await tool.add(table, path: "t.conf", name: "table", json: false)
@@ -96,6 +100,28 @@ struct ProfileToolTests {
         try await tool.show("table", showsSecrets: false, json: false)
         #expect(captured.output.contains("\nTable = 77\n"))
         #expect(try await loader.load("table").configuration.routeTable == 77)
+    }
+
+    @Test("A profile keeps what may pass beside its tunnel, and up adds to it")
+    func passing() async throws {
+        let plain = CheckedFile(name: "x.conf", bytes: Array(Samples.file().utf8))
+        let options = try PassingOptions.parse(["--no-local-network", "--allow-network", "192.168.7.0/24"])
+        try await tool.add(plain, path: "x.conf", name: "home", json: false, adjust: options.apply)
+        try await tool.show("home", showsSecrets: false, json: true)
+        #expect(captured.output.contains("\"allowsLocalNetwork\": false"), "\(captured.output)")
+        #expect(captured.output.contains("192.168.7.0/24"))
+        let folder = tool.folder.path
+        let up = try UpCommand.parse(["home", "--directory", folder, "--allow-network", "fd00::/8"])
+        let configuration = try await up.load().configuration
+        #expect(configuration.allowedNetworks.map(\.description) == ["192.168.7.0/24", "fd00::/8"])
+        #expect(!configuration.allowsLocalNetwork)
+        let again = try UpCommand.parse(["home", "--directory", folder, "--local-network"])
+        #expect(try await again.load().configuration.allowsLocalNetwork)
+        let everything = try PassingOptions.parse(["--allow-network", "::/0"])
+        let refused = await status { () throws(CommandProblem) in
+            try await tool.add(plain, path: "x.conf", name: "open", json: false, adjust: everything.apply)
+        }
+        #expect(refused == ExitStatus.usage)
     }
 
     @Test("JSON has the same, and no key unless asked for")

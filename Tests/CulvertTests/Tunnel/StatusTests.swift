@@ -98,7 +98,8 @@ struct StatusTests {
         let names = [
             "name", "state", "activity", "error", "processID", "source", "profile", "startedAt", "publicKey",
             "listenPort", "addresses", "routes", "excludedRoutes", "dnsServers", "searchDomains", "leakPolicy",
-            "allowsLocalNetwork", "memoryBytes", "receivedBytes", "sentBytes", "receivedBitsPerSecond",
+            "allowsLocalNetwork", "allowedNetworks", "memoryBytes", "receivedBytes", "sentBytes",
+            "receivedBitsPerSecond",
             "sentBitsPerSecond", "lastHandshakeSeconds", "drops", "peers",
         ]
         let json = snapshot().json

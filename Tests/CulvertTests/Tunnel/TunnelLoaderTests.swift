@@ -5,6 +5,7 @@ import ArgumentParser
 import CommandLineSupport
 import CommandLineTesting
 import Foundation
+import NetworkAddresses
 import PacketTunnel
 import Testing
 
@@ -157,11 +158,20 @@ struct TunnelLoaderTests {
         #expect(try await adapted("--no-dns").configuration.dns == nil)
         #expect(try await adapted("--leak-policy", "enforced").configuration.leakPolicy == .enforcedRoutes)
         #expect(try await adapted("--leak-policy", "everything").request.leakPolicy == .everything)
+        #expect(try await adapted().configuration.allowsLocalNetwork)
+        #expect(try await !adapted("--no-local-network").configuration.allowsLocalNetwork)
+        let allowed = try await adapted("--allow-network", "192.168.7.0/24", "--allow-network", "fd00::/8")
+        #expect(allowed.configuration.allowedNetworks.map(\.description) == ["192.168.7.0/24", "fd00::/8"])
         #expect(try await adapted("--ping", "10.7.0.1").configuration.connectivity.pingAddress == "10.7.0.1")
         #expect(try await !adapted("--no-monitor").configuration.connectivity.isEnabled)
         #expect(try await adapted("--timeout", "5").configuration.handshakeTimeout == 5)
+        let everything = try UpCommand.parse([path, "--allow-network", "0.0.0.0/0"])
+        let problem = await #expect(throws: CommandProblem.self) { try await everything.load() }
+        #expect(problem?.status == ExitStatus.usage)
+        #expect(problem?.text.contains("allowedNetworks[0] '0.0.0.0/0' lets everything pass") == true)
         for wrong in [
             ["--leak-policy", "none"], ["--memory", "lots"], ["--timeout", "0"], ["--interface", "a/b"],
+            ["--allow-network", "192.168.7.1/24"], ["--allow-network", "home"],
         ] {
             #expect(throws: (any Error).self) { try UpCommand.parse([path] + wrong) }
         }

@@ -74,6 +74,7 @@ enum Samples {
             status: TunnelStatusUpdate(status), wireGuard: wireGuard, publicKey: peerKey,
             addresses: ["10.7.0.2/24"], routes: ["0.0.0.0/0", "::/0"], excludedRoutes: [], dnsServers: ["10.7.0.1"],
             searchDomains: ["corp.example"], leakPolicy: .routeBased, allowsLocalNetwork: true,
+            allowedNetworks: ["172.16.0.0/12"],
             peers: [
                 ServiceReport.Peer(
                     publicKey: peerKey, endpoint: "vpn.example:51820", allowedIPs: ["0.0.0.0/0", "::/0"],

@@ -29,6 +29,7 @@ struct LeakPolicyTests {
         Row(traffic: .loopback, routeBased: always, enforcedRoutes: always, everything: always),
         Row(traffic: .linkConfiguration, routeBased: always, enforcedRoutes: always, everything: always),
         Row(traffic: .localNetwork, routeBased: always, enforcedRoutes: always, everything: always),
+        Row(traffic: .allowedNetwork, routeBased: always, enforcedRoutes: always, everything: always),
         Row(traffic: .excluded, routeBased: always, enforcedRoutes: always, everything: never),
         Row(traffic: .unrouted, routeBased: always, enforcedRoutes: always, everything: never),
         Row(traffic: .included, routeBased: unlessUp, enforcedRoutes: beforeUp, everything: never),
@@ -77,6 +78,25 @@ struct LeakPolicyTests {
         #expect(settings.trafficClass(of: .v4(192, 168, 1, 7), onLink: true) == .included)
         settings.allowsLocalNetwork = true
         #expect(settings.trafficClass(of: .v4(192, 168, 1, 7), onLink: true) == .localNetwork)
+    }
+
+    @Test(
+        "An allowed network is reached beside the tunnel under every policy, wherever it is",
+        arguments: LeakPolicy.allCases)
+    func allowedNetworks(_ policy: LeakPolicy) throws {
+        var settings = TunnelSettings.sample
+        settings.includedRoutes = [.allIPv4, .allIPv6]
+        settings.leakPolicy = policy
+        settings.allowedNetworks = [try IPPrefix("10.1.0.0/16"), try IPPrefix("fd00:7::/32")]
+        #expect(settings.validate().isEmpty)
+        for isBoundElsewhere in [false, true] {
+            let inside = settings.trafficClass(of: .v4(10, 1, 2, 3), isBoundElsewhere: isBoundElsewhere)
+            #expect(inside == .allowedNetwork)
+            #expect(settings.trafficClass(of: try IPAddress("fd00:7::1")) == .allowedNetwork)
+            for phase in LeakPolicy.Phase.allCases { #expect(policy.allows(inside, in: phase), "\(phase)") }
+        }
+        #expect(settings.trafficClass(of: .v4(10, 2, 0, 1)) == .included)
+        #expect(settings.trafficClass(of: .v4(127, 0, 0, 1)) == .loopback)
     }
 
     @Test("under 'everything' all destinations are included, whatever the routes")

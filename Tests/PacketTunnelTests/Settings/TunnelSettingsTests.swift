@@ -59,6 +59,27 @@ struct TunnelSettingsTests {
         for problem in settings.validate() { #expect(!problem.problem.isEmpty && !problem.fix.isEmpty) }
     }
 
+    @Test("Allowed networks are some, not all; none is this machine, there twice, or holds a route of the tunnel")
+    func allowedNetworks() throws {
+        var settings = TunnelSettings.sample
+        settings.includedRoutes = [.allIPv4, try IPPrefix("10.1.2.0/24")]
+        settings.allowedNetworks = [
+            .allIPv4, .allIPv6, try IPPrefix("128.0.0.0/1"), try IPPrefix("127.0.0.0/8"), try IPPrefix("10.1.0.0/16"),
+            try IPPrefix("192.168.0.0/16"), try IPPrefix("192.168.0.0/16"),
+        ]
+        let problems = settings.validate()
+        #expect(
+            problems.map(\.field) == [0, 1, 2, 3, 4, 6].map { "allowedNetworks[\($0)]" })
+        #expect(problems[0].fix.contains("192.168.0.0/16") && problems[1].fix.contains("fd00::/8"))
+        #expect(problems[4].description.contains("10.1.2.0/24"))
+        // There routes do not matter; and what is excluded by a route contradicts it, what is allowed does not.
+        settings.leakPolicy = .everything
+        settings.allowedNetworks = [try IPPrefix("10.1.0.0/16"), try IPPrefix("239.0.0.0/8")]
+        #expect(settings.validate().isEmpty)
+        settings.excludedRoutes = [try IPPrefix("10.9.0.0/16")]
+        #expect(try #require(settings.validate().first).fix.contains("allowed networks"))
+    }
+
     @Test("without an address, a server or a proxy, where one is needed")
     func empties() {
         var settings = TunnelSettings(remoteAddress: "a\u{7}b", addresses: [], overhead: 600)
@@ -73,6 +94,7 @@ struct TunnelSettingsTests {
         settings.dns = DNSSettings(servers: [.v4(1, 1, 1, 1)], searchDomains: ["a"], searchesMatchDomains: true)
         settings.proxy = ProxySettings(https: .init(host: "p", port: 1), excludesSimpleHostnames: true)
         settings.leakPolicy = .everything
+        settings.allowedNetworks = [try IPPrefix("10.0.0.0/8")]
         let bytes = try JSONEncoder().encode(settings)
         #expect(try JSONDecoder().decode(TunnelSettings.self, from: bytes) == settings)
 
@@ -80,13 +102,13 @@ struct TunnelSettingsTests {
         let decoded = try JSONDecoder().decode(TunnelSettings.self, from: Data(short.utf8))
         #expect(decoded.leakPolicy == .routeBased)
         #expect(decoded.overhead == 80)
-        #expect(decoded.includedRoutes.isEmpty && !decoded.allowsLocalNetwork)
+        #expect(decoded.includedRoutes.isEmpty && !decoded.allowsLocalNetwork && decoded.allowedNetworks.isEmpty)
         #expect(decoded.dns == DNSSettings(servers: []) && decoded.proxy == ProxySettings())
     }
 
     @Test("a route in JSON with bits behind its prefix is refused, since it can be read in two ways")
     func hostBits() throws {
-        for key in ["includedRoutes", "excludedRoutes"] {
+        for key in ["includedRoutes", "excludedRoutes", "allowedNetworks"] {
             let text = #"{"remoteAddress":"s","addresses":["10.0.0.2/32"],"\#(key)":["10.0.0.1/8"]}"#
             let error = try #require(throws: DecodingError.self) {
                 try JSONDecoder().decode(TunnelSettings.self, from: Data(text.utf8))

@@ -112,6 +112,18 @@ struct WireGuardTunnelConfigurationTests {
         #expect(configuration.settings().includedRoutes.isEmpty)
     }
 
+    @Test("Allowed networks are kept in JSON, become settings, and are judged by their own name")
+    func allowedNetworks() throws {
+        var configuration = try WireGuardTunnelConfiguration.split(wgQuick: Self.file).configuration
+        configuration.allowedNetworks = [try IPPrefix("172.16.0.0/12")]
+        #expect(configuration.validate().isEmpty)
+        #expect(configuration.settings().allowedNetworks == configuration.allowedNetworks)
+        let json = try JSONEncoder().encode(configuration)
+        #expect(try JSONDecoder().decode(WireGuardTunnelConfiguration.self, from: json) == configuration)
+        configuration.allowedNetworks = [.allIPv4, try IPPrefix("192.168.0.0/16")]
+        #expect(configuration.validate().map(\.field) == ["allowedNetworks[0]", "allowedNetworks[1]"])
+    }
+
     @Test("the device's update has port, mark, keys and endpoints, and removes what is gone")
     func deviceUpdate() throws {
         var configuration = try WireGuardTunnelConfiguration.split(wgQuick: Self.file).configuration

@@ -27,6 +27,7 @@ struct ProfileCommand: ParsableCommand {
                 Examples:
                   sudo culvert profile add /etc/wireguard/wg0.conf
                   sudo culvert profile add download.conf --name home --leak-policy enforced
+                  sudo culvert profile add office.conf --no-local-network --allow-network 192.168.7.0/24
 
                 Exit status: 0 added, 2 the file cannot be used or the name is taken, 3 no such file, 4 not permitted.
                 """)
@@ -39,10 +40,7 @@ struct ProfileCommand: ParsableCommand {
         @Option(help: ArgumentHelp("The profile's and its interface's name; by default the file's.", valueName: "name"))
         var name: String?
 
-        @Option(
-            help: ArgumentHelp(
-                "What may pass beside the tunnel: route-based, enforced or everything.", valueName: "policy"))
-        var leakPolicy = LeakPolicyName.routeBased
+        @OptionGroup(title: "What may pass beside the tunnel") var passing: PassingOptions
 
         @Flag(help: "Print the profile as one JSON object.")
         var json = false
@@ -50,10 +48,10 @@ struct ProfileCommand: ParsableCommand {
         @OptionGroup var profiles: ProfileOptions
 
         func run() throws {
-            let (file, name, policy, json) = (file, name, leakPolicy.policy, json)
+            let (file, name, passing, json) = (file, name, passing, json)
             try runTool(profiles) { tool throws(CommandProblem) in
                 try await tool.add(
-                    CheckedFile(path: file), path: file, name: name, leakPolicy: policy, json: json)
+                    CheckedFile(path: file), path: file, name: name, json: json, adjust: passing.apply)
             }
         }
     }

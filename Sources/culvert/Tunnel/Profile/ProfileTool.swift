@@ -15,8 +15,10 @@ struct ProfileTool {
     var runtime = RuntimeDirectory()
 
     /// Adds the profile that a wg-quick file describes.
+    /// - Parameter adjust: says what the file does not.
     func add(
-        _ file: CheckedFile, path: String, name: String?, leakPolicy: LeakPolicy = .routeBased, json: Bool
+        _ file: CheckedFile, path: String, name: String?, json: Bool,
+        adjust: (inout WireGuardTunnelConfiguration) -> Void = { _ in }
     ) async throws(CommandProblem) {
         guard let name = name ?? TunnelName.of(file: path) else {
             throw CommandProblem(
@@ -26,12 +28,12 @@ struct ProfileTool {
         let parts = try WgQuickParts(file)
         var configuration = parts.imported.configuration
         configuration.allowsLocalNetwork = true
-        configuration.leakPolicy = leakPolicy
-        try configuration.checkRouteTable(path)
+        adjust(&configuration)
+        try configuration.check(path)
         var profile = TunnelProfile(
             name: name, provider: ProfileFolder.provider, serverAddress: configuration.peers.first?.endpoint ?? "",
             configuration: try problem { () throws(TunnelError) in try JSONValue(encoding: configuration) })
-        profile.leakPolicy = leakPolicy
+        profile.leakPolicy = configuration.leakPolicy
         let (manager, _) = try await loaded()
         do throws(TunnelError) {
             try await manager.create(profile, secrets: parts.imported.secrets)
@@ -190,6 +192,8 @@ struct ProfileTool {
             "listenPort": configuration.listenPort.map { .integer($0) } ?? .null,
             "fwMark": configuration.fwMark.map { .integer($0) } ?? .null,
             "table": configuration.makesRoutes ? configuration.routeTable.map { .integer($0) } ?? "auto" : "off",
+            "allowsLocalNetwork": .bool(configuration.allowsLocalNetwork),
+            "allowedNetworks": .array(configuration.allowedNetworks.map { .string($0.description) }),
             "peers": .array(peers),
         ]
     }

@@ -42,6 +42,7 @@ struct ServiceReport: Codable, Hashable, Sendable {
     var mtu: Int?
     var leakPolicy: LeakPolicy
     var allowsLocalNetwork: Bool
+    var allowedNetworks: [String]
     var peers: [Peer]
     var residentBytes: Int
 }
@@ -59,6 +60,7 @@ extension ServiceReport {
             dnsServers: (settings.dns?.servers ?? []).map(\.description),
             searchDomains: settings.dns?.searchDomains ?? [], mtu: settings.mtu, leakPolicy: settings.leakPolicy,
             allowsLocalNetwork: settings.allowsLocalNetwork,
+            allowedNetworks: settings.allowedNetworks.map(\.description),
             peers: tunnel.configuration.peers.map { peer in
                 Peer(
                     publicKey: peer.publicKey, endpoint: peer.endpoint,

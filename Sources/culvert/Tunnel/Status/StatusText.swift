@@ -46,6 +46,7 @@ struct StatusText {
         add("not routed", report.excludedRoutes.joined(separator: ", "))
         add("name servers", (report.dnsServers + report.searchDomains).joined(separator: ", "))
         add("leak policy", LeakPolicyName(report.leakPolicy).rawValue)
+        add("let through", report.allowedNetworks.joined(separator: ", "))
         add("received", Self.amount(tunnel.receivedBytes, tunnel.rates?.received))
         add("sent", Self.amount(tunnel.sentBytes, tunnel.rates?.sent))
         let drops = (report.wireGuard?.drops ?? [:]).sorted { $0.key < $1.key }

@@ -102,6 +102,7 @@ extension TunnelSnapshot {
             "searchDomains": strings(report?.searchDomains),
             "leakPolicy": report.map { .string(LeakPolicyName($0.leakPolicy).rawValue) } ?? .null,
             "allowsLocalNetwork": report.map { .bool($0.allowsLocalNetwork) } ?? .null,
+            "allowedNetworks": strings(report?.allowedNetworks),
             "memoryBytes": report.map { .integer($0.residentBytes) } ?? .null,
             "receivedBytes": count(receivedBytes), "sentBytes": count(sentBytes),
             "receivedBitsPerSecond": number(rates?.received), "sentBitsPerSecond": number(rates?.sent),

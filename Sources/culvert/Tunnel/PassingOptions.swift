@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import ArgumentParser
+import CommandLineSupport
+import NetworkAddresses
+import PacketTunnel
+import WireGuardTunnel
+
+extension LeakPolicyName: ExpressibleByArgument {}
+
+/// The options that say what may pass beside a tunnel: of `up`, where they change what a profile says, and of profiles.
+struct PassingOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp("What may pass beside the tunnel: route-based, enforced or everything.", valueName: "policy")
+    )
+    var leakPolicy: LeakPolicyName?
+
+    @Flag(
+        inversion: .prefixedNo,
+        help: "Whether the local network is reached directly, whatever the policy; it is unless told otherwise.")
+    var localNetwork: Bool?
+
+    @Option(
+        name: .customLong("allow-network"),
+        help: ArgumentHelp(
+            "A network that is reached beside the tunnel, whatever the policy; can be repeated, and adds to a profile's.",
+            valueName: "network"),
+        transform: Self.network)
+    var allowedNetworks: [IPPrefix] = []
+
+    func apply(to configuration: inout WireGuardTunnelConfiguration) {
+        if let leakPolicy { configuration.leakPolicy = leakPolicy.policy }
+        if let localNetwork { configuration.allowsLocalNetwork = localNetwork }
+        for network in allowedNetworks where !configuration.allowedNetworks.contains(network) {
+            configuration.allowedNetworks.append(network)
+        }
+    }
+
+    /// A network, without bits behind its prefix: nothing says whether it or the one address was meant.
+    private static func network(_ text: String) throws -> IPPrefix {
+        let interface: InterfaceAddress
+        do throws(AddressTextError) { interface = try InterfaceAddress(text) } catch {
+            throw ValidationError("'\(text)' is no network: \(error.reason); write 192.168.0.0/16 or fd00::/8")
+        }
+        let network = interface.network
+        guard interface.peer == nil, network.address == interface.address else {
+            throw ValidationError(
+                "'\(text)' has bits set behind its prefix: write \(network) or \(IPPrefix(host: interface.address))")
+        }
+        return network
+    }
+}
+
+extension WireGuardTunnelConfiguration {
+    /// Says before a start, or before a profile is kept, why it would not be taken.
+    func check(_ source: String) throws(CommandProblem) {
+        try checkRouteTable(source)
+        let problems = validate()
+        guard problems.isEmpty else {
+            throw CommandProblem(
+                TunnelError(
+                    .configurationInvalid, "\(source) cannot be used as it is",
+                    fix: "correct the fields that are listed", problems: problems))
+        }
+    }
+}
