@@ -78,7 +78,7 @@ struct ConfigurationText {
             bytes.append(UInt8(ascii: "\n"))
         }
         defer { for index in bytes.indices { bytes[index] = 0 } }
-        parser.feed(bytes.span)
+        parser.feed(bytes)
         parser.finish()
         switch parser.next() {
         case .success(.set(let update)): return Self(update: update, mtu: nil)

@@ -58,7 +58,7 @@ package struct HostAndPort {
 extension Endpoint: CustomStringConvertible {
     /// An endpoint from `1.2.3.4:51820`, `[2001:db8::1]:51820` or `[fe80::1%2]:51820`, the zone being an interface index.
     public init(_ text: some StringProtocol) throws(AddressTextError) {
-        let bytes = Array(text.utf8)
+        let bytes = ContiguousArray(text.utf8)
         try self.init(utf8: bytes.span, resolveZone: { _ in nil })
     }
 

@@ -41,7 +41,7 @@ extension IPAddress: CustomStringConvertible, Codable {
     /// IPv4 has exactly four decimal numbers without leading zeros, because other software reads `010` as 8 and
     /// `10.1` as `10.0.0.1`. There is no zone, port or prefix length.
     public init(_ text: some StringProtocol) throws(AddressTextError) {
-        let bytes = Array(text.utf8)
+        let bytes = ContiguousArray(text.utf8)
         try self.init(utf8: bytes.span)
     }
 

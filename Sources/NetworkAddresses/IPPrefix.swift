@@ -74,7 +74,7 @@ public struct IPPrefix: Hashable, Sendable {
 extension IPPrefix: CustomStringConvertible, Codable {
     /// A network from `address[/length]`; without a length it is that one address. Host bits are dropped.
     public init(_ text: some StringProtocol) throws(AddressTextError) {
-        let bytes = Array(text.utf8)
+        let bytes = ContiguousArray(text.utf8)
         try self.init(utf8: bytes.span)
     }
 

@@ -42,7 +42,7 @@ extension InterfaceAddress: CustomStringConvertible, Codable {
     /// An address from text such as `10.0.0.1/24`, `fd00::1/64`, `10.0.0.1` (alone in its network) or
     /// `10.0.0.1 peer 10.0.0.2/32`.
     public init(_ text: some StringProtocol) throws(AddressTextError) {
-        let bytes = Array(text.utf8)
+        let bytes = ContiguousArray(text.utf8)
         try self.init(utf8: bytes.span)
     }
 

@@ -3,6 +3,7 @@
 
 #if canImport(Darwin)
     import Darwin
+    import MachO
 
     /// What is Darwin's own about starting programs. Not verified on Darwin.
     package enum SpawnPlatform {
@@ -22,7 +23,7 @@
             unsafe _ = _NSGetExecutablePath(nil, &size)
             var bytes = [CChar](repeating: 0, count: Int(size) + 1)
             unsafe _ = _NSGetExecutablePath(&bytes, &size)
-            return unsafe String(cString: bytes)
+            return String(decoding: bytes.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
         }()
     }
 #endif

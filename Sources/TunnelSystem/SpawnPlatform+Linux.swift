@@ -11,7 +11,8 @@
     /// What is Linux's own about starting programs.
     package enum SpawnPlatform {
         static var noActions: posix_spawn_file_actions_t { unsafe posix_spawn_file_actions_t() }
-        static var noAttributes: posix_spawnattr_t { posix_spawnattr_t() }
+        /// A pointer elsewhere.
+        @unsafe static var noAttributes: posix_spawnattr_t { posix_spawnattr_t() }
         /// POSIX_SPAWN_SETSID, which glibc hides from imports.
         static let newSession: Int32 = 0x80
         /// Descriptors say so themselves.

@@ -21,7 +21,7 @@ package final class SpawnSetup {
     }
 
     private var actions = unsafe SpawnPlatform.noActions
-    private var attributes = SpawnPlatform.noAttributes
+    private var attributes = unsafe SpawnPlatform.noAttributes
 
     package init(_ place: Place) {
         unsafe posix_spawn_file_actions_init(&actions)

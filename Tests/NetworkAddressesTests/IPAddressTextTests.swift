@@ -112,7 +112,7 @@ struct IPAddressTextTests {
         #expect(try Endpoint("[fe80::1%7]:1").scopeID == 7)
         #expect(throws: AddressTextError.self) { try Endpoint("[fe80::1%eth0]:1") }
         let bytes = Array("[fe80::1%eth0]:1".utf8)
-        #expect(try Endpoint(utf8: bytes.span, resolveZone: { $0 == "eth0" ? 4 : nil }).scopeID == 4)
+        #expect(try Endpoint(utf8: bytes[bytes.indices].span, resolveZone: { $0 == "eth0" ? 4 : nil }).scopeID == 4)
     }
 
     @Test(

@@ -182,7 +182,7 @@ extension TunnelSettings {
     }
 
     private static func isDomain(_ name: String) -> Bool {
-        let bytes = Array(name.utf8)
+        let bytes = ContiguousArray(name.utf8)
         return (try? HostNameSyntax.check(bytes.span, allowsInternational: true)) != nil
     }
 

@@ -17,14 +17,14 @@ public struct HostName: Sendable, Hashable, CustomStringConvertible {
     ///
     /// - Throws: ``HostNameError``, which says what is wrong.
     public init(_ text: String) throws(HostNameError) {
-        var bytes = Array(text.utf8)
+        var bytes = ContiguousArray(text.utf8)
         if bytes.first == UInt8(ascii: "["), bytes.last == UInt8(ascii: "]") {
-            bytes = Array(bytes.dropFirst().dropLast())
+            bytes = ContiguousArray(bytes.dropFirst().dropLast())
             guard bytes.contains(UInt8(ascii: ":")) else {
                 throw HostNameError("only IPv6 addresses are put in brackets")
             }
         }
-        let name = bytes.last == UInt8(ascii: ".") ? Array(bytes.dropLast()) : bytes
+        let name = bytes.last == UInt8(ascii: ".") ? bytes.dropLast() : bytes[...]
         do throws(AddressTextError) {
             if bytes.contains(UInt8(ascii: ":")) {
                 address = try IPAddress(utf8: bytes.span)

@@ -18,7 +18,7 @@
 
         /// Gives the allocator's free pages back to the system.
         static func trimHeap() {
-            _ = unsafe malloc_zone_pressure_relief(nil, 0)
+            _ = malloc_zone_pressure_relief(nil, 0)
         }
     }
 #endif

@@ -53,7 +53,7 @@
         }
     }
 
-    private func libraryAccept(_ descriptor: Int32) -> Int32 { unsafe accept(descriptor, nil, nil) }
+    private func libraryAccept(_ descriptor: Int32) -> Int32 { accept(descriptor, nil, nil) }
 
     private func librarySend(_ descriptor: Int32, _ start: UnsafeRawPointer?, _ count: Int) -> Int {
         unsafe send(descriptor, start, count, 0)

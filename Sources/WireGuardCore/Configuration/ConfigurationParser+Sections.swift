@@ -54,13 +54,13 @@ extension ConfigurationParser {
     mutating func readSetting(_ content: Range<Int>) {
         let wasBroken = followsBrokenSecret
         followsBrokenSecret = false
-        guard let equals = ASCII.firstIndex(of: UInt8(ascii: "="), in: bytes.span.extracting(content)) else {
+        guard let equals = ASCII.firstIndex(of: UInt8(ascii: "="), in: bytes[content].span) else {
             reportMissingEqualsSign(content, isSecret: wasBroken)
             return
         }
         let name = trimmed(content.lowerBound..<(content.lowerBound + equals))
         let value = trimmed((content.lowerBound + equals + 1)..<content.upperBound)
-        guard let key = ConfigurationKey(bytes.span.extracting(name)) else {
+        guard let key = ConfigurationKey(bytes[name].span) else {
             reportUnknownKey(name, isSecret: wasBroken)
             return
         }
@@ -110,7 +110,7 @@ extension ConfigurationParser {
 
     private mutating func reportMissingEqualsSign(_ content: Range<Int>, isSecret: Bool) {
         let word = content.prefix { !ASCII.isSpace(bytes[$0]) }
-        let key = ConfigurationKey.suggestion(for: bytes.span.extracting(word))
+        let key = ConfigurationKey.suggestion(for: bytes[word].span)
         note(key)
         let fix: String
         if bytes[content.lowerBound] == UInt8(ascii: ";") {
@@ -134,7 +134,7 @@ extension ConfigurationParser {
             report(.unknownKey, name, "there is no key before the =", fix: "write a key before the =")
             return
         }
-        let meant = ConfigurationKey.suggestion(for: bytes.span.extracting(name))
+        let meant = ConfigurationKey.suggestion(for: bytes[name].span)
         if meant?.section == section { note(meant) }
         followsBrokenSecret = meant?.isSecret == true
         let list = section.map { section in

@@ -54,10 +54,9 @@ extension ConfigurationParser {
     ) -> Key? {
         guard let text = single(value, isSecret: key.isSecret) else { return nil }
         if let key = decode(String(decoding: text, as: UTF8.self)) { return key }
-        let span = text.span
         let reason: String
         let fix: String
-        if text.count == 64, case .value = hexadecimalShape(span) {
+        if text.count == 64, case .value = hexadecimalShape(text.span) {
             reason = "this \(key.rawValue) is in hexadecimal"
             fix = "write the key in base64: 44 characters, the last of them ="
         } else if text.count != 44 {
@@ -132,7 +131,7 @@ extension ConfigurationParser {
     private mutating func readAddresses(_ value: Range<Int>) {
         for word in words(value) {
             do throws(AddressTextError) {
-                let address = try InterfaceAddress(utf8: bytes.span.extracting(word))
+                let address = try InterfaceAddress(utf8: bytes[word].span)
                 if address.address.isUnspecified {
                     report(
                         .invalidAddress, word, "an interface cannot have this address",
@@ -153,7 +152,7 @@ extension ConfigurationParser {
 
     private mutating func readDNS(_ value: Range<Int>) {
         for word in words(value) {
-            let text = Array(bytes[word])
+            let text = bytes[word]
             do throws(AddressTextError) {
                 if text.contains(UInt8(ascii: ":")) || HostNameSyntax.endsInNumber(text.span) {
                     interface.dnsServers.append(try IPAddress(utf8: text.span))
@@ -174,11 +173,11 @@ extension ConfigurationParser {
             guard let text = single(item, joining: "/+-".utf8) else { continue }
             let sign = text[0] == UInt8(ascii: "+") || text[0] == UInt8(ascii: "-") ? 1 : 0
             do throws(AddressTextError) {
-                let written = try InterfaceAddress(utf8: text.span.extracting(sign..<text.count))
+                let written = try InterfaceAddress(utf8: text[sign..<text.count].span)
                 let prefix = written.network
                 if prefix.address != written.address {
                     report(
-                        .hostBits, at: place(item), showing: Redaction.text(bytes.span.extracting(item)),
+                        .hostBits, at: place(item), showing: Redaction.text(bytes[item].span),
                         "bits of the address beyond the prefix length are dropped",
                         fix: "write \(prefix) for the network, or \(written.address) for the one address",
                         severity: .warning)
@@ -202,7 +201,7 @@ extension ConfigurationParser {
     private mutating func warnIfShared(_ prefix: IPPrefix, _ item: Range<Int>, _ peer: Int) {
         if let other = allowedIPPeers[prefix], other.peer != peer {
             report(
-                .sharedAllowedIP, at: place(item), showing: Redaction.text(bytes.span.extracting(item)),
+                .sharedAllowedIP, at: place(item), showing: Redaction.text(bytes[item].span),
                 "the peer with line \(other.line) has this network too; only the later one keeps it",
                 fix: "give each network to one peer", severity: .warning)
         }
@@ -216,7 +215,7 @@ extension ConfigurationParser {
     ) {
         let start = error.map { min(item.lowerBound + $0.offset, item.upperBound) } ?? item.lowerBound
         report(
-            code, at: place(start..<item.upperBound), showing: Redaction.text(bytes.span.extracting(item)),
+            code, at: place(start..<item.upperBound), showing: Redaction.text(bytes[item].span),
             error?.reason ?? reason, fix: fix)
     }
 
@@ -226,8 +225,8 @@ extension ConfigurationParser {
     /// `wg` drops it, and is an error between two words, which `wg` would join.
     private mutating func single(
         _ value: Range<Int>, joining separators: some Sequence<UInt8> = EmptyCollection<UInt8>(), isSecret: Bool = false
-    ) -> [UInt8]? {
-        var text: [UInt8] = []
+    ) -> ContiguousArray<UInt8>? {
+        var text: ContiguousArray<UInt8> = []
         var space: Int?
         for index in value {
             let byte = bytes[index]
@@ -239,7 +238,7 @@ extension ConfigurationParser {
                 let place = place(space..<index)
                 report(
                     .spaceInsideValue, at: place,
-                    showing: isSecret ? Redaction.placeholder : Redaction.text(bytes.span.extracting(value)),
+                    showing: isSecret ? Redaction.placeholder : Redaction.text(bytes[value].span),
                     "a space stands inside the value, and wg would join the two parts",
                     fix: "delete the space; commas part the items of a list")
                 return nil
@@ -251,7 +250,7 @@ extension ConfigurationParser {
     }
 
     private func isWord(_ value: Range<Int>, _ word: StaticString) -> Bool {
-        let lowercased = value.map { ASCII.lowercased(bytes[$0]) }
+        let lowercased = ContiguousArray(value.map { ASCII.lowercased(bytes[$0]) })
         return ASCII.equal(lowercased.span, word)
     }
 
@@ -279,7 +278,7 @@ extension ConfigurationParser {
         if isWord(value, "off") { return 0 }
         guard let text = single(value) else { return nil }
         let isHexadecimal = text.starts(with: "0x".utf8)
-        let digits = text.span.extracting((isHexadecimal ? 2 : 0)..<text.count)
+        let digits = text[(isHexadecimal ? 2 : 0)..<text.count].span
         let limit = UInt64(UInt32.max)
         if case .value(let mark) = ASCII.unsigned(digits, radix: isHexadecimal ? 16 : 10, limit: limit) {
             return UInt32(truncatingIfNeeded: mark)
@@ -324,7 +323,7 @@ extension ConfigurationParser {
         }
     }
 
-    private func command(_ value: Range<Int>) -> String { ASCII.string(bytes.span.extracting(value)) }
+    private func command(_ value: Range<Int>) -> String { ASCII.string(bytes[value].span) }
 }
 
 extension RouteTable {

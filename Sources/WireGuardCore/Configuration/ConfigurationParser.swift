@@ -134,7 +134,7 @@ struct ConfigurationParser {
     mutating func report(
         _ code: ConfigurationError.Code, _ range: Range<Int>, _ reason: String, fix: String, isSecret: Bool = false
     ) {
-        let text = isSecret && !range.isEmpty ? Redaction.placeholder : Redaction.text(bytes.span.extracting(range))
+        let text = isSecret && !range.isEmpty ? Redaction.placeholder : Redaction.text(bytes[range].span)
         report(code, at: place(range), showing: text, reason, fix: fix)
     }
 
@@ -154,7 +154,7 @@ struct ConfigurationParser {
     private mutating func readLines() -> Bool {
         line = 1
         if bytes.starts(with: [0xff, 0xfe]) || bytes.starts(with: [0xfe, 0xff]) {
-            let text = Redaction.escapes(bytes.span.extracting(0..<2))
+            let text = Redaction.escapes(bytes[0..<2].span)
             report(
                 .notUTF8, at: place(0..<2), showing: text, "the file is in UTF-16",
                 fix: "save the file as UTF-8 without BOM")
@@ -162,7 +162,7 @@ struct ConfigurationParser {
         }
         if bytes.starts(with: [0xef, 0xbb, 0xbf]) {
             report(
-                .byteOrderMark, at: place(0..<3), showing: Redaction.escapes(bytes.span.extracting(0..<3)),
+                .byteOrderMark, at: place(0..<3), showing: Redaction.escapes(bytes[0..<3].span),
                 "the file starts with a byte order mark, which wg does not skip",
                 fix: "save the file as UTF-8 without BOM")
             lineStart = 3
@@ -170,7 +170,7 @@ struct ConfigurationParser {
         var start = lineStart
         lineStart = 0
         while start < bytes.count {
-            let end = ASCII.firstIndex(of: ASCII.newline, in: bytes.span, from: start) ?? bytes.count
+            let end = ASCII.firstIndex(of: ASCII.newline, in: bytes[bytes.indices].span, from: start) ?? bytes.count
             readLine(start..<end)
             guard end < bytes.count - 1 else { break }
             start = end + 1
@@ -187,7 +187,7 @@ struct ConfigurationParser {
             hasUnreadableLine = true
             return
         }
-        let comment = ASCII.firstIndex(of: UInt8(ascii: "#"), in: bytes.span.extracting(content)) ?? content.count
+        let comment = ASCII.firstIndex(of: UInt8(ascii: "#"), in: bytes[content].span) ?? content.count
         content = trimmed(content.lowerBound..<(content.lowerBound + comment))
         guard let first = content.first else { return }
         let followedBrokenSecret = followsBrokenSecret
@@ -229,10 +229,11 @@ struct ConfigurationParser {
                 index += 1
                 continue
             }
-            guard let (scalar, count) = UTF8Scalar.decode(bytes.span, at: index, end: range.upperBound) else {
+            guard let (scalar, count) = UTF8Scalar.decode(bytes[bytes.indices].span, at: index, end: range.upperBound)
+            else {
                 report(
                     .notUTF8, at: place(index..<(index + 1)),
-                    showing: Redaction.escapes(bytes.span.extracting(index..<(index + 1))),
+                    showing: Redaction.escapes(bytes[index..<(index + 1)].span),
                     "the line is not UTF-8 from here on", fix: "save the file as UTF-8")
                 return false
             }
@@ -250,7 +251,7 @@ struct ConfigurationParser {
     }
 
     private mutating func reportControlCharacter(_ index: Int) {
-        let text = Redaction.escapes(bytes.span.extracting(index..<(index + 1)))
+        let text = Redaction.escapes(bytes[index..<(index + 1)].span)
         if bytes[index] == ASCII.carriageReturn {
             report(
                 .controlCharacter, at: place(index..<(index + 1)), showing: text,

@@ -20,7 +20,7 @@ public struct EndpointAddress: Hashable, Sendable, CustomStringConvertible {
 
     /// An endpoint address from `host:port`, `1.2.3.4:port`, `[v6]:port` or `[v6%zone]:port`.
     public init(_ text: some StringProtocol) throws(AddressTextError) {
-        let bytes = Array(text.utf8)
+        let bytes = ContiguousArray(text.utf8)
         try self.init(utf8: bytes.span)
     }
 

@@ -47,7 +47,7 @@ extension InterfaceConfiguration {
         if !addresses.isEmpty { text += "Address = \(addresses.map(\.description).joined(separator: ", "))\n" }
         if !dnsServers.isEmpty || !dnsSearchDomains.isEmpty {
             for domain in dnsSearchDomains {
-                let bytes = Array(domain.utf8)
+                let bytes = ContiguousArray(domain.utf8)
                 do throws(AddressTextError) {
                     try HostNameSyntax.check(bytes.span)
                 } catch {

@@ -128,7 +128,8 @@ extension UAPIDeviceState {
         guard let errno = UAPIReply.errno(in: reply) else { throw .incomplete }
         guard errno == 0 else { throw .refused(errno: errno) }
         self.init()
-        let text = reply.span
+        let slice = reply[...]
+        let text = slice.span
         var start = 0
         var number = 0
         while let end = ASCII.firstIndex(of: ASCII.newline, in: text, from: start), end > start {

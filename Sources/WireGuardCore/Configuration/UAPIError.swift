@@ -86,7 +86,7 @@ public enum UAPIReply {
         guard reply.suffix(2) == [ASCII.newline, ASCII.newline] else { return nil }
         let line = reply.dropLast(2).split(separator: ASCII.newline, omittingEmptySubsequences: false).last ?? []
         guard line.starts(with: "errno=".utf8) else { return nil }
-        var digits = Array(line.dropFirst(6))
+        var digits = line.dropFirst(6)
         if digits.first == UInt8(ascii: "-") { digits.removeFirst() }
         guard case .value(let number) = ASCII.unsigned(digits.span, limit: UInt64(Int32.max)) else { return nil }
         return Int32(truncatingIfNeeded: number)

@@ -33,7 +33,7 @@ public struct UAPIRequestParser: Sendable {
 
     private var state = State.idle
     /// The beginning of a line whose end has not come.
-    private var partialLine: [UInt8] = []
+    private var partialLine: ContiguousArray<UInt8> = []
     /// While skipping: whether the line that has not ended has any byte.
     private var skippedLineHasBytes = false
     private var lineNumber = 0
@@ -75,7 +75,7 @@ public struct UAPIRequestParser: Sendable {
     }
 
     /// Takes the next bytes of the connection.
-    public mutating func feed(_ bytes: [UInt8]) { feed(bytes.span) }
+    public mutating func feed(_ bytes: [UInt8]) { feed(bytes[bytes.indices].span) }
 
     /// Takes the next bytes of the connection.
     public mutating func feed(_ bytes: Span<UInt8>) {
@@ -145,23 +145,30 @@ public struct UAPIRequestParser: Sendable {
 
     private mutating func failLongLine(_ bytes: Span<UInt8>) {
         lineNumber += 1
-        let start =
-            partialLine.isEmpty ? Array(ASCII.string(bytes.extracting(0..<min(64, bytes.count))).utf8) : partialLine
-        release(takePartialLine())
-        fail(
-            .protocolError, start.span.extracting(0..<min(64, start.count)),
-            "the line has more than \(maximumLineLength) bytes", fix: "send one setting in each line")
+        if partialLine.isEmpty {
+            failLongLine(startingWith: bytes)
+        } else {
+            let line = takePartialLine()
+            failLongLine(startingWith: line.span)
+            release(line)
+        }
         skippedLineHasBytes = true
     }
 
-    private mutating func takePartialLine() -> [UInt8] {
+    private mutating func failLongLine(startingWith start: Span<UInt8>) {
+        fail(
+            .protocolError, start.extracting(0..<min(64, start.count)),
+            "the line has more than \(maximumLineLength) bytes", fix: "send one setting in each line")
+    }
+
+    private mutating func takePartialLine() -> ContiguousArray<UInt8> {
         let line = partialLine
         partialLine = []
         return line
     }
 
     /// Wipes a kept line and keeps its memory for the next one.
-    private mutating func release(_ line: consuming [UInt8]) {
+    private mutating func release(_ line: consuming ContiguousArray<UInt8>) {
         var line = line
         unsafe line.withUnsafeMutableBytes { unsafe wipe($0) }
         guard line.capacity <= 4096 else { return }

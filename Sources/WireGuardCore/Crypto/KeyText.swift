@@ -144,10 +144,10 @@ extension PublicKey {
     }
 
     /// The key in 44 characters of base64.
-    public var base64: String { KeyText.base64(bytes.span) }
+    public var base64: String { KeyText.base64(bytes[bytes.indices].span) }
 
     /// The key in 64 lowercase hexadecimal digits.
-    public var hex: String { KeyText.hex(bytes.span) }
+    public var hex: String { KeyText.hex(bytes[bytes.indices].span) }
 }
 
 // MARK: - Secrets

@@ -12,7 +12,7 @@ public struct PublicKey: Hashable, Sendable {
     /// A key from exactly 32 bytes; nil for any other count.
     public init?(bytes: [UInt8]) {
         guard bytes.count == PublicKey.byteCount else { return nil }
-        self.init(prefixOf: bytes.span)
+        self.init(prefixOf: bytes[bytes.indices].span)
     }
 
     /// A key from the first 32 bytes of `bytes`, of which there must be as many.

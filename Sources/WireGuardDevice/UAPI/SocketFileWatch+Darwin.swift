@@ -28,7 +28,7 @@
                 })
             let events = OwnedDescriptor(kqueue())
             let queue = events.number
-            var change = kevent(
+            var change = unsafe kevent(
                 ident: UInt(folder.number), filter: Int16(EVFILT_VNODE), flags: UInt16(EV_ADD | EV_CLEAR),
                 fflags: UInt32(NOTE_WRITE | NOTE_DELETE | NOTE_RENAME), data: 0, udata: nil)
             guard queue >= 0, unsafe kevent(queue, &change, 1, nil, 0, nil) == 0 else {
@@ -43,7 +43,7 @@
         /// Takes the events that wait.
         /// - Returns: whether the file is gone, or is another one.
         func isRemoved() -> Bool {
-            var event = kevent()
+            var event = unsafe kevent()
             var zero = timespec()
             while unsafe kevent(readiness, nil, 0, &event, 1, &zero) > 0 {}
             return FileIdentity(of: path) != identity

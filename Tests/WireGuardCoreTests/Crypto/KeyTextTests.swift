@@ -94,8 +94,8 @@ struct KeyTextTests {
             for place in 29..<32 {
                 var bytes = CryptoTest.counting(32)
                 bytes[place] = value
-                #expect(KeyText.base64(bytes.span) == slowBase64(bytes))
-                #expect(KeyText.hex(bytes.span) == CryptoTest.hex(bytes))
+                #expect(KeyText.base64(bytes[bytes.indices].span) == slowBase64(bytes))
+                #expect(KeyText.hex(bytes[bytes.indices].span) == CryptoTest.hex(bytes))
             }
         }
     }

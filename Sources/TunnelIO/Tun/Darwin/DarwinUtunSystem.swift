@@ -78,36 +78,36 @@
         }
 
         func mtu(of name: String) -> Int32 {
-            var request = interfaceRequest(name)
-            guard perform(CTUNNEL_SIOCGIFMTU, &request) >= 0 else { return -1 }
-            return request.ifr_ifru.ifru_mtu
+            var request = unsafe interfaceRequest(name)
+            guard unsafe perform(CTUNNEL_SIOCGIFMTU, &request) >= 0 else { return -1 }
+            return unsafe request.ifr_ifru.ifru_mtu
         }
 
         func setMTU(_ mtu: Int32, of name: String) -> Int32 {
-            var request = interfaceRequest(name)
-            request.ifr_ifru.ifru_mtu = mtu
-            return perform(CTUNNEL_SIOCSIFMTU, &request)
+            var request = unsafe interfaceRequest(name)
+            unsafe request.ifr_ifru.ifru_mtu = mtu
+            return unsafe perform(CTUNNEL_SIOCSIFMTU, &request)
         }
 
         func isUp(_ name: String) -> Int32 {
-            var request = interfaceRequest(name)
-            guard perform(CTUNNEL_SIOCGIFFLAGS, &request) >= 0 else { return -1 }
-            return Int32(request.ifr_ifru.ifru_flags) & IFF_UP != 0 ? 1 : 0
+            var request = unsafe interfaceRequest(name)
+            guard unsafe perform(CTUNNEL_SIOCGIFFLAGS, &request) >= 0 else { return -1 }
+            return unsafe Int32(request.ifr_ifru.ifru_flags) & IFF_UP != 0 ? 1 : 0
         }
 
         func setUp(_ isUp: Bool, of name: String) -> Int32 {
-            var request = interfaceRequest(name)
-            guard perform(CTUNNEL_SIOCGIFFLAGS, &request) >= 0 else { return -1 }
+            var request = unsafe interfaceRequest(name)
+            guard unsafe perform(CTUNNEL_SIOCGIFFLAGS, &request) >= 0 else { return -1 }
             let flag = Int16(IFF_UP)
-            let flags = request.ifr_ifru.ifru_flags
-            request.ifr_ifru.ifru_flags = isUp ? flags | flag : flags & ~flag
-            return perform(CTUNNEL_SIOCSIFFLAGS, &request)
+            let flags = unsafe request.ifr_ifru.ifru_flags
+            unsafe request.ifr_ifru.ifru_flags = isUp ? flags | flag : flags & ~flag
+            return unsafe perform(CTUNNEL_SIOCSIFFLAGS, &request)
         }
 
         private func interfaceRequest(_ name: String) -> ifreq {
-            var request = ifreq()
+            var request = unsafe ifreq()
             unsafe withUnsafeMutableBytes(of: &request.ifr_name) { unsafe $0.copyBytes(from: name.utf8.prefix(15)) }
-            return request
+            return unsafe request
         }
 
         private func perform(_ operation: UInt, _ request: inout ifreq) -> Int32 {

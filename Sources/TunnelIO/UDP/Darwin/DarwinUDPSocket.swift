@@ -40,7 +40,7 @@
             do throws(TunnelIOError) {
                 try Self.configure(descriptor, isIPv6: isIPv6, port: port)
                 self.port = try unsafe SocketSetup.bindToWildcard(descriptor, isIPv6: isIPv6, port: port) {
-                    unsafe UDPMessage.write($0, to: $1)
+                    unsafe DarwinSocketAddress.write($0, to: $1)
                 }
             } catch {
                 closeDescriptor(descriptor)
@@ -85,7 +85,7 @@
             }
             let required: [(Int32, Int32)] =
                 isIPv6
-                ? [(IPPROTO_IPV6, IPV6_V6ONLY), (IPPROTO_IPV6, UDPMessage.ipv6ReceivePacketInfo)]
+                ? [(IPPROTO_IPV6, IPV6_V6ONLY), (IPPROTO_IPV6, DarwinPacketInfo.ipv6ReceivePacketInfo)]
                 : [(IPPROTO_IP, IP_RECVPKTINFO)]
             for (level, option) in required {
                 let code = SocketSetup.setOption(descriptor, level, option, 1)
