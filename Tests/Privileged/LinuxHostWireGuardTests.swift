@@ -188,7 +188,7 @@
                 withExtendedLifetime(etc) {}
             }
 
-            @Test("Without blocking, a tunnel that lost its server ends with the reason, and the network is as it was")
+            @Test("Told to end, a tunnel that lost its server ends with the reason, and the network is as it was")
             func lost() async throws {
                 let etc = try PrivateEtc(resolvConf: Self.resolvConf)
                 let scene = try WireGuardServerWorld()
@@ -197,6 +197,7 @@
                 let (host, _) = try await scene.host()
                 var configuration = try scene.configuration(.routeBased)
                 configuration.connectivity.healingInterval = 0.5
+                configuration.connectivity.endWhenDead = .afterHealing
                 try await host.start(configuration, profileID: WireGuardServerWorld.profile)
                 scene.killServer()
                 await host.reaches(.reasserting)

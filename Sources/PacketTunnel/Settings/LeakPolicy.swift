@@ -20,7 +20,8 @@
 /// | other name lookups | always | always | never |
 ///
 /// "Always" and "never" are from the start of a tunnel to its end; without a tunnel everything may leave. `routeBased`
-/// knows no blocking: when the tunnel fails it ends, and what it carried goes out as before.
+/// knows no blocking: when the tunnel fails it ends, and what it carried goes out as before. A server that is silent is no
+/// failure: the tunnel is reasserting then, for as long as its provider goes on trying.
 public enum LeakPolicy: String, Codable, Hashable, Sendable, CaseIterable, Comparable {
     /// The routing table decides. A program that binds to another interface gets around the tunnel.
     case routeBased

@@ -16,11 +16,25 @@ public struct ConnectivityOptions: Hashable, Sendable {
     public var pingInterval: Double
     /// How long each step of healing is given.
     public var healingInterval: Double
+    /// Whether a dead tunnel ends, and when.
+    public var endWhenDead: EndWhenDead
+
+    /// Whether a tunnel ends through which nothing comes any more, and when. It is the same whatever is routed into it.
+    public enum EndWhenDead: String, Codable, Hashable, Sendable, CaseIterable {
+        /// It stays up and is healed again and again, until it works or is stopped. What is routed into it goes nowhere
+        /// meanwhile, and so never beside it.
+        case never
+        /// It ends once a round of healing did not help.
+        case afterHealing
+        /// It ends instead of being healed: for who has another server to go to.
+        case atOnce
+    }
 
     /// Options.
     public init(
         isEnabled: Bool = true, connectivityInterval: Double = 10, maxConnectionAttempts: Int = 3,
-        pingAddress: String? = nil, pingInterval: Double = 2, healingInterval: Double = 10
+        pingAddress: String? = nil, pingInterval: Double = 2, healingInterval: Double = 10,
+        endWhenDead: EndWhenDead = .never
     ) {
         self.isEnabled = isEnabled
         self.connectivityInterval = connectivityInterval
@@ -28,6 +42,7 @@ public struct ConnectivityOptions: Hashable, Sendable {
         self.pingAddress = pingAddress
         self.pingInterval = pingInterval
         self.healingInterval = healingInterval
+        self.endWhenDead = endWhenDead
     }
 
     /// The longest time from the last sign of life, or from when the machine woke up, until the tunnel is no longer called
@@ -37,13 +52,19 @@ public struct ConnectivityOptions: Hashable, Sendable {
         .seconds(connectivityInterval * Double(2 * maxConnectionAttempts + 1) + 2 * pingInterval)
     }
 
-    /// The longest time from the last sign of life until the tunnel is given up, when nothing helps.
-    public var timeToGiveUp: Duration {
-        timeToNotice + .seconds((healingInterval + pingInterval) * Double(ConnectivityMonitor.Step.allCases.count))
+    /// The longest time from the last sign of life until the tunnel ends, when nothing helps; nil where it does not
+    /// (``endWhenDead``).
+    public var timeToGiveUp: Duration? {
+        switch endWhenDead {
+        case .never: nil
+        case .afterHealing:
+            timeToNotice + .seconds((healingInterval + pingInterval) * Double(ConnectivityMonitor.Step.allCases.count))
+        case .atOnce: timeToNotice
+        }
     }
 
-    /// The longest time from when network, name servers and server are good again until the tunnel is proven, under the
-    /// policies that do not give up: a round of healing at its slowest, and a handshake.
+    /// The longest time from when network, name servers and server are good again until the tunnel is proven, where it does
+    /// not end: a round of healing at its slowest, and a handshake.
     public var timeToHeal: Duration {
         .seconds((healingInterval * 8 + pingInterval) * Double(ConnectivityMonitor.Step.allCases.count) + 15)
     }
@@ -52,6 +73,7 @@ public struct ConnectivityOptions: Hashable, Sendable {
 extension ConnectivityOptions: Codable {
     private enum CodingKeys: String, CodingKey {
         case isEnabled, connectivityInterval, maxConnectionAttempts, pingAddress, pingInterval, healingInterval
+        case endWhenDead
     }
 
     /// Decodes; what is left out has its default.
@@ -67,6 +89,7 @@ extension ConnectivityOptions: Codable {
             pingAddress: try container.decodeIfPresent(String.self, forKey: .pingAddress),
             pingInterval: try container.decodeIfPresent(Double.self, forKey: .pingInterval) ?? standard.pingInterval,
             healingInterval: try container.decodeIfPresent(Double.self, forKey: .healingInterval)
-                ?? standard.healingInterval)
+                ?? standard.healingInterval,
+            endWhenDead: try container.decodeIfPresent(EndWhenDead.self, forKey: .endWhenDead) ?? standard.endWhenDead)
     }
 }

@@ -69,6 +69,10 @@ public struct WireGuardTunnelConfiguration: Hashable, Sendable {
     public var resolutionTimeout: Double
     /// How long the first handshake may take, in seconds.
     public var handshakeTimeout: Double
+    /// Whether a start waits for proof that the tunnel works: a handshake within ``handshakeTimeout``. Without, the tunnel is up
+    /// as soon as its settings are in force, `reasserting` until there is proof, and goes on trying, also where there is no
+    /// network yet and where names have no address yet.
+    public var waitsForHandshake: Bool
 
     /// A configuration.
     public init(
@@ -77,7 +81,7 @@ public struct WireGuardTunnelConfiguration: Hashable, Sendable {
         makesRoutes: Bool = true, routeTable: UInt32? = nil, allowsLocalNetwork: Bool = false,
         leakPolicy: LeakPolicy = .routeBased,
         peers: [Peer], connectivity: ConnectivityOptions = ConnectivityOptions(), resolutionTimeout: Double = 10,
-        handshakeTimeout: Double = 30, allowedNetworks: [IPPrefix] = []
+        handshakeTimeout: Double = 30, allowedNetworks: [IPPrefix] = [], waitsForHandshake: Bool = true
     ) {
         self.privateKeyName = privateKeyName
         self.addresses = addresses
@@ -95,6 +99,7 @@ public struct WireGuardTunnelConfiguration: Hashable, Sendable {
         self.connectivity = connectivity
         self.resolutionTimeout = resolutionTimeout
         self.handshakeTimeout = handshakeTimeout
+        self.waitsForHandshake = waitsForHandshake
     }
 
     /// The name that the private key's secret has unless stated.
@@ -105,6 +110,7 @@ extension WireGuardTunnelConfiguration: Codable {
     private enum CodingKeys: String, CodingKey {
         case privateKeyName, addresses, dns, mtu, listenPort, fwMark, excludedRoutes, makesRoutes, routeTable
         case allowsLocalNetwork, leakPolicy, allowedNetworks, peers, connectivity, resolutionTimeout, handshakeTimeout
+        case waitsForHandshake
     }
 
     /// Decodes; what is left out has its default.
@@ -130,6 +136,7 @@ extension WireGuardTunnelConfiguration: Codable {
         try take(.connectivity, into: &connectivity)
         try take(.resolutionTimeout, into: &resolutionTimeout)
         try take(.handshakeTimeout, into: &handshakeTimeout)
+        try take(.waitsForHandshake, into: &waitsForHandshake)
     }
 }
 

@@ -5,8 +5,8 @@
 /// comes out.
 ///
 /// It watches what is received. After ``ConnectivityOptions/maxConnectionAttempts`` looks that found nothing it has
-/// the tunnel probed, and after as many intervals without an answer it has the tunnel healed, step by step. Only
-/// what comes back counts: a byte received from the peer, a handshake, a reply to a ping. What is sent does not.
+/// the tunnel probed, and after as many intervals without an answer it has the tunnel healed, step by step, for ever unless
+/// ``ConnectivityOptions/endWhenDead`` says otherwise. Only what comes back counts: a byte received from the peer, a handshake, a reply to a ping. What is sent does not.
 ///
 /// Of several peers, one that lives does not speak for another: see ``Observation/isGatewaySilent``.
 public struct ConnectivityMonitor: Hashable, Sendable {
@@ -55,7 +55,7 @@ public struct ConnectivityMonitor: Hashable, Sendable {
         case heal(Step)
         /// Say whether the tunnel carries nothing at present.
         case reasserting(Bool)
-        /// End the tunnel: nothing helped.
+        /// End the tunnel: it is dead, and ``ConnectivityOptions/endWhenDead`` is due.
         case giveUp
     }
 
@@ -73,8 +73,6 @@ public struct ConnectivityMonitor: Hashable, Sendable {
 
     /// The constants.
     public let options: ConnectivityOptions
-    /// Whether it never gives up, but heals again and again.
-    public let persists: Bool
     /// How far it is.
     public private(set) var phase = Phase.watching(flat: 0)
     /// Whether it has said that the tunnel carries nothing.
@@ -85,9 +83,8 @@ public struct ConnectivityMonitor: Hashable, Sendable {
     private var lastLife: Duration
 
     /// A monitor of a tunnel that has just been proven to work.
-    public init(options: ConnectivityOptions, persists: Bool, baseline: Observation) {
+    public init(options: ConnectivityOptions, baseline: Observation) {
         self.options = options
-        self.persists = persists
         self.baseline = baseline
         lastLife = baseline.now
     }
@@ -144,9 +141,8 @@ public struct ConnectivityMonitor: Hashable, Sendable {
             let patience = Duration.seconds(options.healingInterval * Double(1 << min(round, 3)))
             guard observation.now - since >= patience else { return probe(observation.now) }
             if let next = Step(rawValue: step.rawValue + 1) { return heal(next, observation.now, round: round) }
-            if persists { return heal(.rebind, observation.now, round: round + 1) }
-            phase = .ended
-            return [.giveUp]
+            if options.endWhenDead == .never { return heal(.rebind, observation.now, round: round + 1) }
+            return giveUp()
         case (.ended, _): return []
         }
     }
@@ -177,7 +173,13 @@ public struct ConnectivityMonitor: Hashable, Sendable {
         return [.probe]
     }
 
+    private mutating func giveUp() -> [Action] {
+        phase = .ended
+        return [.giveUp]
+    }
+
     private mutating func heal(_ step: Step, _ now: Duration, round: Int) -> [Action] {
+        if options.endWhenDead == .atOnce { return giveUp() }
         phase = .healing(step, since: now, round: round)
         lastProbe = now
         var actions: [Action] = [.heal(step), .probe]

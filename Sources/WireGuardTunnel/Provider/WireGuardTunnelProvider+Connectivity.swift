@@ -107,14 +107,18 @@ extension WireGuardTunnelProvider {
             logger.warning("nothing comes through the tunnel: healing, \(step)")
             heal(step, run)
         case .reasserting(let isOn):
-            if !isOn { logger.info("the tunnel carries packets again") }
+            if !isOn {
+                logger.info(run.isProven ? "the tunnel carries packets again" : "the tunnel carries packets")
+                self.run?.isProven = true
+            }
             setReasserting(isOn)
         case .giveUp:
             run.context.cancel(
                 TunnelError(
                     .connectivityLost,
-                    "nothing comes through the tunnel to \(run.configuration.remoteAddress), and healing "
-                        + "did not help", fix: "check the server and the network, and start again"))
+                    "nothing comes through the tunnel to \(run.configuration.remoteAddress)"
+                        + (run.monitor.options.endWhenDead == .atOnce ? "" : ", and healing did not help"),
+                    fix: "check the server and the network, and start again"))
         }
     }
 

@@ -79,17 +79,18 @@ extension WireGuardTunnelProvider {
         _ configuration: WireGuardTunnelConfiguration, on path: NetworkPath, _ context: ProviderContext
     ) async throws(TunnelError) -> [PublicKey: [Endpoint]] {
         let found = await candidates(configuration, on: path, context)
-        var failure: TunnelError?
+        var failures: [TunnelError] = []
         var endpoints: [PublicKey: [Endpoint]] = [:]
         for (key, result) in found {
             switch result {
             case .success(let candidates): endpoints[key] = candidates
-            case .failure(let error):
-                context.logger.warning("\(error)")
-                failure = failure ?? error
+            case .failure(let error): failures.append(error)
             }
         }
-        if endpoints.isEmpty, let failure { throw failure }
+        // What is thrown is told by who catches it.
+        let failure = endpoints.isEmpty ? failures.first : nil
+        for error in failures.dropFirst(failure == nil ? 0 : 1) { context.logger.warning("\(error)") }
+        if let failure { throw failure }
         return endpoints
     }
 
@@ -130,7 +131,8 @@ extension WireGuardTunnelProvider {
         refreshing = Task { await self.refresh(rotating) }
     }
 
-    /// Lookups that fail are repeated for half a minute: a network that has just come up often has no names yet.
+    /// Lookups that fail are repeated for half a minute: a network that has just come up often has no names yet. Those of a
+    /// peer that nothing is known of are repeated for ever.
     private func refresh(_ rotating: Set<PublicKey>?) async {
         var (isFirst, delays) = (true, [1, 2, 4, 8, 16].makeIterator())
         while let run, !run.isPaused {
@@ -141,9 +143,15 @@ extension WireGuardTunnelProvider {
             guard now.configuration == run.configuration, now.path == run.path else { continue }
             if adopt(found, isRotating: isFirst && rotating != nil, now) { return }
             isFirst = false
-            guard let delay = delays.next() else { return }
+            guard let delay = delays.next() ?? (hasUnplacedPeers(now) ? 30 : nil) else { return }
             do { try await run.context.clock.sleep(for: .seconds(delay)) } catch { return }
         }
+    }
+
+    /// Whether a peer that has an endpoint by name has none by address yet.
+    private func hasUnplacedPeers(_ run: Run) -> Bool {
+        let placed = run.plane.peers().filter { $0.endpoint != nil }.map(\.publicKey)
+        return run.parsedPeers.contains { $0.address != nil && !placed.contains($0.key) }
     }
 
     /// Moves peers to where they were found; returns whether all were.

@@ -11,7 +11,7 @@ extension WireGuardTunnelProvider {
     /// are looked up once there is one.
     /// - Throws: as ``start(_:context:)``, and `.notRunning`. Then the tunnel goes on as it was.
     public func reconfigure(_ configuration: WireGuardTunnelConfiguration) async throws(TunnelError) {
-        guard let run, run.isProven, !run.isReconfiguring else {
+        guard let run, run.isStarted, !run.isReconfiguring else {
             throw TunnelError(.notRunning, "the tunnel is not up, or is being reconfigured", fix: "try again later")
         }
         try Self.check(configuration)
@@ -48,7 +48,7 @@ extension WireGuardTunnelProvider {
         if !run.prober.isFor(configuration) { run.prober = Self.makeProber(configuration) }
         run.watch.forget()
         let observation = observe(&run)
-        run.monitor = Self.makeMonitor(configuration, run.context, observation)
+        run.monitor = Self.makeMonitor(configuration, observation)
         self.run = run
         adoptProber()
         if run.isPaused { return setKeepalives(isOn: false) }

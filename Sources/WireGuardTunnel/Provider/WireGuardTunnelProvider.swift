@@ -11,10 +11,10 @@ import WireGuardCore
 /// flow, proves that it works, and keeps it working.
 ///
 /// It is up once a handshake with a peer has ended; a configuration in which no peer has an endpoint is up at once, but
-/// `reasserting` until a peer has come. From then on the ``ConnectivityMonitor`` watches it. While there is no network it
+/// `reasserting` until a peer has come, and so is one whose start waits for no handshake. From then on the ``ConnectivityMonitor`` watches it. While there is no network it
 /// pauses, `reasserting`; when the network comes back or changes it binds new sockets and resolves its peers again.
-/// Where nothing helps it ends with `.connectivityLost`, except under the leak policies that block: there it stays up,
-/// `reasserting`, and goes on trying until the user ends it.
+/// Where nothing helps it stays up, `reasserting`, and goes on trying until the user ends it, so that what is routed into it
+/// goes nowhere else; ``ConnectivityOptions/endWhenDead`` has it end with `.connectivityLost` instead.
 public actor WireGuardTunnelProvider: PacketTunnelProvider {
     /// What it needs to know.
     public typealias Configuration = WireGuardTunnelConfiguration
@@ -34,6 +34,9 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
         var prober: TunnelProber
         var monitor: ConnectivityMonitor
         var path: NetworkPath
+        /// Whether its start has returned.
+        var isStarted = false
+        /// Whether it ever worked.
         var isProven = false
         var isListening: Bool
         var isAsleep = false
@@ -77,20 +80,22 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
 
     // MARK: - Start and stop
 
-    /// Brings the tunnel up; returns once there is proof that it works.
+    /// Brings the tunnel up; returns once there is proof that it works, or, where the configuration waits for none, once its
+    /// settings are in force.
     ///
-    /// - Throws: `.configurationInvalid` with every problem, `.secretUnavailable`, `.nameResolutionFailed` when no peer
-    ///   has an address, `.networkUnavailable`, `.serverUnreachable` when no peer answers in time, `.stopped`, and what
-    ///   bringing settings into force throws.
+    /// - Throws: `.configurationInvalid` with every problem, `.secretUnavailable`, `.stopped`, and what bringing settings
+    ///   into force throws; where proof is waited for, `.nameResolutionFailed` when no peer has an address,
+    ///   `.networkUnavailable`, and `.serverUnreachable` when no peer answers in time.
     public func start(_ configuration: WireGuardTunnelConfiguration, context: ProviderContext) async throws(TunnelError)
     {
         registerMessages()
         try Self.check(configuration)
-        guard context.path.status != .unsatisfied else {
+        let (isOffline, waits) = (context.path.status == .unsatisfied, configuration.waitsForHandshake)
+        guard !isOffline || !waits else {
             throw TunnelError(.networkUnavailable, "there is no network", fix: "connect to one and try again")
         }
         let secrets = try await TunnelSecrets.read(for: configuration, from: context)
-        let candidates = try await resolve(configuration, on: context.path, context)
+        let candidates = waits ? try await resolve(configuration, on: context.path, context) : [:]
         try Self.checkCancelled()
         try await context.apply(configuration.settings(leakPolicy: context.leakPolicy))
         try Self.checkCancelled()
@@ -98,28 +103,37 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
             secrets: secrets, endpoints: candidates.compactMapValues(\.first), mark: context.socketMark)
         let plane = try makePlane(try context.packetFlow.takeDevice(), update, context.logger) { context.cancel($0) }
         let elapsed = ElapsedTime(context.clock)
-        let run = Run(
+        var run = Run(
             context: context, plane: plane, elapsed: elapsed, configuration: configuration,
             parsedPeers: configuration.parsedPeers,
             prober: Self.makeProber(configuration),
-            monitor: Self.makeMonitor(configuration, context, .init(now: elapsed.now, receivedBytes: 0)),
+            monitor: Self.makeMonitor(configuration, .init(now: elapsed.now, receivedBytes: 0)),
             path: context.path, isListening: !configuration.hasEndpoints)
+        run.isOffline = isOffline
         self.run = run
         adoptProber()
         do throws(TunnelError) {
-            try await prove(run, candidates)
+            if waits { try await prove(run, candidates) }
         } catch {
             self.run = nil
             await plane.close()
             throw error
         }
-        guard var run = self.run else { throw TunnelError(.stopped, "the start was given up") }
-        run.isProven = true
+        try begin(isProven: waits)
+    }
+
+    /// What begins once a start is over: the tunnel is watched, or, where nothing has proven it, tried until something does.
+    private func begin(isProven: Bool) throws(TunnelError) {
+        guard var run else { throw TunnelError(.stopped, "the start was given up") }
+        (run.isStarted, run.isProven) = (true, isProven || run.isListening)
         let observation = observe(&run)
-        run.monitor = Self.makeMonitor(configuration, context, observation)
+        run.monitor = Self.makeMonitor(run.configuration, observation)
         self.run = run
-        if run.isListening { setReasserting(true) }
-        startDriver()
+        if run.isListening || !isProven { setReasserting(true) }
+        if run.isOffline { return setKeepalives(isOn: false) }
+        if run.isProven { return startDriver() }
+        refreshEndpoints()
+        watchAnew()
     }
 
     /// Ends the tunnel.
@@ -152,14 +166,12 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
     }
 
     static func makeMonitor(
-        _ configuration: WireGuardTunnelConfiguration, _ context: ProviderContext,
-        _ baseline: ConnectivityMonitor.Observation
+        _ configuration: WireGuardTunnelConfiguration, _ baseline: ConnectivityMonitor.Observation
     ) -> ConnectivityMonitor {
+        var options = configuration.connectivity
         // Without a monitor nothing is given up either: then it only says when a pause is over.
-        let policy = max(configuration.leakPolicy, context.leakPolicy)
-        return ConnectivityMonitor(
-            options: configuration.connectivity,
-            persists: policy.blocksAfterFailure || !configuration.connectivity.isEnabled, baseline: baseline)
+        if !options.isEnabled { options.endWhenDead = .never }
+        return ConnectivityMonitor(options: options, baseline: baseline)
     }
 
     func adoptProber() {

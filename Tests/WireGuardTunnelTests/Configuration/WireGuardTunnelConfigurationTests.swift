@@ -124,6 +124,16 @@ struct WireGuardTunnelConfigurationTests {
         #expect(configuration.validate().map(\.field) == ["allowedNetworks[0]", "allowedNetworks[1]"])
     }
 
+    @Test("What is done about a dead tunnel is kept in JSON, and is to go on trying unless it says otherwise")
+    func endWhenDead() throws {
+        #expect(try JSONDecoder().decode(ConnectivityOptions.self, from: Data("{}".utf8)).endWhenDead == .never)
+        for value in ConnectivityOptions.EndWhenDead.allCases {
+            let options = ConnectivityOptions(endWhenDead: value)
+            let json = try JSONEncoder().encode(options)
+            #expect(try JSONDecoder().decode(ConnectivityOptions.self, from: json) == options)
+        }
+    }
+
     @Test("the device's update has port, mark, keys and endpoints, and removes what is gone")
     func deviceUpdate() throws {
         var configuration = try WireGuardTunnelConfiguration.split(wgQuick: Self.file).configuration

@@ -15,9 +15,12 @@ private struct Scene {
     var reply = false
     var isGatewaySilent = false
 
-    init(persists: Bool = false, options: ConnectivityOptions = ConnectivityOptions()) {
+    init(_ endWhenDead: ConnectivityOptions.EndWhenDead = .never, options: ConnectivityOptions = ConnectivityOptions())
+    {
+        var options = options
+        options.endWhenDead = endWhenDead
         monitor = ConnectivityMonitor(
-            options: options, persists: persists, baseline: .init(now: .zero, receivedBytes: 1000, handshakeAge: .zero))
+            options: options, baseline: .init(now: .zero, receivedBytes: 1000, handshakeAge: .zero))
     }
 
     var observation: ConnectivityMonitor.Observation {
@@ -65,15 +68,15 @@ struct ConnectivityMonitorTests {
     }
 
     @Test("f1.2: nothing but what comes back counts, so a dead tunnel is healed and then given up, in time")
-    func dead() {
-        var scene = Scene()
+    func dead() throws {
+        var scene = Scene(.afterHealing)
         var actions: [(Duration, ConnectivityMonitor.Action)] = []
         while scene.monitor.phase != .ended { actions += scene.step().map { (scene.now, $0) } }
         let heals = actions.filter { if case .heal = $0.1 { true } else { false } }
         #expect(heals.map(\.1) == [.heal(.rebind), .heal(.resolve), .heal(.handshake)])
         #expect(heals.map(\.0) == [.seconds(60), .seconds(70), .seconds(80)])
         #expect(actions.last?.1 == .giveUp)
-        #expect(scene.now <= scene.monitor.options.timeToGiveUp)
+        #expect(scene.now <= (try #require(scene.monitor.options.timeToGiveUp)))
         #expect(actions.first { $0.1 == .reasserting(true) }?.0 == .seconds(60))
         #expect(scene.step().isEmpty, "it gives up once")
     }
@@ -147,9 +150,27 @@ struct ConnectivityMonitorTests {
         #expect(scene.monitor.phase == .watching(flat: 0))
     }
 
-    @Test("under a policy that blocks it never gives up, tries again with patience, and notices when it works")
+    @Test("A dead tunnel that is to end at once ends when healing would begin, and is not healed")
+    func atOnce() throws {
+        var scene = Scene(.atOnce)
+        var actions: [ConnectivityMonitor.Action] = []
+        while scene.monitor.phase != .ended, scene.now < .seconds(600) { actions += scene.step() }
+        #expect(Set(actions.dropLast()) == [.probe])
+        #expect(actions.last == .giveUp)
+        #expect(scene.now == .seconds(60))
+        #expect(scene.now <= (try #require(scene.monitor.options.timeToGiveUp)))
+        #expect(scene.step().isEmpty, "it gives up once")
+        // Also where it is a gateway that is silent, and others speak.
+        var other = Scene(.atOnce)
+        other.isGatewaySilent = true
+        other.received += 1
+        #expect(other.step() == [.giveUp])
+    }
+
+    @Test("Unless told otherwise it never gives up, tries again with patience, and notices when it works")
     func persists() {
-        var scene = Scene(persists: true)
+        var scene = Scene()
+        #expect(scene.monitor.options.timeToGiveUp == nil)
         var rebinds: [Duration] = []
         while scene.now < .seconds(3600) {
             let actions = scene.step()
@@ -218,24 +239,29 @@ struct ConnectivityMonitorTests {
     }
 
     @Test("the documented bounds hold for other constants, at any phase of the last sign of life", arguments: 0..<20)
-    func bounds(seed: UInt64) {
+    func bounds(seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
         let options = ConnectivityOptions(
             connectivityInterval: Double(random.int(in: 1...60)), maxConnectionAttempts: random.int(in: 1...6),
             pingInterval: Double(random.int(in: 1...5)), healingInterval: Double(random.int(in: 1...30)))
-        var scene = Scene(options: options)
+        var scene = Scene(seed % 2 == 0 ? .afterHealing : .atOnce, options: options)
         for _ in 0..<random.int(in: 0..<20) {
             if random.chance(0.5) { scene.received += 1 }
             _ = scene.step()
+            // It would be over before it began.
+            if scene.monitor.phase == .ended {
+                scene = Scene(seed % 2 == 0 ? .afterHealing : .atOnce, options: options)
+            }
         }
         // The last sign of life comes right after a look.
         let last = scene.now
         scene.received += 1
         var noticed: Duration?
         while scene.monitor.phase != .ended {
-            if scene.step().contains(.reasserting(true)) { noticed = scene.now }
+            let actions = scene.step()
+            if noticed == nil, actions.contains(.reasserting(true)) || actions.contains(.giveUp) { noticed = scene.now }
         }
         #expect((noticed ?? .seconds(1_000_000)) - last <= options.timeToNotice)
-        #expect(scene.now - last <= options.timeToGiveUp)
+        #expect(scene.now - last <= (try #require(scene.monitor.options.timeToGiveUp)))
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnel
 import PacketTunnelTesting
 import Testing
@@ -10,9 +11,14 @@ import TunnelIO
 
 @Suite("Loss of connectivity", .timeLimit(.minutes(5)))
 struct ConnectivityLossTests {
-    @Test("f1.2: a dead server ends the tunnel with an error and a reason of its own, though packets are still sent")
-    func deadServer() async throws {
-        let scene = try TunnelScene { $0.connectivity = .fast }
+    @Test(
+        "f1.2: where it is told to, a dead server ends the tunnel with an error and a reason of its own, though packets are sent",
+        arguments: [ConnectivityOptions.EndWhenDead.afterHealing, .atOnce])
+    func deadServer(_ endWhenDead: ConnectivityOptions.EndWhenDead) async throws {
+        let scene = try TunnelScene {
+            $0.connectivity = .fast
+            $0.connectivity.endWhenDead = endWhenDead
+        }
         try await scene.start()
         #expect(await scene.passes())
         scene.internet.setFilter { _ in false }
@@ -24,8 +30,8 @@ struct ConnectivityLossTests {
     }
 
     @Test(
-        "under a policy that blocks it stays up, blocked and reasserting, and goes on trying",
-        arguments: [LeakPolicy.enforcedRoutes, .everything])
+        "Under every policy a tunnel with a dead server stays up, reasserting, and goes on trying",
+        arguments: LeakPolicy.allCases)
     func strict(policy: LeakPolicy) async throws {
         let scene = try TunnelScene { $0.connectivity = .fast }
         try await scene.start(leakPolicy: policy)
@@ -35,7 +41,8 @@ struct ConnectivityLossTests {
         let asked = scene.resolver.asked.count
         #expect(await scene.changes.wait { scene.resolver.asked.count >= asked + 3 })
         #expect(scene.host.status.status == .reasserting)
-        #expect(scene.host.platform.guardPolicy == policy)
+        #expect(scene.host.platform.settings?.includedRoutes == [.allIPv4, .allIPv6], "nothing goes out beside it")
+        #expect(scene.host.platform.guardPolicy == (policy == .routeBased ? nil : policy))
         #expect(scene.host.runner.leakState?.phase == .reasserting)
         #expect(try await scene.status().state == .healing)
         scene.internet.setFilter(nil)
@@ -46,6 +53,22 @@ struct ConnectivityLossTests {
         await scene.stop()
         #expect(scene.host.status.status == .disconnected)
         #expect(scene.host.platform.guardPolicy == nil, "the user ended it")
+    }
+
+    @Test(
+        "Told to end, it ends blocked under a policy that blocks", arguments: [LeakPolicy.enforcedRoutes, .everything])
+    func endsBlocked(policy: LeakPolicy) async throws {
+        let scene = try TunnelScene {
+            $0.connectivity = .fast
+            $0.connectivity.endWhenDead = .atOnce
+        }
+        try await scene.start(leakPolicy: policy)
+        scene.internet.setFilter { _ in false }
+        #expect(await scene.reaches(.blocked))
+        #expect(scene.host.status.error?.code == .connectivityLost)
+        #expect(scene.host.platform.guardPolicy == policy)
+        await scene.stop()
+        #expect(scene.host.platform.guardPolicy == nil)
     }
 
     @Test("a server that starts again is healed by a new handshake")

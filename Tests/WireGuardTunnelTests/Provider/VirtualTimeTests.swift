@@ -30,9 +30,35 @@ struct VirtualTimeTests {
         #expect(seen == [.connected, .disconnecting, .disconnected])
     }
 
-    @Test("a dead server is noticed and given up within the documented bounds, by the standard constants")
-    func dead() async throws {
-        let scene = VirtualScene()
+    @Test(
+        "With a dead server a tunnel keeps its settings and goes on trying, whatever is routed into it, until it works again",
+        arguments: [["0.0.0.0/0", "::/0"], ["0.0.0.0/1", "128.0.0.0/1"], ["10.0.0.0/8"]])
+    func goesOnTrying(_ routes: [String]) async throws {
+        let prefixes = try routes.map { try IPPrefix($0) }
+        let scene = VirtualScene { $0.peers[0].allowedIPs = prefixes }
+        try await scene.start()
+        let last = scene.clock.now.offset
+        scene.plane.setReachable(false)
+        while scene.clock.now.offset - last < .seconds(1200), scene.host.status.status != .disconnected {
+            await scene.look()
+        }
+        #expect(scene.host.status.status == .reasserting)
+        #expect(scene.host.platform.settings?.includedRoutes == prefixes)
+        #expect(scene.plane.state.withLock { $0.rebinds } >= 4, "it goes on trying")
+        let back = scene.clock.now.offset
+        scene.plane.setReachable(true)
+        while scene.host.status.status != .connected, scene.clock.now.offset - back < .seconds(3600) {
+            await scene.look()
+        }
+        #expect(scene.clock.now.offset - back <= scene.configuration.connectivity.timeToHeal)
+        await scene.host.stop(.userInitiated)
+    }
+
+    @Test(
+        "Where it is told to end, a dead server is noticed and given up within the documented bounds",
+        arguments: [ConnectivityOptions.EndWhenDead.afterHealing, .atOnce])
+    func dead(_ endWhenDead: ConnectivityOptions.EndWhenDead) async throws {
+        let scene = VirtualScene { $0.connectivity.endWhenDead = endWhenDead }
         try await scene.start()
         for _ in 0..<7 { await scene.look() }
         let last = scene.clock.now.offset
@@ -48,8 +74,9 @@ struct VirtualTimeTests {
                 })
         }
         let options = scene.configuration.connectivity
-        #expect(try #require(noticed) - last <= options.timeToNotice)
-        #expect(scene.clock.now.offset - last <= options.timeToGiveUp)
+        #expect((noticed ?? scene.clock.now.offset) - last <= options.timeToNotice)
+        #expect((noticed == nil) == (endWhenDead == .atOnce))
+        #expect(scene.clock.now.offset - last <= (try #require(options.timeToGiveUp)))
         #expect(await scene.changes.wait { scene.host.status.status == .disconnected })
         #expect(scene.host.status.error?.code == .connectivityLost)
         #expect(scene.plane.state.withLock { $0.isClosed })
@@ -244,6 +271,43 @@ struct VirtualTimeTests {
         scene.plane.exchange(with: key)
         scene.clock.advanceToNextDeadline()
         #expect(await scene.changes.wait { scene.host.status.status == .connected })
+        await scene.host.stop(.userInitiated)
+    }
+
+    @Test(
+        "Where nothing is known of the server, its name is asked for again and again, for ever, also without a monitor")
+    func asksForEver() async throws {
+        let scene = VirtualScene {
+            $0.peers[0].endpoint = "vpn.example:51820"
+            $0.waitsForHandshake = false
+            $0.connectivity.isEnabled = false
+            // Pings are answered here without an endpoint.
+            $0.connectivity.pingAddress = nil
+        }
+        scene.plane.setReachable(false)
+        try await scene.host.runner.start(scene.configuration, profileID: "test")
+        #expect(scene.host.status.status == .reasserting)
+        let begun = scene.clock.now.offset
+        while scene.clock.now.offset - begun < .seconds(1800) {
+            scene.clock.advanceToNextDeadline()
+            // Who watches, and who asks.
+            await scene.clock.waitForSleepers(2)
+        }
+        let asked = scene.resolver.asked.count
+        #expect(asked > 30, "at least every minute")
+        #expect(scene.host.status.status == .reasserting)
+        scene.resolver.set("vpn.example", .addresses([.v4(198, 51, 100, 1)]))
+        scene.plane.setReachable(true)
+        let back = scene.clock.now.offset
+        while scene.host.status.status != .connected, scene.clock.now.offset - back < .seconds(300) {
+            scene.clock.advanceToNextDeadline()
+            // Nobody watches any more once it is connected.
+            _ = await scene.changes.wait {
+                scene.clock.sleeperCount > 0 || scene.host.status.status == .connected
+            }
+        }
+        #expect(scene.host.status.status == .connected)
+        #expect(scene.plane.peers().first?.endpoint?.address == IPAddress.v4(198, 51, 100, 1))
         await scene.host.stop(.userInitiated)
     }
 

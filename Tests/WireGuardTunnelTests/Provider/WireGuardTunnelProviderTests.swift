@@ -47,6 +47,56 @@ struct WireGuardTunnelProviderTests {
         await scene.stop()
     }
 
+    enum Missing: CaseIterable, Sendable {
+        case server, name, network
+    }
+
+    @Test(
+        "A start that waits for no handshake has its settings in force, is reasserting, and connects once it can",
+        arguments: Missing.allCases)
+    func doesNotWait(_ missing: Missing) async throws {
+        let scene = try TunnelScene(path: missing == .network ? .unsatisfied : TunnelScene.wifi) {
+            $0.waitsForHandshake = false
+            $0.connectivity = .fast
+        }
+        if missing == .server { scene.internet.setFilter { _ in false } }
+        if missing == .name { scene.resolver.set("vpn.example", .failure) }
+        try await scene.start()
+        #expect(scene.host.status.status == .reasserting, "not called connected without proof")
+        #expect(scene.host.platform.settings?.includedRoutes == [.allIPv4, .allIPv6])
+        let state = try await scene.status().state
+        #expect(state == (missing == .network ? .paused : .connecting))
+        if missing == .name {
+            #expect(await scene.changes.wait { scene.resolver.asked.count >= 3 }, "it asks again and again")
+        }
+        #expect(scene.host.status.status == .reasserting)
+        switch missing {
+        case .server: scene.internet.setFilter(nil)
+        case .name: scene.resolver.set("vpn.example", .addresses([.v4(198, 51, 100, 1)]))
+        case .network: scene.host.pathChanged(TunnelScene.wifi)
+        }
+        #expect(await scene.reaches(.connected))
+        #expect(await scene.passes())
+        #expect(try await scene.status().state != .connecting)
+        await scene.stop()
+    }
+
+    @Test("A start that waits for no handshake still says what is wrong with configuration and secrets")
+    func doesNotWaitForMistakes() async throws {
+        for (code, adjust) in [
+            (TunnelError.Code.configurationInvalid, { $0.peers[0].publicKey = "x" }),
+            (.secretUnavailable, { $0.privateKeyName = "other" }),
+        ] as [(TunnelError.Code, (inout WireGuardTunnelConfiguration) -> Void)] {
+            let scene = try TunnelScene {
+                $0.waitsForHandshake = false
+                adjust(&$0)
+            }
+            let error = await #expect(throws: TunnelError.self) { try await scene.start() }
+            #expect(error?.code == code)
+            await scene.stop()
+        }
+    }
+
     @Test("another key than the server's is no proof")
     func wrongKey() async throws {
         var random = SeededGenerator(seed: 99)
