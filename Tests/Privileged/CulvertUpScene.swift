@@ -61,7 +61,8 @@
         /// Writes the file that a provider would give its customer; returns its path.
         @discardableResult
         func writeFile(
-            interface: String = "DNS = \(gateway4), corp.example", port: Int = port, name: String? = nil
+            interface: String = "DNS = \(gateway4), corp.example", server: String = "192.0.2.1", port: Int = port,
+            allowedIPs: String = "0.0.0.0/0, ::/0", name: String? = nil
         ) throws -> String {
             try files.write(
                 """
@@ -72,8 +73,8 @@
 
                 [Peer]
                 PublicKey = \(serverKeys.publicKey.base64)
-                Endpoint = 192.0.2.1:\(port)
-                AllowedIPs = 0.0.0.0/0, ::/0
+                Endpoint = \(server):\(port)
+                AllowedIPs = \(allowedIPs)
 
                 """, to: "\(name ?? self.name).conf")
         }
@@ -82,6 +83,17 @@
         var peer: WgDump.Peer { get throws { try Wg.peer(keys.publicKey, of: server.name) } }
 
         var privateKey: String { keys.text }
+
+        /// Has the server hear nothing any more, or again.
+        func setServer(isSilent: Bool) throws {
+            guard isSilent else {
+                try world.router.run("nft", "delete", "table", "inet", "silence")
+                return
+            }
+            try world.router.run("nft", "add", "table", "inet", "silence")
+            try world.router.run("nft", "add chain inet silence input { type filter hook input priority -300; }")
+            try world.router.run("nft", "add rule inet silence input udp dport \(Self.port) drop")
+        }
 
         // MARK: - The program
 

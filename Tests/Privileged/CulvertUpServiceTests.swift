@@ -123,6 +123,31 @@
                 #expect(failed.status == 6)
             }
 
+            @Test("With --no-wait its service manager is told once the settings are in force, and how it goes on")
+            func foregroundWithoutServer() throws {
+                let scene = try CulvertUpScene()
+                let file = try scene.writeFile()
+                try scene.setServer(isSilent: true)
+                let path = scene.files.path + "/notify"
+                let receiver = try Receiver(path)
+                let service = try SpawnedProcess(
+                    scene.command(["up", file, "--foreground", "--no-wait"], environment: ["NOTIFY_SOCKET=\(path)"]))
+                var words = ""
+                try eventually("it is ready") {
+                    words += receiver.next() ?? ""
+                    return words.contains("READY=1\nSTATUS=not connected yet, and goes on trying\n")
+                }
+                #expect(try scene.way(to: "203.0.113.7") == scene.name)
+                try scene.setServer(isSilent: false)
+                try eventually("it is connected", within: .seconds(60)) {
+                    words += receiver.next() ?? ""
+                    return words.contains("STATUS=connected\n")
+                }
+                service.signal(SIGTERM)
+                #expect(try service.wait(deadline: .seconds(60)).status == 0)
+                try scene.expectUnchanged()
+            }
+
             @Test("The tunnel's process is of no terminal, and keeps nothing open")
             func background() throws {
                 let scene = try CulvertUpScene()

@@ -110,10 +110,6 @@ struct TunnelLoader {
             secrets: FixedSecrets(parts.imported.secrets), profileID: "file", hooks: hooks, warnings: parts.warnings)
         // Networks that are attached directly stay reachable, by their more specific routes.
         tunnel.configuration.allowsLocalNetwork = true
-        if let dns = parts.imported.configuration.dns, dns.servers.isEmpty {
-            tunnel.warnings.append(
-                "DNS has search domains and no name server: only systemd-resolved has a use for that")
-        }
         if parts.interface.saveConfig {
             tunnel.warnings.append("SaveConfig is not carried out: the file stays as it is")
         }

@@ -23,11 +23,20 @@
             }
         }
 
+        /// The tunnel, with what the user should know of it on this host.
+        private static func load(_ command: UpCommand) async throws(CommandProblem) -> LoadedTunnel {
+            var tunnel = try await command.load()
+            if IPv6Outside.isLeft(by: tunnel.configuration), IPv6Outside.isThere {
+                tunnel.warnings.append(IPv6Outside.warning)
+            }
+            return tunnel
+        }
+
         // MARK: - The service
 
         private static func serve(_ command: UpCommand, _ report: StartReport?, _ console: Console) async -> Int32 {
             do throws(CommandProblem) {
-                let tunnel = try await command.load()
+                let tunnel = try await load(command)
                 // Keeps no file system from being unmounted.
                 if report != nil { unsafe _ = chdir("/") }
                 report?.watch()
@@ -48,7 +57,7 @@
         private static func launch(_ command: UpCommand, _ console: Console) async -> Int32 {
             do throws(CommandProblem) {
                 // Its mistakes are told here, before anything is begun.
-                let tunnel = try await command.load()
+                let tunnel = try await load(command)
                 for warning in tunnel.warnings { console.problem("warning: \(warning)") }
                 try await start(tunnel, command, console)
                 return ExitStatus.success
@@ -73,10 +82,9 @@
                     switch event {
                     case .step(let text): console.line("\(name): \(text)")
                     case .warning(let text): console.problem("warning: \(text)")
-                    case .ready(let process, let isListening):
-                        let text = isListening ? "up, and waits for peers" : "connected"
+                    case .ready(let process, let readiness):
                         console.line(
-                            "\(name): \(text) after \(Figure.seconds(ContinuousClock.now - began)), process \(process); "
+                            "\(name): \(readiness.text) after \(Figure.seconds(ContinuousClock.now - began)), process \(process); "
                                 + "log: culvert log \(name)")
                     case .failed: break
                     }

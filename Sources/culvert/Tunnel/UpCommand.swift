@@ -15,7 +15,9 @@ struct UpCommand: ParsableCommand {
         discussion: """
             The argument is a file's path, whose name names the interface (wg0.conf: wg0); else the name of a profile; \
             else that of a file in /etc/wireguard. A process in the background runs the tunnel; this returns when the \
-            tunnel is connected or has failed, and leaves nothing behind when it failed or is interrupted.
+            tunnel is connected or has failed, and leaves nothing behind when it failed or is interrupted. With \
+            --no-wait it returns once the tunnel's settings are in force, and the tunnel goes on trying for as long as it \
+            takes, also where there is no network yet or the server's name has no address yet.
 
             Routes, name servers and hooks (PreUp, PostUp, PreDown, PostDown) are what wg-quick(8) would make of the \
             file. The local network stays reachable beside the tunnel unless --no-local-network is given, and so does \
@@ -23,11 +25,16 @@ struct UpCommand: ParsableCommand {
             whatever the routing table sends elsewhere, as with wg-quick; 'enforced', nothing that is routed into the \
             tunnel, even when it fails; 'everything', nothing at all.
 
+            A tunnel whose server is silent stays up, carries nothing and goes on trying for ever, so that nothing goes \
+            out beside it: see --end-when-dead.
+
             Examples:
               sudo culvert up wg0.conf
               sudo culvert up home
               sudo culvert up wg0 --leak-policy enforced
-              sudo culvert up wg0 --leak-policy everything --no-local-network --allow-network 192.168.7.0/24
+              sudo culvert up wg0 --no-local-network --allow-network 192.168.7.0/24
+              sudo culvert up wg0 --ping 10.0.0.1 --end-when-dead at-once
+              sudo culvert up wg0 --no-wait
               sudo culvert up ./wg0.conf --foreground
 
             Exit status: 0 the tunnel is up; 1 failure; 2 wrong usage, or the file cannot be used; 3 no such profile or \
@@ -54,16 +61,16 @@ struct UpCommand: ParsableCommand {
     @Flag(help: "Leave the system's name servers alone.")
     var noDns = false
 
-    @Option(
-        help: ArgumentHelp(
-            "What is pinged through the tunnel when nothing comes, before it is healed.", valueName: "address"))
-    var ping: String?
-
-    @Flag(help: "Never give the tunnel up, and do not probe it.")
-    var noMonitor = false
+    @OptionGroup(title: "When nothing comes through the tunnel") var connectivity: ConnectivityChoices
 
     @Option(help: ArgumentHelp("How long to wait for the server's answer: 1 to 600 seconds.", valueName: "seconds"))
     var timeout = 30
+
+    @Flag(
+        name: .customLong("no-wait"),
+        help:
+            "Do not wait for the server's answer: the tunnel is up once its settings are in force, and goes on trying.")
+    var doesNotWait = false
 
     @Flag(help: "Stay, and write the log to standard error: for service managers (sd_notify is spoken).")
     var foreground = false
@@ -110,9 +117,9 @@ extension UpCommand {
         var loaded = loaded
         passing.apply(to: &loaded.configuration)
         if noDns { loaded.configuration.dns = nil }
-        if let ping { loaded.configuration.connectivity.pingAddress = ping }
-        if noMonitor { loaded.configuration.connectivity.isEnabled = false }
+        connectivity.apply(to: &loaded.configuration.connectivity)
         loaded.configuration.handshakeTimeout = Double(timeout)
+        loaded.configuration.waitsForHandshake = !doesNotWait
         return loaded
     }
 }

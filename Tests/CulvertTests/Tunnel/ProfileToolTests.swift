@@ -124,6 +124,29 @@ struct ProfileToolTests {
         #expect(refused == ExitStatus.usage)
     }
 
+    @Test("A profile keeps what is done about a dead tunnel, and up changes it")
+    func connectivity() async throws {
+        let plain = CheckedFile(name: "x.conf", bytes: Array(Samples.file().utf8))
+        let options = try ConnectivityChoices.parse(["--ping", "10.7.0.1", "--end-when-dead", "after-healing"])
+        try await tool.add(plain, path: "x.conf", name: "home", json: false) {
+            options.apply(to: &$0.connectivity)
+        }
+        try await tool.show("home", showsSecrets: false, json: true)
+        for part in [#""endWhenDead": "after-healing""#, #""ping": "10.7.0.1""#, #""pingInterval": 2.000"#] {
+            #expect(captured.output.contains(part), "\(captured.output)")
+        }
+        let folder = tool.folder.path
+        func loaded(_ arguments: String...) async throws -> ConnectivityOptions {
+            try await UpCommand.parse(["home", "--directory", folder] + arguments).load().configuration.connectivity
+        }
+        #expect(try await loaded().endWhenDead == .afterHealing)
+        #expect(try await loaded("--end-when-dead", "never").endWhenDead == .never)
+        #expect(try await loaded("--end-when-dead", "never").pingAddress == "10.7.0.1")
+        let wrong = try UpCommand.parse(["home", "--directory", folder, "--connectivity-interval", "0"])
+        let problem = await #expect(throws: CommandProblem.self) { try await wrong.load() }
+        #expect(problem?.text.contains("connectivity.connectivityInterval '0.0'") == true)
+    }
+
     @Test("JSON has the same, and no key unless asked for")
     func json() async throws {
         try await add()

@@ -17,7 +17,7 @@
         @Test("Events cross a pipe in any pieces")
         func events() throws {
             let sent: [StartEvent] = [
-                .step("a\nb"), .warning("c"), .ready(process: 7, isListening: true),
+                .step("a\nb"), .warning("c"), .ready(process: 7, .listening),
                 .failed(TunnelError(.serverUnreachable, "no answer", fix: "wait")),
             ]
             let bytes = try sent.flatMap { event -> [UInt8] in Array(try JSONEncoder().encode(event)) + [10] }
@@ -157,14 +157,14 @@
         @Test("A process that says it is up is left to itself; one that ends is an error, with its reason")
         func launcher() async throws {
             let folder = try ScratchFolder()
-            let ready = #"echo '{"step":{"_0":"x"}}' >&3; echo '{"ready":{"process":5,"isListening":false}}' >&3"#
+            let ready = #"echo '{"step":{"_0":"x"}}' >&3; echo '{"ready":{"process":5,"_1":"connected"}}' >&3"#
             // It does not end when the terminal goes: its session is its own.
             let session = "read -r line < /proc/$$/stat; set -- ${line##*) }; echo $4 $$ > \(folder.path)/ids; "
             let (none, events) = await launch(session + ready)
             let numbers = try String(contentsOfFile: folder.path + "/ids", encoding: .utf8).split(separator: " ")
             #expect(numbers.count == 2 && numbers[0] == numbers[1].dropLast())
             #expect(none == nil)
-            #expect(events == [.step("x"), .ready(process: 5, isListening: false)])
+            #expect(events == [.step("x"), .ready(process: 5, .connected)])
             let (ended, _) = await launch("exit 3")
             #expect(ended?.message == "the tunnel's process ended with status 3")
             let (killed, _) = await launch("kill -9 $$")
@@ -214,7 +214,7 @@
             let folder = try ScratchFolder()
             // The program need not be installed here.
             let text = try String(contentsOfFile: Self.unitFile, encoding: .utf8)
-            #expect(text.contains("ExecStart=/usr/local/bin/culvert up --foreground %i\n"))
+            #expect(text.contains("ExecStart=/usr/local/bin/culvert up --foreground --no-wait %i\n"))
             let unit = try folder.write(
                 text.replacing("/usr/local/bin/culvert", with: "/bin/true"), to: "culvert@.service", mode: 0o644)
             let process = Process()

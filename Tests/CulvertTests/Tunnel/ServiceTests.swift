@@ -119,6 +119,21 @@ struct ServiceTests {
         #expect(scene.hooked.status.status == .disconnected)
     }
 
+    @Test("Warnings of the log reach the command while the tunnel starts, each once, and without keys")
+    func warnings() {
+        let told = Mutex<[String]>([])
+        let warnings = StartWarnings(known: ["line 3: odd"]) { text in told.withLock { $0.append(text) } }
+        let logger = Logger(label: "t") { _ in MultiplexLogHandler([SwiftLogNoOpLogHandler(), warnings.handler]) }
+        logger.warning("line 3: odd")
+        for _ in 0..<3 { logger.warning("IPv6 is left out") }
+        logger.info("not for people")
+        logger.error("what ends the start")
+        logger.warning("PrivateKey = \(Samples.privateKey)")
+        warnings.end()
+        logger.warning("too late")
+        #expect(told.withLock { $0 } == ["IPv6 is left out", "PrivateKey = [redacted]"])
+    }
+
     @Test("Errors end a command with a status that says what kind they are")
     func statuses() {
         #expect(ExitStatus.of(.serverUnreachable) == 6)

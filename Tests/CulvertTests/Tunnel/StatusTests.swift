@@ -79,6 +79,11 @@ struct StatusTests {
         #expect(
             text().detail(snapshot(Samples.report(wireGuard: Samples.status(.probing)))).first
                 == "wg0: connected (probing)")
+        for state in [WireGuardState.connecting, .healing] {
+            let lines = text().detail(snapshot(Samples.report("wg0", .reasserting, wireGuard: Samples.status(state))))
+            #expect(lines[0] == "wg0: reasserting (\(state.rawValue))")
+            #expect(lines[1].hasSuffix("goes nowhere; it goes on trying to reach its server"))
+        }
         var failed = Samples.report("wg0", .blocked, wireGuard: nil)
         failed.status.error = TunnelError(.connectivityLost, "gone", fix: "wait")
         let blocked = text().detail(snapshot(failed))

@@ -164,6 +164,17 @@ struct TunnelLoaderTests {
         #expect(allowed.configuration.allowedNetworks.map(\.description) == ["192.168.7.0/24", "fd00::/8"])
         #expect(try await adapted("--ping", "10.7.0.1").configuration.connectivity.pingAddress == "10.7.0.1")
         #expect(try await !adapted("--no-monitor").configuration.connectivity.isEnabled)
+        #expect(try await adapted().configuration.connectivity == ConnectivityOptions())
+        let watched = try await adapted(
+            "--connectivity-interval", "5", "--max-connection-attempts", "4", "--ping-interval", "0.5",
+            "--end-when-dead", "at-once"
+        ).configuration.connectivity
+        #expect(
+            watched
+                == ConnectivityOptions(
+                    connectivityInterval: 5, maxConnectionAttempts: 4, pingInterval: 0.5, endWhenDead: .atOnce))
+        #expect(try await adapted().configuration.waitsForHandshake)
+        #expect(try await !adapted("--no-wait").configuration.waitsForHandshake)
         #expect(try await adapted("--timeout", "5").configuration.handshakeTimeout == 5)
         let everything = try UpCommand.parse([path, "--allow-network", "0.0.0.0/0"])
         let problem = await #expect(throws: CommandProblem.self) { try await everything.load() }
@@ -172,9 +183,51 @@ struct TunnelLoaderTests {
         for wrong in [
             ["--leak-policy", "none"], ["--memory", "lots"], ["--timeout", "0"], ["--interface", "a/b"],
             ["--allow-network", "192.168.7.1/24"], ["--allow-network", "home"],
+            ["--end-when-dead", "soon"], ["--ping-interval", "often"],
         ] {
             #expect(throws: (any Error).self) { try UpCommand.parse([path] + wrong) }
         }
+    }
+
+    @Test(
+        "A tunnel for all of IPv4 leaves IPv6 outside, unless it is for that as well, or nothing may pass",
+        arguments: [
+            (["0.0.0.0/0"], true), (["0.0.0.0/1", "128.0.0.0/1"], true), (["0.0.0.0/0", "fd00::/8"], true),
+            (["0.0.0.0/0", "::/0"], false), (["0.0.0.0/0", "::/1", "8000::/1"], false), (["10.0.0.0/8"], false),
+            (["::/0"], false), (["0.0.0.0/0", "2000::/3"], false),
+            (["1.0.0.0/8", "2.0.0.0/7", "4.0.0.0/6", "8.0.0.0/7", "11.0.0.0/8", "12.0.0.0/6", "16.0.0.0/4"], false),
+        ])
+    func ipv6Outside(_ routes: [String], _ isLeft: Bool) async throws {
+        let path = try folder.write(Samples.file(), to: "wg0.conf")
+        var configuration = try await loader().load(path).configuration
+        configuration.peers[0].allowedIPs = try routes.map { try IPPrefix($0) }
+        #expect(IPv6Outside.isLeft(by: configuration) == isLeft)
+        configuration.leakPolicy = .enforcedRoutes
+        #expect(IPv6Outside.isLeft(by: configuration) == isLeft)
+        configuration.leakPolicy = .everything
+        #expect(!IPv6Outside.isLeft(by: configuration))
+        configuration.leakPolicy = .routeBased
+        configuration.routeTable = 1234
+        #expect(!IPv6Outside.isLeft(by: configuration))
+        (configuration.routeTable, configuration.makesRoutes) = (nil, false)
+        #expect(!IPv6Outside.isLeft(by: configuration))
+    }
+
+    @Test("A list of everything but private networks is for all of IPv4")
+    func ipv6OutsideOfList() async throws {
+        let path = try folder.write(Samples.file(), to: "wg0.conf")
+        var configuration = try await loader().load(path).configuration
+        let left = ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "0.0.0.0/8", "224.0.0.0/3"]
+        configuration.peers[0].allowedIPs = IPPrefix.allIPv4.subtracting(try left.map { try IPPrefix($0) })
+        #expect(IPv6Outside.isLeft(by: configuration))
+    }
+
+    @Test("A host has IPv6 with a global address or a default route, not with addresses of its links and sites")
+    func hostIPv6() throws {
+        let inner = try ["fe80::1", "fd00::1", "::1", "192.0.2.1"].map { try IPAddress($0) }
+        #expect(!IPv6Outside.isThere(inner, hasDefaultRoute: false))
+        #expect(IPv6Outside.isThere(inner, hasDefaultRoute: true))
+        #expect(IPv6Outside.isThere(inner + [try IPAddress("2001:db8::1")], hasDefaultRoute: false))
     }
 
     @Test("A profile comes before a file of the same name, and its policy counts")

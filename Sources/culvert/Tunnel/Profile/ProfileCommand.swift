@@ -3,6 +3,7 @@
 
 import ArgumentParser
 import CommandLineSupport
+import WireGuardTunnel
 
 /// `culvert profile`: tunnels that are kept, with their keys apart.
 struct ProfileCommand: ParsableCommand {
@@ -27,7 +28,8 @@ struct ProfileCommand: ParsableCommand {
                 Examples:
                   sudo culvert profile add /etc/wireguard/wg0.conf
                   sudo culvert profile add download.conf --name home --leak-policy enforced
-                  sudo culvert profile add office.conf --no-local-network --allow-network 192.168.7.0/24
+                  sudo culvert profile add office.conf --allow-network 192.168.7.0/24
+                  sudo culvert profile add pia.conf --end-when-dead after-healing
 
                 Exit status: 0 added, 2 the file cannot be used or the name is taken, 3 no such file, 4 not permitted.
                 """)
@@ -42,16 +44,22 @@ struct ProfileCommand: ParsableCommand {
 
         @OptionGroup(title: "What may pass beside the tunnel") var passing: PassingOptions
 
+        @OptionGroup(title: "When nothing comes through the tunnel") var connectivity: ConnectivityChoices
+
         @Flag(help: "Print the profile as one JSON object.")
         var json = false
 
         @OptionGroup var profiles: ProfileOptions
 
         func run() throws {
-            let (file, name, passing, json) = (file, name, passing, json)
+            let (file, name, passing, connectivity, json) = (file, name, passing, connectivity, json)
             try runTool(profiles) { tool throws(CommandProblem) in
                 try await tool.add(
-                    CheckedFile(path: file), path: file, name: name, json: json, adjust: passing.apply)
+                    CheckedFile(path: file), path: file, name: name, json: json
+                ) {
+                    passing.apply(to: &$0)
+                    connectivity.apply(to: &$0.connectivity)
+                }
             }
         }
     }

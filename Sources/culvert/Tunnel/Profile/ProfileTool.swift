@@ -194,6 +194,7 @@ struct ProfileTool {
             "table": configuration.makesRoutes ? configuration.routeTable.map { .integer($0) } ?? "auto" : "off",
             "allowsLocalNetwork": .bool(configuration.allowsLocalNetwork),
             "allowedNetworks": .array(configuration.allowedNetworks.map { .string($0.description) }),
+            "connectivity": configuration.connectivity.json,
             "peers": .array(peers),
         ]
     }

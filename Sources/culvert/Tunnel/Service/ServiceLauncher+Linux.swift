@@ -72,8 +72,8 @@
             var failure: TunnelError?
             for await message in messages {
                 switch message {
-                case .event(.ready(let process, let isListening)):
-                    tell(.ready(process: process, isListening: isListening))
+                case .event(.ready(let process, let readiness)):
+                    tell(.ready(process: process, readiness))
                     return nil
                 case .event(.failed(let error)): failure = error
                 case .event(let event): tell(event)

@@ -9,8 +9,27 @@ enum StartEvent: Codable, Equatable, Sendable {
     case step(String)
     /// What the user should know.
     case warning(String)
-    /// The tunnel is up, or waits for peers to come.
-    case ready(process: Int32, isListening: Bool)
+    /// The tunnel is up.
+    case ready(process: Int32, Readiness)
     /// It is not, and nothing is left of it.
     case failed(TunnelError)
+
+    /// How far a tunnel is that is up.
+    enum Readiness: String, Codable, Sendable {
+        /// It is proven to work.
+        case connected
+        /// It waits for peers to come.
+        case listening
+        /// Its settings are in force, and it goes on trying to reach a peer.
+        case trying
+
+        /// For people.
+        var text: String {
+            switch self {
+            case .connected: "connected"
+            case .listening: "up, and waits for peers"
+            case .trying: "up, not connected yet, and goes on trying"
+            }
+        }
+    }
 }

@@ -38,10 +38,21 @@
             _ = ctunnel_forbid_dumps()
             do throws(TunnelError) {
                 let log = try openLog()
-                let logger = makeLogger(log)
+                // The command has told those of the file by itself.
+                let warnings = StartWarnings(known: tunnel.warnings) { [tell] in tell(.warning($0)) }
+                let logger = makeLogger(log, warnings)
                 for warning in tunnel.warnings { logger.warning("\(warning)") }
                 logger.notice("culvert \(programVersion): \(tunnel.name) from \(tunnel.source), process \(getpid())")
-                return await run(logger)
+                var process = self
+                // Once it is known how the start went, nobody listens any more.
+                process.tell = { [tell] event in
+                    switch event {
+                    case .ready, .failed: warnings.end()
+                    case .step, .warning: break
+                    }
+                    tell(event)
+                }
+                return await process.run(logger)
             } catch {
                 tell(.failed(error))
                 if isForeground { StandardStream.write("error: \(error)\n", to: 2) }
@@ -74,11 +85,11 @@
             }
         }
 
-        private func makeLogger(_ log: RingLogFile) -> Logger {
+        private func makeLogger(_ log: RingLogFile, _ warnings: StartWarnings) -> Logger {
             let (isForeground, level) = (isForeground, logLevel)
             return Logger(label: tunnel.name) { label in
                 let ring = RingLogHandler(label: label, file: log, origin: .daemon, logLevel: level)
-                guard isForeground else { return ring }
+                guard isForeground else { return MultiplexLogHandler([ring, warnings.handler]) }
                 var standardError = StandardErrorLogHandler(label: label)
                 standardError.logLevel = level
                 return MultiplexLogHandler([ring, standardError])
@@ -134,9 +145,16 @@
 
         /// Waits for the end of a tunnel that is up.
         private func serve(_ host: HookedHost, _ logger: Logger) async -> Int32 {
-            let isListening = tunnel.configuration.peers.allSatisfy { $0.endpoint == nil }
-            tell(.ready(process: getpid(), isListening: isListening))
-            notice.ready(isListening ? "listening" : "connected")
+            let readiness: StartEvent.Readiness =
+                if tunnel.configuration.peers.allSatisfy({ $0.endpoint == nil }) {
+                    .listening
+                } else if host.status.status == .connected {
+                    .connected
+                } else {
+                    .trying
+                }
+            tell(.ready(process: getpid(), readiness))
+            notice.ready(readiness == .trying ? "not connected yet, and goes on trying" : readiness.rawValue)
             for await update in host.statusUpdates() {
                 notice.status(update.status.rawValue)
                 guard update.status == .disconnected else { continue }

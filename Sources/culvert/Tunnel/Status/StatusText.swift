@@ -36,6 +36,9 @@ struct StatusText {
             add("error", error.message)
             add("fix", error.fix)
         }
+        if report.status.status == .reasserting, [.connecting, .healing].contains(report.wireGuard?.state) {
+            add("meanwhile", "what is routed into the tunnel goes nowhere; it goes on trying to reach its server")
+        }
         add("source", report.source)
         add("process", "\(report.processID), for \(Self.age(tunnel.time - report.startedAt, ago: false))")
         add("memory", Figure.bytes(report.residentBytes))

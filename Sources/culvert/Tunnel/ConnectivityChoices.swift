@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import ArgumentParser
+import CommandLineSupport
+import TunnelSystem
+import WireGuardTunnel
+
+/// The options that say what is done when nothing comes through a tunnel: of `up`, where they change what a profile says, and
+/// of profiles.
+struct ConnectivityChoices: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "What is pinged through the tunnel when nothing comes, before it is healed.", valueName: "address"))
+    var ping: String?
+
+    @Option(help: ArgumentHelp("The time between two looks at what was received (10).", valueName: "seconds"))
+    var connectivityInterval: Double?
+
+    @Option(
+        help: ArgumentHelp(
+            "How many looks in a row may find nothing, before pings are sent and again before the tunnel is dead (3).",
+            valueName: "count"))
+    var maxConnectionAttempts: Int?
+
+    @Option(help: ArgumentHelp("The time between two pings (2).", valueName: "seconds"))
+    var pingInterval: Double?
+
+    @Option(
+        help: ArgumentHelp(
+            "Whether a dead tunnel ends, so that what it carried goes out beside it (never).", valueName: "when"))
+    var endWhenDead: EndWhenDeadName?
+
+    @Flag(
+        inversion: .prefixedNo,
+        help: "Whether the tunnel is watched, probed and healed; without that it does not end either.")
+    var monitor: Bool?
+
+    func apply(to options: inout ConnectivityOptions) {
+        if let ping { options.pingAddress = ping }
+        if let connectivityInterval { options.connectivityInterval = connectivityInterval }
+        if let maxConnectionAttempts { options.maxConnectionAttempts = maxConnectionAttempts }
+        if let pingInterval { options.pingInterval = pingInterval }
+        if let endWhenDead { options.endWhenDead = endWhenDead.value }
+        if let monitor { options.isEnabled = monitor }
+    }
+}
+
+/// When a dead tunnel ends, as the command line has it.
+enum EndWhenDeadName: String, CaseIterable, ExpressibleByArgument, Sendable {
+    case never
+    case afterHealing = "after-healing"
+    case atOnce = "at-once"
+
+    init(_ value: ConnectivityOptions.EndWhenDead) {
+        self =
+            switch value {
+            case .never: .never
+            case .afterHealing: .afterHealing
+            case .atOnce: .atOnce
+            }
+    }
+
+    var value: ConnectivityOptions.EndWhenDead {
+        switch self {
+        case .never: .never
+        case .afterHealing: .afterHealing
+        case .atOnce: .atOnce
+        }
+    }
+}
+
+extension ConnectivityOptions {
+    /// The options as JSON, by the names of the command line's options.
+    var json: JSON {
+        [
+            "monitor": .bool(isEnabled), "ping": pingAddress.map { .string($0) } ?? .null,
+            "connectivityInterval": .decimal(connectivityInterval, places: 3),
+            "maxConnectionAttempts": .integer(maxConnectionAttempts),
+            "pingInterval": .decimal(pingInterval, places: 3),
+            "endWhenDead": .string(EndWhenDeadName(endWhenDead).rawValue),
+        ]
+    }
+}
