@@ -1,29 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import NetworkAddresses
+package import NetworkAddresses
 
 /// The responder's half of the cookie mechanism: checks both MACs and makes cookie replies.
 ///
 /// Source: WireGuard paper, sections 5.3, 5.4.4 and 5.4.7. A cookie is bound to address and port.
-struct CookieChecker {
+package struct CookieChecker {
     /// How long one secret makes cookies; a cookie of the secret before it is refused.
-    static let secretLifetime: Duration = .seconds(120)
+    package static let secretLifetime: Duration = .seconds(120)
 
     private(set) var secret = Bytes32.zero
     private var renewAt: Instant?
 
+    /// A checker that has given out no cookies.
+    package init() {}
+
     /// Whether mac1 shows that the sender knows our public key. The MACs are the last 32 bytes of `message`.
     static func isMac1Valid(_ message: UnsafeRawBufferPointer, identity: Identity) -> Bool {
+        unsafe isMac1Valid(message, key: identity.mac1Key)
+    }
+
+    /// Whether mac1 was made with `key`.
+    package static func isMac1Valid(_ message: UnsafeRawBufferPointer, key: Bytes32) -> Bool {
         let end = message.count - 32
         guard end > 0, let base = message.baseAddress else { return false }
-        let expected = unsafe Blake2s.mac16(
-            key: identity.mac1Key, UnsafeRawBufferPointer(start: base, count: end))
+        let expected = unsafe Blake2s.mac16(key: key, UnsafeRawBufferPointer(start: base, count: end))
         return unsafe expected == Mac16(loadingFrom: base + end)
     }
 
     /// Whether mac2 shows that the sender got a cookie at `source` lately.
-    mutating func isMac2Valid(
+    package func isMac2Valid(
         _ message: UnsafeRawBufferPointer, from source: Endpoint, at now: Instant
     ) -> Bool {
         let end = message.count - 16
@@ -40,15 +47,25 @@ struct CookieChecker {
         random: inout any RandomNumberGenerator, into out: UnsafeMutableRawPointer
     ) {
         guard let base = message.baseAddress, message.count >= 36 else { return }
+        unsafe out.storeLittleEndian(MessageKind.cookieReply.rawValue, at: 0)
+        // In both messages that are answered, the sender's index follows the type.
+        unsafe out.storeLittleEndian(base.loadLittleEndian32(at: 4), at: Message.CookieReply.receiver)
+        unsafe writeCookie(
+            answering: message, from: source, cookieKey: identity.cookieKey, at: now, random: &random, into: out)
+    }
+
+    /// Writes nonce and sealed cookie, bytes 8 to 63 of a reply whose first 8 bytes are the caller's.
+    package mutating func writeCookie(
+        answering message: UnsafeRawBufferPointer, from source: Endpoint, cookieKey: Bytes32, at now: Instant,
+        random: inout any RandomNumberGenerator, into out: UnsafeMutableRawPointer
+    ) {
+        guard let base = message.baseAddress, message.count >= 36 else { return }
         if let renewAt, now < renewAt {
         } else {
             secret.wipe()
             secret = Bytes32(random: &random)
             renewAt = now + CookieChecker.secretLifetime
         }
-        unsafe out.storeLittleEndian(MessageKind.cookieReply.rawValue, at: 0)
-        // In both messages that are answered, the sender's index follows the type.
-        unsafe out.storeLittleEndian(base.loadLittleEndian32(at: 4), at: Message.CookieReply.receiver)
         for word in 0..<3 {
             unsafe out.storeLittleEndian(random.next() as UInt64, at: Message.CookieReply.nonce + 8 * word)
         }
@@ -59,13 +76,13 @@ struct CookieChecker {
         defer { cookie.wipe() }
         unsafe cookie.withBytes { plain in
             unsafe XChaChaPoly.seal(
-                key: identity.cookieKey, nonce: nonce, plaintext: plain, authenticating: mac1,
+                key: cookieKey, nonce: nonce, plaintext: plain, authenticating: mac1,
                 into: out + Message.CookieReply.sealedCookie)
         }
     }
 
     /// Forgets the secret, and so every cookie that it made.
-    mutating func forget() {
+    package mutating func forget() {
         secret.wipe()
         renewAt = nil
     }
@@ -86,7 +103,7 @@ struct CookieChecker {
 }
 
 extension Bytes32 {
-    init(random: inout any RandomNumberGenerator) {
+    package init(random: inout any RandomNumberGenerator) {
         self.init(w0: random.next(), w1: random.next(), w2: random.next(), w3: random.next())
     }
 }

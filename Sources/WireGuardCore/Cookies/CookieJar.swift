@@ -4,23 +4,26 @@
 /// The initiator's half of the cookie mechanism: writes both MACs and keeps the cookie that a reply brought.
 ///
 /// Source: WireGuard paper, sections 5.4.4 and 5.4.7.
-struct CookieJar {
+package struct CookieJar {
     /// How long a cookie is used.
-    static let lifetime: Duration = .seconds(120)
+    package static let lifetime: Duration = .seconds(120)
 
     private(set) var cookie = Mac16.zero
     private var cookieExpiry: Instant?
     private var lastMac1 = Mac16.zero
     private var awaitsReply = false
 
+    /// A jar without a cookie.
+    package init() {}
+
     /// Whether a cookie that is still good is at hand.
-    func hasCookie(at now: Instant) -> Bool {
+    package func hasCookie(at now: Instant) -> Bool {
         guard let cookieExpiry else { return false }
         return now < cookieExpiry
     }
 
     /// Writes mac1 and mac2 (zeros without a cookie) into the last 32 bytes of a handshake message.
-    mutating func writeMACs(into message: UnsafeMutableRawBufferPointer, mac1Key: Bytes32, at now: Instant) {
+    package mutating func writeMACs(into message: UnsafeMutableRawBufferPointer, mac1Key: Bytes32, at now: Instant) {
         let end = message.count - 32
         guard end > 0, let base = message.baseAddress else { return }
         let mac1 = unsafe Blake2s.mac16(key: mac1Key, UnsafeRawBufferPointer(start: base, count: end))
@@ -36,7 +39,7 @@ struct CookieJar {
 
     /// Takes the cookie out of a reply of 64 bytes.
     /// - Returns: false when it does not answer the last message, or was answered before.
-    mutating func accept(reply: UnsafeRawPointer, cookieKey: Bytes32, at now: Instant) -> Bool {
+    package mutating func accept(reply: UnsafeRawPointer, cookieKey: Bytes32, at now: Instant) -> Bool {
         guard awaitsReply else { return false }
         let nonce = unsafe UnsafeRawBufferPointer(
             start: reply + Message.CookieReply.nonce, count: Message.CookieReply.nonceByteCount)
@@ -62,7 +65,7 @@ struct CookieJar {
     }
 
     /// Forgets the cookie.
-    mutating func forget() {
+    package mutating func forget() {
         cookie.wipe()
         cookieExpiry = nil
         awaitsReply = false

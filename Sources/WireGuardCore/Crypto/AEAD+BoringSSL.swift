@@ -88,6 +88,17 @@
                 authenticating: UnsafeRawBufferPointer(start: nil, count: 0), destination: destination)
         }
 
+        /// Seals `byteCount` bytes at `source`, with `authenticating` under the tag too, and writes 16 more than that to
+        /// `destination`, which is `source`, or does not overlap it.
+        package func seal(
+            counter: UInt64, source: UnsafeRawPointer, byteCount: Int, authenticating: UnsafeRawBufferPointer,
+            destination: UnsafeMutableRawPointer
+        ) {
+            unsafe context.seal(
+                nonce: ChaChaNonce(counter: counter), source: source, byteCount: byteCount,
+                authenticating: authenticating, destination: destination)
+        }
+
         /// Opens `sealedByteCount` bytes at `source`, tag included, and writes 16 fewer to `destination`.
         ///
         /// `destination` is `source`, or does not overlap it. Gives false, and leaves nothing of use at
@@ -100,6 +111,18 @@
                 nonce: ChaChaNonce(counter: counter), source: source,
                 byteCount: sealedByteCount &- ChaChaPoly.tagByteCount,
                 authenticating: UnsafeRawBufferPointer(start: nil, count: 0), destination: destination)
+        }
+
+        /// The same for a message sealed with `authenticating`.
+        package func open(
+            counter: UInt64, source: UnsafeRawPointer, sealedByteCount: Int, authenticating: UnsafeRawBufferPointer,
+            destination: UnsafeMutableRawPointer
+        ) -> Bool {
+            guard sealedByteCount >= ChaChaPoly.tagByteCount else { return false }
+            return unsafe context.open(
+                nonce: ChaChaNonce(counter: counter), source: source,
+                byteCount: sealedByteCount &- ChaChaPoly.tagByteCount, authenticating: authenticating,
+                destination: destination)
         }
     }
 

@@ -113,6 +113,18 @@ package final class SwiftCryptoTransportCipher: TransportSealing {
             authenticating: UnsafeRawBufferPointer(start: nil, count: 0), into: destination)
     }
 
+    /// Seals `byteCount` bytes at `source`, with `authenticating` under the tag too, and writes 16 more than that to
+    /// `destination`, which is `source`, or does not overlap it.
+    package func seal(
+        counter: UInt64, source: UnsafeRawPointer, byteCount: Int, authenticating: UnsafeRawBufferPointer,
+        destination: UnsafeMutableRawPointer
+    ) {
+        unsafe SwiftCryptoBackEnd.seal(
+            key: key, nonce: ChaChaNonce(counter: counter),
+            plaintext: UnsafeRawBufferPointer(start: source, count: byteCount),
+            authenticating: authenticating, into: destination)
+    }
+
     /// Opens `sealedByteCount` bytes at `source`, tag included, and writes 16 fewer to `destination`.
     ///
     /// `destination` is `source`, or does not overlap it. Gives false, and leaves nothing of use at `destination`,
@@ -125,6 +137,18 @@ package final class SwiftCryptoTransportCipher: TransportSealing {
             key: key, nonce: ChaChaNonce(counter: counter),
             sealed: UnsafeRawBufferPointer(start: source, count: sealedByteCount),
             authenticating: UnsafeRawBufferPointer(start: nil, count: 0), into: destination)
+    }
+
+    /// The same for a message sealed with `authenticating`.
+    package func open(
+        counter: UInt64, source: UnsafeRawPointer, sealedByteCount: Int, authenticating: UnsafeRawBufferPointer,
+        destination: UnsafeMutableRawPointer
+    ) -> Bool {
+        guard sealedByteCount >= ChaChaPoly.tagByteCount else { return false }
+        return unsafe SwiftCryptoBackEnd.open(
+            key: key, nonce: ChaChaNonce(counter: counter),
+            sealed: UnsafeRawBufferPointer(start: source, count: sealedByteCount),
+            authenticating: authenticating, into: destination)
     }
 }
 

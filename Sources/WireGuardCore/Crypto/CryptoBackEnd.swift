@@ -45,4 +45,15 @@ protocol TransportSealing: AnyObject, Sendable {
     func open(
         counter: UInt64, source: UnsafeRawPointer, sealedByteCount: Int, destination: UnsafeMutableRawPointer
     ) -> Bool
+
+    /// Seals with `authenticating`, bytes that are sent beside the message, under the tag too.
+    func seal(
+        counter: UInt64, source: UnsafeRawPointer, byteCount: Int, authenticating: UnsafeRawBufferPointer,
+        destination: UnsafeMutableRawPointer)
+
+    /// Opens what was sealed with `authenticating`.
+    func open(
+        counter: UInt64, source: UnsafeRawPointer, sealedByteCount: Int, authenticating: UnsafeRawBufferPointer,
+        destination: UnsafeMutableRawPointer
+    ) -> Bool
 }

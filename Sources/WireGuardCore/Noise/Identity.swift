@@ -31,7 +31,7 @@ package final class Identity: @unchecked Sendable {
     deinit { secret.wipe() }
 
     /// DH of our static key with `key`; nil when the result is all zeros (RFC 7748 section 6.1).
-    func sharedSecret(with key: Bytes32) -> Bytes32? {
+    package func sharedSecret(with key: Bytes32) -> Bytes32? {
         X25519.sharedSecret(secret: secret, publicKey: key)
     }
 }

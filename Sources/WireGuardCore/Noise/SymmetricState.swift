@@ -2,9 +2,9 @@
 // Copyright (c) 2026 The Culvert Authors
 
 /// The running state of a handshake: chaining key and hash (Noise specification, section 5.2).
-struct SymmetricState {
-    var chainingKey: Bytes32
-    var hash: Bytes32
+package struct SymmetricState {
+    package private(set) var chainingKey: Bytes32
+    package private(set) var hash: Bytes32
 
     /// The state before the first message of a handshake whose responder has the given initial hash.
     init(initialHash: Bytes32) {
@@ -12,28 +12,37 @@ struct SymmetricState {
         hash = initialHash
     }
 
-    mutating func mixHash(_ value: Bytes32) {
+    /// The state before the first message of another protocol: its name is longer than a hash, and so is hashed
+    /// (Noise specification, section 5.2, InitializeSymmetric).
+    package init(protocolName: StaticString) {
+        precondition(protocolName.utf8CodeUnitCount > Bytes32.byteCount, "a name as short as a hash is padded instead")
+        hash = unsafe Blake2s.hash(
+            UnsafeRawBufferPointer(start: protocolName.utf8Start, count: protocolName.utf8CodeUnitCount))
+        chainingKey = hash
+    }
+
+    package mutating func mixHash(_ value: Bytes32) {
         hash = Blake2s.hash(hash, value)
     }
 
-    mutating func mixHash(_ bytes: UnsafeRawBufferPointer) {
+    package mutating func mixHash(_ bytes: UnsafeRawBufferPointer) {
         hash = unsafe Blake2s.hash(hash, bytes)
     }
 
     /// Mixes input into the chaining key alone.
-    mutating func mixKey(_ input: Bytes32) {
+    package mutating func mixKey(_ input: Bytes32) {
         chainingKey = KDF.derive1(key: chainingKey, input: input)
     }
 
     /// Mixes input into the chaining key and gives a message key, which the caller wipes.
-    mutating func mixKeyAndDerive(_ input: Bytes32) -> Bytes32 {
+    package mutating func mixKeyAndDerive(_ input: Bytes32) -> Bytes32 {
         let key: Bytes32
         (chainingKey, key) = KDF.derive2(key: chainingKey, input: input)
         return key
     }
 
     /// Mixes a pre-shared key in, which also goes into the hash, and gives a message key, which the caller wipes.
-    mutating func mixKeyAndHash(_ input: Bytes32) -> Bytes32 {
+    package mutating func mixKeyAndHash(_ input: Bytes32) -> Bytes32 {
         let temporary: Bytes32
         let key: Bytes32
         (chainingKey, temporary, key) = KDF.derive3(key: chainingKey, input: input)
@@ -42,7 +51,9 @@ struct SymmetricState {
     }
 
     /// Seals `plaintext` under `key` with the hash as associated data, writes it to `out` and mixes it into the hash.
-    mutating func sealAndHash(_ plaintext: UnsafeRawBufferPointer, key: Bytes32, into out: UnsafeMutableRawPointer) {
+    package mutating func sealAndHash(
+        _ plaintext: UnsafeRawBufferPointer, key: Bytes32, into out: UnsafeMutableRawPointer
+    ) {
         unsafe hash.withBytes { ad in
             unsafe ChaChaPoly.seal(key: key, counter: 0, plaintext: plaintext, authenticating: ad, into: out)
         }
@@ -51,7 +62,8 @@ struct SymmetricState {
 
     /// Opens `sealed` under `key`, writes the plaintext to `out` and mixes the ciphertext into the hash.
     /// - Returns: whether it was authentic; the state is of no further use otherwise.
-    mutating func openAndHash(_ sealed: UnsafeRawBufferPointer, key: Bytes32, into out: UnsafeMutableRawPointer) -> Bool
+    package mutating func openAndHash(_ sealed: UnsafeRawBufferPointer, key: Bytes32, into out: UnsafeMutableRawPointer)
+        -> Bool
     {
         let opened = unsafe hash.withBytes { ad in
             unsafe ChaChaPoly.open(key: key, counter: 0, sealed: sealed, authenticating: ad, into: out)
@@ -62,11 +74,19 @@ struct SymmetricState {
     }
 
     /// The two transport keys: the initiator sends with the first. The caller wipes them.
-    func split() -> (Bytes32, Bytes32) {
+    package func split() -> (Bytes32, Bytes32) {
         unsafe KDF.derive2(key: chainingKey, input: UnsafeRawBufferPointer(start: nil, count: 0))
     }
 
-    mutating func wipe() {
+    /// The two transport keys as ``split()`` gives them, and a third output of the same derivation, for what is chained to
+    /// this handshake. The caller wipes them.
+    package func splitWithChain() -> (Bytes32, Bytes32, chain: Bytes32) {
+        let (first, second, third) = unsafe KDF.derive3(
+            key: chainingKey, input: UnsafeRawBufferPointer(start: nil, count: 0))
+        return (first, second, third)
+    }
+
+    package mutating func wipe() {
         chainingKey.wipe()
         hash.wipe()
     }

@@ -61,14 +61,26 @@ package struct IndexTable<Value>: ~Copyable {
 
     /// Stores `value` under an index drawn from `random` that is not zero and not in use, and returns that index.
     package mutating func insert(_ value: Value, using random: inout some RandomNumberGenerator) -> UInt32 {
-        if (count + 1) * 2 > capacity { resize(to: capacity * 2) }
+        let index = freeIndex(using: &random)
+        insert(value, at: index)
+        return index
+    }
+
+    /// An index drawn from `random` that is not zero and not in use, for ``insert(_:at:)``.
+    package func freeIndex(using random: inout some RandomNumberGenerator) -> UInt32 {
         var index: UInt32
         repeat {
             index = UInt32(truncatingIfNeeded: random.next())
         } while index == 0 || find(index) >= 0
+        return index
+    }
+
+    /// Stores `value` under an index that ``freeIndex(using:)`` gave. Only drawn indices keep probing short.
+    package mutating func insert(_ value: Value, at index: UInt32) {
+        precondition(index != 0 && find(index) < 0, "the index is in use")
+        if (count + 1) * 2 > capacity { resize(to: capacity * 2) }
         place(Slot(index: index, value: value))
         count += 1
-        return index
     }
 
     /// Frees an index and returns its value; nil when it was not in use.

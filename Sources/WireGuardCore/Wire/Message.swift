@@ -73,24 +73,24 @@ enum MessageKind: UInt32 {
 
 extension UnsafeRawPointer {
     @inline(__always)
-    func loadLittleEndian32(at offset: Int) -> UInt32 {
+    package func loadLittleEndian32(at offset: Int) -> UInt32 {
         unsafe UInt32(littleEndian: loadUnaligned(fromByteOffset: offset, as: UInt32.self))
     }
 
     @inline(__always)
-    func loadLittleEndian64(at offset: Int) -> UInt64 {
+    package func loadLittleEndian64(at offset: Int) -> UInt64 {
         unsafe UInt64(littleEndian: loadUnaligned(fromByteOffset: offset, as: UInt64.self))
     }
 }
 
 extension UnsafeMutableRawPointer {
     @inline(__always)
-    func storeLittleEndian(_ value: UInt32, at offset: Int) {
+    package func storeLittleEndian(_ value: UInt32, at offset: Int) {
         unsafe storeBytes(of: value.littleEndian, toByteOffset: offset, as: UInt32.self)
     }
 
     @inline(__always)
-    func storeLittleEndian(_ value: UInt64, at offset: Int) {
+    package func storeLittleEndian(_ value: UInt64, at offset: Int) {
         unsafe storeBytes(of: value.littleEndian, toByteOffset: offset, as: UInt64.self)
     }
 }

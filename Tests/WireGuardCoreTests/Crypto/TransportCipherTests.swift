@@ -93,6 +93,54 @@ struct TransportCipherTests {
         #expect(cipher.open(counter: 7, sealed, inPlace: true) == plaintext)
     }
 
+    @Test("What is authenticated beside a message is under its tag, as in single messages", arguments: BackEnd.allCases)
+    func authenticatedData(backEnd: BackEnd) {
+        var generator = CryptoTest.Generator(seed: 17)
+        let key = generator.bytes32()
+        let cipher = backEnd.cipher(key: key)
+        for byteCount in [0, 1, 16, 100] {
+            let header = generator.bytes(byteCount)
+            let plaintext = generator.bytes(48)
+            var expected = [UInt8](repeating: 0, count: 64)
+            var sealed = plaintext + [UInt8](repeating: 0, count: 16)
+            func open(_ sealed: [UInt8], _ header: [UInt8]) -> [UInt8]? {
+                var buffer = sealed
+                let isAuthentic = unsafe buffer.withUnsafeMutableBytes { raw in
+                    let place = unsafe raw.baseAddress.unsafelyUnwrapped
+                    return unsafe header.withUnsafeBytes { header in
+                        unsafe cipher.open(
+                            counter: 5, source: place, sealedByteCount: raw.count, authenticating: header,
+                            destination: place)
+                    }
+                }
+                return isAuthentic ? Array(buffer.dropLast(16)) : nil
+            }
+            unsafe header.withUnsafeBytes { header in
+                unsafe sealed.withUnsafeMutableBytes { raw in
+                    let place = unsafe raw.baseAddress.unsafelyUnwrapped
+                    unsafe cipher.seal(
+                        counter: 5, source: place, byteCount: 48, authenticating: header, destination: place)
+                }
+                unsafe expected.withUnsafeMutableBytes { out in
+                    unsafe plaintext.withUnsafeBytes { plaintext in
+                        unsafe ChaChaPoly.seal(
+                            key: key, counter: 5, plaintext: plaintext, authenticating: header,
+                            into: out.baseAddress.unsafelyUnwrapped)
+                    }
+                }
+            }
+            #expect(sealed == expected)
+            #expect(open(sealed, header) == plaintext)
+            #expect(open(sealed, header + [0]) == nil)
+            #expect(open(Array(sealed.prefix(15)), header) == nil)
+            for index in header.indices {
+                var changed = header
+                changed[index] ^= 1
+                #expect(open(sealed, changed) == nil)
+            }
+        }
+    }
+
     @Test("Sealing writes no byte beyond the tag and reads none beyond the text", arguments: BackEnd.allCases)
     func bounds(backEnd: BackEnd) {
         let cipher = backEnd.cipher(key: CryptoTest.bytes32(CryptoTest.counting(32)))

@@ -112,6 +112,19 @@ struct IndexTableTests {
         }
     }
 
+    @Test("An index that was drawn ahead of its value is not in use until the value is stored, and then is")
+    func drawnAhead() {
+        var table = IndexTable<Int>()
+        var random = SeededGenerator(seed: 6)
+        for value in 0..<100 {
+            let index = table.freeIndex(using: &random)
+            #expect(table[index] == nil)
+            table.insert(value, at: index)
+            #expect(table[index] == value)
+            #expect(table.count == value + 1)
+        }
+    }
+
     @Test("Objects are kept while they are in the table and released when they leave")
     func objects() {
         var random = SeededGenerator(seed: 7)
