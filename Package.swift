@@ -87,6 +87,7 @@ let package = Package(
         .library(name: "PacketTunnelLinux", targets: ["PacketTunnelLinux"]),
         .library(name: "PacketTunnelApple", targets: ["PacketTunnelApple"]),
         .library(name: "WireGuardTunnel", targets: ["WireGuardTunnel"]),
+        .library(name: "CredentialTunnel", targets: ["CredentialTunnel"]),
         .library(name: "TrustPinning", targets: ["TrustPinning"]),
         .library(name: "TrustPinningNIO", targets: ["TrustPinningNIO"]),
         .library(name: "TrustPinningFoundation", targets: ["TrustPinningFoundation"]),
@@ -136,6 +137,8 @@ let package = Package(
                 logging,
             ],
             swiftSettings: settings),
+        .target(
+            name: "CredentialTunnel", dependencies: ["NetworkAddresses", "WireGuardCore"], swiftSettings: settings),
         .target(
             name: "TrustPinning", dependencies: ["NetworkAddresses", "TunnelSystem", crypto, x509, asn1, logging],
             swiftSettings: settings),
@@ -205,6 +208,10 @@ let package = Package(
         .testTarget(
             name: "WireGuardCoreTests",
             dependencies: ["NetworkAddresses", "WireGuardCore", "PacketTunnelTesting", crypto],
+            swiftSettings: settings),
+        .testTarget(
+            name: "CredentialTunnelTests",
+            dependencies: ["NetworkAddresses", "CredentialTunnel", "WireGuardCore", "PacketTunnelTesting", crypto],
             swiftSettings: settings),
         .testTarget(name: "TunnelSystemTests", dependencies: ["TunnelSystem"], swiftSettings: settings),
         .testTarget(
@@ -409,7 +416,8 @@ if Context.environment["CULVERT_BENCH"] == "1", Context.environment["CULVERT_STA
 // What fuzzers check is code of the tests, which run it on the seeds. With CULVERT_FUZZ=1 (scripts/fuzz) it is a program,
 // whose entry point is libFuzzer's.
 let fuzzed: [Target.Dependency] = [
-    "NetworkAddresses", "WireGuardCore", "TunnelIO", "TrustPinning", "PacketTunnelTesting", x509, asn1,
+    "NetworkAddresses", "WireGuardCore", "TunnelIO", "CredentialTunnel", "TrustPinning", "PacketTunnelTesting", x509,
+    asn1,
 ]
 if Context.environment["CULVERT_FUZZ"] == "1" {
     package.targets.removeAll { $0.type == .test }

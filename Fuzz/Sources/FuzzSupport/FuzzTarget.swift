@@ -3,6 +3,7 @@
 
 /// What can be fuzzed. The name is that of its folder in `Fuzz/seeds`.
 enum FuzzTarget: String, CaseIterable, Sendable {
+    case credential = "fuzz-credential"
     case datagram = "fuzz-datagram"
     case offload = "fuzz-offload"
     case trust = "fuzz-trust"
@@ -13,6 +14,7 @@ enum FuzzTarget: String, CaseIterable, Sendable {
     /// Checks one input; a finding ends the process.
     func check(_ input: [UInt8]) {
         switch self {
+        case .credential: fuzzCredential(input)
         case .datagram: fuzzDatagram(input)
         case .offload: fuzzOffload(input)
         case .trust: fuzzTrust(input)

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+package import WireGuardCore
+
+extension CredentialClient {
+    // MARK: - Datagrams
+
+    /// Takes a datagram, which is opened in place. What is not for this client, or not authentic, has no effect.
+    ///
+    /// For one at a time. A transport looks up ``session(receiving:)``, opens batches with
+    /// ``MessageDecoder/openInPlace(_:_:keys:)`` and calls ``commit(_:to:at:)``.
+    package mutating func received(_ datagram: UnsafeMutableRawBufferPointer, at now: Instant) -> [ClientAction] {
+        guard let header = try? unsafe MessageDecoder.header(of: UnsafeRawBufferPointer(datagram)) else { return [] }
+        switch header.code {
+        case .serverHello: return unsafe receivedHello(Array(datagram), index: header.index, at: now)
+        case .cookie: return unsafe receivedCookie(Array(datagram), index: header.index, at: now)
+        case .error: return unsafe receivedNotice(datagram[Layout.Notice.kind], index: header.index, at: now)
+        case .serverAuthResponse, .data, .rekeyResponse, .disconnect: break
+        case .clientHello, .clientAuthRequest, .rekeyRequest: return []
+        }
+        guard let session = session(receiving: header.index), session.isUsable(at: now),
+            let range = unsafe MessageDecoder.openInPlace(header, datagram, keys: session.keys),
+            var actions = commit(header, to: session, at: now)
+        else { return [] }
+        switch header.code {
+        case .data: if isEstablished, !range.isEmpty { actions.append(.deliver(range)) }
+        case .serverAuthResponse: actions += unsafe receivedResponse(Array(datagram[range]), at: now)
+        case .rekeyResponse: actions += unsafe receivedRekey(Array(datagram[range]), in: session, at: now)
+        case .disconnect:
+            if isEstablished {
+                actions += end(unsafe EndReason(rawValue: datagram[range.lowerBound]) ?? .unknown)
+            }
+        default: break
+        }
+        return actions
+    }
+
+    /// The session that a datagram with this index belongs to.
+    package func session(receiving index: UInt32) -> TunnelSession? {
+        if let current, current.keys.localIndex == index { return current }
+        if let previous, previous.keys.localIndex == index { return previous }
+        return nil
+    }
+
+    /// Notes a datagram that was opened.
+    /// - Returns: what follows; nil when it was received before, and has to be dropped.
+    package mutating func commit(_ header: Header, to session: TunnelSession, at now: Instant) -> [ClientAction]? {
+        guard session.accept(header.counter) else { return nil }
+        if confirmation != nil, session === current {
+            // The server uses the new key: what it sent under the old one arrives soon or never.
+            confirmation = nil
+            graceEnd = now + timing.grace
+        }
+        return []
+    }
+
+    /// Takes counters for packets to be sent, and the keys to seal them with.
+    /// - Returns: nil unless the login is good and the session lasts.
+    package mutating func reserve(
+        _ count: Int, at now: Instant
+    ) -> (keys: SessionKeys, first: UInt64, count: Int)? {
+        guard isEstablished, let current, current.isUsable(at: now) else { return nil }
+        lastSent = now
+        let (first, count) = current.reserve(count)
+        return (current.keys, first, count)
+    }
+
+    // MARK: - Rekey
+
+    private func wantsRekey(_ session: TunnelSession) -> Bool {
+        max(session.sendCounter, session.receivedCount) >= timing.rekeyAfterMessages
+    }
+
+    var sessionDeadlines: [Instant?] {
+        guard let current else { return [] }
+        var times = [confirmation?.next, graceEnd, current.createdAt + .nanoseconds(TimerConstants.rejectAfterTime)]
+        if let rekey {
+            times.append(rekey.retransmission.next)
+        } else {
+            times.append(wantsRekey(current) ? current.createdAt : current.createdAt + timing.rekeyAfter)
+        }
+        if let keepalive, let lastSent { times.append(lastSent + keepalive) }
+        return times
+    }
+
+    mutating func sessionDeadlineReached(at now: Instant) -> [ClientAction] {
+        guard let current, current.isUsable(at: now) else { return end(.expired) }
+        var actions: [ClientAction] = []
+        if let graceEnd, graceEnd <= now {
+            previous = nil
+            self.graceEnd = nil
+        }
+        if rekey != nil {
+            if rekey?.retransmission.isDue(at: now) == true { actions += sendRekey() }
+        } else if wantsRekey(current) || current.createdAt + timing.rekeyAfter <= now {
+            actions += beginRekey(current, at: now)
+        }
+        let confirms = confirmation?.isDue(at: now) == true
+        let isSilent = if let keepalive, let lastSent { lastSent + keepalive <= now } else { false }
+        if confirms || isSilent { actions += sendEmpty(at: now) }
+        return actions
+    }
+
+    private mutating func sendEmpty(at now: Instant) -> [ClientAction] {
+        lastSent = now
+        return current?.seal(.data).map { [.send($0)] } ?? []
+    }
+
+    private mutating func beginRekey(_ session: TunnelSession, at now: Instant) -> [ClientAction] {
+        var index = randomIndex()
+        while self.session(receiving: index) != nil { index = randomIndex() }
+        var ephemeral = Bytes32(random: &random)
+        defer { ephemeral.wipe() }
+        guard
+            let noise = NoiseInitiator(
+                prologue: SharedKeys.prologue(rekeyTo: index), server: shared.server, ephemeral: ephemeral, payload: [])
+        else { return [] }
+        rekey = Rekey(noise: noise, index: index, session: session, retransmission: Retransmission(at: now))
+        return sendRekey()
+    }
+
+    private func sendRekey() -> [ClientAction] {
+        guard let rekey else { return [] }
+        let body = SharedKeys.littleEndian(rekey.index) + rekey.noise.message
+        return rekey.session.seal(.rekeyRequest, body).map { [.send($0)] } ?? []
+    }
+
+    private mutating func receivedRekey(
+        _ body: [UInt8], in session: TunnelSession, at now: Instant
+    ) -> [ClientAction] {
+        guard isEstablished, let rekey, rekey.session === session else { return [] }
+        var presharedKey = session.rekeyKey(shared)
+        defer { presharedKey.wipe() }
+        guard case (let payload, var keys)? = rekey.noise.finish(body, presharedKey: presharedKey) else { return [] }
+        defer { keys.wipe() }
+        self.rekey = nil
+        previous = current
+        graceEnd = nil
+        current = TunnelSession(
+            keys, isClient: true, local: rekey.index, remote: SharedKeys.index(payload), createdAt: now)
+        confirmation = Retransmission(at: now)
+        return sendEmpty(at: now)
+    }
+}

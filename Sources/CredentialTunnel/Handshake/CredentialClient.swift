@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+package import WireGuardCore
+
+/// What a client asks its driver to do.
+package enum ClientAction: Equatable {
+    /// Send this datagram to the server.
+    case send([UInt8])
+    /// The login is good: bring this into force. Comes once.
+    case established(Body.Assignment)
+    /// Bytes of the datagram, opened in place, are an IP packet.
+    case deliver(Range<Int>)
+    /// The server may have forgotten the session: begin another beside it. Anybody may have said so.
+    case mayBeUnknown
+    /// The login failed. Nothing follows.
+    case failed(CredentialError)
+    /// The session is over. Nothing follows.
+    case ended(EndReason)
+}
+
+/// One login and the session that comes of it, from the client's side: bytes, time and randomness in, actions out.
+///
+/// It has no clock, socket or thread. Call ``deadlineReached(at:)`` when ``nextDeadline`` has come.
+package struct CredentialClient: ~Copyable {
+    /// What a client needs to know.
+    package struct Configuration: Sendable {
+        package var keys: SharedKeys
+        package var login: Body.ClientAuthRequest
+        package var timing = SessionTiming()
+
+        package init(keys: SharedKeys, login: Body.ClientAuthRequest) {
+            self.keys = keys
+            self.login = login
+        }
+    }
+
+    enum Phase { case idle, hello, login, established, over }
+
+    /// A rekey that waits for its answer.
+    struct Rekey {
+        var noise: NoiseInitiator
+        var index: UInt32
+        /// The session that it continues.
+        var session: TunnelSession
+        var retransmission: Retransmission
+    }
+
+    let shared: SharedKeys
+    let timing: SessionTiming
+    var random: any RandomNumberGenerator
+    private(set) var phase = Phase.idle
+
+    // Until the server's hello.
+    private var noise: NoiseInitiator?
+    private var helloIndex: UInt32 = 0
+    private var jar = CookieJar()
+
+    // Until the login is answered.
+    private var login: Body.ClientAuthRequest
+    private var loginBody: [UInt8] = []
+    private var retransmission: Retransmission?
+    private var giveUpAt: Instant?
+    /// Whether something answered that does not open.
+    private var sawMismatch = false
+
+    // From the server's hello on.
+    var current: TunnelSession?
+    /// The session before the current one; packets under it still count.
+    var previous: TunnelSession?
+    var rekey: Rekey?
+    /// Says under a new key that it works, until the server uses it too.
+    var confirmation: Retransmission?
+    /// When the previous session goes.
+    var graceEnd: Instant?
+    var keepalive: Duration?
+    var lastSent: Instant?
+    var lastHint: Instant?
+
+    package init(_ configuration: Configuration, random: some RandomNumberGenerator) {
+        shared = configuration.keys
+        timing = configuration.timing
+        login = configuration.login
+        self.random = random
+    }
+
+    /// Whether packets may be sent.
+    package var isEstablished: Bool { phase == .established }
+
+    // MARK: - Handshake and login
+
+    /// Begins. Once for each value.
+    package mutating func start(at now: Instant) -> [ClientAction] {
+        guard phase == .idle else { return [] }
+        do throws(MessageError) {
+            loginBody = try MessageEncoder.encode(login)
+        } catch {
+            return fail(.invalidLogin(error))
+        }
+        login = Body.ClientAuthRequest(login: "", password: "")
+        helloIndex = randomIndex()
+        var ephemeral = Bytes32(random: &random)
+        defer { ephemeral.wipe() }
+        noise = NoiseInitiator(
+            prologue: SharedKeys.prologue(hello: Header(code: .clientHello, index: helloIndex)), server: shared.server,
+            ephemeral: ephemeral, payload: [UInt8](repeating: 0, count: Layout.ClientHello.payloadByteCount))
+        guard noise != nil else { return fail(.invalidServerKey) }
+        phase = .hello
+        giveUpAt = now + timing.loginDeadline
+        retransmission = Retransmission(at: now)
+        return sendHello(at: now)
+    }
+
+    /// The same hello each time, so that an answer that was overtaken by a repetition still opens.
+    private mutating func sendHello(at now: Instant) -> [ClientAction] {
+        guard let noise else { return [] }
+        var hello = Header(code: .clientHello, index: helloIndex).bytes + noise.message
+        hello += [UInt8](repeating: 0, count: 32)
+        unsafe hello.withUnsafeMutableBytes { unsafe jar.writeMACs(into: $0, mac1Key: shared.mac1Key, at: now) }
+        return [.send(hello)]
+    }
+
+    private func sendLogin() -> [ClientAction] {
+        current?.seal(.clientAuthRequest, loginBody).map { [.send($0)] } ?? []
+    }
+
+    mutating func receivedHello(_ message: [UInt8], index: UInt32, at now: Instant) -> [ClientAction] {
+        guard phase == .hello, index == helloIndex, let noise else { return [] }
+        guard
+            case (let payload, var keys)? = noise.finish(
+                Array(message[Layout.ServerHello.noise...]), presharedKey: shared.presharedKey)
+        else {
+            sawMismatch = true
+            return []
+        }
+        defer { keys.wipe() }
+        current = TunnelSession(
+            keys, isClient: true, local: helloIndex, remote: SharedKeys.index(payload), createdAt: now)
+        self.noise = nil
+        jar.forget()
+        phase = .login
+        retransmission = Retransmission(at: now)
+        return sendLogin()
+    }
+
+    mutating func receivedCookie(_ message: [UInt8], index: UInt32, at now: Instant) -> [ClientAction] {
+        guard phase == .hello, index == helloIndex else { return [] }
+        let hadCookie = jar.hasCookie(at: now)
+        let isAuthentic = unsafe message.withUnsafeBytes { raw in
+            guard let base = raw.baseAddress else { return false }
+            return unsafe jar.accept(reply: base, cookieKey: shared.cookieKey, at: now)
+        }
+        guard isAuthentic else {
+            // The answer to an earlier copy of the hello comes when there is a cookie already.
+            if !hadCookie { sawMismatch = true }
+            return []
+        }
+        // Another cookie waits for the next repetition: copies of one make no hellos.
+        return hadCookie ? [] : sendHello(at: now)
+    }
+
+    mutating func receivedNotice(_ notice: UInt8, index: UInt32, at now: Instant) -> [ClientAction] {
+        switch (Notice(rawValue: notice), phase) {
+        case (.keyMismatch, .hello) where index == helloIndex:
+            sawMismatch = true
+            return []
+        case (.unknownSession, .established) where index == current?.keys.remoteIndex:
+            if let lastHint, now < lastHint + .seconds(5) { return [] }
+            lastHint = now
+            return [.mayBeUnknown]
+        default: return []
+        }
+    }
+
+    mutating func receivedResponse(_ body: [UInt8], at now: Instant) -> [ClientAction] {
+        guard phase == .login else { return [] }
+        let response: Body.ServerAuthResponse
+        do throws(MessageError) {
+            response = try MessageDecoder.serverAuthResponse(body)
+        } catch {
+            return fail(.invalidResponse(error))
+        }
+        switch response {
+        case .refused(let refusal): return fail(.refused(refusal))
+        case .accepted(let assignment):
+            phase = .established
+            forgetLogin()
+            keepalive = assignment.keepalive > 0 ? .seconds(assignment.keepalive) : nil
+            lastSent = now
+            return [.established(assignment)]
+        }
+    }
+
+    // MARK: - Time and the end
+
+    /// When to call ``deadlineReached(at:)``; nil when nothing waits for time.
+    package var nextDeadline: Instant? {
+        var times = [retransmission?.next, giveUpAt]
+        if phase == .established { times += sessionDeadlines }
+        return times.compactMap(\.self).min()
+    }
+
+    /// Does what is due. Calling too early does no harm.
+    package mutating func deadlineReached(at now: Instant) -> [ClientAction] {
+        switch phase {
+        case .idle, .over: return []
+        case .established: return sessionDeadlineReached(at: now)
+        case .hello, .login:
+            if let giveUpAt, giveUpAt <= now {
+                return fail(phase == .login ? .unreachable(.login) : sawMismatch ? .keyMismatch : .unreachable(.hello))
+            }
+            guard retransmission?.isDue(at: now) == true else { return [] }
+            return phase == .hello ? sendHello(at: now) : sendLogin()
+        }
+    }
+
+    /// Ends the session, and tells the server.
+    package mutating func close() -> [ClientAction] {
+        guard phase != .over else { return [] }
+        let farewell = phase == .established ? current?.seal(.disconnect, [EndReason.closed.rawValue]) : nil
+        forgetAll()
+        return farewell.map { [.send($0)] } ?? []
+    }
+
+    mutating func end(_ reason: EndReason) -> [ClientAction] {
+        forgetAll()
+        return [.ended(reason)]
+    }
+
+    private mutating func fail(_ error: CredentialError) -> [ClientAction] {
+        forgetAll()
+        return [.failed(error)]
+    }
+
+    private mutating func forgetAll() {
+        phase = .over
+        forgetLogin()
+        noise = nil
+        jar.forget()
+        current = nil
+        previous = nil
+        rekey = nil
+        confirmation = nil
+    }
+
+    /// The password's bytes are overwritten; what the language made of it on the way cannot be.
+    private mutating func forgetLogin() {
+        unsafe loginBody.withUnsafeMutableBytes { unsafe wipe($0) }
+        loginBody = []
+        login = Body.ClientAuthRequest(login: "", password: "")
+        retransmission = nil
+        giveUpAt = nil
+    }
+
+    mutating func randomIndex() -> UInt32 {
+        UInt32(truncatingIfNeeded: random.next() as UInt64)
+    }
+}

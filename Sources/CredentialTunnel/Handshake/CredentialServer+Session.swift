@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+package import NetworkAddresses
+package import WireGuardCore
+
+extension CredentialServer {
+    // MARK: - Datagrams
+
+    /// Takes a datagram, which is opened in place. What is not authentic has no effect.
+    ///
+    /// For one at a time. A transport looks up ``session(receiving:)``, opens batches with
+    /// ``MessageDecoder/openInPlace(_:_:keys:)`` and calls ``commit(_:to:from:at:)``.
+    package mutating func received(
+        _ datagram: UnsafeMutableRawBufferPointer, from source: Endpoint, at now: Instant
+    ) -> [ServerAction] {
+        guard let header = try? unsafe MessageDecoder.header(of: UnsafeRawBufferPointer(datagram)) else {
+            statistics.malformed += 1
+            return []
+        }
+        switch header.code {
+        case .clientHello:
+            return unsafe receivedHello(UnsafeRawBufferPointer(datagram), header, from: source, at: now)
+        case .clientAuthRequest, .data, .rekeyRequest, .disconnect: break
+        case .serverHello, .serverAuthResponse, .cookie, .rekeyResponse, .error:
+            statistics.malformed += 1
+            return []
+        }
+        guard let session = session(receiving: header.index) else {
+            statistics.unknownSessions += 1
+            return notice(.unknownSession, index: header.index, to: source, at: now)
+        }
+        guard session.isUsable(at: now),
+            let range = unsafe MessageDecoder.openInPlace(header, datagram, keys: session.keys)
+        else {
+            statistics.forged += 1
+            return []
+        }
+        guard case (let client, var actions)? = commit(header, to: session, from: source, at: now) else { return [] }
+        switch (header.code, client.state) {
+        case (.data, .established):
+            if !range.isEmpty { actions.append(.deliver(client.id, range)) }
+        case (.clientAuthRequest, _):
+            var body = unsafe Array(datagram[range])
+            actions += receivedLogin(body, client, at: now)
+            unsafe body.withUnsafeMutableBytes { unsafe wipe($0) }
+            unsafe wipe(UnsafeMutableRawBufferPointer(rebasing: datagram[range]))
+        case (.rekeyRequest, .established):
+            actions += receivedRekey(unsafe Array(datagram[range]), client, session, at: now)
+        case (.disconnect, .established):
+            actions += leave(client, .closed)
+        default: statistics.outOfPlace += 1
+        }
+        return actions
+    }
+
+    /// The session that a datagram with this index belongs to.
+    package func session(receiving index: UInt32) -> TunnelSession? { sessions[index] }
+
+    /// Notes a datagram that was opened: what it proves of address and key.
+    /// - Returns: the client, and what follows; nil when it was received before, and has to be dropped.
+    mutating func commit(
+        _ header: Header, to session: TunnelSession, from source: Endpoint, at now: Instant
+    ) -> (ServerClient, [ServerAction])? {
+        guard session.accept(header.counter) else {
+            statistics.replayed += 1
+            return nil
+        }
+        guard let client = client(session.slot) else { return nil }
+        var actions: [ServerAction] = []
+        // What was on its way when the client changed keys does not take it back to where it was.
+        if session !== client.previous {
+            if client.endpoint != source, client.state == .established {
+                actions.append(.moved(client.id, to: source))
+            }
+            // Also where it is the same: the local end may be another.
+            client.endpoint = source
+        }
+        if session === client.next { actions += promote(session, of: client, at: now) }
+        return (client, actions)
+    }
+
+    /// The client uses the new key, and so does this side from here on. An empty packet tells the client.
+    private mutating func promote(
+        _ session: TunnelSession, of client: ServerClient, at now: Instant
+    ) -> [ServerAction] {
+        if let previous = client.previous { sessions.remove(previous.keys.localIndex) }
+        client.previous = client.current
+        client.current = session
+        client.next = nil
+        client.graceEnd = now + limits.timing.grace
+        schedule(client, at: now)
+        return session.seal(.data).map { [.send($0, to: client.endpoint)] } ?? []
+    }
+
+    // MARK: - Login
+
+    private mutating func receivedLogin(_ body: [UInt8], _ client: ServerClient, at now: Instant) -> [ServerAction] {
+        switch client.state {
+        case .verifying: return []
+        case .refused, .established: return respond(client)
+        case .pending: break
+        }
+        guard let login = try? MessageDecoder.clientAuthRequest(body) else {
+            return refuse(client, Body.Refusal(.credentials), at: now)
+        }
+        guard establishedCount + verifyingCount < limits.clients else {
+            return refuse(client, Body.Refusal(.full), at: now)
+        }
+        guard verifyingCount < limits.verifications else {
+            statistics.verificationsFull += 1
+            return []
+        }
+        verifyingCount += 1
+        client.state = .verifying
+        schedule(client, at: now)
+        return [.verify(client.id, login, from: client.endpoint)]
+    }
+
+    /// Answers ``ServerAction/verify(_:_:from:)``. A verdict on who is not waiting for one has no effect.
+    package mutating func answer(_ id: ClientID, _ verdict: LoginVerdict, at now: Instant) -> [ServerAction] {
+        guard let client = client(id), client.state == .verifying else { return [] }
+        verifyingCount -= 1
+        switch verdict {
+        case .refused(let refusal): return refuse(client, refusal, at: now)
+        case .accepted(let assignment):
+            guard let response = try? MessageEncoder.encode(.accepted(assignment)) else {
+                // What the driver gives does not fit: the client hears of it, and the driver gets it back.
+                return refuse(client, Body.Refusal(.unavailable), at: now) + [.left(id, .closed)]
+            }
+            guard client.current.isUsable(at: now) else {
+                remove(id.slot)
+                return [.left(id, .expired)]
+            }
+            client.response = response
+            client.state = .established
+            establishedCount += 1
+            schedule(client, at: now)
+            return respond(client) + [.joined(id)]
+        }
+    }
+
+    private mutating func refuse(
+        _ client: ServerClient, _ refusal: Body.Refusal, at now: Instant
+    ) -> [ServerAction] {
+        let fallback = Body.Refusal(.unavailable)
+        guard
+            let response = (try? MessageEncoder.encode(.refused(refusal)))
+                ?? (try? MessageEncoder.encode(.refused(fallback)))
+        else { return [] }
+        client.response = response
+        client.state = .refused
+        schedule(client, at: now)
+        return respond(client)
+    }
+
+    private func respond(_ client: ServerClient) -> [ServerAction] {
+        client.current.seal(.serverAuthResponse, client.response).map { [.send($0, to: client.endpoint)] } ?? []
+    }
+
+    // MARK: - Rekey
+
+    private mutating func receivedRekey(
+        _ body: [UInt8], _ client: ServerClient, _ session: TunnelSession, at now: Instant
+    ) -> [ServerAction] {
+        // Only the session in use is continued: an old one would bring back keys that were left.
+        guard session === client.current, body.count == Layout.Rekey.byteCount else {
+            statistics.outOfPlace += 1
+            return []
+        }
+        if let rekey = client.rekey, rekey.request == body, client.next != nil {
+            return session.seal(.rekeyResponse, rekey.response).map { [.send($0, to: client.endpoint)] } ?? []
+        }
+        guard (client.next ?? session).createdAt + limits.rekeyGap <= now else {
+            statistics.limited += 1
+            return []
+        }
+        let remote = SharedKeys.index(body)
+        guard
+            var responder = NoiseResponder(
+                prologue: SharedKeys.prologue(rekeyTo: remote), identity: identity,
+                message: Array(body[Layout.Rekey.requestNoise...]))
+        else { return [] }
+        defer { responder.wipe() }
+        if let next = client.next { sessions.remove(next.keys.localIndex) }
+        client.next = nil
+        let local = sessions.freeIndex(using: &random)
+        var ephemeral = Bytes32(random: &random)
+        var presharedKey = session.rekeyKey(shared)
+        defer {
+            ephemeral.wipe()
+            presharedKey.wipe()
+        }
+        guard
+            case (let message, var keys)? = responder.respond(
+                ephemeral: ephemeral, presharedKey: presharedKey, payload: SharedKeys.littleEndian(local))
+        else { return [] }
+        defer { keys.wipe() }
+        let next = TunnelSession(
+            keys, isClient: false, local: local, remote: remote, createdAt: now, slot: client.id.slot)
+        sessions.insert(next, at: local)
+        client.next = next
+        client.rekey = ServerClient.Rekey(request: body, response: message)
+        schedule(client, at: now)
+        return session.seal(.rekeyResponse, message).map { [.send($0, to: client.endpoint)] } ?? []
+    }
+
+    // MARK: - The driver's side
+
+    /// Takes counters for packets to a client, and the keys to seal them with.
+    /// - Returns: nil unless its login is good and its session lasts.
+    package mutating func reserve(
+        _ count: Int, to id: ClientID, at now: Instant
+    ) -> (keys: SessionKeys, first: UInt64, count: Int, endpoint: Endpoint)? {
+        guard let client = client(id), client.state == .established, client.current.isUsable(at: now) else {
+            return nil
+        }
+        let (first, count) = client.current.reserve(count)
+        return (client.current.keys, first, count, client.endpoint)
+    }
+
+    /// Ends a client's session, and tells it.
+    package mutating func disconnect(_ id: ClientID, _ reason: EndReason) -> [ServerAction] {
+        guard let client = client(id), client.state == .established else { return [] }
+        let farewell = client.current.seal(.disconnect, [reason.rawValue])
+        let endpoint = client.endpoint
+        return (farewell.map { [.send($0, to: endpoint)] } ?? []) + leave(client, reason)
+    }
+}

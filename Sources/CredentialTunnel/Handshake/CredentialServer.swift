@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import NetworkAddresses
+package import WireGuardCore
+
+/// All clients of one server: bytes, time and randomness in, actions out.
+///
+/// It has no clock, socket or thread. Call ``deadlineReached(at:)`` when ``nextDeadline`` has come. Passwords are the
+/// driver's to check: each ``ServerAction/verify(_:_:from:)`` is answered once, with ``answer(_:_:at:)``.
+package struct CredentialServer: ~Copyable {
+    let identity: Identity
+    let shared: SharedKeys
+    let limits: ServerLimits
+    var random: any RandomNumberGenerator
+    package internal(set) var statistics = ServerStatistics()
+
+    private var checker = CookieChecker()
+    private var load: LoadMonitor
+    private var notices: LoadMonitor
+    private var sources: SourceRateLimiter
+
+    var sessions = IndexTable<TunnelSession>()
+    private var clients: [ServerClient?] = []
+    private var generations: [UInt32] = []
+    private var free: [Int32] = []
+    private var hellos: [ServerClient.HelloKey: Int32] = [:]
+    /// Clients without a verdict, or with a bad one. All wait equally long, so the earliest is the oldest.
+    private var waiting = DeadlineQueue()
+    private var deadlines = DeadlineQueue()
+    var verifyingCount = 0
+    /// How many clients have a login that is good.
+    package internal(set) var establishedCount = 0
+
+    package init(
+        privateKey: PrivateKey, presharedKey: PresharedKey, limits: ServerLimits = ServerLimits(),
+        random: some RandomNumberGenerator
+    ) {
+        identity = Identity(privateKey)
+        shared = SharedKeys(server: identity.publicKey, presharedKey: presharedKey)
+        self.limits = limits
+        self.random = random
+        load = LoadMonitor(burst: limits.helloBurst, perSecond: limits.hellosPerSecond)
+        notices = LoadMonitor(burst: limits.noticeBurst, perSecond: limits.noticesPerSecond)
+        sources = SourceRateLimiter(
+            capacity: limits.sources, perSecond: limits.sourceHellosPerSecond, burst: limits.sourceBurst)
+    }
+
+    // MARK: - Counts
+
+    /// How many handshakes wait for a login, or have been refused.
+    package var waitingCount: Int { waiting.count }
+    /// How many clients there are in all, and sessions.
+    package var tableCounts: (clients: Int, sessions: Int) { (clients.count - free.count, sessions.count) }
+
+    // MARK: - Hello
+
+    /// Answers a hello. Before the sender's address is proven, no answer is longer than what it answers.
+    mutating func receivedHello(
+        _ message: UnsafeRawBufferPointer, _ header: Header, from source: Endpoint, at now: Instant
+    ) -> [ServerAction] {
+        guard unsafe CookieChecker.isMac1Valid(message, key: shared.mac1Key) else {
+            statistics.wrongKeys += 1
+            return notice(.keyMismatch, index: header.index, to: source, at: now)
+        }
+        if load.handshakeArrived(at: now) {
+            guard unsafe checker.isMac2Valid(message, from: source, at: now) else {
+                statistics.cookies += 1
+                return unsafe [.send(cookie(answering: message, header, from: source, at: now), to: source)]
+            }
+            guard sources.allow(source.address, at: now) else {
+                statistics.limited += 1
+                return []
+            }
+        }
+        let noise = unsafe Array(message[Layout.ClientHello.noise..<Layout.ClientHello.mac1])
+        let key = ServerClient.HelloKey(source: source, start: Array(header.bytes + noise))
+        if let slot = hellos[key], let client = clients[Int(slot)] { return [.send(client.serverHello, to: source)] }
+        guard
+            var responder = NoiseResponder(
+                prologue: SharedKeys.prologue(hello: header), identity: identity, message: noise)
+        else { return [] }
+        let client = add(key, header.index, source, &responder, at: now)
+        responder.wipe()
+        return client.map { [.send($0.serverHello, to: source)] } ?? []
+    }
+
+    private mutating func add(
+        _ key: ServerClient.HelloKey, _ remote: UInt32, _ source: Endpoint, _ responder: inout NoiseResponder,
+        at now: Instant
+    ) -> ServerClient? {
+        if waiting.count >= limits.pending, let oldest = waiting.earliest?.id {
+            statistics.evicted += 1
+            remove(oldest)
+        }
+        let local = sessions.freeIndex(using: &random)
+        var ephemeral = Bytes32(random: &random)
+        defer { ephemeral.wipe() }
+        guard
+            case (let message, var keys)? = responder.respond(
+                ephemeral: ephemeral, presharedKey: shared.presharedKey, payload: SharedKeys.littleEndian(local))
+        else { return nil }
+        defer { keys.wipe() }
+        let slot = free.popLast() ?? Int32(clients.count)
+        if Int(slot) == clients.count {
+            clients.append(nil)
+            generations.append(0)
+        }
+        generations[Int(slot)] &+= 1
+        let session = TunnelSession(
+            keys, isClient: false, local: local, remote: remote, createdAt: now, slot: slot)
+        sessions.insert(session, at: local)
+        let client = ServerClient(
+            id: ClientID(slot: slot, generation: generations[Int(slot)]), endpoint: source, helloKey: key,
+            serverHello: Header(code: .serverHello, index: remote).bytes + message, session: session)
+        clients[Int(slot)] = client
+        hellos[key] = slot
+        waiting.set(slot, (now + limits.pendingLifetime).nanoseconds)
+        return client
+    }
+
+    private mutating func cookie(
+        answering message: UnsafeRawBufferPointer, _ header: Header, from source: Endpoint, at now: Instant
+    ) -> [UInt8] {
+        var reply = Header(code: .cookie, index: header.index).bytes
+        reply += [UInt8](repeating: 0, count: Layout.Cookie.byteCount - reply.count)
+        unsafe reply.withUnsafeMutableBytes { out in
+            guard let base = out.baseAddress else { return }
+            unsafe checker.writeCookie(
+                answering: message, from: source, cookieKey: shared.cookieKey, at: now, random: &random, into: base)
+        }
+        return reply
+    }
+
+    /// Says something without a key, unless that was said often lately.
+    mutating func notice(_ notice: Notice, index: UInt32, to source: Endpoint, at now: Instant) -> [ServerAction] {
+        notices.handshakeArrived(at: now) ? [] : [.send(notice.datagram(index: index), to: source)]
+    }
+
+    // MARK: - Table
+
+    func client(_ slot: Int32) -> ServerClient? {
+        slot >= 0 && Int(slot) < clients.count ? clients[Int(slot)] : nil
+    }
+
+    func client(_ id: ClientID) -> ServerClient? {
+        client(id.slot).flatMap { $0.id == id ? $0 : nil }
+    }
+
+    /// Forgets a client, whatever its state.
+    mutating func remove(_ slot: Int32) {
+        guard let client = client(slot) else { return }
+        for session in [client.current, client.previous, client.next] {
+            if let session { sessions.remove(session.keys.localIndex) }
+        }
+        hellos[client.helloKey] = nil
+        waiting.remove(slot)
+        deadlines.remove(slot)
+        clients[Int(slot)] = nil
+        free.append(slot)
+    }
+
+    /// Sets when to look at a client again.
+    mutating func schedule(_ client: ServerClient, at now: Instant) {
+        let slot = client.id.slot
+        switch client.state {
+        case .pending: break
+        case .verifying:
+            // The driver's answer comes, however long it takes.
+            waiting.remove(slot)
+        case .refused:
+            waiting.set(slot, (now + limits.pendingLifetime).nanoseconds)
+        case .established:
+            waiting.remove(slot)
+            let times = [client.expiry, client.graceEnd].compactMap(\.self)
+            deadlines.set(slot, (times.min() ?? client.expiry).nanoseconds)
+        }
+    }
+
+    // MARK: - Time
+
+    /// When to call ``deadlineReached(at:)``; nil when nothing waits for time.
+    package var nextDeadline: Instant? {
+        [waiting.earliest?.deadline, deadlines.earliest?.deadline].compactMap(\.self).min().map {
+            Instant(nanoseconds: $0)
+        }
+    }
+
+    /// Does what is due.
+    package mutating func deadlineReached(at now: Instant) -> [ServerAction] {
+        var actions: [ServerAction] = []
+        while let earliest = waiting.earliest, earliest.deadline <= now.nanoseconds { remove(earliest.id) }
+        while let slot = deadlines.popExpired(now.nanoseconds) {
+            guard let client = client(slot) else { continue }
+            if client.expiry <= now {
+                actions += leave(client, .expired)
+                continue
+            }
+            if let graceEnd = client.graceEnd, graceEnd <= now {
+                if let previous = client.previous { sessions.remove(previous.keys.localIndex) }
+                client.previous = nil
+                client.graceEnd = nil
+            }
+            schedule(client, at: now)
+        }
+        return actions
+    }
+
+    /// Forgets a client whose login was good.
+    mutating func leave(_ client: ServerClient, _ reason: EndReason) -> [ServerAction] {
+        establishedCount -= 1
+        remove(client.id.slot)
+        return [.left(client.id, reason)]
+    }
+}

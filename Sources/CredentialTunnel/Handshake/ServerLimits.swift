@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// What bounds a server's memory and work. Nothing grows beyond it, whoever sends.
+package struct ServerLimits: Sendable {
+    /// The most clients whose login is good.
+    package var clients = 10_000
+    /// The most handshakes that wait for a login. One more replaces the oldest.
+    package var pending = 1024
+    /// The most logins that wait for the driver's verdict. One more is dropped, and its client repeats it.
+    package var verifications = 64
+    /// How long a handshake waits for its login, and a refused one stays to repeat the refusal.
+    package var pendingLifetime: Duration = .seconds(10)
+    /// Client hellos, with both keys right, that a server copes with before it asks for cookies.
+    package var helloBurst = 128
+    package var hellosPerSecond = 1000
+    /// Hellos of one source that showed a cookie.
+    package var sourceBurst = 5
+    package var sourceHellosPerSecond = 20
+    package var sources = 16_384
+    /// What is said without a key (``PacketCode/error``), to all together.
+    package var noticeBurst = 20
+    package var noticesPerSecond = 20
+    /// The least time between two rekeys of one session.
+    package var rekeyGap: Duration = .seconds(5)
+    package var timing = SessionTiming()
+
+    package init() {}
+}
+
+/// What happened to datagrams that had no other effect.
+package struct ServerStatistics: Equatable, Sendable {
+    /// No message of the protocol, or one that only servers send.
+    package var malformed = 0
+    /// Hellos that were not made with this server's keys.
+    package var wrongKeys = 0
+    /// Hellos that were answered with a cookie.
+    package var cookies = 0
+    /// Hellos of a source that sends too many.
+    package var limited = 0
+    /// Handshakes that made place for others.
+    package var evicted = 0
+    /// Sealed datagrams of no session.
+    package var unknownSessions = 0
+    /// Sealed datagrams that are not authentic.
+    package var forged = 0
+    /// Sealed datagrams that were received before.
+    package var replayed = 0
+    /// Authentic datagrams that are out of place, such as data before a login.
+    package var outOfPlace = 0
+    /// Logins that found the queue of verifications full.
+    package var verificationsFull = 0
+
+    package init() {}
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+package import WireGuardCore
+
+/// What a server and all of its clients share, and what is derived from it once. Wiped when the last owner goes.
+package final class SharedKeys: @unchecked Sendable {
+    /// The server's public key, which clients pin.
+    package let server: PublicKey
+    // Written in `init` only.
+    private(set) var presharedKey: Bytes32
+    /// The key of mac1: without both keys nobody can make a server do more than one hash.
+    private(set) var mac1Key: Bytes32
+    /// The key under which cookies are sealed.
+    private(set) var cookieKey: Bytes32
+
+    package init(server: PublicKey, presharedKey: PresharedKey) {
+        self.server = server
+        self.presharedKey = Bytes32(copying: presharedKey.secret)
+        mac1Key = Self.labelled("CTmac1--", Bytes32(server), self.presharedKey)
+        cookieKey = Self.labelled("CTcookie", Bytes32(server), self.presharedKey)
+    }
+
+    deinit {
+        presharedKey.wipe()
+        mac1Key.wipe()
+        cookieKey.wipe()
+    }
+
+    private static func labelled(_ label: StaticString, _ server: Bytes32, _ presharedKey: Bytes32) -> Bytes32 {
+        var hash = Blake2s(digestByteCount: 32)
+        defer { hash.wipe() }
+        unsafe hash.update(UnsafeRawBufferPointer(start: label.utf8Start, count: label.utf8CodeUnitCount))
+        hash.update(server)
+        hash.update(presharedKey)
+        return hash.finalize32()
+    }
+
+    // MARK: - What a handshake is bound to
+
+    /// The prologue of the first handshake: a name, and the header that its message is sent behind.
+    static func prologue(hello: Header) -> [UInt8] {
+        Array("Culvert credential tunnel: hello".utf8) + hello.bytes
+    }
+
+    /// The prologue of a rekey: a name, and the index that the client's new session has.
+    static func prologue(rekeyTo index: UInt32) -> [UInt8] {
+        Array("Culvert credential tunnel: rekey".utf8) + littleEndian(index)
+    }
+
+    /// The key that a rekey mixes in: the pre-shared key and, through it, the session that it continues.
+    func rekeyKey(chain: Bytes32) -> Bytes32 {
+        KDF.derive1(key: chain, input: presharedKey)
+    }
+
+    static func littleEndian(_ index: UInt32) -> [UInt8] {
+        (0..<4).map { UInt8(truncatingIfNeeded: index >> UInt32(8 * $0)) }
+    }
+
+    /// The number in the first four bytes, of which there must be as many.
+    static func index(_ bytes: some Collection<UInt8>) -> UInt32 {
+        bytes.prefix(4).reversed().reduce(0) { $0 << 8 | UInt32($1) }
+    }
+}
+
+extension SharedKeys: CustomReflectable {
+    package var customMirror: Mirror { Mirror(self, children: []) }
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import WireGuardCore
+
+/// What every datagram begins with: 8 bytes, or 16 where it is sealed.
+///
+/// All of it is authenticated: as the associated data of what is sealed, and through the handshake otherwise.
+public struct Header: Hashable, Sendable {
+    /// The number of bytes of a header without a counter.
+    public static let length = 8
+    /// The number of bytes of a header with a counter.
+    public static let sealedLength = 16
+    /// The version of the protocol: the second byte.
+    public static let version: UInt8 = 1
+
+    /// What the datagram is.
+    public var code: PacketCode
+    /// The receiver's name for the session. In a client hello, which is the first that a server hears, the client's own.
+    public var index: UInt32
+    /// How many datagrams were sealed under the same key before: the nonce. Zero where nothing is sealed.
+    public var counter: UInt64
+
+    /// A header. Without a code that is sealed the counter is left out.
+    public init(code: PacketCode, index: UInt32, counter: UInt64 = 0) {
+        self.code = code
+        self.index = index
+        self.counter = code.isSealed ? counter : 0
+    }
+
+    /// The number of bytes of this header.
+    public var byteCount: Int { code.isSealed ? Self.sealedLength : Self.length }
+
+    /// The header as it is sent.
+    public var bytes: [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: byteCount)
+        unsafe bytes.withUnsafeMutableBytes { raw in
+            guard let base = raw.baseAddress else { return }
+            unsafe store(to: base)
+        }
+        return bytes
+    }
+
+    /// Writes ``byteCount`` bytes.
+    @inline(__always)
+    package func store(to bytes: UnsafeMutableRawPointer) {
+        unsafe bytes.storeLittleEndian(UInt32(code.rawValue) | UInt32(Self.version) << 8, at: 0)
+        unsafe bytes.storeLittleEndian(index, at: 4)
+        if code.isSealed { unsafe bytes.storeLittleEndian(counter, at: 8) }
+    }
+}

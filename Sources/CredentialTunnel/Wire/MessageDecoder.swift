@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+package import WireGuardCore
+
+#if canImport(FoundationEssentials)
+    import FoundationEssentials
+#else
+    import Foundation
+#endif
+
+/// Reads messages. Nothing that arrives makes it trap.
+public enum MessageDecoder {
+    /// The header of a datagram whose length fits its code.
+    public static func header(of datagram: [UInt8]) throws(MessageError) -> Header {
+        let result = unsafe datagram.withUnsafeBytes { raw in
+            Result { () throws(MessageError) in try unsafe header(of: raw) }
+        }
+        return try result.get()
+    }
+
+    /// The header of a datagram whose length fits its code.
+    package static func header(of datagram: UnsafeRawBufferPointer) throws(MessageError) -> Header {
+        guard let base = datagram.baseAddress, datagram.count >= Header.length else {
+            throw .truncated(byteCount: datagram.count)
+        }
+        let word = unsafe base.loadLittleEndian32(at: 0)
+        let version = UInt8(truncatingIfNeeded: word >> 8)
+        guard let code = PacketCode(rawValue: UInt8(truncatingIfNeeded: word)) else {
+            throw .unknownCode(UInt8(truncatingIfNeeded: word))
+        }
+        guard version == Header.version else { throw .unknownVersion(version) }
+        guard word >> 16 == 0 else { throw .reservedBytes }
+        guard code.lengths.contains(datagram.count) else { throw .wrongLength(code, byteCount: datagram.count) }
+        let counter = code.isSealed ? unsafe base.loadLittleEndian64(at: 8) : 0
+        return Header(code: code, index: unsafe base.loadLittleEndian32(at: 4), counter: counter)
+    }
+
+    /// A login from its JSON.
+    public static func clientAuthRequest(_ body: [UInt8]) throws(MessageError) -> Body.ClientAuthRequest {
+        try decode(body)
+    }
+
+    /// An answer from its JSON.
+    public static func serverAuthResponse(_ body: [UInt8]) throws(MessageError) -> Body.ServerAuthResponse {
+        try decode(body)
+    }
+
+    private static func decode<Value: BoundedBody>(_ body: [UInt8]) throws(MessageError) -> Value {
+        guard body.count <= Body.maximumByteCount else { throw .bodyTooLong(byteCount: body.count) }
+        var data = Data(body)
+        defer { data.resetBytes(in: 0..<data.count) }
+        let value: Value
+        do { value = try JSONDecoder().decode(Value.self, from: data) } catch { throw .notJSON(describe(error)) }
+        try value.check()
+        return value
+    }
+
+    /// What the decoder met, without the values.
+    private static func describe(_ error: any Error) -> String {
+        switch error as? DecodingError {
+        case .keyNotFound(let key, _): "without '\(key.stringValue)'"
+        case .typeMismatch(_, let context), .valueNotFound(_, let context): "of another type at \(path(context))"
+        case .dataCorrupted(let context): "not valid at \(path(context))"
+        default: "not JSON"
+        }
+    }
+
+    private static func path(_ context: DecodingError.Context) -> String {
+        context.codingPath.last.map { "'\($0.intValue.map(String.init) ?? $0.stringValue)'" } ?? "its top"
+    }
+
+    /// Opens a sealed datagram, whose header was read, in place: the body is then where its ciphertext was. No allocation.
+    ///
+    /// - Returns: where the body is; nil, with nothing of use in the datagram, when it is not authentic.
+    @inline(__always)
+    package static func openInPlace(
+        _ header: Header, _ datagram: UnsafeMutableRawBufferPointer, keys: SessionKeys
+    ) -> Range<Int>? {
+        guard let base = datagram.baseAddress, datagram.count >= Layout.sealedOverhead, header.code.isSealed else {
+            return nil
+        }
+        let body = unsafe base + Header.sealedLength
+        let isAuthentic = unsafe keys.opening.open(
+            counter: header.counter, source: body, sealedByteCount: datagram.count &- Header.sealedLength,
+            authenticating: UnsafeRawBufferPointer(start: base, count: Header.sealedLength), destination: body)
+        return isAuthentic ? Header.sealedLength..<datagram.count &- Layout.tagByteCount : nil
+    }
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+package import WireGuardCore
+
+#if canImport(FoundationEssentials)
+    import FoundationEssentials
+#else
+    import Foundation
+#endif
+
+/// Writes messages.
+public enum MessageEncoder {
+    /// The JSON of a login, padded; the caller wipes it.
+    public static func encode(_ body: Body.ClientAuthRequest) throws(MessageError) -> [UInt8] {
+        try json(of: body)
+    }
+
+    /// The JSON of an answer, padded.
+    public static func encode(_ body: Body.ServerAuthResponse) throws(MessageError) -> [UInt8] {
+        try json(of: body)
+    }
+
+    private static func json(of body: some BoundedBody) throws(MessageError) -> [UInt8] {
+        try body.check()
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        var data: Data
+        do { data = try encoder.encode(body) } catch { throw .notJSON("nothing that JSON can hold") }
+        defer { data.resetBytes(in: 0..<data.count) }
+        let padded = (data.count + Body.padding - 1) / Body.padding * Body.padding
+        guard padded <= Body.maximumByteCount else { throw .bodyTooLong(byteCount: data.count) }
+        // Reserved in one piece, so that no copy is left behind.
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(padded)
+        bytes.append(contentsOf: data)
+        bytes.append(contentsOf: repeatElement(UInt8(ascii: " "), count: padded - data.count))
+        return bytes
+    }
+
+    /// A datagram with a header and a body sealed under a session's keys.
+    package static func seal(_ header: Header, _ body: [UInt8], keys: SessionKeys) -> [UInt8] {
+        var datagram = [UInt8](repeating: 0, count: Layout.sealedOverhead + body.count)
+        unsafe datagram.withUnsafeMutableBytes { raw in
+            guard let base = raw.baseAddress else { return }
+            unsafe UnsafeMutableRawBufferPointer(rebasing: raw[Header.sealedLength...]).copyBytes(from: body)
+            unsafe sealInPlace(header, byteCount: body.count, at: base, keys: keys)
+        }
+        return datagram
+    }
+
+    /// Seals `byteCount` bytes that lie 16 behind `datagram`, and writes header and tag around them. No allocation.
+    ///
+    /// The receiver's index is the session's, whatever the header says.
+    @inline(__always)
+    package static func sealInPlace(
+        _ header: Header, byteCount: Int, at datagram: UnsafeMutableRawPointer, keys: SessionKeys
+    ) {
+        unsafe Header(code: header.code, index: keys.remoteIndex, counter: header.counter).store(to: datagram)
+        let body = unsafe datagram + Header.sealedLength
+        unsafe keys.sealing.seal(
+            counter: header.counter, source: body, byteCount: byteCount,
+            authenticating: UnsafeRawBufferPointer(start: datagram, count: Header.sealedLength), destination: body)
+    }
+}

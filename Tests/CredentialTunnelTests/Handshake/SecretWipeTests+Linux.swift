@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if canImport(Glibc)
+    import Glibc
+    import Testing
+    import WireGuardCore
+
+    @testable import CredentialTunnel
+
+    // Freed memory is read through the kernel, as in the tests of WireGuardCore's secrets: what malloc writes into a free
+    // block may replace some of the bytes, but it never writes the pattern.
+    @Suite("Secrets of the login tunnel in freed memory", .enabled(if: ProcessMemory.isReadable))
+    struct SecretWipeTests {
+        private static let pattern = [UInt8](repeating: 0xa5, count: 32)
+
+        @Test("A pre-shared key is gone when its last owner is")
+        func sharedKeys() {
+            let memory = ProcessMemory(byteCount: 256)
+            var keys: SharedKeys? = SharedKeys(
+                server: FixedKeys.privateKey().publicKey, presharedKey: FixedKeys.preshared(Self.pattern))
+            let address = memory.address(of: keys)
+            #expect(memory.longestRun(at: address) >= 32)
+            keys = nil
+            #expect(memory.longestRun(at: address) < 8)
+        }
+
+        @Test("An ephemeral key is gone with its handshake")
+        func ephemeral() {
+            let memory = ProcessMemory(byteCount: 160)
+            var noise = NoiseInitiator(
+                prologue: [], server: FixedKeys.privateKey().publicKey,
+                ephemeral: unsafe Bytes32 { unsafe $0.copyBytes(from: Self.pattern) }, payload: [])
+            let address = memory.address(of: noise)
+            #expect(memory.longestRun(at: address) >= 32)
+            noise = nil
+            #expect(memory.longestRun(at: address) < 8)
+        }
+
+        @Test("What a session is chained by is gone with the session")
+        func chain() {
+            let memory = ProcessMemory(byteCount: 160)
+            var keys = NoiseNK.Keys(SymmetricState(protocolName: NoiseNK.name))
+            keys.chain = unsafe Bytes32 { unsafe $0.copyBytes(from: Self.pattern) }
+            var session: TunnelSession? = TunnelSession(
+                keys, isClient: true, local: 1, remote: 2, createdAt: Instant(nanoseconds: 0))
+            let address = memory.address(of: session)
+            #expect(memory.longestRun(at: address) >= 32)
+            session = nil
+            #expect(memory.longestRun(at: address) < 8)
+        }
+    }
+
+    /// Reads this process's memory through /proc, into a buffer that is allocated beforehand.
+    @safe
+    private final class ProcessMemory {
+        static let isReadable = unsafe access("/proc/self/mem", R_OK) == 0
+
+        private let file = unsafe open("/proc/self/mem", O_RDONLY | O_CLOEXEC)
+        private let buffer: UnsafeMutableRawBufferPointer
+
+        init(byteCount: Int) {
+            unsafe buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: byteCount, alignment: 16)
+        }
+
+        deinit {
+            unsafe buffer.deallocate()
+            close(file)
+        }
+
+        func address(of object: (some AnyObject)?) -> Int {
+            object.map { unsafe Int(bitPattern: Unmanaged.passUnretained($0).toOpaque()) } ?? 0
+        }
+
+        /// The longest run of 0xa5 in the bytes at `address`; -1 when they cannot be read.
+        func longestRun(at address: Int) -> Int {
+            let count = unsafe pread(file, buffer.baseAddress, buffer.count, address)
+            guard unsafe count == buffer.count else { return -1 }
+            return unsafe buffer.reduce(into: (longest: 0, current: 0)) { runs, byte in
+                runs.current = byte == 0xa5 ? runs.current + 1 : 0
+                runs.longest = max(runs.longest, runs.current)
+            }.longest
+        }
+    }
+#endif
