@@ -118,7 +118,8 @@ let package = Package(
             name: "TunnelIO", dependencies: ["NetworkAddresses", "TunnelSystem", "CTunnelSystem"],
             swiftSettings: settings),
         .target(
-            name: "WireGuardDevice", dependencies: ["NetworkAddresses", "WireGuardCore", "TunnelIO", "TunnelSystem"],
+            name: "WireGuardDevice",
+            dependencies: ["NetworkAddresses", "WireGuardCore", "TunnelIO", "TunnelSystem", "CTunnelSystem"],
             swiftSettings: settings),
         .target(
             name: "PacketTunnel",
@@ -134,7 +135,7 @@ let package = Package(
             name: "WireGuardTunnel",
             dependencies: [
                 "NetworkAddresses", "PacketTunnel", "WireGuardDevice", "WireGuardCore", "TunnelIO", "TunnelSystem",
-                logging,
+                "CTunnelSystem", logging,
             ],
             swiftSettings: settings),
         .target(
@@ -153,14 +154,18 @@ let package = Package(
                     condition: .when(platforms: [.linux], traits: ["TrustPinningNIO"])),
             ],
             swiftSettings: settings),
-        .target(name: "TrustPinningNIO", dependencies: ["TrustPinning", asn1] + nio, swiftSettings: settings),
+        .target(
+            name: "TrustPinningNIO", dependencies: ["TrustPinning", "TunnelSystem", asn1] + nio, swiftSettings: settings
+        ),
         .target(name: "PacketTunnelTesting", swiftSettings: settings),
 
         // MARK: - For other languages
         .target(name: "CCulvert"),
         .target(
             name: "CulvertC",
-            dependencies: ["NetworkAddresses", "CCulvert", "WireGuardDevice", "WireGuardCore", "TunnelIO"],
+            dependencies: [
+                "NetworkAddresses", "CCulvert", "CTunnelSystem", "WireGuardDevice", "WireGuardCore", "TunnelIO",
+            ],
             swiftSettings: settings),
         .executableTarget(
             name: "culvert-c-example", dependencies: ["CulvertC", "CCulvert"], path: "Examples/CTunnel"),
@@ -170,7 +175,8 @@ let package = Package(
 
         // MARK: - Programs
         .target(
-            name: "CommandLineSupport", dependencies: ["TunnelSystem", argumentParser], swiftSettings: settings),
+            name: "CommandLineSupport", dependencies: ["TunnelSystem", "CTunnelSystem", argumentParser],
+            swiftSettings: settings),
         .executableTarget(
             name: "culvert",
             dependencies: [
@@ -186,7 +192,8 @@ let package = Package(
         .executableTarget(
             name: "culvert-pin",
             dependencies: [
-                "CommandLineSupport", "TunnelSystem", "TrustPinning", "TrustPinningNIO", argumentParser, crypto,
+                "CommandLineSupport", "TunnelSystem", "CTunnelSystem", "TrustPinning", "TrustPinningNIO",
+                argumentParser, crypto,
             ],
             swiftSettings: settings),
 

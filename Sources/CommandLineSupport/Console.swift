@@ -1,15 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CTunnelSystem
 import TunnelSystem
-
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#elseif canImport(Darwin)
-    import Darwin
-#endif
 
 /// Where a command writes, and what is known of that place. Tests put their own in.
 package struct Console: Sendable {
@@ -98,14 +91,15 @@ package enum StandardStream {
     /// The size of the terminal that standard output goes to; the usual one where it has none.
     package static var terminalSize: TerminalSize {
         var size = winsize()
-        guard unsafe ioctl(1, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return TerminalSize() }
+        guard unsafe ctunnel_tun_ioctl_pointer(1, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else {
+            return TerminalSize()
+        }
         return TerminalSize(columns: Int(size.ws_col), rows: size.ws_row > 0 ? Int(size.ws_row) : 24)
     }
 
     /// Whether `descriptor` is a file that others than its owner and group may do something with.
     package static func isWorldAccessible(_ descriptor: Int32) -> Bool {
-        var status = stat()
-        guard unsafe fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return false }
-        return status.st_mode & 0o007 != 0
+        guard let status = FileStatus(of: descriptor), status.kind == .file else { return false }
+        return status.mode & 0o007 != 0
     }
 }

@@ -2,16 +2,9 @@
 // Copyright (c) 2026 The Culvert Authors
 
 internal import CCulvert
+import CTunnelSystem
 import WireGuardCore
 import WireGuardDevice
-
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#elseif canImport(Darwin)
-    import Darwin
-#endif
 
 /// What a caller's configuration text asks of a device.
 struct ConfigurationText {

@@ -5,12 +5,6 @@ import CTunnelSystem
 import TunnelIO
 package import TunnelSystem
 
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#endif
-
 /// A program that was started by this one, in a process group of its own: Ctrl-C on the terminal is for us to handle.
 ///
 /// Its end is noticed by a descriptor of the process, apart from its output: what it leaves behind may hold that open for

@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CTunnelSystem
 import PacketTunnel
 import TunnelIO
 import TunnelSystem
-
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#endif
 
 /// What went wrong while the host's network was read or changed, and what can be done about it.
 public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConvertible {

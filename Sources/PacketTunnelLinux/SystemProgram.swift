@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CTunnelSystem
 import PacketTunnel
 import TunnelIO
 import TunnelSystem
-
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#endif
 
 /// A program of the system: run without a shell, from the system's folders, with an environment of its own, for a
 /// limited time. What is secret is never among its arguments.

@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#elseif canImport(Darwin)
-    import Darwin
-#endif
+import CTunnelSystem
 
 /// Why something could not be kept or found in a ``PrivateDirectory``.
 package struct StorageProblem: Sendable {
@@ -72,7 +66,7 @@ package final class PrivateDirectory<Failure: StorageFailure>: Sendable {
         self.path = path
         self.access = access
         self.byteLimit = byteLimit
-        _ = try check(descriptor, path, S_IFDIR)
+        _ = try check(descriptor, path, .folder)
     }
 
     /// The directory `name` in this one, with the same access; nil when it is missing and not to be made.
@@ -110,7 +104,7 @@ package final class PrivateDirectory<Failure: StorageFailure>: Sendable {
             throw Self.failure("open", file, errno)
         }
         defer { SystemCall.close(opened) }
-        let size = try check(opened, file, S_IFREG)
+        let size = try check(opened, file, .file)
         guard size <= byteLimit else {
             throw Self.problem("'\(file)' is larger than \(byteLimit) bytes", fix: "remove it")
         }
@@ -208,25 +202,23 @@ package final class PrivateDirectory<Failure: StorageFailure>: Sendable {
     }
 
     /// Checks kind, owner and mode of what is open; returns its size.
-    private func check(_ opened: Int32, _ path: String, _ kind: mode_t) throws(Failure) -> Int {
-        var status = stat()
-        guard unsafe fstat(opened, &status) == 0 else { throw Self.failure("check", path, errno) }
-        guard status.st_mode & S_IFMT == kind else {
-            throw Self.problem("'\(path)' is not a \(kind == S_IFDIR ? "directory" : "file")", fix: "remove it")
+    private func check(_ opened: Int32, _ path: String, _ kind: FileStatus.Kind) throws(Failure) -> Int {
+        guard let status = FileStatus(of: opened) else { throw Self.failure("check", path, errno) }
+        guard status.kind == kind else {
+            throw Self.problem("'\(path)' is not a \(kind == .folder ? "directory" : "file")", fix: "remove it")
         }
-        guard let forbidden = access.forbidden else { return Int(status.st_size) }
-        guard status.st_uid == geteuid() || status.st_uid == 0 else {
+        guard let forbidden = access.forbidden else { return status.size }
+        guard status.owner == geteuid() || status.owner == 0 else {
             throw Self.problem(
-                isDenied: true, "'\(path)' belongs to user \(status.st_uid)", fix: "give it to the user that runs this")
+                isDenied: true, "'\(path)' belongs to user \(status.owner)", fix: "give it to the user that runs this")
         }
-        let mode = status.st_mode & 0o7777
-        guard mode & forbidden == 0 else {
-            let wanted = kind == S_IFDIR ? access.directoryMode : access.fileMode
+        guard status.mode & forbidden == 0 else {
+            let wanted = kind == .folder ? access.directoryMode : access.fileMode
             throw Self.problem(
-                isDenied: true, "'\(path)' is open to others: its mode is \(String(mode, radix: 8))",
+                isDenied: true, "'\(path)' is open to others: its mode is \(String(status.mode, radix: 8))",
                 fix: "chmod \(String(wanted, radix: 8)) it, and replace secrets that others may have read")
         }
-        return Int(status.st_size)
+        return status.size
     }
 
     private static func makeDirectories(_ path: String, mode: mode_t) throws(Failure) {
@@ -236,8 +228,7 @@ package final class PrivateDirectory<Failure: StorageFailure>: Sendable {
             guard unsafe mkdir(partial, mode) != 0 else { continue }
             // Those that are there already may be read-only, which only matters for those that are not.
             let error = errno
-            var status = stat()
-            guard unsafe stat(partial, &status) == 0 else { throw failure("make", partial, error) }
+            guard FileStatus(of: partial) != nil else { throw failure("make", partial, error) }
         }
     }
 

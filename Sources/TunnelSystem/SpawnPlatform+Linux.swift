@@ -2,11 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
+    import CTunnelSystem
 
     /// What is Linux's own about starting programs.
     package enum SpawnPlatform {

@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if canImport(Glibc)
-    package import Glibc
-#elseif canImport(Musl)
-    package import Musl
-#elseif canImport(Darwin)
-    package import Darwin
-#endif
+package import CTunnelSystem
 
 /// System calls, called again while a signal interrupts them.
 package enum SystemCall {
@@ -91,6 +85,13 @@ package enum SystemCall {
     /// - Returns: a descriptor; negative when it failed, with the reason in `errno`.
     package static func open(_ path: String, _ flags: Int32, mode: mode_t = 0o600) -> Int32 {
         retry { libraryOpen(path, flags | O_CLOEXEC, mode) }
+    }
+
+    /// Lets reads and writes return instead of waiting.
+    /// - Returns: false when it failed, with the reason in `errno`.
+    package static func setNonBlocking(_ descriptor: Int32) -> Bool {
+        let flags = fcntl(descriptor, F_GETFL)
+        return flags >= 0 && fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) >= 0
     }
 
     /// Closes a descriptor. Not repeated after EINTR: the number is free by then and may be another thread's already.

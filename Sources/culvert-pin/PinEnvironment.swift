@@ -1,19 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CTunnelSystem
 import CommandLineSupport
 import FoundationEssentials
 import TrustPinning
 import TrustPinningNIO
 import TunnelSystem
-
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#elseif canImport(Darwin)
-    import Darwin
-#endif
 
 /// What the pin commands use of the world. Tests put their own in.
 struct PinEnvironment: Sendable {
@@ -84,7 +77,7 @@ struct PinEnvironment: Sendable {
     static func exists(_ path: String) -> Bool { unsafe access(path, F_OK) == 0 }
 
     private static func read(_ path: String, limit: Int) throws(PinToolError) -> [UInt8] {
-        let descriptor = path == "-" ? 0 : unsafe open(path, O_RDONLY | O_CLOEXEC)
+        let descriptor = path == "-" ? 0 : SystemCall.open(path, O_RDONLY)
         guard descriptor >= 0 else { throw PinToolError("\(path): \(reason())") }
         defer { if descriptor > 0 { close(descriptor) } }
         guard let bytes = SystemCall.readAll(descriptor, limit: limit) else {

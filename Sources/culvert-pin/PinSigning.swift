@@ -1,19 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CTunnelSystem
 import CommandLineSupport
 import Crypto
 import FoundationEssentials
 import TrustPinning
 import TunnelSystem
-
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#elseif canImport(Darwin)
-    import Darwin
-#endif
 
 /// What `culvert pin keygen`, `sign` and `verify` do: policies as signed remote configuration. Functions give the exit
 /// status.
@@ -208,11 +201,8 @@ struct PinSigning: Sendable {
     /// A key that others can read signs for others too.
     private static func checkSecrecy(of path: String) throws(PinToolError) {
         guard path != "-" else { return }
-        var status = stat()
-        guard unsafe stat(path, &status) == 0 else {
-            throw PinToolError("\(path): \(SystemError.words(errno))")
-        }
-        guard status.st_mode & S_IFMT != S_IFREG || status.st_mode & 0o077 == 0 else {
+        guard let status = FileStatus(of: path) else { throw PinToolError("\(path): \(SystemError.words(errno))") }
+        guard status.kind != .file || status.mode & 0o077 == 0 else {
             throw PinToolError("\(path): other users can read this key; use 'chmod 600 \(path)', or make a new one")
         }
     }

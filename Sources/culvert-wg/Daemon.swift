@@ -1,17 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CTunnelSystem
 import TunnelIO
 import TunnelSystem
 import WireGuardDevice
-
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#elseif canImport(Darwin)
-    import Darwin
-#endif
 
 @main
 enum Daemon {
@@ -80,7 +73,7 @@ enum Daemon {
     /// wg-quick on macOS learns the name that the system chose from this file.
     private static func writeNameFile(_ options: DaemonOptions, _ name: String) throws(WireGuardDeviceError) {
         guard let file = options.nameFile, options.tunDescriptor == nil, options.interfaceName == "utun" else { return }
-        let descriptor = unsafe open(file, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0o400)
+        let descriptor = SystemCall.open(file, O_CREAT | O_TRUNC | O_WRONLY, mode: 0o400)
         guard descriptor >= 0 else {
             throw WireGuardDeviceError(.managementSocket(path: file, operation: "writing the name file"), errno: errno)
         }

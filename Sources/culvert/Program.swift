@@ -2,15 +2,8 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import ArgumentParser
+import CTunnelSystem
 import CommandLineSupport
-
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#elseif canImport(Darwin)
-    import Darwin
-#endif
 
 @main
 enum Program {

@@ -228,7 +228,7 @@
                 }
                 return unsafe ioctl(socket.number, 0x8946, &request)
             }
-            try #require(result >= 0, "errno \(errno)")
+            try #require(result >= 0, "errno \(Foundation.errno)")
             return value.1
         }
 
@@ -318,7 +318,7 @@
             try namespace.perform { try TunTest.sendDatagram(to: "10.9.0.2", payload: [7]) }
             #expect(try TunTest.payloads(of: [tun], count: 1) == [[7]])
             tun.close()
-            #expect(fcntl(lender.number, F_GETFD) >= 0)
+            #expect(Foundation.fcntl(lender.number, F_GETFD) >= 0)
             #expect(try TunTest.exists("cv0", in: namespace))
             let error = #expect(throws: TunnelIOError.self) { _ = try LinuxTun(borrowing: -1) }
             #expect(error?.errno == EBADF)
@@ -332,7 +332,7 @@
             #expect(throws: TunnelIOError(.closed)) { try first.currentName() }
             #expect(throws: TunnelIOError(.closed)) { try first.release() }
             first.close()
-            #expect(fcntl(descriptor, F_GETFD) == FD_CLOEXEC)
+            #expect(Foundation.fcntl(descriptor, F_GETFD) == FD_CLOEXEC)
             let second = try namespace.perform { try LinuxTun(descriptor: descriptor) }
             try TunTest.bringUp("cv0", in: namespace)
             try EchoPump(second).during {

@@ -2,11 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
+    import CTunnelSystem
 
     /// Gives a file its size with all its blocks, so that no write into the mapping finds the disk full; zero or errno.
     func allocateBlocks(_ descriptor: Int32, byteCount: Int) -> Int32 {

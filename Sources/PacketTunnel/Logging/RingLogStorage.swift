@@ -1,16 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CTunnelSystem
 import TunnelIO
 import TunnelSystem
-
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#elseif canImport(Darwin)
-    import Darwin
-#endif
 
 /// Opens and makes log files.
 enum RingLogStorage {
@@ -19,16 +12,15 @@ enum RingLogStorage {
         _ path: String, _ geometry: RingLogGeometry
     ) throws(RingLogError) -> (RingLogMapping, RingLogGeometry) {
         let file = try descriptor(path, O_RDWR | O_CREAT)
-        let status = try status(file.number, path)
         // It may have come from an archive or another program with a wider mode.
-        if status.st_mode & 0o077 != 0, fchmod(file.number, 0o600) != 0 {
+        if try status(file.number, path).mode & 0o077 != 0, fchmod(file.number, 0o600) != 0 {
             throw .system(path: path, operation: "fchmod", errno: errno)
         }
         let lockResult = lockFile(file.number)
         guard lockResult == 0 else { throw .system(path: path, operation: "flock", errno: lockResult) }
         // In so many words: a mapping keeps the lock when only the descriptor is closed.
         defer { _ = flock(file.number, LOCK_UN) }
-        let byteCount = Int(try self.status(file.number, path).st_size)
+        let byteCount = try status(file.number, path).size
         let header = read(file.number)
         // All zero: whoever made it died before the header was there.
         let isNew = byteCount == 0 || (!header.isEmpty && header.allSatisfy { $0 == 0 })
@@ -45,7 +37,7 @@ enum RingLogStorage {
     /// Opens the file, which must be there.
     static func openForReading(_ path: String) throws(RingLogError) -> (RingLogMapping, RingLogGeometry) {
         let file = try descriptor(path, O_RDONLY)
-        let byteCount = Int(try status(file.number, path).st_size)
+        let byteCount = try status(file.number, path).size
         let geometry = try RingLogGeometry(header: read(file.number), fileByteCount: byteCount, path: path)
         return (try map(file.number, geometry, isWritable: false, path), geometry)
     }
@@ -59,9 +51,7 @@ enum RingLogStorage {
         let lockResult = lockFile(old.number)
         guard lockResult == 0 else { throw .system(path: path, operation: "flock", errno: lockResult) }
         defer { _ = flock(old.number, LOCK_UN) }
-        let status = try status(old.number, path)
-        var present = stat()
-        if unsafe stat(path, &present) == 0, present.st_ino != status.st_ino || present.st_dev != status.st_dev {
+        if let present = FileStatus(of: path), try status(old.number, path).identity != present.identity {
             return try open(path, geometry)
         }
         let temporary = "\(path).\(getpid()).new"
@@ -89,13 +79,12 @@ enum RingLogStorage {
             throw .system(path: path, operation: "open", errno: reason)
         }
         let file = OwnedDescriptor(number)
-        guard try status(file.number, path).st_mode & S_IFMT == S_IFREG else { throw .notAFile(path: path) }
+        guard try status(file.number, path).kind == .file else { throw .notAFile(path: path) }
         return file
     }
 
-    private static func status(_ descriptor: Int32, _ path: String) throws(RingLogError) -> stat {
-        var status = stat()
-        guard unsafe fstat(descriptor, &status) == 0 else {
+    private static func status(_ descriptor: Int32, _ path: String) throws(RingLogError) -> FileStatus {
+        guard let status = FileStatus(of: descriptor) else {
             throw .system(path: path, operation: "fstat", errno: errno)
         }
         return status

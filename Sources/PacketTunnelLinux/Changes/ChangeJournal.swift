@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CTunnelSystem
 import TunnelIO
 import TunnelSystem
-
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#endif
 
 /// The folder of the journals, `/run/culvert`: one file a tunnel, readable by its owner only. What is in /run is gone
 /// when the machine starts anew, and so is all that a journal tells of.
@@ -38,11 +33,10 @@ package struct JournalDirectory: Hashable, Sendable {
         if unsafe mkdir(path, 0o700) != 0, errno != EEXIST {
             throw LinuxNetworkError(.journal(path: path, operation: "make its folder"), errno: errno)
         }
-        var status = stat()
-        guard unsafe lstat(path, &status) == 0 else {
+        guard let status = FileStatus(of: path, followsLinks: false) else {
             throw LinuxNetworkError(.journal(path: path, operation: "look at its folder"), errno: errno)
         }
-        guard status.st_mode & S_IFMT == S_IFDIR, status.st_uid == geteuid(), status.st_mode & 0o022 == 0 else {
+        guard status.kind == .folder, status.owner == geteuid(), status.mode & 0o022 == 0 else {
             throw LinuxNetworkError(
                 .journal(path: path, operation: "trust its folder, which others can write to"), errno: EPERM)
         }
@@ -53,7 +47,7 @@ package struct JournalDirectory: Hashable, Sendable {
         _ body: () throws(LinuxNetworkError) -> Result
     ) throws(LinuxNetworkError) -> Result {
         try prepare()
-        let number = unsafe open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        let number = SystemCall.open(path, O_RDONLY | O_DIRECTORY)
         guard number >= 0 else {
             throw LinuxNetworkError(.journal(path: path, operation: "open its folder"), errno: errno)
         }
@@ -111,8 +105,7 @@ package final class ChangeJournal {
         try JournalDirectory.validate(name)
         try directory.prepare()
         let file = directory.file(name)
-        let number = unsafe open(
-            file, O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
+        let number = SystemCall.open(file, O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW)
         guard number >= 0 else {
             throw LinuxNetworkError(.journal(path: file, operation: "make it"), errno: errno)
         }
@@ -134,7 +127,7 @@ package final class ChangeJournal {
     ) throws(LinuxNetworkError) -> (journal: ChangeJournal, contents: JournalLine.Contents)? {
         guard let contents = try directory.read(name) else { return nil }
         let file = directory.file(name)
-        let number = unsafe open(file, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC)
+        let number = SystemCall.open(file, O_WRONLY | O_APPEND | O_NOFOLLOW)
         guard number >= 0 else {
             throw LinuxNetworkError(.journal(path: file, operation: "open it"), errno: errno)
         }

@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CTunnelSystem
 import TunnelSystem
-
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#endif
 
 /// A policy rule: which packets a routing table is for (ip-rule(8)).
 package struct PolicyRule: Hashable, Sendable, Codable, CustomStringConvertible {

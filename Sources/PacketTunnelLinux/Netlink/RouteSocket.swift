@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CTunnelSystem
 import TunnelSystem
-
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#endif
 
 /// A netlink socket for requests about links, addresses, routes and rules of the network namespace that the calling
 /// thread is in when it is made (rtnetlink(7)). For one thread at a time.

@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CTunnelSystem
 import FoundationEssentials
 import NetworkAddresses
 import PacketTunnel
-
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#endif
 
 /// Tells the host's manager of name servers what a tunnel wants.
 struct ResolverControl: Sendable {

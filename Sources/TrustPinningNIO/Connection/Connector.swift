@@ -8,6 +8,7 @@ import NIOPosix
 import NIOSSL
 import NIOTLS
 import TrustPinning
+import TunnelSystem
 
 /// Makes connections: name lookup, TCP, TLS with the verifier's verdict, HTTP on top.
 struct Connector: Sendable {
@@ -136,7 +137,7 @@ struct Connector: Sendable {
         switch error {
         case let error as NIOConnectionError:
             error.connectionErrors.first.map { reason($0.error) } ?? "the name \(error.host) has no address"
-        case let error as IOError: SystemError.text(error.errnoCode)
+        case let error as IOError: SystemError.words(error.errnoCode)
         case is ChannelError: "the connection timed out or was closed"
         case let error as PinnedTLSError: error.description
         default: String(describing: error)

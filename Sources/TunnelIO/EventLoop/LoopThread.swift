@@ -4,14 +4,6 @@
 import CTunnelSystem
 import Synchronization
 
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#elseif canImport(Darwin)
-    import Darwin
-#endif
-
 /// A thread of its own for a body that runs until it returns.
 package final class LoopThread: Sendable {
     private enum State {

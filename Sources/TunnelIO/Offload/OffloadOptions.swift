@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#elseif canImport(Darwin)
-    import Darwin
-#endif
+import CTunnelSystem
 
 /// Which work a tunnel hands to the system in large pieces. Only Linux has any of this; where a kernel lacks one, it is
 /// found out and done without.

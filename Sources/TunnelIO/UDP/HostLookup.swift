@@ -4,14 +4,6 @@
 import CTunnelSystem
 package import NetworkAddresses
 
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#elseif canImport(Darwin)
-    import Darwin
-#endif
-
 /// Why a host has no address, as the system says it.
 package struct HostLookupFailure: Error {
     package let reason: String

@@ -4,14 +4,6 @@
 import CTunnelSystem
 import NetworkAddresses
 
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#elseif canImport(Darwin)
-    import Darwin
-#endif
-
 /// What is done once for each UDP socket, the same on all systems.
 enum SocketSetup {
     /// Binds a socket to the wildcard address of its family.

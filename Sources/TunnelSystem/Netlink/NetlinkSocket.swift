@@ -5,12 +5,6 @@
     import CTunnelSystem
     import Synchronization
 
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
-
     /// A netlink route socket in the network namespace of the thread that made it. For one thread at a time.
     package struct NetlinkSocket: ~Copyable, Sendable {
         /// Readable when the kernel has said something.

@@ -1,15 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CTunnelSystem
 import Synchronization
-
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#elseif canImport(Darwin)
-    import Darwin
-#endif
 
 /// A listening stream socket in the file system, and its file.
 package final class UnixListener: Sendable {
@@ -51,8 +44,8 @@ package final class UnixListener: Sendable {
             if isGuarded { try Self.check(folder) }
         }
         lock = isGuarded ? try Self.lock(path) : nil
-        if let present = FileIdentity(of: path) {
-            guard present.isSocket else { throw .notASocket }
+        if let present = FileStatus(of: path, followsLinks: false) {
+            guard present.kind == .socket else { throw .notASocket }
             guard Self.isAbandoned(path) else { throw .alreadyRunning }
             if unsafe unlink(path) != 0, errno != ENOENT {
                 throw .system(path: path, operation: "unlink", errno: errno)
@@ -77,8 +70,7 @@ package final class UnixListener: Sendable {
 
     /// Takes over a listening descriptor whose file, if any, is at `path`.
     package init(descriptor: Int32, path: String?) throws(Failure) {
-        let flags = fcntl(descriptor, F_GETFL)
-        guard flags >= 0, fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) == 0 else {
+        guard SystemCall.setNonBlocking(descriptor) else {
             throw .system(path: path ?? "descriptor \(descriptor)", operation: "fcntl", errno: errno)
         }
         _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
@@ -126,12 +118,11 @@ package final class UnixListener: Sendable {
     // MARK: - Steps
 
     private static func check(_ folder: String) throws(Failure) {
-        var status = stat()
-        guard unsafe stat(folder, &status) == 0 else {
+        guard let status = FileStatus(of: folder) else {
             throw .system(path: folder, operation: "stat", errno: errno)
         }
-        let isShared = status.st_mode & 0o022 != 0 && status.st_mode & S_ISVTX == 0
-        guard status.st_uid == 0 || status.st_uid == geteuid(), !isShared else { throw .unsafeFolder(folder) }
+        let isShared = status.mode & 0o022 != 0 && status.mode & mode_t(S_ISVTX) == 0
+        guard status.owner == 0 || status.owner == geteuid(), !isShared else { throw .unsafeFolder(folder) }
     }
 
     /// Takes the lock of whoever serves `path`. Its file stays when the server goes: removing it would race.

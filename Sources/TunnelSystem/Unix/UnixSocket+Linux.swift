@@ -4,12 +4,6 @@
 #if os(Linux)
     import CTunnelSystem
 
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
-
     extension UnixSocket {
         /// A socket, non-blocking; negative when it failed, with the reason in `errno`.
         package static func make() -> Int32 {

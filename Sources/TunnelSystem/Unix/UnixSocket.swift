@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#elseif canImport(Darwin)
-    import Darwin
-#endif
+import CTunnelSystem
 
 /// Stream sockets in the file system. They are closed on exec, and a peer that is gone is an error, not a signal.
 package enum UnixSocket {

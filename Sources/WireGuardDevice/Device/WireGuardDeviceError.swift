@@ -1,17 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CTunnelSystem
 public import TunnelIO
 import TunnelSystem
 public import WireGuardCore
-
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#elseif canImport(Darwin)
-    import Darwin
-#endif
 
 /// Why a device could not be started, configured or reached.
 public struct WireGuardDeviceError: Error, Hashable, Sendable, CustomStringConvertible {

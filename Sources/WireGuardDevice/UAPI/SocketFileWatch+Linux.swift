@@ -2,15 +2,10 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
+    import CTunnelSystem
     import Synchronization
     import TunnelIO
     import TunnelSystem
-
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
 
     /// Notices when the management socket's file goes: that is how `wg-quick` and people end a userspace device.
     final class SocketFileWatch: Sendable {

@@ -1,17 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CTunnelSystem
 import NetworkAddresses
 import PacketTunnel
 import TunnelIO
-
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#elseif canImport(Darwin)
-    import Darwin
-#endif
 
 /// Asks name servers for a name's addresses, over sockets that get past the tunnel. It waits: for a thread of its own.
 ///

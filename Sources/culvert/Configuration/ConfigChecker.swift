@@ -1,17 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CTunnelSystem
 import CommandLineSupport
 import TunnelSystem
 import WireGuardCore
-
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#elseif canImport(Darwin)
-    import Darwin
-#endif
 
 /// A file that was to be examined, as far as it could be read.
 struct CheckedFile {
@@ -53,12 +46,11 @@ struct CheckedFile {
         defer { if !isInput { close(descriptor) } }
         bytes = SystemCall.readAll(descriptor, limit: ConfigChecker.sizeLimit)
         if bytes == nil { failure = CheckedFile.reason(errno) }
-        var status = stat()
-        if unsafe fstat(descriptor, &status) == 0 {
-            let isFile = status.st_mode & S_IFMT == S_IFREG
-            isWorldReadable = isFile && status.st_mode & 0o004 != 0
-            isWritableByOthers = status.st_mode & 0o022 != 0
-            if isFile { owner = status.st_uid }
+        if let status = FileStatus(of: descriptor) {
+            let isFile = status.kind == .file
+            isWorldReadable = isFile && status.mode & 0o004 != 0
+            isWritableByOthers = status.mode & 0o022 != 0
+            if isFile { owner = status.owner }
         }
     }
 

@@ -2,11 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux) || os(Android)
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
+    import CTunnelSystem
 
     /// The file that this program was started from, without symbolic links.
     func executableFile() -> String? {

@@ -2,15 +2,9 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import ArgumentParser
+import CTunnelSystem
 import CommandLineSupport
-
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#elseif canImport(Darwin)
-    import Darwin
-#endif
+import TunnelSystem
 
 /// A command line that another program carries out, in this one's place.
 struct ProgramCall: Equatable {
@@ -41,7 +35,7 @@ struct ProgramCall: Equatable {
         let pointers = unsafe ([program] + arguments).map { unsafe strdup($0) } + [nil]
         defer { unsafe pointers.forEach { unsafe free($0) } }
         unsafe _ = execv(path, pointers)
-        return problem("\(path) cannot be run: \(unsafe String(cString: strerror(errno)))").tell(console)
+        return problem("\(path) cannot be run: \(SystemError.words(errno))").tell(console)
     }
 
     private func problem(_ reason: String) -> CommandProblem {
@@ -80,8 +74,7 @@ struct ProgramFolders: CustomStringConvertible {
     /// The file of a program; nil where there is none that can be run.
     func find(_ name: String) -> String? {
         ([own].compactMap(\.self) + (path ?? [])).map { "\($0)/\(name)" }.first { file in
-            var status = stat()
-            return unsafe stat(file, &status) == 0 && status.st_mode & S_IFMT == S_IFREG && access(file, X_OK) == 0
+            unsafe FileStatus(of: file)?.kind == .file && access(file, X_OK) == 0
         }
     }
 

@@ -2,17 +2,10 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import ArgumentParser
+import CTunnelSystem
 import CommandLineSupport
 import PacketTunnel
 import TunnelSystem
-
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#elseif canImport(Darwin)
-    import Darwin
-#endif
 
 /// The folder of what belongs to running tunnels: sockets, journals, logs.
 struct RuntimeDirectory: Sendable, Equatable {

@@ -2,16 +2,12 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
+    import CTunnelSystem
     import CommandLineSupport
     import PacketTunnel
     import PacketTunnelLinux
     import TunnelIO
-
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
+    import TunnelSystem
 
     /// Takes a tunnel down.
     enum TunnelDown {
@@ -92,7 +88,7 @@
 
         /// Removes the socket of a process that died, unless another one has taken its place.
         private static func removeSocket(_ path: String) {
-            let lock = unsafe open("\(path).lock", O_RDWR | O_CLOEXEC | O_NOFOLLOW)
+            let lock = SystemCall.open("\(path).lock", O_RDWR | O_NOFOLLOW)
             guard lock >= 0 else { return }
             defer { close(lock) }
             if flock(lock, LOCK_EX | LOCK_NB) == 0 { unsafe _ = unlink(path) }

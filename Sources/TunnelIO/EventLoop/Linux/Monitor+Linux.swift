@@ -2,11 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
+    import CTunnelSystem
 
     /// A condition whose waits go by the clock that nobody can set.
     func initializeForTimedWait(_ condition: UnsafeMutablePointer<pthread_cond_t>) {

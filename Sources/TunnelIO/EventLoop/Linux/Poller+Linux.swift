@@ -4,12 +4,6 @@
 #if os(Linux)
     import CTunnelSystem
 
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
-
     /// What an event loop waits on: epoll, with an eventfd to wake it and a timerfd on ``LaneClock``.
     final class Poller: Sendable {
         /// Tokens of the poller's own descriptors; those of sources start behind them.

@@ -4,12 +4,6 @@
 #if os(Linux)
     import CTunnelSystem
 
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
-
     /// The cores at hand.
     enum ProcessorCount {
         /// How many cores threads of this process may run on.

@@ -4,12 +4,6 @@
 #if os(Linux)
     import CTunnelSystem
 
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
-
     /// A descriptor that polls readable from ``raise()`` until ``clear()``: an eventfd.
     package final class WakeSignal: Sendable {
         /// What to poll.

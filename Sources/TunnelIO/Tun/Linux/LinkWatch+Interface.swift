@@ -6,12 +6,6 @@
     import TunnelSystem
     import NetworkAddresses
 
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
-
     /// Asking and setting, wherever the interface is.
     extension LinkWatch {
         // MARK: - By ioctl

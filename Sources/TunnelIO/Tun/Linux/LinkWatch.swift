@@ -5,12 +5,6 @@
     import CTunnelSystem
     import TunnelSystem
 
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
-
     /// Follows one TUN device's interface through changes, renames and moves between network namespaces.
     ///
     /// One netlink socket serves for the device's whole life, in the namespace that the device was made in (or handed
@@ -28,7 +22,7 @@
         /// For ioctls on interfaces in the namespace of these sockets.
         private let control: OwnedDescriptor
         /// The namespace of these sockets; nil where the system does not tell.
-        private let home: NetworkNamespace.Identity?
+        private let home: FileIdentity?
         private var place = Place.unknown
         private var isUp = false
         private var mtu = 0

@@ -7,12 +7,6 @@
     import Synchronization
     import TunnelSystem
 
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
-
     extension LinuxTun {
         /// What the device has counted since it was opened.
         public var statistics: TunStatistics {

@@ -6,12 +6,6 @@
     import Synchronization
     import TunnelSystem
 
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
-
     extension LinuxTun {
         /// Appends packets, each one IP packet, until the device has no more or the batch has no room for another of
         /// 65,535 bytes, whatever the MTU, which may be raised at any time.

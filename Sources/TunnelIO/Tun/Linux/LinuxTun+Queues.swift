@@ -5,12 +5,6 @@
     import CTunnelSystem
     import TunnelSystem
 
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
-
     extension LinuxTun {
         /// Another queue of this interface, a device of its own that may be used on another thread.
         ///

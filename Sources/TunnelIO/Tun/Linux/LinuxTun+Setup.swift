@@ -6,12 +6,6 @@
     import Synchronization
     package import TunnelSystem
 
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
-
     extension LinuxTun {
         /// An open descriptor, attached to the interface of this name.
         package static func open(
@@ -157,6 +151,6 @@
 
     /// A fresh descriptor of the TUN driver, where the class's own `open` does not hide the system's.
     private func openControlDevice() -> Int32 {
-        unsafe open("/dev/net/tun", O_RDWR | O_CLOEXEC | O_NONBLOCK)
+        SystemCall.open("/dev/net/tun", O_RDWR | O_NONBLOCK)
     }
 #endif

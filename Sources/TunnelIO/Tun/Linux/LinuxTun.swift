@@ -6,12 +6,6 @@
     import Synchronization
     import TunnelSystem
 
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
-
     /// A Linux TUN device, made here or handed in as a descriptor.
     ///
     /// The interface may be renamed and moved to another network namespace while this process stays where it is: name,
@@ -103,10 +97,7 @@
                         number,
                         expected: "a TUN device: '\(request.name)' is a TAP device, which carries Ethernet frames"))
             }
-            let status = fcntl(number, F_GETFL)
-            guard status >= 0, fcntl(number, F_SETFL, status | O_NONBLOCK) >= 0,
-                fcntl(number, F_SETFD, FD_CLOEXEC) >= 0
-            else {
+            guard SystemCall.setNonBlocking(number), fcntl(number, F_SETFD, FD_CLOEXEC) >= 0 else {
                 throw TunnelIOError(.device(name: request.name, operation: "set descriptor flags"), errno: errno)
             }
             let watch = try LinkWatch()

@@ -2,13 +2,8 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
+    import CTunnelSystem
     import TunnelSystem
-
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
 
     extension NetlinkSocket {
         /// A socket for requests in another namespace than the calling thread's.

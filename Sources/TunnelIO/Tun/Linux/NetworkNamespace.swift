@@ -5,24 +5,12 @@
     import CTunnelSystem
     import TunnelSystem
 
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
-
     /// A network namespace, held open.
     package struct NetworkNamespace: ~Copyable {
         /// A descriptor of the namespace. It keeps the namespace alive, so it is not kept for long.
         let descriptor: OwnedDescriptor
         /// Which namespace it is. Meaningful while someone keeps that namespace alive.
-        let identity: Identity
-
-        /// What tells namespaces apart.
-        struct Identity: Hashable {
-            var device: UInt64
-            var inode: UInt64
-        }
+        let identity: FileIdentity
 
         /// The namespace that the device of a TUN descriptor is in.
         /// - Throws: `errno` `EPERM` without CAP_NET_ADMIN over that namespace, `EBADFD` when the device is gone, `EINVAL`
@@ -46,7 +34,7 @@
         }
 
         /// The namespace of the calling thread; nil where the system does not tell.
-        static var current: Identity? {
+        static var current: FileIdentity? {
             let socket = controlSocket()
             guard socket >= 0 else { return nil }
             let owned = OwnedDescriptor(socket)
@@ -56,16 +44,14 @@
         /// The namespace that a file names, such as `/run/netns/NAME` or `/proc/PID/ns/net`.
         package init(path: String) throws(TunnelIOError) {
             let code = TunnelIOError.Code.socket(operation: "open the network namespace \(path)")
-            let number = try SystemCall.check(code) { unsafe open(path, O_RDONLY | O_CLOEXEC) }
+            let number = try SystemCall.check(code) { SystemCall.open(path, O_RDONLY) }
             try self.init(OwnedDescriptor(number), code)
         }
 
         private init(_ owned: consuming OwnedDescriptor, _ code: TunnelIOError.Code) throws(TunnelIOError) {
-            let number = owned.number
-            var status = stat()
-            try SystemCall.check(code) { unsafe fstat(number, &status) }
+            guard let status = FileStatus(of: owned.number) else { throw TunnelIOError(code, errno: errno) }
             descriptor = owned
-            identity = Identity(device: UInt64(status.st_dev), inode: UInt64(status.st_ino))
+            identity = status.identity
         }
 
         /// A datagram socket inside the namespace, for interface ioctls.

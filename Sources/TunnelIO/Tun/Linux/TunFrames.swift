@@ -5,12 +5,6 @@
     import CTunnelSystem
     import Synchronization
 
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
-
     /// The frame that was read last, and how far its packets have been given.
     ///
     /// Used by one thread at a time, as `TunDevice` asks for; only ``hasMore`` is for all.

@@ -2,11 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
+    import CTunnelSystem
 
     /// What to poll for to be told that nothing can be read any more, and what then comes.
     enum EndOfReading {

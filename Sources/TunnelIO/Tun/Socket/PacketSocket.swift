@@ -4,14 +4,6 @@
 import CTunnelSystem
 import TunnelSystem
 
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#elseif canImport(Darwin)
-    import Darwin
-#endif
-
 /// A tunnel device over a socket that keeps messages apart, each of them one IP packet: one end of a socket pair whose
 /// other end some program reads and writes.
 ///
@@ -43,8 +35,7 @@ public final class PacketSocket: TunDevice {
             throw TunnelIOError(.invalidDescriptor(number, expected: "a socket that keeps messages apart"))
         }
         let copy = OwnedDescriptor(try DescriptorCopy.make(of: number))
-        let flags = fcntl(copy.number, F_GETFL)
-        guard flags >= 0, fcntl(copy.number, F_SETFL, flags | O_NONBLOCK) >= 0 else {
+        guard SystemCall.setNonBlocking(copy.number) else {
             throw TunnelIOError(.device(name: "socket \(number)", operation: "set descriptor flags"), errno: errno)
         }
         guard preventSignals(of: copy.number) else {

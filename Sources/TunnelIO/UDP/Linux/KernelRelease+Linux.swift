@@ -2,11 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
+    import CTunnelSystem
 
     extension KernelRelease {
         /// That of the running kernel; nil where it does not tell.

@@ -5,12 +5,6 @@
     import CTunnelSystem
     import Synchronization
 
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
-
     extension LinuxUDPSocket {
         /// The distance of two slots: any datagram and the 32 bytes behind it fit, and since it is not a multiple of a
         /// page, the heads of the slots do not all fall into the same sets of a cache.

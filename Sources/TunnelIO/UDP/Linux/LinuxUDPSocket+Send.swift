@@ -5,12 +5,6 @@
     import CTunnelSystem
     import Synchronization
 
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
-
     extension LinuxUDPSocket {
         /// Sends the datagrams in `range` that are not empty and of this family.
         public func send(_ batch: PacketBatch, in range: Range<Int>) throws(TunnelIOError) -> DatagramSendResult {

@@ -5,12 +5,6 @@
     import CTunnelSystem
     import Synchronization
 
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
-
     /// A UDP socket of one family, bound to the wildcard address, that moves up to 64 datagrams per system call.
     ///
     /// Each datagram is received with the local address and interface it came in by, and leaves by those of its endpoint

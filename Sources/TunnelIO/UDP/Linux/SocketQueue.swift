@@ -4,12 +4,6 @@
 #if os(Linux)
     import CTunnelSystem
 
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
-
     /// The queues of a socket in the system.
     enum SocketQueue {
         /// Sets the size of both. The kernel counts its own overhead, for which it adds as much again.

@@ -5,12 +5,6 @@
     import CTunnelSystem
     import NetworkAddresses
 
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
-
     /// The control messages of UDP sockets, walked and written without the C macros that Swift cannot see.
     enum UDPControlMessages {
         /// A header and its payload are padded to this.

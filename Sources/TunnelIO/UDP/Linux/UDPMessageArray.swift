@@ -4,12 +4,6 @@
 #if os(Linux)
     import CTunnelSystem
 
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
-
     /// The headers, vectors, names and control messages of one `recvmmsg` or `sendmmsg`, allocated once per socket
     /// and direction.
     ///

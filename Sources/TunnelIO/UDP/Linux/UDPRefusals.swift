@@ -2,13 +2,8 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
+    import CTunnelSystem
     import NetworkAddresses
-
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
 
     /// Where the system refused to cut a message: not every batch is to pay for finding out again.
     ///

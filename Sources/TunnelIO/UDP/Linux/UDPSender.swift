@@ -5,12 +5,6 @@
     import CTunnelSystem
     import NetworkAddresses
 
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
-
     /// Sends a range of a batch in chunks, goes on after partial sends and leaves out what cannot be sent.
     ///
     /// Datagrams of one size that lie one behind the other and have one endpoint become one message, which the system

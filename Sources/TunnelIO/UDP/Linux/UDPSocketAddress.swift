@@ -5,12 +5,6 @@
     import CTunnelSystem
     import NetworkAddresses
 
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
-
     /// `sockaddr_in`, `sockaddr_in6` and packet info as the kernel lays them out, to and from endpoints.
     enum UDPSocketAddress {
         /// Writes the remote end of `endpoint`.

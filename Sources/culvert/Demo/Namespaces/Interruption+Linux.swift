@@ -2,15 +2,10 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
+    import CTunnelSystem
     import PacketTunnelLinux
     import Synchronization
     import TunnelSystem
-
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
 
     /// SIGINT, SIGTERM and SIGHUP as something that can be waited for, so that what was made is removed before the end.
     enum Interruption {

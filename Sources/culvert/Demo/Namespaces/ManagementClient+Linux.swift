@@ -2,15 +2,10 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
+    import CTunnelSystem
     import TunnelIO
     import TunnelSystem
     import WireGuardCore
-
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
 
     /// Speaks the userspace API to a daemon, as `wg` does.
     struct ManagementClient {

@@ -2,18 +2,13 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
-    import NetworkAddresses
+    import CTunnelSystem
     import CommandLineSupport
+    import NetworkAddresses
     import PacketTunnelLinux
     import TunnelIO
     import TunnelSystem
     import WireGuardCore
-
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
 
     /// Two culvert-wg daemons in two network namespaces, used by the system's own programs.
     final class NamespaceDemo {

@@ -2,18 +2,13 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
-    import PacketTunnelLinux
+    import CTunnelSystem
     import NetworkAddresses
+    import PacketTunnelLinux
     import TunnelIO
     import TunnelSystem
     import WireGuardCore
     import WireGuardDevice
-
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
 
     /// Two network namespaces joined by a virtual cable, with a daemon and its interface in each.
     ///

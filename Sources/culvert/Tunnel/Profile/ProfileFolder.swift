@@ -2,17 +2,10 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import ArgumentParser
+import CTunnelSystem
 import CommandLineSupport
 import PacketTunnel
 import WireGuardTunnel
-
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#elseif canImport(Darwin)
-    import Darwin
-#endif
 
 /// The folder of profiles and their secrets, which only its owner can read.
 struct ProfileFolder: Sendable {

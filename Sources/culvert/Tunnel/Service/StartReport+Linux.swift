@@ -7,12 +7,6 @@
     import Synchronization
     import TunnelIO
 
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
-
     /// The pipe from a service that starts to the command that started it.
     ///
     /// When the command goes before the tunnel is up, the service is asked to end: nothing stays behind that nobody waits for.

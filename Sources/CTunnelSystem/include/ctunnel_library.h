@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+// The C library under one name: `import CTunnelSystem` stands for Glibc, Musl or Darwin, whichever it is. What Swift can
+// only use with the help of that module's own Swift code is declared here again, by the names that it has there.
+
+#ifndef CTUNNEL_LIBRARY_H
+#define CTUNNEL_LIBRARY_H
+
+#if defined(__APPLE__) && __has_feature(modules)
+#pragma clang module import Darwin
+#else
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#if defined(__linux__)
+#include <sys/inotify.h>
+#endif
+
+#define CTUNNEL_SWIFT_NAME(name) __attribute__((swift_name(name)))
+
+static inline int ctunnel_errno(void) CTUNNEL_SWIFT_NAME("getter:errno()");
+static inline int ctunnel_errno(void) { return errno; }
+
+static inline void ctunnel_set_errno(int number) CTUNNEL_SWIFT_NAME("setter:errno(newValue:)");
+static inline void ctunnel_set_errno(int number) { errno = number; }
+
+typedef void (*ctunnel_signal_handler)(int);
+static inline ctunnel_signal_handler ctunnel_ignore_signal(void) CTUNNEL_SWIFT_NAME("getter:SIG_IGN()");
+static inline ctunnel_signal_handler ctunnel_ignore_signal(void) { return SIG_IGN; }
+
+static inline ctunnel_signal_handler ctunnel_default_signal(void) CTUNNEL_SWIFT_NAME("getter:SIG_DFL()");
+static inline ctunnel_signal_handler ctunnel_default_signal(void) { return SIG_DFL; }
+
+static inline void *ctunnel_map_failed(void) CTUNNEL_SWIFT_NAME("getter:MAP_FAILED()");
+static inline void *ctunnel_map_failed(void) { return MAP_FAILED; }
+
+static inline int ctunnel_open(const char *path, int flags, mode_t mode) CTUNNEL_SWIFT_NAME("open(_:_:_:)");
+static inline int ctunnel_open(const char *path, int flags, mode_t mode) { return open(path, flags, mode); }
+
+static inline int ctunnel_openat_existing(int folder, const char *path, int flags) CTUNNEL_SWIFT_NAME("openat(_:_:_:)");
+static inline int ctunnel_openat_existing(int folder, const char *path, int flags) {
+    return openat(folder, path, flags);
+}
+
+static inline int ctunnel_openat(int folder, const char *path, int flags, mode_t mode)
+    CTUNNEL_SWIFT_NAME("openat(_:_:_:_:)");
+static inline int ctunnel_openat(int folder, const char *path, int flags, mode_t mode) {
+    return openat(folder, path, flags, mode);
+}
+
+static inline int ctunnel_fcntl_get(int descriptor, int command) CTUNNEL_SWIFT_NAME("fcntl(_:_:)");
+static inline int ctunnel_fcntl_get(int descriptor, int command) { return fcntl(descriptor, command); }
+
+static inline int ctunnel_fcntl(int descriptor, int command, int value) CTUNNEL_SWIFT_NAME("fcntl(_:_:_:)");
+static inline int ctunnel_fcntl(int descriptor, int command, int value) { return fcntl(descriptor, command, value); }
+
+#endif
+
+#endif

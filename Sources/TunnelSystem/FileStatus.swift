@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+package import CTunnelSystem
+
+/// What the system says of a file.
+package struct FileStatus: Sendable {
+    package enum Kind: Sendable {
+        case file
+        case folder
+        case socket
+        case other
+    }
+
+    package let kind: Kind
+    /// Who may do what: the lower twelve bits.
+    package let mode: mode_t
+    package let owner: uid_t
+    package let size: Int
+    package let identity: FileIdentity
+
+    /// The file at `path`; nil when there is none or it cannot be looked at, with the reason in `errno`.
+    package init?(of path: String, followsLinks: Bool = true) {
+        var status = stat()
+        guard unsafe (followsLinks ? stat(path, &status) : lstat(path, &status)) == 0 else { return nil }
+        self.init(status)
+    }
+
+    /// The file that is open as `descriptor`; nil when it cannot be looked at, with the reason in `errno`.
+    package init?(of descriptor: Int32) {
+        var status = stat()
+        guard unsafe fstat(descriptor, &status) == 0 else { return nil }
+        self.init(status)
+    }
+
+    private init(_ status: stat) {
+        kind =
+            switch status.st_mode & mode_t(S_IFMT) {
+            case mode_t(S_IFREG): .file
+            case mode_t(S_IFDIR): .folder
+            case mode_t(S_IFSOCK): .socket
+            default: .other
+            }
+        mode = status.st_mode & 0o7777
+        owner = status.st_uid
+        size = Int(status.st_size)
+        identity = FileIdentity(
+            device: UInt64(truncatingIfNeeded: status.st_dev), inode: UInt64(truncatingIfNeeded: status.st_ino))
+    }
+}
+
+/// Which file it is: it tells our own file from one that took its place.
+package struct FileIdentity: Hashable, Sendable {
+    fileprivate let device: UInt64
+    fileprivate let inode: UInt64
+}
+
+extension FileIdentity {
+    /// The file at `path`, links not followed; nil when there is none.
+    package init?(of path: String) {
+        guard let status = FileStatus(of: path, followsLinks: false) else { return nil }
+        self = status.identity
+    }
+}
