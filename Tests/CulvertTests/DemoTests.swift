@@ -15,10 +15,10 @@ import WireGuardDevice
 struct DemoTests {
     private static let plan = Demo.Plan(pings: 5, transfer: .milliseconds(250))
 
-    @Test("a small run succeeds, compares every byte, and prints plain lines")
+    @Test("A small run succeeds, compares every byte, and prints plain lines")
     func plain() throws {
         let captured = CapturedConsole()
-        let demo = Demo(plan: Self.plan, view: PlainView(console: captured.console()))
+        let demo = Demo(plan: Self.plan, view: DemoView(.plain, console: captured.console()))
         demo.run()
         let report = demo.report
         #expect(report.failure == nil)
@@ -51,7 +51,7 @@ struct DemoTests {
         #expect(report.json["client"]?["handshakesCompleted"] == .integer(2))
     }
 
-    @Test("a report of nothing still has the shape of the document")
+    @Test("A report of nothing still has the shape of the document")
     func emptyReport() {
         var report = DemoReport()
         report.failure = "no session"
@@ -62,7 +62,7 @@ struct DemoTests {
         #expect(report.json["transfer"]?.names == ["upload", "download"])
     }
 
-    @Test("a lost far end ends a transfer with an error instead of waiting for ever")
+    @Test("A lost far end ends a transfer with an error instead of waiting for ever")
     func silence() throws {
         let client = try DemoHost(name: "client", number: 2, peerNumber: 1)
         let server = try DemoHost(name: "server", number: 1, peerNumber: 2)
@@ -79,10 +79,10 @@ struct DemoTests {
         #expect(try #require(failure).description.contains("silent"))
     }
 
-    @Test("the live view redraws its line and ends it with a mark")
+    @Test("The live view redraws its line and ends it with a mark")
     func live() {
         let captured = CapturedConsole()
-        let view = LiveView(console: captured.console(isLive: true))
+        let view = DemoView(.live, console: captured.console(isLive: true))
         view.begin("upload")
         view.progress(String(repeating: "x", count: 200))
         view.finish("done")
@@ -95,15 +95,16 @@ struct DemoTests {
         #expect(captured.output.count { $0 == "\n" } == 1)
     }
 
-    @Test("without output nothing is written")
+    @Test("Without output nothing is written")
     func silent() {
-        let view = SilentView()
+        let captured = CapturedConsole()
+        let view = DemoView(.silent, console: captured.console())
         view.open("x")
         view.begin("x")
         view.fail("x")
         view.show(["x"])
-        let captured = CapturedConsole()
-        PlainView(console: captured.console()).fail("why")
+        #expect(captured.output.isEmpty)
+        DemoView(.plain, console: captured.console()).fail("why")
         #expect(captured.output.hasPrefix("FAILED"))
     }
 }

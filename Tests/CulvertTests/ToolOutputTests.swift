@@ -10,7 +10,7 @@ import TunnelSystem
 
 @Suite("Output of ping and iperf3")
 struct ToolOutputTests {
-    @Test("the figures of ping are read")
+    @Test("The figures of ping are read")
     func pings() {
         let text = """
             PING 10.77.0.1 (10.77.0.1) 56(84) bytes of data.
@@ -21,18 +21,18 @@ struct ToolOutputTests {
             """
         #expect(
             ToolOutput.pings(text)
-                == ToolOutput.Pings(sent: 50, answered: 49, minimum: 0.058, mean: 0.092, maximum: 0.402))
+                == Pings(sent: 50, answered: 49, minimum: 0.058, mean: 0.092, maximum: 0.402))
     }
 
-    @Test("a ping without answers has no times")
+    @Test("A ping without answers has no times")
     func noAnswers() {
         let text = "3 packets transmitted, 0 received, 100% packet loss, time 2030ms"
-        #expect(ToolOutput.pings(text) == ToolOutput.Pings(sent: 3, answered: 0))
+        #expect(ToolOutput.pings(text) == Pings(sent: 3, answered: 0))
         #expect(ToolOutput.pings("ping: connect: Network is unreachable") == nil)
         #expect(ToolOutput.pings("rtt min/avg/max/mdev = 1/2/3/4 ms") == nil)
     }
 
-    @Test("the receiver's rate and the sender's retransmissions of iperf3 are read")
+    @Test("The receiver's rate and the sender's retransmissions of iperf3 are read")
     func transfer() {
         let text = """
             [ ID] Interval           Transfer     Bitrate         Retr
@@ -45,7 +45,7 @@ struct ToolOutputTests {
         #expect(ToolOutput.transfer("iperf3: error - unable to connect to server") == nil)
     }
 
-    @Test("the report of real interfaces keeps its shape, with and without figures")
+    @Test("The report of real interfaces keeps its shape, with and without figures")
     func report() {
         var report = NamespaceReport()
         let names = [
@@ -54,7 +54,7 @@ struct ToolOutputTests {
         #expect(report.json.names == names)
         report.hasIperf = false
         report.failure = "interrupted"
-        report.pingsV4 = ToolOutput.Pings(sent: 2, answered: 1, minimum: 0.5, mean: 0.5, maximum: 0.5)
+        report.pingsV4 = Pings(sent: 2, answered: 1, minimum: 0.5, mean: 0.5, maximum: 0.5)
         #expect(report.json.names == names)
         #expect(report.json["iperf3"] == .null)
         #expect(report.json["ping"]?["ipv4"]?["lost"] == .integer(1))

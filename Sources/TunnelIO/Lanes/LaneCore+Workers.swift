@@ -54,10 +54,10 @@ extension LaneCore {
     /// As ``moveFromDevice()``, with workers.
     func moveFromDevice(through pipeline: BatchPipeline) throws(TunnelIOError) -> Int {
         // Whatever happens: what was taken over is sent.
-        defer { sendFinished(pipeline, waits: true) }
+        defer { passOnFinished(pipeline, waits: true) }
         var moved = 0
         for _ in 0..<configuration.batchesPerTurn where !loop.isStopped {
-            if pipeline.isFull { sendOldest(pipeline, waits: true) }
+            if pipeline.isFull { passOnOldest(pipeline, waits: true) }
             let slot = pipeline.next
             slot.reset()
             let count = try device.receive(into: slot.source)
@@ -67,31 +67,18 @@ extension LaneCore {
             let hasMore = mayHaveMore(slot.source)
             slot.steps.planSeal(slot.source)
             pipeline.submit(isLast: !hasMore)
-            sendFinished(pipeline, waits: false)
+            passOnFinished(pipeline, waits: false)
             if !hasMore { break }
         }
         return moved
     }
 
-    private func sendFinished(_ pipeline: BatchPipeline, waits: Bool) {
-        while sendOldest(pipeline, waits: waits) {}
-    }
-
-    @discardableResult
-    private func sendOldest(_ pipeline: BatchPipeline, waits: Bool) -> Bool {
-        guard let slot = pipeline.oldest(waits: waits) else { return false }
-        if let sealed = slot.sealed { send(sealed) }
-        publish()
-        pipeline.removeOldest()
-        return true
-    }
-
     /// As ``moveFromNetwork(_:)``, with workers.
     func moveFromNetwork(_ socket: any DatagramSocket, through pipeline: BatchPipeline) throws(TunnelIOError) -> Int {
-        defer { deliverFinished(pipeline, waits: true) }
+        defer { passOnFinished(pipeline, waits: true) }
         var moved = 0
         for _ in 0..<configuration.batchesPerTurn where !loop.isStopped {
-            if pipeline.isFull { deliverOldest(pipeline, waits: true) }
+            if pipeline.isFull { passOnOldest(pipeline, waits: true) }
             let slot = pipeline.next
             slot.reset()
             let count = try socket.receive(into: slot.source)
@@ -101,21 +88,26 @@ extension LaneCore {
             let isLast = count < configuration.fewDatagrams || moved >= configuration.datagramsPerTurn
             slot.steps.planOpen(slot.source)
             pipeline.submit(isLast: isLast)
-            deliverFinished(pipeline, waits: false)
+            passOnFinished(pipeline, waits: false)
             if isLast { break }
         }
         return moved
     }
 
-    private func deliverFinished(_ pipeline: BatchPipeline, waits: Bool) {
-        while deliverOldest(pipeline, waits: waits) {}
+    private func passOnFinished(_ pipeline: BatchPipeline, waits: Bool) {
+        while passOnOldest(pipeline, waits: waits) {}
     }
 
+    /// Sends what was sealed, or delivers what was opened.
     @discardableResult
-    private func deliverOldest(_ pipeline: BatchPipeline, waits: Bool) -> Bool {
+    private func passOnOldest(_ pipeline: BatchPipeline, waits: Bool) -> Bool {
         guard let slot = pipeline.oldest(waits: waits) else { return false }
-        slot.steps.commitOpen(slot.source)
-        deliver(slot.source)
+        if let sealed = slot.sealed {
+            send(sealed)
+        } else {
+            slot.steps.commitOpen(slot.source)
+            deliver(slot.source)
+        }
         publish()
         pipeline.removeOldest()
         return true

@@ -20,10 +20,10 @@ final class Demo {
     }
 
     private let plan: Plan
-    private let view: any DemoView
+    private let view: DemoView
     private(set) var report = DemoReport()
 
-    init(plan: Plan, view: any DemoView) {
+    init(plan: Plan, view: DemoView) {
         self.plan = plan
         self.view = view
     }
@@ -97,11 +97,11 @@ final class Demo {
 
     private func pings(
         _ step: String, _ source: IPAddress, _ destination: IPAddress, from host: DemoHost
-    ) throws(DemoFailure) -> DemoReport.Pings {
+    ) throws(DemoFailure) -> Pings {
         view.begin(step)
         let pings = ping(source, destination, from: host, identifier: 2)
         guard pings.answered > 0 else { throw DemoFailure("none of \(pings.sent) pings was answered") }
-        view.finish(DemoReport.text(pings))
+        view.finish(pings.text)
         return pings
     }
 
@@ -185,17 +185,17 @@ final class Demo {
 
     private func ping(
         _ source: IPAddress, _ destination: IPAddress, from host: DemoHost, identifier: UInt16
-    ) -> DemoReport.Pings {
-        var pings = DemoReport.Pings()
+    ) -> Pings {
+        var (sent, roundTrips): (Int, [Duration]) = (0, [])
         for sequence in 0..<UInt16(clamping: plan.pings) {
-            pings.sent += 1
+            sent += 1
             let roundTrip = answer(
                 to: sequence, identifier: identifier, source, destination, from: host, within: 1_000_000_000)
-            if let roundTrip { pings.roundTrips.append(roundTrip) }
+            if let roundTrip { roundTrips.append(roundTrip) }
             // One that is lost takes a second, and ten of them tell enough.
-            if pings.lost >= 10 { break }
+            if sent - roundTrips.count >= 10 { break }
         }
-        return pings
+        return Pings(sent: sent, roundTrips: roundTrips)
     }
 
     /// Sends an echo request; gives the round-trip time, or nil when there is no answer.

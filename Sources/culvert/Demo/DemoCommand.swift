@@ -47,14 +47,7 @@ struct DemoCommand: ParsableCommand {
 
     func run() throws {
         let console = Console.standard
-        let view: any DemoView
-        if json {
-            view = SilentView()
-        } else if console.isLive, !plain {
-            view = LiveView(console: console)
-        } else {
-            view = PlainView(console: console)
-        }
+        let view = DemoView(json ? .silent : console.isLive && !plain ? .live : .plain, console: console)
         if tun {
             try finish(NamespaceDemo.run(seconds: seconds, json: json, view: view, console: console))
         } else {

@@ -17,7 +17,7 @@ extension DemoReport {
             "mtu": .integer(DemoHost.mtu),
             "elapsedSeconds": .decimal(elapsed.milliseconds / 1000, places: 3),
             "handshake": handshake.map { ["milliseconds": milliseconds($0)] } ?? .null,
-            "ping": ["ipv4": pingsV4.map(document) ?? .null, "ipv6": pingsV6.map(document) ?? .null],
+            "ping": ["ipv4": pingsV4?.json ?? .null, "ipv6": pingsV6?.json ?? .null],
             "transfer": ["upload": upload.map(document) ?? .null, "download": download.map(document) ?? .null],
             "roaming": roaming.map(document) ?? .null,
             "presharedKey": presharedHandshake.map {
@@ -39,14 +39,6 @@ extension DemoReport {
 
     private func milliseconds(_ duration: Duration) -> JSON { .decimal(duration.milliseconds, places: 4) }
 
-    private func document(_ pings: Pings) -> JSON {
-        [
-            "sent": .integer(pings.sent), "answered": .integer(pings.answered), "lost": .integer(pings.lost),
-            "minimumMilliseconds": milliseconds(pings.minimum), "meanMilliseconds": milliseconds(pings.mean),
-            "maximumMilliseconds": milliseconds(pings.maximum),
-        ]
-    }
-
     private func document(_ transfer: BulkTransfer.Result) -> JSON {
         [
             "packetsSent": .integer(transfer.sent), "packetsReceived": .integer(transfer.received),
@@ -61,7 +53,7 @@ extension DemoReport {
         [
             "oldPort": .integer(roaming.oldPort), "newPort": .integer(roaming.newPort),
             "seenPort": .integer(roaming.seenPort), "newHandshakes": .integer(roaming.newHandshakes),
-            "ping": document(roaming.pings),
+            "ping": roaming.pings.json,
         ]
     }
 

@@ -8,18 +8,6 @@ import WireGuardDevice
 
 /// All figures of a demonstration.
 struct DemoReport {
-    /// What came of a series of pings.
-    struct Pings {
-        var sent = 0
-        var roundTrips: [Duration] = []
-
-        var answered: Int { roundTrips.count }
-        var lost: Int { sent - answered }
-        var minimum: Duration { roundTrips.min() ?? .zero }
-        var maximum: Duration { roundTrips.max() ?? .zero }
-        var mean: Duration { roundTrips.isEmpty ? .zero : roundTrips.reduce(.zero, +) / roundTrips.count }
-    }
-
     struct Roaming {
         var oldPort: UInt16
         var newPort: UInt16
@@ -103,14 +91,6 @@ extension DemoReport {
 // MARK: - Text
 
 extension DemoReport {
-    static func text(_ pings: Pings) -> String {
-        let times = [pings.minimum, pings.mean, pings.maximum].map {
-            Figure.decimal($0.milliseconds, places: 3)
-        }
-        return "\(pings.answered) of \(pings.sent) answered, round trip \(times.joined(separator: " / ")) ms "
-            + "(min / mean / max)"
-    }
-
     static func text(_ transfer: BulkTransfer.Result) -> String {
         "\(Figure.rate(transfer.bitsPerSecond)): \(Figure.bytes(transfer.bytes)) in "
             + "\(Figure.grouped(transfer.received)) packets, \(Figure.seconds(transfer.elapsed)), "
@@ -119,22 +99,16 @@ extension DemoReport {
 
     /// The closing summary.
     var summary: [String] {
-        var lines = ["", "Summary"]
-        func figure(_ name: String, _ value: String?) {
-            if let value { lines.append("  \(name.padded(to: 26)) \(value)") }
-        }
-        figure("first packet, handshake", handshake.map(Figure.milliseconds))
-        figure(
-            "pings lost", pingsV4.flatMap { v4 in pingsV6.map { v6 in "\(v4.lost + v6.lost) of \(v4.sent + v6.sent)" } }
-        )
-        figure("client to server", upload.map { Figure.rate($0.bitsPerSecond) })
-        figure("server to client", download.map { Figure.rate($0.bitsPerSecond) })
-        figure("every byte compared", upload.flatMap { up in download.map { Figure.bytes(up.bytes + $0.bytes) } })
-        figure("handshake, new preshared", presharedHandshake.map(Figure.milliseconds))
-        figure("peak resident memory", Figure.bytes(peakResidentBytes))
-        figure("time", Figure.seconds(elapsed))
-        if client != nil { lines += [""] + table.lines.map { "  " + $0 } }
-        return lines
+        var summary = DemoSummary()
+        summary.add("first packet, handshake", handshake.map(Figure.milliseconds))
+        summary.addLost(pingsV4, pingsV6)
+        summary.add("client to server", upload.map { Figure.rate($0.bitsPerSecond) })
+        summary.add("server to client", download.map { Figure.rate($0.bitsPerSecond) })
+        summary.add("every byte compared", upload.flatMap { up in download.map { Figure.bytes(up.bytes + $0.bytes) } })
+        summary.add("handshake, new preshared", presharedHandshake.map(Figure.milliseconds))
+        summary.add("peak resident memory", Figure.bytes(peakResidentBytes))
+        summary.add("time", Figure.seconds(elapsed))
+        return summary.lines + (client == nil ? [] : [""] + table.lines.map { "  " + $0 })
     }
 
     private var table: TextTable {

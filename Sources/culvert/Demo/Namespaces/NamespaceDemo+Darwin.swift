@@ -6,7 +6,7 @@
 
     /// Network namespaces are Linux's.
     enum NamespaceDemo {
-        static func run(seconds: Int, json: Bool, view: any DemoView, console: Console) -> Int32 {
+        static func run(seconds: Int, json: Bool, view: DemoView, console: Console) -> Int32 {
             console.problem("culvert: demo --tun needs network namespaces, which only Linux has; try: culvert demo")
             return ExitStatus.failure
         }

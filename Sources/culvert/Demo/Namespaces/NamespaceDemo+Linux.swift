@@ -13,14 +13,14 @@
     /// Two culvert-wg daemons in two network namespaces, used by the system's own programs.
     final class NamespaceDemo {
         private let seconds: Int
-        private let view: any DemoView
+        private let view: DemoView
         private let lab: NamespaceLab
         private let interruption: Int32
         private var report = NamespaceReport()
 
         /// Runs every step and removes what was made.
         /// - Returns: the exit status.
-        static func run(seconds: Int, json: Bool, view: any DemoView, console: Console) -> Int32 {
+        static func run(seconds: Int, json: Bool, view: DemoView, console: Console) -> Int32 {
             guard geteuid() == 0 else {
                 console.problem(
                     "culvert: demo --tun makes network namespaces and interfaces, which needs root; "
@@ -40,7 +40,7 @@
             return failure.isInterruption ? ExitStatus.interrupted : ExitStatus.failure
         }
 
-        private init(seconds: Int, view: any DemoView, interruption: Int32) {
+        private init(seconds: Int, view: DemoView, interruption: Int32) {
             self.seconds = seconds
             self.view = view
             self.interruption = interruption
@@ -100,7 +100,7 @@
 
         private func ping(
             _ step: String, _ address: String, count: Int
-        ) throws(DemoFailure) -> ToolOutput.Pings {
+        ) throws(DemoFailure) -> Pings {
             view.begin(step)
             let outcome = try lab.run(
                 ["ping", "-n", "-q", "-c", "\(count)", "-i", "0.02", "-W", count == 1 ? "7" : "1", address],
@@ -113,7 +113,7 @@
                 let time = pings.mean.map { Figure.decimal($0, places: 3) } ?? "-"
                 view.finish("\(time) ms for the first ping: initiation, response, request, reply")
             } else {
-                view.finish(NamespaceReport.text(pings))
+                view.finish(pings.text)
             }
             return pings
         }

@@ -6,9 +6,9 @@ import TunnelSystem
 
 /// All figures of a demonstration with real interfaces.
 struct NamespaceReport {
-    var firstPing: ToolOutput.Pings?
-    var pingsV4: ToolOutput.Pings?
-    var pingsV6: ToolOutput.Pings?
+    var firstPing: Pings?
+    var pingsV4: Pings?
+    var pingsV6: Pings?
     var upload: ToolOutput.Transfer?
     var download: ToolOutput.Transfer?
     var hasIperf = true
@@ -18,12 +18,6 @@ struct NamespaceReport {
     var elapsed: Duration = .zero
     var failure: String?
 
-    static func text(_ pings: ToolOutput.Pings) -> String {
-        let times = [pings.minimum, pings.mean, pings.maximum].map { $0.map { Figure.decimal($0, places: 3) } ?? "-" }
-        return "\(pings.answered) of \(pings.sent) answered, round trip \(times.joined(separator: " / ")) ms "
-            + "(min / mean / max)"
-    }
-
     static func text(_ transfer: ToolOutput.Transfer) -> String {
         let again = transfer.retransmissions.map { ", \(Figure.grouped($0)) segments sent again" } ?? ""
         return "\(Figure.rate(transfer.megabitsPerSecond * 1e6)) of TCP payload\(again)"
@@ -31,19 +25,15 @@ struct NamespaceReport {
 
     /// The closing summary.
     var summary: [String] {
-        var lines = ["", "Summary"]
-        func figure(_ name: String, _ value: String?) {
-            if let value { lines.append("  \(name.padded(to: 26)) \(value)") }
-        }
-        figure("first ping, handshake", firstPing?.mean.map { Figure.decimal($0, places: 3) + " ms" })
-        figure(
-            "pings lost", pingsV4.flatMap { v4 in pingsV6.map { v6 in "\(v4.lost + v6.lost) of \(v4.sent + v6.sent)" } }
-        )
-        figure("client to server", upload.map { Figure.rate($0.megabitsPerSecond * 1e6) })
-        figure("server to client", download.map { Figure.rate($0.megabitsPerSecond * 1e6) })
-        figure("WireGuard sent, received", "\(Figure.bytes(clientSentBytes)), \(Figure.bytes(clientReceivedBytes))")
-        figure("time", Figure.seconds(elapsed))
-        return lines
+        var summary = DemoSummary()
+        summary.add("first ping, handshake", firstPing?.mean.map { Figure.decimal($0, places: 3) + " ms" })
+        summary.addLost(pingsV4, pingsV6)
+        summary.add("client to server", upload.map { Figure.rate($0.megabitsPerSecond * 1e6) })
+        summary.add("server to client", download.map { Figure.rate($0.megabitsPerSecond * 1e6) })
+        summary.add(
+            "WireGuard sent, received", "\(Figure.bytes(clientSentBytes)), \(Figure.bytes(clientReceivedBytes))")
+        summary.add("time", Figure.seconds(elapsed))
+        return summary.lines
     }
 
     /// The figures as one document.
@@ -52,21 +42,11 @@ struct NamespaceReport {
             "ok": .bool(failure == nil), "error": failure.map { .string($0) } ?? .null,
             "version": .string(programVersion), "mode": "namespaces",
             "elapsedSeconds": .decimal(elapsed.milliseconds / 1000, places: 3),
-            "firstPing": document(firstPing),
-            "ping": ["ipv4": document(pingsV4), "ipv6": document(pingsV6)],
+            "firstPing": firstPing?.json ?? .null,
+            "ping": ["ipv4": pingsV4?.json ?? .null, "ipv6": pingsV6?.json ?? .null],
             "iperf3": hasIperf ? ["upload": document(upload), "download": document(download)] : .null,
             "roaming": roamedTo.map { ["newPort": .integer($0)] } ?? .null,
             "client": ["bytesSent": .integer(clientSentBytes), "bytesReceived": .integer(clientReceivedBytes)],
-        ]
-    }
-
-    private func document(_ pings: ToolOutput.Pings?) -> JSON {
-        guard let pings else { return .null }
-        func time(_ value: Double?) -> JSON { value.map { .decimal($0, places: 3) } ?? .null }
-        return [
-            "sent": .integer(pings.sent), "answered": .integer(pings.answered), "lost": .integer(pings.lost),
-            "minimumMilliseconds": time(pings.minimum), "meanMilliseconds": time(pings.mean),
-            "maximumMilliseconds": time(pings.maximum),
         ]
     }
 

@@ -3,17 +3,6 @@
 
 /// Reads the figures that `ping` and `iperf3` print.
 enum ToolOutput {
-    struct Pings: Equatable {
-        var sent: Int
-        var answered: Int
-        /// Milliseconds; nil when nothing was answered.
-        var minimum: Double?
-        var mean: Double?
-        var maximum: Double?
-
-        var lost: Int { sent - answered }
-    }
-
     struct Transfer: Equatable {
         /// What the receiver got.
         var megabitsPerSecond: Double
