@@ -111,6 +111,16 @@ final class MemoryStore: RemotePolicyStore {
             state.envelopes = envelopes
         }
     }
+
+    func replaceEnvelopes(
+        with envelopes: [[UInt8]], accepting version: AcceptedVersion, insteadOf previous: AcceptedVersion?,
+        _ name: String
+    ) throws -> Bool {
+        guard try acceptedVersion(name) == previous else { return false }
+        try setEnvelopes(envelopes, name)
+        try setAcceptedVersion(version, name)
+        return true
+    }
 }
 
 extension PolicyEnvelope {

@@ -52,19 +52,6 @@ public protocol RemotePolicyStore: Sendable {
     ) throws -> Bool
 }
 
-extension RemotePolicyStore {
-    /// For stores that one process has for itself: compares, and writes one after the other.
-    public func replaceEnvelopes(
-        with envelopes: [[UInt8]], accepting version: AcceptedVersion, insteadOf previous: AcceptedVersion?,
-        _ name: String
-    ) throws -> Bool {
-        guard try acceptedVersion(name) == previous else { return false }
-        try setEnvelopes(envelopes, name)
-        try setAcceptedVersion(version, name)
-        return true
-    }
-}
-
 /// Keeps what was accepted in two files of a folder, which only their owner may read. Each is replaced as a whole or not
 /// at all, and is on disk when it was kept. Neither versions nor envelopes are ever replaced by lower ones, though several
 /// processes share the folder.
