@@ -220,7 +220,8 @@ let package = Package(
             name: "CredentialTunnelTests",
             dependencies: ["NetworkAddresses", "CredentialTunnel", "WireGuardCore", "PacketTunnelTesting", crypto],
             swiftSettings: settings),
-        .testTarget(name: "TunnelSystemTests", dependencies: ["TunnelSystem"], swiftSettings: settings),
+        .testTarget(
+            name: "TunnelSystemTests", dependencies: ["TunnelSystem", "PacketTunnelTesting"], swiftSettings: settings),
         .testTarget(
             name: "TunnelIOTests",
             dependencies: ["NetworkAddresses", "TunnelIO", "TunnelSystem", "CTunnelSystem", "PacketTunnelTesting"],

@@ -15,6 +15,7 @@ package final class ChildProcess {
     private let end: OwnedDescriptor
     /// What the program writes to standard output and error.
     private let output: SharedDescriptor
+    private let outputLimit: Int
     private var bytes: [UInt8] = []
     private var isAtEnd = false
     private var status: Int32?
@@ -23,7 +24,7 @@ package final class ChildProcess {
     package struct Outcome: Hashable, Sendable {
         /// The exit status; 128 and the signal's number after a signal.
         package var status: Int32
-        /// The first 64 KiB of what it wrote to standard output and error.
+        /// What it wrote to standard output and error, up to the limit.
         package var output: String
 
         package init(status: Int32, output: String) {
@@ -46,10 +47,12 @@ package final class ChildProcess {
     ///   - environment: all of it.
     ///   - input: what it gets as standard input; nil: nothing.
     ///   - descriptors: what else it gets: its numbers there, and those here.
+    ///   - outputLimit: how many bytes of what it writes are kept; the rest is read and forgotten.
     package init(
         _ program: String, isSearched: Bool = false, arguments: [String], environment: [String],
-        input: Int32? = nil, descriptors: [Int32: Int32] = [:]
+        input: Int32? = nil, descriptors: [Int32: Int32] = [:], outputLimit: Int = 65_536
     ) throws(SystemError) {
+        self.outputLimit = outputLimit
         let pipe = try DescriptorPipe()
         let setup = SpawnSetup(.ownGroup)
         if let input { setup.give(input, as: 0) } else { setup.openNull(0, forWriting: false) }
@@ -160,6 +163,18 @@ package final class ChildProcess {
 
     // MARK: - Output and status
 
+    /// What it has written so far.
+    package var outputSoFar: String {
+        collect()
+        return text
+    }
+
+    /// Whether it has not ended.
+    package var isRunning: Bool {
+        var entry = pollfd(fd: end.number, events: Int16(POLLIN), revents: 0)
+        return unsafe status == nil && poll(&entry, 1, 0) == 0
+    }
+
     private var text: String { String(decoding: bytes, as: UTF8.self) }
 
     /// As many reads as empty a full pipe twice: who writes without pause does not keep anybody from looking at the time.
@@ -172,7 +187,7 @@ package final class ChildProcess {
             let count = unsafe chunk.withUnsafeMutableBytes { unsafe SystemCall.read(output.number, into: $0) }
             if count == 0 { isAtEnd = true }
             guard count > 0 else { return }
-            bytes += chunk.prefix(min(count, max(0, 65_536 - bytes.count)))
+            bytes += chunk.prefix(min(count, max(0, outputLimit - bytes.count)))
         }
     }
 
