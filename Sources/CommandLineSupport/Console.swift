@@ -82,8 +82,7 @@ package enum StandardStream {
     }
 
     package static func environment(_ name: String) -> String? {
-        guard let value = unsafe getenv(name) else { return nil }
-        return unsafe String(cString: value)
+        ProcessEnvironment.value(name)
     }
 
     static var columns: Int { terminalSize.columns }

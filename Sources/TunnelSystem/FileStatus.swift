@@ -35,10 +35,10 @@ package struct FileStatus: Sendable {
 
     private init(_ status: stat) {
         kind =
-            switch status.st_mode & mode_t(S_IFMT) {
-            case mode_t(S_IFREG): .file
-            case mode_t(S_IFDIR): .folder
-            case mode_t(S_IFSOCK): .socket
+            switch status.st_mode & CTUNNEL_S_IFMT {
+            case CTUNNEL_S_IFREG: .file
+            case CTUNNEL_S_IFDIR: .folder
+            case CTUNNEL_S_IFSOCK: .socket
             default: .other
             }
         mode = status.st_mode & 0o7777

@@ -233,7 +233,7 @@ package final class PrivateDirectory<Failure: StorageFailure>: Sendable {
     }
 
     private static func failure(_ operation: String, _ path: String, _ error: Int32) -> Failure {
-        let isDenied = error == EACCES || error == EPERM
+        let isDenied = SystemError.isDenied(error)
         return problem(
             isDenied: isDenied, "cannot \(operation) '\(path)': \(SystemError.words(error))",
             fix: isDenied ? "run as its owner or as root" : "")
@@ -272,6 +272,16 @@ package enum StorageAccess: Sendable {
 package enum FileName {
     /// The usual length.
     package static let limit = 128
+
+    /// Whether it can be the name of an interface, and of its tunnel's files: 1 to 15 letters, digits and the signs
+    /// `_=+.-`, as the kernel and wg-quick(8) have it.
+    package static func isInterface(_ name: String) -> Bool {
+        (1...15).contains(name.utf8.count) && name != "." && name != ".."
+            && name.utf8.allSatisfy { byte in
+                (48...57).contains(byte) || (65...90).contains(byte) || (97...122).contains(byte)
+                    || "_=+.-".utf8.contains(byte)
+            }
+    }
 
     /// Whether it can be the name of a file: 1 to `limit` letters, digits, '-', '_' or '.', and no '.' first.
     package static func isValid(_ name: String, limit: Int = FileName.limit) -> Bool {

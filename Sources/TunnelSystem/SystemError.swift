@@ -18,6 +18,9 @@ package struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
     /// What was tried, and the system's reason with its number.
     package var description: String { "\(operation): \(SystemError.text(errno))" }
 
+    /// Whether this error number says that another user's rights are in the way.
+    package static func isDenied(_ number: Int32) -> Bool { number == EACCES || number == EPERM }
+
     /// What the system calls this error number.
     package static func words(_ number: Int32) -> String {
         guard let words = unsafe strerror(number) else { return "error \(number)" }

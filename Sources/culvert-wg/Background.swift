@@ -59,7 +59,7 @@ enum Background {
             (["LOG_LEVEL", "PATH", DaemonOptions.layoutVariable, DaemonOptions.memoryVariable]
             + DaemonOptions.offloadSwitches).compactMap {
                 name in
-                Daemon.environment(name).map { "\(name)=\($0)" }
+                ProcessEnvironment.value(name).map { "\(name)=\($0)" }
             }
         return try setup.start(
             SpawnPlatform.ownProgram,

@@ -11,7 +11,8 @@ enum Daemon {
     static func main() {
         let request: DaemonOptions.Request
         do throws(DaemonOptions.UsageError) {
-            request = try DaemonOptions.parse(Array(CommandLine.arguments.dropFirst()), environment: environment)
+            request = try DaemonOptions.parse(
+                Array(CommandLine.arguments.dropFirst()), environment: ProcessEnvironment.value)
         } catch {
             Output.error("culvert-wg: \(error.message)")
             exit(2)
@@ -27,11 +28,6 @@ enum Daemon {
                 exit(1)
             }
         }
-    }
-
-    static func environment(_ name: String) -> String? {
-        guard let value = unsafe getenv(name) else { return nil }
-        return unsafe String(cString: value)
     }
 
     /// Opens what needs privileges, then stays or goes to the background.

@@ -7,6 +7,8 @@
 #ifndef CTUNNEL_LIBRARY_H
 #define CTUNNEL_LIBRARY_H
 
+#include <sys/stat.h>
+
 #if defined(__APPLE__) && __has_feature(modules)
 #pragma clang module import Darwin
 #else
@@ -33,7 +35,6 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/un.h>
@@ -85,5 +86,12 @@ static inline int ctunnel_fcntl(int descriptor, int command, int value) CTUNNEL_
 static inline int ctunnel_fcntl(int descriptor, int command, int value) { return fcntl(descriptor, command, value); }
 
 #endif
+
+// Of the type that the mode of a file has: as macros they are numbers of another.
+static const mode_t CTUNNEL_S_IFMT = S_IFMT;
+static const mode_t CTUNNEL_S_IFREG = S_IFREG;
+static const mode_t CTUNNEL_S_IFDIR = S_IFDIR;
+static const mode_t CTUNNEL_S_IFSOCK = S_IFSOCK;
+static const mode_t CTUNNEL_S_ISVTX = S_ISVTX;
 
 #endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import CTunnelSystem
 import TunnelSystem
 
 /// Why a log file cannot be used.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import CTunnelSystem
 import Synchronization
 
 /// A log of bounded size in a file that several processes write to and read from at the same time.

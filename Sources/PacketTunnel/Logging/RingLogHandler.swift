@@ -3,6 +3,7 @@
 
 import CTunnelSystem
 public import Logging
+import TunnelSystem
 
 /// Writes what loggers say to a RingLogFile, without keys, tokens and passwords.
 ///
@@ -36,7 +37,7 @@ public struct RingLogHandler: LogHandler {
     ) {
         self.init(
             label: label, file: file, origin: origin, logLevel: logLevel, metadataProvider: metadataProvider,
-            now: wallClockNanoseconds)
+            now: ProcessEnvironment.wallClock)
     }
 
     /// A handler with a wall clock of its own: nanoseconds since 1970.
@@ -82,11 +83,4 @@ package struct RedactedEvent {
         if let error = event.error, all["error"] == nil { all["error"] = "\(error)" }
         fields = Redactor.redact(all).map { LogRecord.Field($0.key, "\($0.value)") }.sorted { $0.key < $1.key }
     }
-}
-
-/// The wall clock, in nanoseconds since 1970.
-func wallClockNanoseconds() -> Int64 {
-    var time = timespec()
-    guard unsafe clock_gettime(CLOCK_REALTIME, &time) == 0 else { return 0 }
-    return Int64(time.tv_sec) &* 1_000_000_000 &+ Int64(time.tv_nsec)
 }

@@ -37,7 +37,7 @@ public struct StandardErrorLogHandler: LogHandler {
     /// Its level is what `CULVERT_LOG` names, one of trace, debug, info, notice, warning, error and critical, and
     /// otherwise info. Its style is the journal's when systemd says that standard error goes there.
     public init(label: String) {
-        self.init(label: label, environment: systemVariable)
+        self.init(label: label, environment: ProcessEnvironment.value)
     }
 
     /// A handler for one logger in another environment, or to another place.
@@ -88,10 +88,6 @@ public struct StandardErrorLogHandler: LogHandler {
         case .critical: 2
         }
     }
-}
-
-private func systemVariable(_ name: String) -> String? {
-    unsafe getenv(name).map { unsafe String(cString: $0) }
 }
 
 /// Writes all bytes to descriptor 2, unless it fails: there is nobody to tell.

@@ -19,13 +19,7 @@ package struct JournalDirectory: Hashable, Sendable {
 
     /// - Throws: `.invalidTunnelName` for what cannot name an interface and a file.
     static func validate(_ name: String) throws(LinuxNetworkError) {
-        let isValid =
-            (1...15).contains(name.utf8.count) && name != "." && name != ".."
-            && name.utf8.allSatisfy { byte in
-                (48...57).contains(byte) || (65...90).contains(byte) || (97...122).contains(byte)
-                    || "_=+.-".utf8.contains(byte)
-            }
-        guard isValid else { throw LinuxNetworkError(.invalidTunnelName(name)) }
+        guard FileName.isInterface(name) else { throw LinuxNetworkError(.invalidTunnelName(name)) }
     }
 
     /// Makes the folder where it is missing, and sees to it that nobody else can write to it.

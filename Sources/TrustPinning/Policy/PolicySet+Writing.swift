@@ -3,12 +3,6 @@
 
 import TunnelSystem
 
-#if canImport(FoundationEssentials)
-    internal import FoundationEssentials
-#else
-    internal import Foundation
-#endif
-
 extension PolicySet {
     /// The policies as JSON that ``init(json:)-(String)`` reads: the same bytes for the same policies.
     public var json: String {

@@ -5,12 +5,6 @@ internal import Crypto
 internal import SwiftASN1
 internal import X509
 
-#if canImport(FoundationEssentials)
-    internal import FoundationEssentials
-#else
-    internal import Foundation
-#endif
-
 /// A key that verifies envelopes. It is for one algorithm: what an envelope states has to agree.
 public struct PolicyVerificationKey: Sendable {
     private enum Backing: Sendable {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import CTunnelSystem
+import TunnelSystem
 
 /// Which work a tunnel hands to the system in large pieces. Only Linux has any of this; where a kernel lacks one, it is
 /// found out and done without.
@@ -42,10 +42,7 @@ public struct OffloadOptions: Hashable, Sendable {
 
     /// As this process's environment says.
     public static let environment: OffloadOptions = {
-        OffloadOptions(kernel: .running) { name in
-            guard let value = unsafe getenv(name) else { return nil }
-            return unsafe String(cString: value)
-        }
+        OffloadOptions(kernel: .running, variable: ProcessEnvironment.value)
     }()
 
     /// What `variable`, given a name, has `0` for is off, and what it has `1` for is on; for the rest it is as `kernel` allows.

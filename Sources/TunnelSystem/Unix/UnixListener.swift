@@ -121,7 +121,7 @@ package final class UnixListener: Sendable {
         guard let status = FileStatus(of: folder) else {
             throw .system(path: folder, operation: "stat", errno: errno)
         }
-        let isShared = status.mode & 0o022 != 0 && status.mode & mode_t(S_ISVTX) == 0
+        let isShared = status.mode & 0o022 != 0 && status.mode & CTUNNEL_S_ISVTX == 0
         guard status.owner == 0 || status.owner == geteuid(), !isShared else { throw .unsafeFolder(folder) }
     }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import CTunnelSystem
 import TunnelIO
+import TunnelSystem
 import WireGuardCore
 
 /// The two clocks that the engine is fed from.
@@ -14,8 +14,7 @@ enum SystemTime {
 
     /// The time since the Unix epoch.
     static func wall() -> WallTime {
-        var time = timespec()
-        unsafe clock_gettime(CLOCK_REALTIME, &time)
-        return WallTime(seconds: Int64(time.tv_sec), nanoseconds: UInt32(clamping: time.tv_nsec))
+        let (seconds, nanoseconds) = ProcessEnvironment.wallClock().quotientAndRemainder(dividingBy: 1_000_000_000)
+        return WallTime(seconds: seconds, nanoseconds: UInt32(clamping: nanoseconds))
     }
 }

@@ -39,7 +39,7 @@ struct CheckedFile {
         let descriptor = isInput ? 0 : SystemCall.open(path, O_RDONLY)
         guard descriptor >= 0 else {
             isMissing = errno == ENOENT
-            isForbidden = errno == EACCES || errno == EPERM
+            isForbidden = SystemError.isDenied(errno)
             failure = CheckedFile.reason(errno)
             return
         }

@@ -55,9 +55,8 @@ struct LogTool: Sendable {
         let text = selected(file.records()).map { (json ? $0.json : $0.description) + "\n" }.joined()
         let descriptor = SystemCall.open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW)
         guard descriptor >= 0 else {
-            let isDenied = errno == EACCES || errno == EPERM
             throw CommandProblem(
-                isDenied ? ExitStatus.notPermitted : ExitStatus.usage,
+                SystemError.isDenied(errno) ? ExitStatus.notPermitted : ExitStatus.usage,
                 "\(path): \(SystemError.words(errno))")
         }
         defer { close(descriptor) }

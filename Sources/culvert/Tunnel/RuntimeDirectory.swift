@@ -37,7 +37,7 @@ struct RuntimeDirectory: Sendable, Equatable {
     private func names(of suffixes: [String]) throws(CommandProblem) -> [String] {
         guard let files = FolderContents.names(path) else {
             if errno == ENOENT { return [] }
-            let isDenied = errno == EACCES || errno == EPERM
+            let isDenied = SystemError.isDenied(errno)
             throw CommandProblem(
                 isDenied ? ExitStatus.notPermitted : ExitStatus.failure,
                 "\(path): \(SystemError.words(errno))" + (isDenied ? "\n  fix: run as root" : ""))
@@ -68,14 +68,7 @@ struct RuntimeOptions: ParsableArguments {
 
 /// The names of tunnels, which their interfaces have as well.
 enum TunnelName {
-    /// 1 to 15 letters, digits and the signs `_=+.-`, as the kernel and wg-quick(8) have it.
-    static func isValid(_ name: String) -> Bool {
-        (1...15).contains(name.utf8.count) && name != "." && name != ".."
-            && name.utf8.allSatisfy { byte in
-                (48...57).contains(byte) || (65...90).contains(byte) || (97...122).contains(byte)
-                    || "_=+.-".utf8.contains(byte)
-            }
-    }
+    static func isValid(_ name: String) -> Bool { FileName.isInterface(name) }
 
     /// The name that a file gives its tunnel: `wg0` for `/etc/wireguard/wg0.conf`; nil where that is none.
     static func of(file: String) -> String? {

@@ -8,14 +8,9 @@
     import PacketTunnel
     import PacketTunnelLinux
     import TunnelIO
+    import TunnelSystem
     import WireGuardDevice
     import WireGuardTunnel
-
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
 
     /// The process of one tunnel: it brings the tunnel up, answers other processes, and takes it down again.
     struct TunnelProcess: Sendable {
@@ -122,7 +117,8 @@
         private func life(_ logger: Logger) async throws(TunnelError) -> Int32 {
             let host = try makeHost(logger)
             let report = ServiceReport(
-                tunnel, publicKey: await tunnel.publicKey(), processID: getpid(), startedAt: SystemClockTime.now)
+                tunnel, publicKey: await tunnel.publicKey(), processID: getpid(),
+                startedAt: Double(ProcessEnvironment.wallClock()) / 1e9)
             let service = try TunnelService(host: host, path: runtime.socket(tunnel.name)) {
                 (router) throws(MessageRouter.RegistrationError) in
                 try router.register(ServiceReportRequest.self) { _ in await report.now(host) }

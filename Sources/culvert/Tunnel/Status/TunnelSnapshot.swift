@@ -16,7 +16,7 @@ struct TunnelSnapshot: Sendable {
     /// Bits per second both ways; nil where only one look was taken.
     var rates: Rates?
     /// When it was taken: seconds since 1970.
-    var time = SystemClockTime.now
+    var time = Double(ProcessEnvironment.wallClock()) / 1e9
 
     /// Bits per second.
     struct Rates: Equatable, Sendable {

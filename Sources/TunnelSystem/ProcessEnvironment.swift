@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import CTunnelSystem
+
+/// What this process finds around itself.
+package enum ProcessEnvironment {
+    /// The value of a variable.
+    package static func value(_ name: String) -> String? {
+        unsafe getenv(name).map { unsafe String(cString: $0) }
+    }
+
+    /// The wall clock: nanoseconds since 1970.
+    package static func wallClock() -> Int64 {
+        var time = timespec()
+        guard unsafe clock_gettime(CLOCK_REALTIME, &time) == 0 else { return 0 }
+        return Int64(time.tv_sec) &* 1_000_000_000 &+ Int64(time.tv_nsec)
+    }
+}
