@@ -8,7 +8,7 @@ import TunnelSystem
 @Suite("Figures, tables and JSON")
 struct OutputTests {
     @Test(
-        "a number has exactly the asked places, rounded, with commas between thousands",
+        "A number has exactly the asked places, rounded, with commas between thousands",
         arguments: [
             (0.0, 0, "0"), (1234.5678, 2, "1,234.57"), (0.05, 3, "0.050"), (-0.004, 2, "0.00"), (-1.5, 1, "-1.5"),
             (999.9996, 3, "1,000.000"), (.infinity, 1, "-"), (.nan, 1, "-"), (1e300, 0, "-"),
@@ -18,13 +18,13 @@ struct OutputTests {
     }
 
     @Test(
-        "bytes are shown in the unit that fits",
+        "Bytes are shown in the unit that fits",
         arguments: [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (1_234_567, "1.2 MB"), (5_000_000_000_000, "5.0 TB")])
     func bytes(count: Int, text: String) {
         #expect(Figure.bytes(count) == text)
     }
 
-    @Test("durations and rates have the places that their size asks for")
+    @Test("Durations and rates have the places that their size asks for")
     func durations() {
         #expect(Figure.milliseconds(.microseconds(62)) == "0.062 ms")
         #expect(Figure.milliseconds(.microseconds(12_346)) == "12.35 ms")
@@ -34,7 +34,7 @@ struct OutputTests {
         #expect(Figure.rate(3_456_000_000) == "3,456 Mbit/s")
     }
 
-    @Test("a table aligns its first column left and the others right")
+    @Test("A table aligns its first column left and the others right")
     func table() {
         var table = TextTable(["", "client", "server"])
         table.add(["packets", "12", "3,456,789"])
@@ -72,7 +72,7 @@ struct OutputTests {
     }
 
     @Test(
-        "escape codes go to a terminal only, unless NO_COLOR is set or the terminal is dumb",
+        "Escape codes go to a terminal only, unless NO_COLOR is set or the terminal is dumb",
         arguments: [
             (true, "xterm", "", true), (false, "xterm", "", false), (true, "xterm", "1", false),
             (true, "dumb", "", false),
@@ -83,7 +83,7 @@ struct OutputTests {
         #expect(Console.allowsEscapeCodes(isTerminal: isTerminal) { environment[$0] } == allowed)
     }
 
-    @Test("a document in one line")
+    @Test("A document can be written in one line")
     func line() {
         let json: JSON = ["a": .array([.integer(1), .null]), "b\n": ["c": "d\"e"]]
         #expect(json.line == #"{"a":[1,null],"b\n":{"c":"d\"e"}}"#)

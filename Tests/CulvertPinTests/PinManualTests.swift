@@ -11,7 +11,7 @@ import Testing
 
 @Suite("The manual of culvert-pin")
 struct PinManualTests {
-    @Test("has each command with each of its options")
+    @Test("It has each command with each of its options")
     func complete() throws {
         let file = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent().appending(path: "docs/man/culvert-pin.1")
@@ -35,7 +35,7 @@ struct PinManualTests {
         }
     }
 
-    @Test("is in the completions of each shell", arguments: ["bash", "zsh", "fish"])
+    @Test("It is in the completions of each shell", arguments: ["bash", "zsh", "fish"])
     func completions(shell: String) async throws {
         let captured = CapturedConsole()
         #expect(await PinCommand.run(["--generate-completion-script", shell], console: captured.console()) == 0)

@@ -69,7 +69,9 @@ struct PinSigningTests {
         }
     }
 
-    @Test("make policies that apps take, with each kind of key", arguments: PinKeyKind.allCases)
+    @Test(
+        "The commands keygen, sign and verify make policies that apps take, with each kind of key",
+        arguments: PinKeyKind.allCases)
     func roundTrip(kind: PinKeyKind) throws {
         let scene = try Scene()
         defer { scene.remove() }
@@ -79,7 +81,8 @@ struct PinSigningTests {
         #expect(scene.captured.output.contains("may only tighten") == (kind == .hmac))
     }
 
-    @Test("refuse what is for another app, environment, key or time, or was changed")
+    @Test(
+        "The commands keygen, sign and verify refuse what is for another app, environment, key or time, or was changed")
     func refusals() throws {
         let scene = try Scene()
         defer { scene.remove() }
@@ -102,7 +105,7 @@ struct PinSigningTests {
         #expect(scene.verify() == 1)
     }
 
-    @Test("give back the policy byte for byte")
+    @Test("The commands keygen, sign and verify give back the policy byte for byte")
     func policy() throws {
         let scene = try Scene()
         defer { scene.remove() }
@@ -112,7 +115,8 @@ struct PinSigningTests {
         #expect(scene.captured.output == String(decoding: policy, as: UTF8.self))
     }
 
-    @Test("write keys that only their owner can read, and over no file that exists")
+    @Test(
+        "The commands keygen, sign and verify write keys that only their owner can read, and over no file that exists")
     func keyFile() throws {
         let scene = try Scene()
         defer { scene.remove() }
@@ -126,7 +130,7 @@ struct PinSigningTests {
         #expect(try Data(contentsOf: URL(filePath: path)) == before)
     }
 
-    @Test("sign with no key that others can read, and with no policy that is not valid")
+    @Test("Sign with no key that others can read, and with no policy that is not valid")
     func careful() throws {
         let scene = try Scene()
         defer { scene.remove() }
@@ -140,7 +144,9 @@ struct PinSigningTests {
         #expect(scene.captured.error.contains("chmod 600"))
     }
 
-    @Test("take keys that other programs wrote, and no private key where a public one belongs")
+    @Test(
+        "The commands keygen, sign and verify take keys that other programs wrote, and no private key where a public one belongs"
+    )
     func publicKeys() throws {
         let scene = try Scene()
         defer { scene.remove() }
@@ -157,7 +163,7 @@ struct PinSigningTests {
         #expect(scene.verify(key: "openssl.key") == 2)
     }
 
-    @Test("take the policies of one environment from a file with several")
+    @Test("The commands keygen, sign and verify take the policies of one environment from a file with several")
     func environments() throws {
         let scene = try Scene()
         defer { scene.remove() }
@@ -179,7 +185,7 @@ struct PinSigningTests {
         #expect(scene.captured.error.contains("policy.json: environment: there are no policies for staging"))
     }
 
-    @Test("say which file is no key, and what to give")
+    @Test("The commands keygen, sign and verify say which file is no key, and what to give")
     func badKeys() throws {
         let scene = try Scene()
         defer { scene.remove() }

@@ -71,7 +71,7 @@ struct PinScene {
 
 @Suite("culvert pin show")
 struct PinShowTests {
-    @Test("prints each certificate of a server with its pins, and a policy that the server passes")
+    @Test("It prints each certificate of a server with its pins, and a policy that the server passes")
     func server() async throws {
         let scene = try await PinScene()
         defer { scene.remove() }
@@ -92,7 +92,7 @@ struct PinShowTests {
         #expect(await scene.check(file) == 0)
     }
 
-    @Test("takes a backup of one's own")
+    @Test("It takes a backup of one's own")
     func backup() async throws {
         let scene = try await PinScene()
         defer { scene.remove() }
@@ -108,7 +108,7 @@ struct PinShowTests {
         #expect(!scene.captured.output.contains("PRIVATE"))
     }
 
-    @Test("says that a backup which is in use is none")
+    @Test("It says that a backup which is in use is none")
     func backupInUse() async throws {
         let scene = try await PinScene()
         defer { scene.remove() }
@@ -120,7 +120,7 @@ struct PinShowTests {
         #expect(try PolicySet(json: scene.captured.output).hosts.first?.policy?.mode == .audit)
     }
 
-    @Test("prints one JSON document")
+    @Test("It prints one JSON document")
     func json() async throws {
         let scene = try await PinScene()
         defer { scene.remove() }
@@ -140,7 +140,7 @@ struct PinShowTests {
         _ = try PolicySet(.object(policy))
     }
 
-    @Test("says why a chain has no system trust, and pins the key of a server of one's own")
+    @Test("It says why a chain has no system trust, and pins the key of a server of one's own")
     func selfSigned() async throws {
         let key = try TestKey(.ed25519, "of its own making")
         let leaf = try TestCertificate(key: key)
@@ -153,7 +153,7 @@ struct PinShowTests {
         #expect(scene.captured.output.contains("\"requiresSystemTrust\": false"))
     }
 
-    @Test("prints what files hold", arguments: ["leaf.pem", "next.key", "leaf.der"])
+    @Test("It prints what files hold", arguments: ["leaf.pem", "next.key", "leaf.der"])
     func files(name: String) async throws {
         let scene = try await PinScene()
         defer { scene.remove() }
@@ -166,7 +166,7 @@ struct PinShowTests {
         #expect(!scene.captured.output.contains("BEGIN"))
     }
 
-    @Test("ends with 2 for what is neither, and with 6 for a server that is not there")
+    @Test("It ends with 2 for what is neither, and with 6 for a server that is not there")
     func failures() async throws {
         let scene = try await PinScene()
         defer { scene.remove() }
@@ -180,7 +180,7 @@ struct PinShowTests {
         #expect(scene.captured.output.contains("\"chain\": null"))
     }
 
-    @Test("names what is wrong with what it was given, and connects to nobody")
+    @Test("It names what is wrong with what it was given, and connects to nobody")
     func badInputs() async throws {
         let scene = try await PinScene()
         defer { scene.remove() }
@@ -207,7 +207,7 @@ struct PinShowTests {
         #expect(scene.server.figures.accepted == 0)
     }
 
-    @Test("shows no control characters of certificates on a terminal")
+    @Test("It shows no control characters of certificates on a terminal")
     func controlCharacters() {
         #expect(Printable.text("a\u{1b}[2Jb\u{202e}c\u{9b}d\n") == "a?[2Jb?c?d?")
     }
@@ -215,7 +215,7 @@ struct PinShowTests {
 
 @Suite("culvert pin check")
 struct PinCheckTests {
-    @Test("passes servers that match for long enough")
+    @Test("It passes servers that match for long enough")
     func passes() async throws {
         let scene = try await PinScene()
         defer { scene.remove() }
@@ -228,7 +228,7 @@ struct PinCheckTests {
         #expect(await scene.check(policy, hosts: []) == 0)
     }
 
-    @Test("counts the days of the pins too")
+    @Test("It counts the days of the pins too")
     func pinExpiry() async throws {
         let scene = try await PinScene()
         defer { scene.remove() }
@@ -238,7 +238,7 @@ struct PinCheckTests {
         #expect(await scene.check(policy, days: 11) == 1)
     }
 
-    @Test("fails what apps accept by lenience only", arguments: [PinningPolicy.Mode.audit, .permissive, .strict])
+    @Test("It fails what apps accept by lenience only", arguments: [PinningPolicy.Mode.audit, .permissive, .strict])
     func lenience(mode: PinningPolicy.Mode) async throws {
         let scene = try await PinScene()
         defer { scene.remove() }
@@ -247,7 +247,7 @@ struct PinCheckTests {
         #expect(scene.captured.output.hasPrefix("FAILS        www.example.com  no pin matches"))
     }
 
-    @Test("fails a host that is not pinned, and one with a chain that is not trusted")
+    @Test("It fails a host that is not pinned, and one with a chain that is not trusted")
     func notPinned() async throws {
         let scene = try await PinScene()
         defer { scene.remove() }
@@ -259,7 +259,7 @@ struct PinCheckTests {
         #expect(scene.captured.output.contains("trustFailed"))
     }
 
-    @Test("sees a rotation: the next key passes as the backup, and another does not")
+    @Test("It sees a rotation: the next key passes as the backup, and another does not")
     func rotation() async throws {
         let authority = try TestAuthority()
         let next = try authority.rotatedLeaf()
@@ -275,7 +275,7 @@ struct PinCheckTests {
         #expect(await after.check(try after.policy()) == 1)
     }
 
-    @Test("tells a server that is not there from one that fails")
+    @Test("It tells a server that is not there from one that fails")
     func unreachable() async throws {
         let scene = try await PinScene()
         defer { scene.remove() }
@@ -284,7 +284,7 @@ struct PinCheckTests {
         #expect(scene.captured.output.contains("\"status\": \"unreachable\""))
     }
 
-    @Test("prints one JSON document")
+    @Test("It prints one JSON document")
     func json() async throws {
         let scene = try await PinScene()
         defer { scene.remove() }
@@ -301,7 +301,7 @@ struct PinCheckTests {
     }
 
     @Test(
-        "names every problem of a policy, and connects to nobody",
+        "It names every problem of a policy, and connects to nobody",
         arguments: [
             "", "{", "[]", "{\"version\": 1, \"unlistedHosts\": \"refuse\", \"hosts\": [{\"host\": \"*.com\"}]}",
             "{\"version\": 1, \"unlistedHosts\": \"refuse\", \"hosts\": []}",
@@ -317,7 +317,7 @@ struct PinCheckTests {
 
 @Suite("culvert pin, of many servers")
 struct PinCheckManyTests {
-    @Test("asks all of them, more than there may be connections at a time")
+    @Test("It asks all of them, more than there may be connections at a time")
     func many() async throws {
         let scene = try await PinScene()
         defer { scene.remove() }
@@ -340,7 +340,7 @@ struct PinCheckManyTests {
 
 @Suite("culvert pin rehearse")
 struct PinRehearsalTests {
-    @Test("passes the backup key before it has a certificate")
+    @Test("It passes the backup key before it has a certificate")
     func backupKey() async throws {
         let scene = try await PinScene()
         defer { scene.remove() }
@@ -351,7 +351,7 @@ struct PinRehearsalTests {
         #expect(scene.server.figures.accepted == 0)
     }
 
-    @Test("fails a key that is not pinned")
+    @Test("It fails a key that is not pinned")
     func otherKey() async throws {
         let scene = try await PinScene()
         defer { scene.remove() }
@@ -361,7 +361,7 @@ struct PinRehearsalTests {
     }
 
     @Test(
-        "judges the next certificate as an app would, on any day",
+        "Judges the next certificate as an app would, on any day",
         arguments: [
             (nil, 0), ("2026-12-31", 0), ("2027-01-02", 1), ("2025-12-31", 1),
         ] as [(String?, Int32)])
@@ -372,7 +372,7 @@ struct PinRehearsalTests {
         #expect(await scene.rehearse(try scene.policy(), next, date: date) == status)
     }
 
-    @Test("fails a certificate with the right key for the wrong host, or without its issuer")
+    @Test("It fails a certificate with the right key for the wrong host, or without its issuer")
     func wrongCertificate() async throws {
         let scene = try await PinScene()
         defer { scene.remove() }
@@ -388,7 +388,7 @@ struct PinRehearsalTests {
         #expect(await scene.rehearse(policy, alone, issuers: issuers) == 0)
     }
 
-    @Test("tries pins of authorities with the issuers' certificates")
+    @Test("It tries pins of authorities with the issuers' certificates")
     func authorities() async throws {
         let scene = try await PinScene()
         defer { scene.remove() }
@@ -406,7 +406,7 @@ struct PinRehearsalTests {
         #expect(scene.captured.output.contains("through its issuer"))
     }
 
-    @Test("needs to know the host when there are several")
+    @Test("It needs to know the host when there are several")
     func hosts() async throws {
         let scene = try await PinScene()
         defer { scene.remove() }
@@ -426,7 +426,7 @@ struct PinRehearsalTests {
 @Suite("What people type as a server")
 struct PinTargetTests {
     @Test(
-        "is a host and a port",
+        "It is a host and a port",
         arguments: [
             ("api.example.com", "api.example.com", 443), ("API.example.com:8443", "api.example.com", 8443),
             ("127.0.0.1:1", "127.0.0.1", 1), ("[::1]:8443", "::1", 8443), ("[::1]", "::1", 443), ("::1", "::1", 443),
@@ -437,7 +437,9 @@ struct PinTargetTests {
         #expect(target.port == port)
     }
 
-    @Test("or an error", arguments: ["", ":443", "a:b", "a:0", "a:65536", "a b", "https://a", "a:"])
+    @Test(
+        "What is no host and port is an error",
+        arguments: ["", ":443", "a:b", "a:0", "a:65536", "a b", "https://a", "a:"])
     func bad(text: String) {
         #expect(throws: PinToolError.self) { try PinTarget(text) }
     }

@@ -21,7 +21,7 @@ struct BulkPacketTests {
         unsafe bytes.withUnsafeBytes { unsafe packet.read($0) }
     }
 
-    @Test("a packet is as long as the MTU and reads as it was written")
+    @Test("A packet is as long as the MTU and reads as it was written")
     func roundTrip() throws {
         let bytes = bytes(123_456)
         #expect(bytes.count == 1420)
@@ -30,7 +30,7 @@ struct BulkPacketTests {
         #expect(reading.sequence == 123_456 && reading.run == 7 && reading.kind == .data && reading.isIntact)
     }
 
-    @Test("any one changed byte of headers or pattern is noticed")
+    @Test("Any one changed byte of headers or pattern is noticed")
     func damage() throws {
         let good = bytes(5)
         // Sequence, run and kind stand at 28..<44 and say what the packet is.
@@ -44,7 +44,7 @@ struct BulkPacketTests {
         #expect(try #require(read(other)).isIntact == false)
     }
 
-    @Test("what has another length or kind is none of these packets")
+    @Test("What has another length or kind is none of these packets")
     func strangers() {
         #expect(read(Array(bytes(1).dropLast())) == nil)
         var bytes = bytes(1)
@@ -52,7 +52,7 @@ struct BulkPacketTests {
         #expect(read(bytes) == nil)
     }
 
-    @Test("an acknowledgement reads as it was written")
+    @Test("An acknowledgement reads as it was written")
     func acknowledgement() {
         let value = BulkAcknowledgement(run: 3, received: 1 << 40, next: (1 << 40) + 5)
         let copy = unsafe value.payload.withUnsafeBytes { unsafe BulkAcknowledgement(payload: $0) }
@@ -62,7 +62,7 @@ struct BulkPacketTests {
         #expect(short == nil)
     }
 
-    @Test("the receiver counts what is lost, late and damaged, and a probe settles what came before it")
+    @Test("The receiver counts what is lost, late and damaged, and a probe settles what came before it")
     func receiver() {
         var receiver = BulkReceiver()
         func take(_ sequence: UInt64, kind: BulkPacket.Kind = .data, intact: Bool = true) -> BulkAcknowledgement? {

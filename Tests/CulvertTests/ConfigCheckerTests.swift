@@ -41,7 +41,7 @@ struct ConfigCheckerTests {
         CheckedFile(name: "wg0.conf", bytes: Array(text.utf8), isWorldReadable: worldReadable)
     }
 
-    @Test("a good file is ok and gives status 0")
+    @Test("A good file is ok and gives status 0")
     func good() {
         let (status, captured) = check([file(Self.good)])
         #expect(status == 0)
@@ -49,7 +49,7 @@ struct ConfigCheckerTests {
         #expect(captured.error.isEmpty)
     }
 
-    @Test("every mistake is reported with line and column, without secrets, and gives status 1")
+    @Test("Every mistake is reported with line and column, without secrets, and gives status 1")
     func bad() {
         let (status, captured) = check([file(Self.bad)])
         #expect(status == 1)
@@ -62,7 +62,7 @@ struct ConfigCheckerTests {
         #expect(!captured.output.contains(Self.secret))
     }
 
-    @Test("a file that everybody may read gets a warning if it holds a secret, whether or not it is valid")
+    @Test("A file that everybody may read gets a warning if it holds a secret, whether or not it is valid")
     func worldReadable() {
         let (status, captured) = check([file(Self.good, worldReadable: true)])
         #expect(status == 0)
@@ -74,7 +74,7 @@ struct ConfigCheckerTests {
         #expect(!check([file(harmless, worldReadable: true)]).1.output.contains("warning: every user"))
     }
 
-    @Test("a file that cannot be read gives status 2, and the others are still examined")
+    @Test("A file that cannot be read gives status 2, and the others are still examined")
     func unreadable() {
         let (status, captured) = check([CheckedFile(path: "/nonexistent/wg0.conf"), file(Self.bad)])
         #expect(status == 2)
@@ -82,12 +82,12 @@ struct ConfigCheckerTests {
         #expect(captured.output.contains("wg0.conf: 4 errors"))
     }
 
-    @Test("a folder is no file")
+    @Test("A folder is no file")
     func folder() {
         #expect(CheckedFile(path: "/").bytes == nil)
     }
 
-    @Test("as JSON it is one document with all files, problems and sums")
+    @Test("As JSON it is one document with all files, problems and sums")
     func json() {
         let (status, captured) = check([file(Self.bad), CheckedFile(path: "/nonexistent")], json: true)
         #expect(status == 2)
@@ -101,7 +101,7 @@ struct ConfigCheckerTests {
         #expect(!captured.output.contains(Self.secret))
     }
 
-    @Test("a file without a private key is an error unless it is allowed")
+    @Test("A file without a private key is an error unless it is allowed")
     func missingKey() {
         let text = Self.good.replacing("PrivateKey = \(Self.secret)\n", with: "")
         #expect(check([file(text)]).0 == 1)

@@ -21,7 +21,7 @@ struct KeyToolTests {
     }
 
     @Test(
-        "the public key is that of wg pubkey, whatever white space ends the input",
+        "The public key is that of wg pubkey, whatever white space ends the input",
         arguments: ["", "\n", "\r\n", " \n\n"])
     func knownPair(ending: String) {
         let (status, captured) = run { $0.publicKey(of: Array((Self.privateKey + ending).utf8), json: false) }
@@ -30,7 +30,7 @@ struct KeyToolTests {
         #expect(captured.error.isEmpty)
     }
 
-    @Test("as JSON it is one object with one member")
+    @Test("As JSON it is one object with one member")
     func json() {
         let (status, captured) = run { $0.publicKey(of: Array(Self.privateKey.utf8), json: true) }
         #expect(status == 0)
@@ -38,7 +38,7 @@ struct KeyToolTests {
     }
 
     @Test(
-        "input that is no private key is named without being shown",
+        "Input that is no private key is named without being shown",
         arguments: [
             ("", "is empty"), ("\n\n", "is empty"), ("dwdtCnMYpX08FsFyUbJmRd9ML4fr", "has 28"),
             ("dwdtCnMYpX08FsFyUbJmRd9ML4frwJkqsXf7pR25LCo=\ndwdt", "has 49 with white space among them"),
@@ -54,14 +54,14 @@ struct KeyToolTests {
         #expect(!captured.error.contains("dwdtCnMY"))
     }
 
-    @Test("input that cannot be read is an error")
+    @Test("Input that cannot be read is an error")
     func unreadable() {
         let (status, captured) = run { $0.publicKey(of: nil, json: false) }
         #expect(status == 1)
         #expect(captured.error.contains("cannot be read"))
     }
 
-    @Test("generated keys are clamped, fresh, and give a public key back")
+    @Test("Generated keys are clamped, fresh, and give a public key back")
     func generate() throws {
         let (status, captured) = run { $0.generate(json: false) }
         let (_, second) = run { $0.generate(json: false) }
@@ -78,7 +78,7 @@ struct KeyToolTests {
         #expect(publicCapture.output == key.publicKey.base64 + "\n")
     }
 
-    @Test("a pre-shared key is 32 fresh bytes")
+    @Test("A pre-shared key is 32 fresh bytes")
     func preshared() {
         let (status, captured) = run { $0.preshared(json: false) }
         #expect(status == 0)
@@ -87,7 +87,7 @@ struct KeyToolTests {
         #expect(captured.output != second.output)
     }
 
-    @Test("a secret that goes to a file for everybody gets a warning, a public key does not")
+    @Test("A secret that goes to a file for everybody gets a warning, a public key does not")
     func worldAccessible() {
         #expect(run({ $0.generate(json: true) }, worldAccessible: true).1.error.contains("everybody may read"))
         #expect(run({ $0.preshared(json: false) }, worldAccessible: true).1.error.contains("umask 077"))
@@ -96,7 +96,7 @@ struct KeyToolTests {
         #expect(captured.error.isEmpty)
     }
 
-    @Test("what could be a key is taken out of messages")
+    @Test("What could be a key is taken out of messages")
     func redaction() {
         let text = "Unexpected argument '\(Self.privateKey)' and \(String(repeating: "ab", count: 32)). See --help"
         #expect(KeyRedaction.redact(text) == "Unexpected argument '(redacted)' and (redacted). See --help")

@@ -39,7 +39,7 @@ struct ProgramCallTests {
     }
 
     @Test(
-        "take all that follows their name, options for help too",
+        "Programs of their own take all that follows their name, options for help too",
         arguments: [
             (["pin"], []), (["pin", "--help"], ["--help"]), (["pin", "show", "-h"], ["show", "-h"]),
             (["help", "pin"], ["help"]), (["help", "pin", "show"], ["help", "show"]),
@@ -53,20 +53,20 @@ struct ProgramCallTests {
     }
 
     @Test(
-        "are no other commands",
+        "Programs of their own are no other commands",
         arguments: [[], ["help"], ["--help", "pin"], ["demo"], ["status", "pin"], ["pins"], ["help", "status"]])
     func others(line: [String]) {
         #expect(ProgramCall(line) == nil)
     }
 
-    @Test("are in the list of commands")
+    @Test("Programs of their own are in the list of commands")
     func list() {
         let captured = CapturedConsole()
         #expect(Program.run(["--help"], console: captured.console()) == 0)
         #expect(captured.output.contains("\n  pin  "))
     }
 
-    @Test("are found beside culvert first, then in PATH")
+    @Test("Programs are found beside culvert first, then in PATH")
     func find() throws {
         let scene = try Scene()
         defer { scene.remove() }
@@ -78,7 +78,7 @@ struct ProgramCallTests {
         #expect(folders.find("culvert-pin") == scene.path("own/culvert-pin"))
     }
 
-    @Test("are not taken from PATH by root, nor by anyone from folders with relative names")
+    @Test("Programs are not taken from PATH by root, nor by anyone from folders with relative names")
     func root() throws {
         let scene = try Scene()
         defer { scene.remove() }
@@ -88,7 +88,7 @@ struct ProgramCallTests {
         #expect(here.find("sh") == "/bin/../bin/sh")
     }
 
-    @Test("are files that may be run")
+    @Test("Programs are files that may be run")
     func kinds() throws {
         let scene = try Scene()
         defer { scene.remove() }
@@ -99,7 +99,7 @@ struct ProgramCallTests {
         #expect(scene.folders(isRoot: true).find("culvert-other") == nil)
     }
 
-    @Test("that are missing are named, with the folder that they belong to and how to get them there")
+    @Test("Programs that are missing are named, with the folder that they belong to and how to get them there")
     func missing() throws {
         let scene = try Scene()
         defer { scene.remove() }
@@ -116,7 +116,7 @@ struct ProgramCallTests {
         #expect(ordinary.error.contains("nor in PATH"))
     }
 
-    @Test("get the arguments, and their status is that of the command")
+    @Test("Programs get the arguments, and their status is that of the command")
     func run() throws {
         let scene = try Scene()
         defer { scene.remove() }
@@ -126,7 +126,7 @@ struct ProgramCallTests {
         #expect(output == "<\(scene.path("own/culvert-pin"))><check><a b><><--help>")
     }
 
-    @Test("end by the signal that ends them")
+    @Test("Commands end by the signal that ends their programs")
     func signal() throws {
         let scene = try Scene()
         defer { scene.remove() }
@@ -156,7 +156,7 @@ struct ProgramCallTests {
 
 @Suite("Completion scripts")
 struct CompletionScriptTests {
-    @Test("ask a program of its own for its completions", arguments: ["bash", "zsh", "fish"])
+    @Test("Completions of a program of its own are asked of it", arguments: ["bash", "zsh", "fish"])
     func handOver(shell: String) throws {
         for arguments in [["--generate-completion-script", shell], ["--generate-completion-script=" + shell]] {
             let captured = CapturedConsole()
@@ -166,13 +166,13 @@ struct CompletionScriptTests {
         }
     }
 
-    @Test("are refused for shells that nobody knows")
+    @Test("Completions are refused for shells that nobody knows")
     func unknown() {
         #expect(Program.run(["--generate-completion-script", "tcsh"], console: CapturedConsole().console()) == 2)
     }
 
     @Test(
-        "complete what a program of its own takes, in bash",
+        "Complete what a program of its own takes, in bash",
         arguments: [
             (["culvert", "pin", "re"], "rehearse"), (["culvert", "pin", "check", "--en"], "--environment"),
             (["culvert", "pi"], "pin"), (["culvert", "key", "gen"], "generate"),

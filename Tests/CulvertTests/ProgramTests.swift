@@ -22,7 +22,7 @@ struct ProgramTests {
     }
 
     @Test(
-        "the help of every command has examples and goes to standard output",
+        "The help of every command has examples and goes to standard output",
         arguments: [
             [], ["demo"], ["key"], ["key", "generate"], ["key", "public"], ["key", "preshared"], ["config"],
             ["config", "check"], ["up"], ["down"], ["status"], ["log"], ["profile"], ["profile", "add"],
@@ -36,7 +36,7 @@ struct ProgramTests {
         #expect(captured.error.isEmpty)
     }
 
-    @Test("completion scripts are made for each shell", arguments: ["bash", "zsh", "fish"])
+    @Test("Completion scripts are made for each shell", arguments: ["bash", "zsh", "fish"])
     func completion(shell: String) {
         let (status, captured) = run("--generate-completion-script", shell)
         #expect(status == 0)
@@ -46,7 +46,7 @@ struct ProgramTests {
     }
 
     @Test(
-        "a wrong name gives status 2 and the nearest right one",
+        "A wrong name gives status 2 and the nearest right one",
         arguments: [
             (["dmo"], "Did you mean 'culvert demo'?"), (["keys"], "Did you mean 'culvert key'?"),
             (["key", "genrate"], "Did you mean 'culvert key generate'?"),
@@ -59,7 +59,7 @@ struct ProgramTests {
         #expect(captured.output.isEmpty)
     }
 
-    @Test("wrong options and values give status 2")
+    @Test("Wrong options and values give status 2")
     func usage() {
         #expect(run("demo", "--secnds", "3").status == 2)
         #expect(run("demo", "--seconds", "0").status == 2)
@@ -75,7 +75,7 @@ struct ProgramTests {
     }
 
     @Test(
-        "a key as an argument is refused and not repeated",
+        "A key as an argument is refused and not repeated",
         arguments: [["key", "public"], ["key"], ["key", "generate"]])
     func keyArgument(command: [String]) {
         let key = "dwdtCnMYpX08FsFyUbJmRd9ML4frwJkqsXf7pR25LCo="

@@ -7,7 +7,7 @@ import Testing
 
 @Suite("IP addresses and prefixes as values")
 struct IPAddressTests {
-    @Test("addresses know their kind")
+    @Test("Addresses know their kind")
     func kinds() throws {
         #expect(try IPAddress("127.9.9.9").isLoopback)
         #expect(try IPAddress("::1").isLoopback)
@@ -25,13 +25,13 @@ struct IPAddressTests {
         #expect(IPAddress.v6(0, 1) != .v4(1))
     }
 
-    @Test("four bytes or sixteen are an address", arguments: 0..<20)
+    @Test("Four bytes or sixteen are an address", arguments: 0..<20)
     func bytes(count: Int) {
         #expect((IPAddress(bytes: [UInt8](repeating: 7, count: count)) != nil) == (count == 4 || count == 16))
     }
 
     @Test(
-        "prefixes read, mask and compare",
+        "Prefixes read, mask and compare",
         arguments: [
             ("10.1.2.3/8", "10.1.2.3/8", "10.0.0.0/8", "255.0.0.0"),
             ("10.1.2.3", "10.1.2.3/32", "10.1.2.3/32", "255.255.255.255"),
@@ -52,7 +52,7 @@ struct IPAddressTests {
         #expect(prefix.contains(prefix))
     }
 
-    @Test("a prefix has no more bits than its family, and no fewer than none")
+    @Test("A prefix has no more bits than its family, and no fewer than none")
     func lengths() {
         #expect(IPPrefix(.v4(0), length: 33) == nil)
         #expect(IPPrefix(.v6(0, 0), length: 129) == nil)
@@ -61,7 +61,7 @@ struct IPAddressTests {
         #expect(IPPrefix(host: .v6(0, 1)).length == 128)
     }
 
-    @Test("a prefix does not contain the other family, nor a wider one")
+    @Test("A prefix does not contain the other family, nor a wider one")
     func containment() throws {
         let ten = try IPPrefix("10.0.0.0/8")
         #expect(!ten.contains(IPAddress.v6(0, 0x0a00_0001)))
@@ -71,7 +71,7 @@ struct IPAddressTests {
         #expect(!ten.contains(IPAddress.v4(11, 0, 0, 0)))
     }
 
-    @Test("are coded as text, and a wrong text names its place")
+    @Test("IP addresses and prefixes as values are coded as text, and a wrong text names its place")
     func coding() throws {
         let addresses = [try InterfaceAddress("10.0.0.1/24"), try InterfaceAddress("10.0.0.1 peer 10.0.0.2/31")]
         let bytes = try JSONEncoder().encode(addresses)
@@ -89,7 +89,7 @@ struct IPAddressTests {
         }
     }
 
-    @Test("an interface's address with another end says so, and reads it")
+    @Test("An interface's address with another end says so, and reads it")
     func peers() throws {
         let address = try #require(InterfaceAddress(.v4(10, 0, 0, 1), prefixLength: 32, peer: .v4(10, 0, 0, 2)))
         #expect(address.description == "10.0.0.1 peer 10.0.0.2/32")
@@ -109,7 +109,7 @@ struct IPAddressTests {
 
 @Suite("Endpoints as values")
 struct EndpointTests {
-    @Test("equality leaves the local end out, and having the same ends does not")
+    @Test("Equality leaves the local end out, and having the same ends does not")
     func sources() {
         let endpoint = Endpoint.loopback(port: 9)
         var other = endpoint
@@ -125,7 +125,7 @@ struct EndpointTests {
         #expect(further != other && !further.hasSameEnds(as: other))
     }
 
-    @Test("one for each datagram: an endpoint takes no more than 48 bytes")
+    @Test("One for each datagram: an endpoint takes no more than 48 bytes")
     func size() {
         #expect(MemoryLayout<Endpoint>.stride == 48)
         #expect(MemoryLayout<IPAddress>.stride == 24)

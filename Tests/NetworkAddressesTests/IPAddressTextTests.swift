@@ -8,7 +8,7 @@ import Testing
 @Suite("IP addresses, prefixes and endpoints as text")
 struct IPAddressTextTests {
     @Test(
-        "an address prints in its canonical form (RFC 5952)",
+        "An address prints in its canonical form (RFC 5952)",
         arguments: [
             ("0.0.0.0", "0.0.0.0"), ("255.255.255.255", "255.255.255.255"), ("10.0.0.1", "10.0.0.1"),
             ("::", "::"), ("::1", "::1"), ("1::", "1::"), ("1:2:3:4:5:6:7:8", "1:2:3:4:5:6:7:8"),
@@ -31,7 +31,7 @@ struct IPAddressTextTests {
     }
 
     @Test(
-        "a text that is no address is refused at the place where it goes wrong",
+        "A text that is no address is refused at the place where it goes wrong",
         arguments: [
             ("", 0), ("1", 1), ("1.2.3", 5), ("1.2.3.4.5", 7), ("1.2.3.", 6), (".1.2.3", 0), ("1..2.3", 2),
             ("256.1.1.1", 0), ("1.2.3.999", 6), ("1.2.3.1000", 6), ("01.2.3.4", 0), ("1.2.3.00", 6), ("0x1.2.3.4", 1),
@@ -50,7 +50,7 @@ struct IPAddressTextTests {
         #expect(error?.reason.isEmpty == false)
     }
 
-    @Test("every IPv6 address of few set groups prints and reads back the same")
+    @Test("Every IPv6 address of few set groups prints and reads back the same")
     func roundTrip() throws {
         var generator = SeededGenerator(seed: 5952)
         for pattern in 0..<256 {
@@ -64,7 +64,7 @@ struct IPAddressTextTests {
     }
 
     @Test(
-        "a prefix drops host bits and defaults to the whole address",
+        "A prefix drops host bits and defaults to the whole address",
         arguments: [
             ("10.1.2.3/8", "10.0.0.0/8"), ("10.1.2.3", "10.1.2.3/32"), ("::1", "::1/128"),
             ("2001:db8::1/32", "2001:db8::/32"),
@@ -77,7 +77,7 @@ struct IPAddressTextTests {
     }
 
     @Test(
-        "a prefix length that is missing, out of range or no number is an error, never clamped",
+        "A prefix length that is missing, out of range or no number is an error, never clamped",
         arguments: [
             ("10.0.0.0/", 9), ("10.0.0.0/33", 9), ("10.0.0.0/200", 9), ("10.0.0.0/256", 9), ("::/129", 3), ("::/", 3),
             ("10.0.0.0/+8", 9), ("10.0.0.0/-1", 9), ("10.0.0.0/255.0.0.0", 12), ("10.0.0.0/8/8", 10), ("/8", 0),
@@ -91,7 +91,7 @@ struct IPAddressTextTests {
         #expect(throws: AddressTextError.self) { try InterfaceAddress(text) }
     }
 
-    @Test("an interface's address keeps its host bits")
+    @Test("An interface's address keeps its host bits")
     func interfaceAddress() throws {
         let address = try InterfaceAddress("10.0.0.2/24")
         #expect(address.description == "10.0.0.2/24")
@@ -101,13 +101,13 @@ struct IPAddressTextTests {
     }
 
     @Test(
-        "an endpoint prints as it reads",
+        "An endpoint prints as it reads",
         arguments: ["1.2.3.4:51820", "[2001:db8::1]:0", "[fe80::1%7]:65535", "[::ffff:1.2.3.4]:1"])
     func endpoint(text: String) throws {
         #expect(try Endpoint(text).description == text)
     }
 
-    @Test("a numeric zone becomes the scope, and a name only where it can be resolved")
+    @Test("A numeric zone becomes the scope, and a name only where it can be resolved")
     func zone() throws {
         #expect(try Endpoint("[fe80::1%7]:1").scopeID == 7)
         #expect(throws: AddressTextError.self) { try Endpoint("[fe80::1%eth0]:1") }
@@ -116,7 +116,7 @@ struct IPAddressTextTests {
     }
 
     @Test(
-        "a text that is no endpoint is refused",
+        "A text that is no endpoint is refused",
         arguments: [
             "", ":", "1.2.3.4", "1.2.3.4:", ":51820", "1.2.3.4:65536", "1.2.3.4:-1", "1.2.3.4:+1", "1.2.3.4:http",
             "::1:51820",

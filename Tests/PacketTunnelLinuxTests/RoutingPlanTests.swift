@@ -71,7 +71,7 @@ struct RoutingPlanTests {
             ])
     }
 
-    @Test("Some networks: in the main table, without rules, mark or setting")
+    @Test("Routes for some networks are in the main table, without rules, mark or setting")
     func specific() throws {
         #expect(
             text(try plan("10.50.0.0/16 10.9.0.0/24 fd00::/8", local: true).steps()) == [
@@ -170,7 +170,7 @@ struct RoutingPlanTests {
         }
     }
 
-    @Test("Two priorities in front of every rule but the first")
+    @Test("Two priorities are found in front of every rule but the first")
     func freePriority() throws {
         func rule(_ priority: UInt32) -> PolicyRule { PolicyRule(isIPv6: false, priority: priority, table: 254) }
         #expect(try RoutingNumbers.freePriority(before: [rule(0), rule(32_766), rule(32_767)]) == 32_764)

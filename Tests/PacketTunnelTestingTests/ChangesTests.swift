@@ -7,12 +7,12 @@ import Testing
 
 @Suite("Changes", .timeLimit(.minutes(2)))
 struct ChangesTests {
-    @Test("a condition that holds is not waited for")
+    @Test("A condition that holds is not waited for")
     func holds() async {
         #expect(await Changes().wait { true })
     }
 
-    @Test("it is looked at again after each change, from whatever task, and not in between")
+    @Test("It is looked at again after each change, from whatever task, and not in between")
     func looks() async {
         let changes = Changes()
         let number = Atomic<Int>(0)
@@ -33,7 +33,7 @@ struct ChangesTests {
         #expect(looks <= 101)
     }
 
-    @Test("what never holds ends at the limit, and with the task")
+    @Test("What never holds ends at the limit, and with the task")
     func ends() async {
         let changes = Changes()
         #expect(await !changes.wait(within: .milliseconds(20)) { false })
@@ -42,7 +42,7 @@ struct ChangesTests {
         #expect(await !waiting.value)
     }
 
-    @Test("values of a sequence are changes")
+    @Test("Values of a sequence are changes")
     func follows() async {
         let changes = Changes()
         let (stream, continuation) = AsyncStream.makeStream(of: Int.self)
@@ -58,7 +58,7 @@ struct ChangesTests {
         #expect(seen)
     }
 
-    @Test("a clock tells who comes to sleep on it and who goes on")
+    @Test("A clock tells who comes to sleep on it and who goes on")
     func clock() async {
         let clock = VirtualClock()
         let sleeping = Task { try await clock.sleep(until: .init(offset: .seconds(1))) }

@@ -8,7 +8,7 @@
     extension CulvertUpTests {
         @Suite("Watched, and as a service", .timeLimit(.minutes(5)))
         struct ServiceTests {
-            @Test("status --watch on a pipe: a line for each look, until the tunnel goes")
+            @Test("Status --watch on a pipe: a line for each look, until the tunnel goes")
             func watchPipe() throws {
                 let scene = try CulvertUpScene()
                 try scene.succeed("up", try scene.writeFile())
@@ -38,7 +38,7 @@
             }
 
             @Test(
-                "status --watch on a terminal: redrawn in place with graphs; the cursor comes back",
+                "Status --watch on a terminal: redrawn in place with graphs; the cursor comes back",
                 arguments: [(true, false), (false, true)])
             func watchTerminal(_ hasColours: Bool, _ isInterrupted: Bool) throws {
                 let scene = try CulvertUpScene()
@@ -82,7 +82,7 @@
                 try scene.succeed("down", scene.name)
             }
 
-            @Test("log --follow shows what is written, until it is interrupted")
+            @Test("Log --follow shows what is written, until it is interrupted")
             func followLog() throws {
                 let scene = try CulvertUpScene()
                 let file = try scene.writeFile()

@@ -77,7 +77,7 @@
             }
 
             @Test(
-                "up --no-wait returns with the settings in force, and the tunnel connects once it can",
+                "Up --no-wait returns with the settings in force, and the tunnel connects once it can",
                 arguments: Missing.allCases)
             func doesNotWait(_ missing: Missing) throws {
                 let scene = try CulvertUpScene()

@@ -275,7 +275,7 @@
             try scene.expectUnchanged()
         }
 
-        @Test("A profile: added, brought up, shown, taken down by its removal")
+        @Test("A profile is added, brought up, shown, and taken down by its removal")
         func profile() throws {
             let scene = try CulvertUpScene()
             let file = try scene.writeFile()

@@ -16,7 +16,9 @@
 
             // MARK: - Words
 
-            @Test("--version and --help", arguments: [["--version"], ["-v"], ["--help"], ["-h"], ["--help", "x"]])
+            @Test(
+                "The options --version and --help print what they should",
+                arguments: [["--version"], ["-v"], ["--help"], ["-h"], ["--help", "x"]])
             func words(_ arguments: [String]) throws {
                 let result = try runAllowingFailure([program] + arguments)
                 #expect(result.status == 0)

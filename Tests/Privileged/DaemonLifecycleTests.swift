@@ -44,7 +44,7 @@
                 try? FileManager.default.removeItem(atPath: ManagementClient.path(daemon.name) + ".old")
             }
 
-            @Test("In the background, too", arguments: End.allCases)
+            @Test("The same holds in the background", arguments: End.allCases)
             func endsInBackground(_ end: End) throws {
                 let namespace = try Namespace()
                 let daemon = try BackgroundDaemon(in: namespace)
@@ -68,7 +68,7 @@
                 #expect(try DaemonRemains.of(daemon.name, in: birth) == [])
             }
 
-            @Test("Up and down fifty times, renamed, with a session each time")
+            @Test("A daemon goes up and down fifty times, renamed, with a session each time")
             func upAndDown() throws {
                 let pair = try TunnelPair(.culvert, .wireguardGo)
                 let (left, right) = (pair.left, pair.right)

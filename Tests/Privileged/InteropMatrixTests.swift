@@ -36,7 +36,7 @@
                 }
             }
 
-            @Test("Pings of all sizes and TCP both ways", arguments: Ends.all, Outside.allCases)
+            @Test("Pings of all sizes and TCP pass both ways", arguments: Ends.all, Outside.allCases)
             func matrix(_ ends: Ends, _ outside: Outside) throws {
                 let pair = try TunnelPair(ends.initiator, ends.responder, outside.options)
                 for family in [IPFamily.v4, .v6] {
@@ -90,7 +90,7 @@
                 ]
             }
 
-            @Test("The extremes of the MTU", arguments: Ends.all, Sizes.all)
+            @Test("The extremes of the MTU work", arguments: Ends.all, Sizes.all)
             func mtu(_ ends: Ends, _ sizes: Sizes) throws {
                 var options = PairOptions()
                 options.outer = sizes.family
@@ -113,7 +113,7 @@
                 try InteropTraffic.exchange(pair, .v4, byteCount: 1 << 18)
             }
 
-            @Test("Bulk TCP by iperf3 both ways", arguments: Ends.all)
+            @Test("Bulk TCP by iperf3 passes both ways", arguments: Ends.all)
             func bulk(_ ends: Ends) throws {
                 let pair = try TunnelPair(ends.initiator, ends.responder)
                 try pair.ping(from: pair.left)

@@ -48,7 +48,7 @@
                 #expect(isWhole, "every operation was reached")
             }
 
-            @Test("Dead at any operation of undoing, and again of cleaning up")
+            @Test("A host that dies at any operation of undoing, and again of cleaning up, leaves nothing in the end")
             func whileUndoing() throws {
                 let world = try LinuxHostWorld()
                 let before = try world.snapshot()

@@ -58,7 +58,7 @@
                 #expect(try DaemonRemains.of(daemons[0].name, in: birth, homes[0], homes[1]) == [])
             }
 
-            @Test("A host without IPv6, or with it on the loopback interface only", arguments: ["all", "veth"])
+            @Test("A host works without IPv6, or with it on the loopback interface only", arguments: ["all", "veth"])
             func withoutIPv6(_ interface: String) throws {
                 let pair = try TunnelPair(.culvert, .wireguardGo)
                 for end in [pair.left, pair.right] {
@@ -75,7 +75,7 @@
                 #expect(try pair.right.peer(pair.left).endpoint == "\(pair.left.outer4):5555")
             }
 
-            @Test("A host without IPv4")
+            @Test("A host works without IPv4")
             func withoutIPv4() throws {
                 var options = PairOptions()
                 options.outer = .v6
@@ -87,7 +87,7 @@
                 try pair.ping(from: pair.right, .v6)
             }
 
-            @Test("An endpoint with a link-local address", arguments: InteropMatrixTests.Ends.all)
+            @Test("An endpoint may have a link-local address", arguments: InteropMatrixTests.Ends.all)
             func linkLocal(_ ends: InteropMatrixTests.Ends) throws {
                 let pair = try TunnelPair(ends.initiator, ends.responder)
                 for end in [pair.left, pair.right] {
@@ -174,7 +174,7 @@
 
             // MARK: - Many allowed IPs, many peers
 
-            @Test("130,560 allowed IPs in one setconf")
+            @Test("One setconf takes 130,560 allowed IPs")
             func manyAllowedIPs() throws {
                 let namespace = try Namespace()
                 let daemon = try DaemonProcess(.culvert, in: namespace)
@@ -203,7 +203,7 @@
                 #expect(try Wg.dump(daemon.name).peers == [])
             }
 
-            @Test("Forty peers with fifty-two allowed IPs each, and traffic to two of them")
+            @Test("Forty peers with fifty-two allowed IPs each are set, and traffic passes to two of them")
             func manyPeers() throws {
                 let pair = try TunnelPair(.culvert, .wireguardGo)
                 var text = "[Interface]\n"

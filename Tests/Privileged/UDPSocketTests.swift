@@ -13,7 +13,7 @@
         .enabled(if: geteuid() == 0 || (unsafe getenv("CI").map { unsafe String(cString: $0) }) == "true"),
         .timeLimit(.minutes(1)))
     struct UDPSocketTests {
-        @Test("a host with IPv6 switched off gets a working IPv4 socket")
+        @Test("A host with IPv6 switched off gets a working IPv4 socket")
         func withoutIPv6() throws {
             try inNewNamespace("ip link set lo up; echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6") {
                 let sockets = try SystemDatagramNetwork().bind(port: 0, mark: 0)
@@ -30,7 +30,7 @@
             }
         }
 
-        @Test("a host without an IPv4 address gets a working IPv6 socket on the port asked for")
+        @Test("A host without an IPv4 address gets a working IPv6 socket on the port asked for")
         func withoutIPv4() throws {
             try inNewNamespace("ip link set lo up; ip addr del 127.0.0.1/8 dev lo") {
                 let sockets = try SystemDatagramNetwork().bind(port: 51_820, mark: 0)
@@ -55,7 +55,7 @@
             """
         private static let onDeadLink = Endpoint(address: .v4(0x0a09_0002), port: 9)
 
-        @Test("the mark decides on the route, from the first datagram and when it is changed")
+        @Test("The mark decides on the route, from the first datagram and when it is changed")
         func mark() throws {
             try inNewNamespace(Self.deadLink + "ip rule add pref 10 fwmark 7 prohibit") {
                 let outgoing = try batch(to: Self.onDeadLink)
@@ -76,7 +76,7 @@
             }
         }
 
-        @Test("a source that the host loses is left out from then on")
+        @Test("A source that the host loses is left out from then on")
         func vanishedSource() throws {
             try inNewNamespace(Self.deadLink + "ip addr add 10.9.0.5/24 dev d0") {
                 let socket = try LinuxUDPSocket(isIPv6: false, port: 0)
@@ -96,7 +96,7 @@
             }
         }
 
-        @Test("link-local addresses keep their scope, there and back")
+        @Test("Link-local addresses keep their scope, there and back")
         func linkLocal() throws {
             let setup = """
                 ip link set lo up; ip link add a0 type veth peer name b0;

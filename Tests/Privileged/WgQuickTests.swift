@@ -10,7 +10,9 @@
     extension DaemonTests {
         @Suite("wg-quick(8)", .timeLimit(.minutes(1)))
         struct WgQuickTests {
-            @Test("up, traffic, down: addresses, MTU, routes and hooks", arguments: [false, true])
+            @Test(
+                "Going up, passing traffic and going down leave addresses, MTU, routes and hooks as they should be",
+                arguments: [false, true])
             func upAndDown(_ hasTable: Bool) throws {
                 let quick = try WgQuick()
                 let mark = quick.folder.path + "/hooks"

@@ -23,7 +23,7 @@
                 try eventually("a port of the system's choice") { try Wg.dump(daemon.name).listenPort != 0 }
             }
 
-            @Test("show says all there is to say")
+            @Test("Show says all there is to say")
             func show() throws {
                 var options = PairOptions()
                 options.hasPresharedKey = true
@@ -79,7 +79,7 @@
                 #expect(all.contains("\(left.name)\t\(key)\t"))
             }
 
-            @Test("showconf gives what setconf takes, to the letter")
+            @Test("The command showconf gives what setconf takes, to the letter")
             func roundTrip() throws {
                 let namespace = try Namespace()
                 let daemon = try DaemonProcess(.culvert, in: namespace)
@@ -116,7 +116,7 @@
 
             // MARK: - Setting
 
-            @Test("set: each setting and its clearing")
+            @Test("The command set takes each setting and its clearing")
             func settings() throws {
                 let namespace = try Namespace()
                 let daemon = try DaemonProcess(.culvert, in: namespace)
@@ -249,7 +249,7 @@
             // MARK: - Sessions and configuration
 
             @Test(
-                "syncconf, addconf and set leave the session alone", arguments: [DaemonProgram.culvert, .wireguardGo])
+                "Syncconf, addconf and set leave the session alone", arguments: [DaemonProgram.culvert, .wireguardGo])
             func keepsSession(_ other: DaemonProgram) throws {
                 let pair = try TunnelPair(.culvert, other)
                 let (left, right) = (pair.left, pair.right)
@@ -279,7 +279,7 @@
                 #expect(right.daemon.log.count >= initiations.count)
             }
 
-            @Test("setconf replaces the peers, and the tunnel works again at once")
+            @Test("Setconf replaces the peers, and the tunnel works again at once")
             func setconf() throws {
                 let pair = try TunnelPair(.culvert, .wireguardGo)
                 try pair.pingForAWhile(from: pair.left)

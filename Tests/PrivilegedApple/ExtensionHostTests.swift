@@ -72,7 +72,7 @@
             return (process, name)
         }
 
-        @Test("packets of both families go through the host and back, and all are counted")
+        @Test("Packets of both families go through the host and back, and all are counted")
         func pings() async throws {
             var random = SeededGenerator(seed: 11)
             let (key, peerKey) = (PrivateKey(using: &random), PrivateKey(using: &random))

@@ -13,7 +13,7 @@ import TrustPinningTesting
 @Suite("Client identities")
 struct ClientIdentityTests {
     @Test(
-        "are read from PKCS#12",
+        "Client identities are read from PKCS#12",
         arguments: [
             IdentityFixtures.modern, IdentityFixtures.legacy, IdentityFixtures.clear,
         ])
@@ -26,7 +26,7 @@ struct ClientIdentityTests {
         #expect(identity.certificates == (try Self.identity()).certificates)
     }
 
-    @Test("need the right passphrase", arguments: [nil, "", "wrong"])
+    @Test("Client identities need the right passphrase", arguments: [nil, "", "wrong"])
     func passphrase(passphrase: String?) {
         #expect(throws: ClientIdentityError.unreadableBundle) {
             try ClientIdentity(pkcs12: IdentityFixtures.bytes(IdentityFixtures.modern), passphrase: passphrase)
@@ -34,7 +34,7 @@ struct ClientIdentityTests {
     }
 
     @Test(
-        "are not read from bundles that lack a part, which would end the process",
+        "Client identities are not read from bundles that lack a part, which would end the process",
         arguments: [
             (IdentityFixtures.withoutKey, ClientIdentityError.noKey),
             (IdentityFixtures.withoutKeyInClear, .noKey),
@@ -46,7 +46,7 @@ struct ClientIdentityTests {
         }
     }
 
-    @Test("are not read from bundles cut anywhere")
+    @Test("Client identities are not read from bundles cut anywhere")
     func truncated() {
         let bundle = IdentityFixtures.bytes(IdentityFixtures.clear)
         for count in 0..<bundle.count {
@@ -57,7 +57,7 @@ struct ClientIdentityTests {
     }
 
     @Test(
-        "are read from PEM, with keys that are encrypted or not",
+        "Client identities are read from PEM, with keys that are encrypted or not",
         arguments: [
             (IdentityFixtures.keyPEM, nil), (IdentityFixtures.encryptedKeyPEM, "secret"),
         ])
@@ -67,7 +67,7 @@ struct ClientIdentityTests {
         #expect(identity.certificates.count == 2)
     }
 
-    @Test("have a key that belongs to them, and can be read")
+    @Test("Client identities have a key that belongs to them, and can be read")
     func wrongKeys() {
         let chain = Array(IdentityFixtures.chainPEM.utf8)
         #expect(throws: ClientIdentityError.keyOfAnotherCertificate) {
@@ -83,7 +83,7 @@ struct ClientIdentityTests {
         }
     }
 
-    @Test("are for their hosts only")
+    @Test("Client identities are for their hosts only")
     func binding() async throws {
         let identities = ClientIdentities(now: { TestDate.today.date })
         identities.set(
@@ -99,7 +99,7 @@ struct ClientIdentityTests {
     }
 
     @Test(
-        "are not shown outside their dates",
+        "Client identities are not shown outside their dates",
         arguments: [
             (TestDate(2025, 12, 31), false), (TestDate(2026, 1, 1), true), (TestDate(2026, 12, 31), true),
             (TestDate(2027, 1, 1), false),
@@ -114,7 +114,7 @@ struct ClientIdentityTests {
         }
     }
 
-    @Test("are reported once each, some time before their end")
+    @Test("Client identities are reported once each, some time before their end")
     func renewal() async throws {
         let events = NIOLockedValueBox<[ClientIdentityEvent]>([])
         let date = NIOLockedValueBox(TestDate(2026, 12, 1).date)
@@ -133,7 +133,7 @@ struct ClientIdentityTests {
         #expect(events.withLockedValue { $0 } == [expected, expected])
     }
 
-    @Test("are loaded once, and again after a failure")
+    @Test("Client identities are loaded once, and again after a failure")
     func loader() async throws {
         let count = NIOLockedValueBox(0)
         let events = NIOLockedValueBox<[ClientIdentityEvent]>([])
@@ -155,7 +155,7 @@ struct ClientIdentityTests {
         #expect(events.withLockedValue { $0 } == [.unloadable(hosts: hosts, .unreadableBundle)])
     }
 
-    @Test("reach the server that asks for them, and no other")
+    @Test("Client identities reach the server that asks for them, and no other")
     func overTheWire() async throws {
         let authority = try Shared.authority.get()
         let asking = try await LoopbackServer.start(
@@ -182,7 +182,7 @@ struct ClientIdentityTests {
         #expect(events.withLockedValue { $0 }.last == .missing(host: try HostName("other.example.org")))
     }
 
-    @Test("are not shown to a server that is not trusted")
+    @Test("Client identities are not shown to a server that is not trusted")
     func untrusted() async throws {
         let authority = try Shared.authority.get()
         let server = try await LoopbackServer.start(
@@ -200,7 +200,7 @@ struct ClientIdentityTests {
         #expect(events.withLockedValue { $0 }.isEmpty)
     }
 
-    @Test("can be replaced at any time; kept connections with the old one are used no more")
+    @Test("Client identities can be replaced at any time; kept connections with the old one are used no more")
     func rotation() async throws {
         let authority = try Shared.authority.get()
         let server = try await LoopbackServer.start(
@@ -232,7 +232,7 @@ struct ClientIdentityTests {
         #expect(server.figures.clientChains.count == 2)
     }
 
-    @Test("with any kind of key are shown", arguments: TestKey.Algorithm.signing)
+    @Test("Client identities with any kind of key are shown", arguments: TestKey.Algorithm.signing)
     func keys(algorithm: TestKey.Algorithm) async throws {
         let authority = try TestAuthority("Clients", algorithm: algorithm)
         let server = try await LoopbackServer.start(

@@ -13,7 +13,7 @@ import TrustPinningNIOTesting
 
 @Suite("Kept connections")
 struct ConnectionReuseTests {
-    @Test("serve one request after another")
+    @Test("Kept connections serve one request after another")
     func reuse() async throws {
         let server = try await LoopbackServer.start { [.send(LoopbackServer.ok("\($0.connection).\($0.index)"))] }
         let session = try server.session()
@@ -21,7 +21,7 @@ struct ConnectionReuseTests {
         #expect(server.figures.accepted == 1)
     }
 
-    @Test("serve no other host, though it is at the same address")
+    @Test("Kept connections serve no other host, though it is at the same address")
     func otherHost() async throws {
         let server = try await LoopbackServer.start { [.send(LoopbackServer.ok("\($0.connection)"))] }
         let session = try server.session(hosts: ["www.example.com", "v1.api.example.com"])
@@ -33,7 +33,7 @@ struct ConnectionReuseTests {
     }
 
     @Test(
-        "are not kept when an answer says so, or does not say where it ends",
+        "Kept connections are not kept when an answer says so, or does not say where it ends",
         arguments: [
             LoopbackServer.ok("hello", ["Connection: close"]),
             "HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello",
@@ -46,7 +46,7 @@ struct ConnectionReuseTests {
         #expect(await server.wait { $0.closed == 2 })
     }
 
-    @Test("that the server closes meanwhile are replaced, without a word to who asks")
+    @Test("Kept connections that the server closes meanwhile are replaced, without a word to who asks")
     func stale() async throws {
         let server = try await LoopbackServer.start { request in
             // The first connection answers once, and closes when it is asked again.
@@ -59,7 +59,9 @@ struct ConnectionReuseTests {
         #expect(server.figures.requests.count == 3)
     }
 
-    @Test("that end under a request which must not be sent twice end it", arguments: [HTTPMethod.POST, .PATCH])
+    @Test(
+        "Kept connections that end under a request which must not be sent twice end it",
+        arguments: [HTTPMethod.POST, .PATCH])
     func notRepeated(method: HTTPMethod) async throws {
         let server = try await LoopbackServer.start { request in
             request.index == 1 ? [.abort] : [.send(LoopbackServer.ok("\(request.connection)"))]
@@ -71,7 +73,7 @@ struct ConnectionReuseTests {
         #expect(server.figures.requests.count == 2)
     }
 
-    @Test("that are new are not tried twice")
+    @Test("Kept connections that are new are not tried twice")
     func newConnection() async throws {
         let server = try await LoopbackServer.start { _ in [.abort] }
         let session = try server.session()
@@ -80,7 +82,7 @@ struct ConnectionReuseTests {
         #expect(server.figures.requests.count == 1)
     }
 
-    @Test("on which more comes than was asked for are not used again")
+    @Test("Kept connections on which more comes than was asked for are not used again")
     func unasked() async throws {
         let server = try await LoopbackServer.start { request in
             [.send(LoopbackServer.ok("\(request.connection)") + LoopbackServer.ok("poison"))]
@@ -91,7 +93,7 @@ struct ConnectionReuseTests {
         #expect(String(try await session.data(from: server.url()).0) == "1")
     }
 
-    @Test("are closed when they had no work for long")
+    @Test("Kept connections are closed when they had no work for long")
     func keepAlive() async throws {
         let server = try await LoopbackServer.start()
         let session = try server.session { $0.keepAlive = .milliseconds(1) }
@@ -101,7 +103,7 @@ struct ConnectionReuseTests {
         #expect(server.figures.accepted == 2)
     }
 
-    @Test("to one host are no more than allowed; requests wait for their turn")
+    @Test("Kept connections to one host are no more than allowed; requests wait for their turn")
     func limit() async throws {
         let server = try await LoopbackServer.start()
         let session = try server.session { $0.connectionsPerHost = 2 }
@@ -115,7 +117,7 @@ struct ConnectionReuseTests {
         #expect(server.figures.requests.count == 20)
     }
 
-    @Test("that fail leave their turn to who waits")
+    @Test("Kept connections that fail leave their turn to who waits")
     func failedTurn() async throws {
         let server = try await LoopbackServer.start { request in
             request.head.uri == "/bad" ? [.abort] : [.send(LoopbackServer.ok("fine"))]
@@ -131,7 +133,7 @@ struct ConnectionReuseTests {
         #expect(session.connectionFigures.open <= 1)
     }
 
-    @Test("are closed with their session")
+    @Test("Kept connections are closed with their session")
     func finish() async throws {
         let server = try await LoopbackServer.start()
         let session = try server.session()
@@ -142,7 +144,7 @@ struct ConnectionReuseTests {
         await #expect(throws: PinnedSessionError.sessionClosed) { try await session.data(from: url) }
     }
 
-    @Test("do not outlive a session that nobody holds")
+    @Test("Kept connections do not outlive a session that nobody holds")
     func forgotten() async throws {
         let server = try await LoopbackServer.start()
         var session: PinnedSession? = try server.session()
@@ -151,7 +153,7 @@ struct ConnectionReuseTests {
         #expect(await server.wait { $0.closed == 1 })
     }
 
-    @Test("can be closed while they are idle")
+    @Test("Kept connections can be closed while they are idle")
     func closeIdle() async throws {
         let server = try await LoopbackServer.start()
         let session = try server.session()
@@ -162,7 +164,7 @@ struct ConnectionReuseTests {
         #expect(server.figures.accepted == 2)
     }
 
-    @Test("are closed when an answer is not read to its end")
+    @Test("Kept connections are closed when an answer is not read to its end")
     func droppedBody() async throws {
         let server = try await LoopbackServer.start { _ in
             [.send("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n\(String(repeating: "x", count: 1000))")]

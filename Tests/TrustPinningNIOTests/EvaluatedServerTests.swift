@@ -16,7 +16,7 @@ import TrustPinningTesting
 /// wire.
 @Suite("Servers judged by policies")
 struct EvaluatedServerTests {
-    @Test("are talked to, or not sent a byte", arguments: ServedChain.all)
+    @Test("Servers are talked to, or not sent a byte", arguments: ServedChain.all)
     func table(row: ServedChain) async throws {
         let authority = try Shared.authority.get()
         let served = try row.serve(authority)
@@ -51,7 +51,7 @@ struct EvaluatedServerTests {
         #expect(server.figures.applicationBytes == 0)
     }
 
-    @Test("with any kind of key match their pins", arguments: TestKey.Algorithm.signing)
+    @Test("Servers with any kind of key match their pins", arguments: TestKey.Algorithm.signing)
     func keys(algorithm: TestKey.Algorithm) async throws {
         let authority = try TestAuthority("Keys", algorithm: algorithm)
         let server = try await LoopbackServer.start(chain: authority.served, key: authority.leaf.key)
@@ -65,7 +65,7 @@ struct EvaluatedServerTests {
         #expect(String(try await session.data(from: server.url()).0) == "hello")
     }
 
-    @Test("lose kept connections when their policy changes")
+    @Test("Servers lose kept connections when their policy changes")
     func update() async throws {
         let authority = try Shared.authority.get()
         let server = try await LoopbackServer.start()
@@ -96,7 +96,7 @@ struct EvaluatedServerTests {
         #expect(server.figures.requests.count == 3)
     }
 
-    @Test("lose kept connections when their pins expire")
+    @Test("Servers lose kept connections when their pins expire")
     func expiry() async throws {
         let authority = try Shared.authority.get()
         let server = try await LoopbackServer.start()
@@ -120,7 +120,7 @@ struct EvaluatedServerTests {
         #expect(server.figures.requests.count == 2)
     }
 
-    @Test("are redirected to within their policy only")
+    @Test("Servers are redirected to within their policy only")
     func redirects() async throws {
         let authority = try Shared.authority.get()
         let server = try await LoopbackServer.start { request in

@@ -11,7 +11,7 @@ import TrustPinningTesting
 
 @Suite("Signed policies over a pinned session")
 struct PinnedEnvelopeTransportTests {
-    @Test("are put in force, and change who is trusted")
+    @Test("Signed policies are put in force, and change who is trusted")
     func update() async throws {
         let authority = try Shared.authority.get()
         let built = try ServedChain.policy(authority, authority.leaf.pin)
@@ -45,7 +45,7 @@ struct PinnedEnvelopeTransportTests {
     }
 
     @Test(
-        "are not taken from an error page, nor without end",
+        "Signed policies are not taken from an error page, nor without end",
         arguments: [
             LoopbackServer.answer("404 Not Found", "{}"), LoopbackServer.ok(String(repeating: " ", count: 1 << 21)),
         ])

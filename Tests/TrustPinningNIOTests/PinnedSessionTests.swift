@@ -13,7 +13,7 @@ import TrustPinningNIOTesting
 
 @Suite("Requests over HTTPS")
 struct PinnedSessionTests {
-    @Test("are answered with data and head")
+    @Test("Requests are answered with data and head")
     func get() async throws {
         let server = try await LoopbackServer.start { _ in [.send(LoopbackServer.ok("hello", ["X-Kind: test"]))] }
         let session = try server.session()
@@ -30,7 +30,7 @@ struct PinnedSessionTests {
         #expect(request.head.headers["transfer-encoding"].isEmpty)
     }
 
-    @Test("carry a body with its length")
+    @Test("Requests carry a body with its length")
     func post() async throws {
         let server = try await LoopbackServer.start { request in
             [.send(LoopbackServer.ok("\(request.body.readableBytes)"))]
@@ -45,14 +45,14 @@ struct PinnedSessionTests {
         #expect(received.body.readableBytesView.allSatisfy { $0 == 7 })
     }
 
-    @Test("say that a body is empty where one is usual", arguments: [HTTPMethod.POST, .PUT, .PATCH])
+    @Test("Requests say that a body is empty where one is usual", arguments: [HTTPMethod.POST, .PUT, .PATCH])
     func emptyBody(method: HTTPMethod) async throws {
         let server = try await LoopbackServer.start()
         _ = try await server.session().data(for: PinnedRequest(url: server.url(), method: method))
         #expect(server.figures.requests.first?.head.headers["content-length"] == ["0"])
     }
 
-    @Test("are answered in any of the forms that HTTP/1.1 has", arguments: AnswerForm.all)
+    @Test("Requests are answered in any of the forms that HTTP/1.1 has", arguments: AnswerForm.all)
     func forms(form: AnswerForm) async throws {
         let server = try await LoopbackServer.start { _ in form.steps }
         let session = try server.session()
@@ -62,7 +62,7 @@ struct PinnedSessionTests {
         #expect(response.statusCode == form.status)
     }
 
-    @Test("fail on answers that are not HTTP as it should be", arguments: BadAnswer.all)
+    @Test("Requests fail on answers that are not HTTP as it should be", arguments: BadAnswer.all)
     func malformed(answer: BadAnswer) async throws {
         let server = try await LoopbackServer.start { _ in answer.steps }
         let session = try server.session()
@@ -73,7 +73,7 @@ struct PinnedSessionTests {
         #expect(await server.wait { $0.closed == 1 })
     }
 
-    @Test("are refused when they could be read as more than one", arguments: Injection.all)
+    @Test("Requests are refused when they could be read as more than one", arguments: Injection.all)
     func injection(injection: Injection) async throws {
         let server = try await LoopbackServer.start()
         let session = try server.session()
@@ -88,7 +88,7 @@ struct PinnedSessionTests {
     }
 
     @Test(
-        "go to https only, and to hosts that can be named",
+        "Requests go to https only, and to hosts that can be named",
         arguments: [
             "http://www.example.com/", "ftp://www.example.com/", "https://user:secret@www.example.com/",
             "https:///path",
@@ -107,7 +107,7 @@ struct PinnedSessionTests {
     }
 
     @Test(
-        "end when the answer is longer than allowed, whether announced or not",
+        "Requests end when the answer is longer than allowed, whether announced or not",
         arguments: [
             LoopbackServer.ok(String(repeating: "x", count: 2000)),
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n7d0\r\n\(String(repeating: "x", count: 2000))\r\n0\r\n\r\n",
@@ -121,7 +121,7 @@ struct PinnedSessionTests {
         #expect(try await wide.data(from: url).0.count == 2000)
     }
 
-    @Test("to an unknown name or a closed port say that the server cannot be reached")
+    @Test("Requests to an unknown name or a closed port say that the server cannot be reached")
     func unreachable() async throws {
         let server = try await LoopbackServer.start()
         // Port 1 of the loopback address: nothing listens there, and the system says so at once.

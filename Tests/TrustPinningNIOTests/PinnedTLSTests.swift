@@ -17,7 +17,7 @@ import TrustPinningTesting
 struct PinnedTLSTests {
     private static let refusal = ServerVerdict(isTrusted: false, reason: "no pin matches")
 
-    @Test("hands the verifier the chain as it came, the host and the port")
+    @Test("The verifier is handed the chain as it came, the host and the port")
     func chain() async throws {
         let authority = try Shared.authority.get()
         let server = try await LoopbackServer.start()
@@ -33,7 +33,8 @@ struct PinnedTLSTests {
         #expect(chain.port == server.port)
     }
 
-    @Test("closes before a byte of the request leaves when the verdict is no", arguments: [TLSVersion.tlsv12, .tlsv13])
+    @Test(
+        "It closes before a byte of the request leaves when the verdict is no", arguments: [TLSVersion.tlsv12, .tlsv13])
     func refused(version: TLSVersion) async throws {
         let authority = try Shared.authority.get()
         let server = try await LoopbackServer.start(chain: authority.served, key: authority.leaf.key, maximum: version)
@@ -51,7 +52,7 @@ struct PinnedTLSTests {
         #expect(session.connectionFigures.open == 0)
     }
 
-    @Test("asks the verifier again for each connection")
+    @Test("It asks the verifier again for each connection")
     func eachTime() async throws {
         let server = try await LoopbackServer.start { _ in [.send(LoopbackServer.ok("x", ["Connection: close"]))] }
         let count = NIOLockedValueBox(0)
@@ -64,14 +65,14 @@ struct PinnedTLSTests {
         #expect(count.withLockedValue { $0 } == 3)
     }
 
-    @Test("takes servers with any kind of key", arguments: TestKey.Algorithm.signing)
+    @Test("It takes servers with any kind of key", arguments: TestKey.Algorithm.signing)
     func keys(algorithm: TestKey.Algorithm) async throws {
         let authority = try TestAuthority(algorithm: algorithm)
         let server = try await LoopbackServer.start(chain: authority.served, key: authority.leaf.key)
         #expect(String(try await server.session().data(from: server.url()).0) == "hello")
     }
 
-    @Test("connects to addresses, which are not sent as names")
+    @Test("It connects to addresses, which are not sent as names")
     func address() async throws {
         let server = try await LoopbackServer.start()
         let seen = NIOLockedValueBox<String?>(nil)
@@ -84,7 +85,7 @@ struct PinnedTLSTests {
         #expect(server.figures.requests.first?.head.headers["host"] == ["127.0.0.1:\(server.port)"])
     }
 
-    @Test("fits into any bootstrap as a handler", arguments: [true, false])
+    @Test("It fits into any bootstrap as a handler", arguments: [true, false])
     func handler(isTrusted: Bool) async throws {
         let server = try await LoopbackServer.start()
         let tls = try PinnedTLS { _ in ServerVerdict(isTrusted: isTrusted, reason: "test") }
@@ -94,7 +95,7 @@ struct PinnedTLSTests {
         try await Self.check(answer, isTrusted, server)
     }
 
-    @Test("fits where a verification callback is wanted", arguments: [true, false])
+    @Test("It fits where a verification callback is wanted", arguments: [true, false])
     func callback(isTrusted: Bool) async throws {
         let server = try await LoopbackServer.start()
         let tls = try PinnedTLS { _ in ServerVerdict(isTrusted: isTrusted, reason: "test") }
@@ -108,7 +109,7 @@ struct PinnedTLSTests {
         try await Self.check(answer, isTrusted, server)
     }
 
-    @Test("fits into a universal bootstrap", arguments: [true, false])
+    @Test("It fits into a universal bootstrap", arguments: [true, false])
     func universal(isTrusted: Bool) async throws {
         let server = try await LoopbackServer.start()
         let tls = try PinnedTLS { _ in ServerVerdict(isTrusted: isTrusted, reason: "test") }
@@ -131,7 +132,8 @@ struct PinnedTLSTests {
     }
 
     @Test(
-        "refuses hosts that cannot be asked for", arguments: ["", ".", "a\u{0}b", String(repeating: "a", count: 300)])
+        "It refuses hosts that cannot be asked for",
+        arguments: ["", ".", "a\u{0}b", String(repeating: "a", count: 300)])
     func hosts(host: String) throws {
         let tls = try PinnedTLS { _ in ServerVerdict(isTrusted: true, reason: "test") }
         #expect(throws: PinnedTLSError.self) { try tls.handler(for: host) }

@@ -34,7 +34,7 @@ struct RedirectTests {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    @Test("within a host are followed, relative ones too", arguments: [301, 302, 303, 307, 308])
+    @Test("Redirects within a host are followed, relative ones too", arguments: [301, 302, 303, 307, 308])
     func same(status: Int) async throws {
         let server = try await server()
         let session = try server.session()
@@ -45,7 +45,7 @@ struct RedirectTests {
     }
 
     @Test(
-        "change the method and drop the body as the standard says",
+        "Change the method and drop the body as the standard says",
         arguments: [
             (301, HTTPMethod.POST, "GET "), (302, .POST, "GET "), (303, .POST, "GET "), (307, .POST, "POST data"),
             (308, .POST, "POST data"), (301, .PUT, "PUT data"), (303, .PUT, "GET "), (307, .PUT, "PUT data"),
@@ -61,7 +61,7 @@ struct RedirectTests {
         #expect(last.head.headers["content-type"].isEmpty == expected.hasPrefix("GET"))
     }
 
-    @Test("to a host of another policy are refused, and nothing is sent there")
+    @Test("Redirects to a host of another policy are refused, and nothing is sent there")
     func refused() async throws {
         let server = try await server()
         let session = try server.session()
@@ -75,7 +75,7 @@ struct RedirectTests {
         #expect(server.figures.requests.count == 1)
     }
 
-    @Test("to a host of another policy are followed where that is allowed, without what names the user")
+    @Test("Redirects to a host of another policy are followed where that is allowed, without what names the user")
     func allowed() async throws {
         let server = try await server()
         let session = try server.session { $0.redirects = .anyPolicy(limit: 3) }
@@ -90,7 +90,7 @@ struct RedirectTests {
     }
 
     @Test(
-        "away from https are refused, whatever is allowed",
+        "Away from https are refused, whatever is allowed",
         arguments: [
             "http://www.example.com/", "http://www.example.com:80/end", "file:///etc/passwd", "javascript:alert(1)",
         ])
@@ -106,7 +106,7 @@ struct RedirectTests {
         #expect(server.figures.requests.count == 1)
     }
 
-    @Test("in a circle end")
+    @Test("Redirects in a circle end")
     func circle() async throws {
         let server = try await LoopbackServer.start { _ in
             [.send(LoopbackServer.answer("302 Found", "", ["Location: /again"]))]
@@ -117,7 +117,7 @@ struct RedirectTests {
         #expect(server.figures.requests.count == 5)
     }
 
-    @Test("can be had as answers")
+    @Test("Redirects can be had as answers")
     func answers() async throws {
         let server = try await server()
         let session = try server.session { $0.redirects = .answer }
@@ -126,7 +126,7 @@ struct RedirectTests {
         #expect(String(data) == "go")
     }
 
-    @Test("that need a streamed body again are refused")
+    @Test("Redirects that need a streamed body again are refused")
     func stream() async throws {
         let server = try await server()
         let session = try server.session()
@@ -140,7 +140,7 @@ struct RedirectTests {
     }
 
     @Test(
-        "without a place, and 3xx that are none, are answers",
+        "Without a place, and 3xx that are none, are answers",
         arguments: ["300 Choices", "304 Not Modified", "302 Found"])
     func noLocation(status: String) async throws {
         let server = try await LoopbackServer.start { _ in [.send("HTTP/1.1 \(status)\r\nContent-Length: 0\r\n\r\n")] }

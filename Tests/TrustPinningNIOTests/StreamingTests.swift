@@ -13,7 +13,7 @@ import TrustPinningNIOTesting
 
 @Suite("Bodies that come and go in pieces")
 struct StreamingTests {
-    @Test("arrive as they come, however large")
+    @Test("Bodies arrive as they come, however large")
     func download() async throws {
         let chunk = [UInt8](repeating: 0x61, count: 65_536)
         let server = try await LoopbackServer.start { _ in
@@ -32,7 +32,7 @@ struct StreamingTests {
         #expect(server.figures.accepted == 1)
     }
 
-    @Test("are seen before they are complete")
+    @Test("Bodies are seen before they are complete")
     func firstPart() async throws {
         let paused = NIOLockedValueBox<LoopbackServer.Connection?>(nil)
         let server = try await LoopbackServer.start { _ in
@@ -50,7 +50,7 @@ struct StreamingTests {
         #expect(try await iterator.next() == nil)
     }
 
-    @Test("do not pile up in memory when nobody reads")
+    @Test("Bodies do not pile up in memory when nobody reads")
     func backPressure() async throws {
         let sent = NIOLockedValueBox(0)
         let done = NIOLockedValueBox(false)
@@ -90,7 +90,7 @@ struct StreamingTests {
         #expect(count == total)
     }
 
-    @Test("leave in chunks when their length is not known")
+    @Test("Bodies leave in chunks when their length is not known")
     func uploadChunked() async throws {
         let server = try await LoopbackServer.start { [.send(LoopbackServer.ok($0.text))] }
         let session = try server.session()
@@ -106,7 +106,7 @@ struct StreamingTests {
     }
 
     @Test(
-        "leave with their length where it is known, and must have it",
+        "Bodies leave with their length where it is known, and must have it",
         arguments: [
             (10, 10, true), (9, 10, false), (11, 10, false), (0, 10, false),
         ])
@@ -132,7 +132,7 @@ struct StreamingTests {
         }
     }
 
-    @Test("that fail at their source fail the request")
+    @Test("Bodies that fail at their source fail the request")
     func sourceFails() async throws {
         struct Broken: Error {}
         let server = try await LoopbackServer.start()
@@ -147,7 +147,7 @@ struct StreamingTests {
         #expect(await server.wait { $0.closed == 1 })
     }
 
-    @Test("end when the server has answered without them")
+    @Test("Bodies end when the server has answered without them")
     func earlyAnswer() async throws {
         let server = try await LoopbackServer.start(
             onHead: { _ in [.send(LoopbackServer.answer("413 Content Too Large", "no", ["Connection: close"]))] },
@@ -167,7 +167,7 @@ struct StreamingTests {
         #expect(await server.wait { _ in ended.withLockedValue { $0 } })
     }
 
-    @Test("wait for the server's word where that is wanted, and leave with it")
+    @Test("Bodies wait for the server's word where that is wanted, and leave with it")
     func continueGranted() async throws {
         let order = NIOLockedValueBox<[String]>([])
         let server = try await LoopbackServer.start(
@@ -191,7 +191,7 @@ struct StreamingTests {
         #expect(order.withLockedValue { $0 } == ["head [\"100-continue\"]", "produce", "body"])
     }
 
-    @Test("do not leave when the server's word is no")
+    @Test("Bodies do not leave when the server's word is no")
     func continueRefused() async throws {
         let server = try await LoopbackServer.start(
             onHead: { _ in [.send(LoopbackServer.answer("417 Expectation Failed", "no"))] }, script: { _ in [] })
@@ -203,7 +203,7 @@ struct StreamingTests {
         #expect(server.figures.requests.isEmpty)
     }
 
-    @Test("leave without the server's word when it does not come")
+    @Test("Bodies leave without the server's word when it does not come")
     func continueSilent() async throws {
         let server = try await LoopbackServer.start { [.send(LoopbackServer.ok($0.text))] }
         let session = try server.session()

@@ -14,7 +14,7 @@ import TrustPinningNIOTesting
 
 @Suite("Requests that do not end")
 struct TimeoutTests {
-    @Test("are given up when the server never speaks TLS")
+    @Test("Requests are given up when the server never speaks TLS")
     func connect() async throws {
         // Takes connections, and says nothing.
         let silent = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
@@ -31,7 +31,7 @@ struct TimeoutTests {
         #expect(session.connectionFigures.open == 0)
     }
 
-    @Test("are given up when the verifier never comes to a verdict, and nothing is sent")
+    @Test("Requests are given up when the verifier never comes to a verdict, and nothing is sent")
     func verdict() async throws {
         let server = try await LoopbackServer.start()
         let tls = try PinnedTLS { _ in
@@ -47,7 +47,7 @@ struct TimeoutTests {
     }
 
     @Test(
-        "are given up when the connection stands still, before the answer and in it",
+        "Requests are given up when the connection stands still, before the answer and in it",
         arguments: [
             [], [LoopbackServer.Step.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello")],
         ])
@@ -59,7 +59,7 @@ struct TimeoutTests {
         #expect(await server.wait { $0.closed == 1 })
     }
 
-    @Test("are given up as a whole, though bytes keep coming")
+    @Test("Requests are given up as a whole, though bytes keep coming")
     func whole() async throws {
         let server = try await LoopbackServer.start { _ in
             [
@@ -81,7 +81,7 @@ struct TimeoutTests {
         #expect(await server.wait { $0.closed == 1 })
     }
 
-    @Test("are given up while they wait for their turn")
+    @Test("Requests are given up while they wait for their turn")
     func turn() async throws {
         let server = try await LoopbackServer.start { _ in [] }
         let session = try server.session { $0.connectionsPerHost = 1 }
@@ -97,7 +97,7 @@ struct TimeoutTests {
         #expect(server.figures.requests.count == 1)
     }
 
-    @Test("end with their task: connecting, waiting for the answer, reading it, waiting for their turn")
+    @Test("Requests end with their task: connecting, waiting for the answer, reading it, waiting for their turn")
     func cancellation() async throws {
         let server = try await LoopbackServer.start { request in
             request.head.uri == "/body" ? [.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello")] : []
@@ -129,7 +129,7 @@ struct TimeoutTests {
         #expect(connecting.connectionFigures.open == 0)
     }
 
-    @Test("do not begin when their task was cancelled before")
+    @Test("Requests do not begin when their task was cancelled before")
     func cancelledBefore() async throws {
         let server = try await LoopbackServer.start()
         let session = try server.session()

@@ -17,7 +17,7 @@
 
     @Suite("Requests of Foundation")
     struct URLRequestTests {
-        @Test("go out and come back as with URLSession")
+        @Test("Requests go out and come back as with URLSession")
         func exchange() async throws {
             let server = try await LoopbackServer.start { request in
                 [.send(LoopbackServer.answer("201 Created", request.text, ["X-Kind: a", "X-Kind: b"]))]
@@ -38,7 +38,7 @@
             #expect(received.headers["content-length"] == ["4"])
         }
 
-        @Test("with a body that cannot be sent are refused")
+        @Test("Requests with a body that cannot be sent are refused")
         func stream() async throws {
             let server = try await LoopbackServer.start()
             let session = try server.session()

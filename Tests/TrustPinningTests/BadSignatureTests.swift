@@ -111,7 +111,7 @@ struct BadSignatureTests {
         #expect(try !isValid(envelope, DERWriter.sequence(integer(r) + integer(plusOrder(s)))))
     }
 
-    @Test("the other form of an ECDSA signature is valid unless the lower one is asked for", arguments: [0, 1])
+    @Test("The other form of an ECDSA signature is valid unless the lower one is asked for", arguments: [0, 1])
     func highS(index: Int) throws {
         let (algorithm, order) = Self.curves[index]
         let form = ECDSASignatureForm(order: order)
@@ -128,7 +128,7 @@ struct BadSignatureTests {
         }
     }
 
-    @Test("an ECDSA signature of another key, or of another hash, is refused")
+    @Test("An ECDSA signature of another key, or of another hash, is refused")
     func otherKeys() throws {
         for (algorithm, _) in Self.curves {
             let envelope = try Publisher.envelope(Publisher.policies("one"), algorithm)

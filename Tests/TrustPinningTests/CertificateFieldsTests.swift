@@ -18,7 +18,7 @@ import X509
 
 @Suite("Certificates in DER")
 struct CertificateFieldsTests {
-    @Test("are read down to what pins and names need", arguments: TestKey.Algorithm.allCases)
+    @Test("Certificates are read down to what pins and names need", arguments: TestKey.Algorithm.allCases)
     func fields(algorithm: TestKey.Algorithm) throws {
         let authority = try TestAuthority()
         let key = try TestKey(algorithm, "leaf")
@@ -40,7 +40,7 @@ struct CertificateFieldsTests {
         #expect(root.isSelfIssued)
     }
 
-    @Test("of the system's roots are read, each with its key", .enabled(if: !Self.systemRoots.isEmpty))
+    @Test("Certificates of the system's roots are read, each with its key", .enabled(if: !Self.systemRoots.isEmpty))
     func roots() throws {
         for root in Self.systemRoots {
             let key = try CertificateFields.keyInfo(of: root.der)
@@ -57,14 +57,14 @@ struct CertificateFieldsTests {
         return (try? TrustPinning.PEMDocument.parse(String(decoding: data, as: UTF8.self))) ?? []
     }()
 
-    @Test("are refused at every length to which they are cut, and with anything added")
+    @Test("Certificates are refused at every length to which they are cut, and with anything added")
     func truncation() throws {
         let der = try TestAuthority().leaf.der
         for length in 0..<der.count { #expect(throws: DERError.self) { try CertificateFields(Array(der[..<length])) } }
         #expect(throws: DERError.self) { try CertificateFields(der + [0]) }
     }
 
-    @Test("are read or refused, but never crash, with any one byte changed")
+    @Test("Certificates are read or refused, but never crash, with any one byte changed")
     func mutation() throws {
         let der = try TestAuthority(algorithm: .rsa2048).leaf.der
         var random = SeededGenerator(seed: 6)
@@ -81,7 +81,7 @@ struct CertificateFieldsTests {
     }
 
     @Test(
-        "are refused with lengths and values that are not DER",
+        "Certificates are refused with lengths and values that are not DER",
         arguments: [
             [0x30], [0x30, 0x80, 0, 0], [0x30, 0x81, 0x05, 0, 0, 0, 0, 0],
             [0x30, 0x82, 0, 0x80] + [UInt8](repeating: 0, count: 128),
@@ -93,7 +93,7 @@ struct CertificateFieldsTests {
         #expect(throws: DERError.self) { try DERError.reading { try DER.parse(bytes).elements() } }
     }
 
-    @Test("are refused with integers, booleans, bit strings and times that are not DER")
+    @Test("Certificates are refused with integers, booleans, bit strings and times that are not DER")
     func badValues() throws {
         func read<Value: DERParseable>(_ bytes: [UInt8]) throws -> Value {
             try DERError.reading { try Value(derEncoded: bytes) }
@@ -124,7 +124,7 @@ struct CertificateFieldsTests {
         #expect(throws: DERError.self) { try time(0x18, "20260101000000.5Z") }
     }
 
-    @Test("are refused when extensions occur twice, are empty, or belong to version 1")
+    @Test("Certificates are refused when extensions occur twice, are empty, or belong to version 1")
     func badExtensions() throws {
         let key = try TestKey(.p256, "leaf")
         let names = TestCertificate.extension(

@@ -7,7 +7,7 @@ import TrustPinningTesting
 
 @Suite("Many tasks at once")
 struct ConcurrencyTests {
-    @Test("evaluations see one set of policies or the other, never half of each")
+    @Test("Evaluations see one set of policies or the other, never half of each")
     func updatesWhileEvaluating() async throws {
         let authority = try TestAuthority()
         let matching = try PolicySet.only(PinningPolicy(pins: [.of(authority.leaf.pin), .spare()]))
@@ -33,7 +33,7 @@ struct ConcurrencyTests {
         #expect(heard.elements.allSatisfy { $0 == .pinMatch || $0 == .policyMissing })
     }
 
-    @Test("of envelopes that arrive together, the newest ends up in force")
+    @Test("Of envelopes that arrive together, the newest ends up in force")
     func updatesTogether() async throws {
         let evaluator = TrustEvaluator(policies: try Publisher.policies("built in"), systemTrust: FixedTrust.everything)
         let store = MemoryStore()

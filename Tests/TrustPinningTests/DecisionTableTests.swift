@@ -13,7 +13,7 @@ import TrustPinningTesting
 
 @Suite("The decision table")
 struct DecisionTableTests {
-    @Test("each step comes out as documented under each policy, and the document is current")
+    @Test("Each step comes out as documented under each policy, and the document is current")
     func table() async throws {
         let situations = try Situation.all()
         var document = Self.opening

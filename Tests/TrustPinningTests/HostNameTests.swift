@@ -7,7 +7,7 @@ import TrustPinning
 @Suite("Host names and patterns")
 struct HostNameTests {
     @Test(
-        "have one form each",
+        "Host names and patterns have one form each",
         arguments: [
             ("Example.COM", "example.com"), ("example.com.", "example.com"),
             ("xn--bcher-kva.example", "xn--bcher-kva.example"),
@@ -23,7 +23,7 @@ struct HostNameTests {
     }
 
     @Test(
-        "are refused when they are something else",
+        "Host names and patterns are refused when they are something else",
         arguments: [
             "", ".", "..", "a..b", ".example.com", "example.com..", "-a.example", "a-.example", "ex ample.com",
             "bücher.example",
@@ -40,7 +40,7 @@ struct HostNameTests {
         #expect(throws: HostNameError.self) { try HostName(text) }
     }
 
-    @Test("match exactly, by wildcard for one label, or at any depth")
+    @Test("Host names and patterns match exactly, by wildcard for one label, or at any depth")
     func matching() throws {
         let exact = try HostPattern.exact("Example.com.")
         let wildcard = try HostPattern("*.Example.com")
@@ -62,18 +62,20 @@ struct HostNameTests {
     }
 
     @Test(
-        "refuse wildcards that nobody owns or that are none",
+        "Host names and patterns refuse wildcards that nobody owns or that are none",
         arguments: ["*.com", "*.", "*", "*.*.example.com", "*.192.0.2.1", "*.[::1]", "a.*.example.com", "*.com.", "*."])
     func wildcards(text: String) {
         #expect(throws: HostNameError.self) { try HostPattern(text) }
     }
 
-    @Test("refuse to include the subdomains of a single label or an address", arguments: ["com", "192.0.2.1", "::1"])
+    @Test(
+        "Host names and patterns refuse to include the subdomains of a single label or an address",
+        arguments: ["com", "192.0.2.1", "::1"])
     func includedSubdomains(text: String) {
         #expect(throws: HostNameError.self) { try HostPattern.includingSubdomains(text) }
     }
 
-    @Test("take addresses as exact hosts")
+    @Test("Host names and patterns take addresses as exact hosts")
     func addresses() throws {
         let pattern = try HostPattern("[2001:db8::1]")
         #expect(try pattern.matches(HostName("2001:DB8:0::1")))

@@ -22,7 +22,7 @@ struct KnownHolesTests {
         return await evaluator.judge(chain, host: host)
     }
 
-    @Test("permissive does not accept self-signed, expired or wrongly named certificates")
+    @Test("Permissive does not accept self-signed, expired or wrongly named certificates")
     func permissive() async throws {
         let authority = try TestAuthority()
         let selfSigned = try TestCertificate(key: TestKey(.p256, "self"))
@@ -40,7 +40,7 @@ struct KnownHolesTests {
         }
     }
 
-    @Test("permissive without required system trust is not stricter than with it")
+    @Test("Permissive without required system trust is not stricter than with it")
     func permissiveOrder() async throws {
         let authority = try TestAuthority()
         let stranger = try TestAuthority("Stranger")
@@ -56,7 +56,7 @@ struct KnownHolesTests {
     }
 
     @Test(
-        "an empty hash is no pin, and keys that are not supported match none by accident",
+        "An empty hash is no pin, and keys that are not supported match none by accident",
         arguments: TestKey.Algorithm.unsupported)
     func emptyHash(algorithm: TestKey.Algorithm) async throws {
         #expect(throws: PinError.self) { try PinHash("") }
@@ -70,7 +70,7 @@ struct KnownHolesTests {
         #expect(try await judge([leaf.der], own, roots: authority).reason == .leafPinMatchWithoutSystemTrust)
     }
 
-    @Test("without system trust, certificates that only came along are no links of a chain")
+    @Test("Without system trust, certificates that only came along are no links of a chain")
     func unverifiedLinks() async throws {
         let authority = try TestAuthority()
         let attacker = try TestCertificate(key: TestKey(.p256, "attacker"))
@@ -86,7 +86,7 @@ struct KnownHolesTests {
         }
     }
 
-    @Test("without system trust, the leaf's name, dates and usage are checked all the same")
+    @Test("Without system trust, the leaf's name, dates and usage are checked all the same")
     func leafChecks() async throws {
         let key = try TestKey(.p256, "gateway")
         let policy = try PinningPolicy(pins: [.of(key.pin), .spare()], requiresSystemTrust: false)
@@ -104,7 +104,7 @@ struct KnownHolesTests {
         }
     }
 
-    @Test("a ca pin outlives a new certificate for the same authority")
+    @Test("A ca pin outlives a new certificate for the same authority")
     func reissuedAuthority() async throws {
         let authority = try TestAuthority()
         let policy = try PinningPolicy(pins: [.of(authority.intermediate.pin, .ca), .spare()])
@@ -116,7 +116,7 @@ struct KnownHolesTests {
         #expect(decision.reason == .pinMatch)
     }
 
-    @Test("a certificate with a key that is not supported does not hide a pin of the leaf")
+    @Test("A certificate with a key that is not supported does not hide a pin of the leaf")
     func unsupportedOnTheWay() async throws {
         let authority = try TestAuthority()
         let odd = try TestCertificate(.authority("Odd"), key: TestKey(.secp256k1, "odd"))
@@ -126,7 +126,7 @@ struct KnownHolesTests {
         #expect(decision.reason == .pinMatch)
     }
 
-    @Test("patterns that match by accident elsewhere are refused here")
+    @Test("Patterns that match by accident elsewhere are refused here")
     func patterns() throws {
         for text in ["*.", "*", "*.com", "", "*..example.com", "*.1.2.3"] {
             #expect(throws: HostNameError.self, "\(text)") { try HostPattern(text) }
@@ -138,7 +138,7 @@ struct KnownHolesTests {
         #expect(try set.policy(for: HostName("www.EXAMPLE.com")) != nil)
     }
 
-    @Test("what is done with unlisted hosts is said, never assumed")
+    @Test("What is done with unlisted hosts is said, never assumed")
     func unlisted() async throws {
         let authority = try TestAuthority()
         let trust = try RootStoreTrust(authority)
@@ -150,7 +150,7 @@ struct KnownHolesTests {
         #expect(throws: PolicyError.self) { try PolicySet(json: #"{"version": 1, "hosts": []}"#) }
     }
 
-    @Test("a date of expiry that cannot be read is an error, not a policy that never expires")
+    @Test("A date of expiry that cannot be read is an error, not a policy that never expires")
     func expiryDate() throws {
         for date in ["2027-13-01", "soon", "01.02.2027", ""] {
             let json = """
@@ -162,7 +162,7 @@ struct KnownHolesTests {
         }
     }
 
-    @Test("a misspelt name is an error, not a default")
+    @Test("A misspelt name is an error, not a default")
     func misspelling() throws {
         let json = """
             {"version": 1, "unlistedHosts": "systemTrust",
@@ -172,7 +172,7 @@ struct KnownHolesTests {
         #expect(error?.problems.map(\.path) == ["hosts[0].excludeSubdomain"])
     }
 
-    @Test("a length of four octets is refused before it could overflow")
+    @Test("A length of four octets is refused before it could overflow")
     func lengthOverflow() {
         for octets: [UInt8] in [
             [0x84, 0x7f, 0xff, 0xff, 0xff], [0x84, 0xff, 0xff, 0xff, 0xff], [0x88] + .init(repeating: 0xff, count: 8),
@@ -181,7 +181,7 @@ struct KnownHolesTests {
         }
     }
 
-    @Test("a summary of a chain names no server")
+    @Test("A summary of a chain names no server")
     func summary() async throws {
         let template = CertificateTemplate(subject: "www.private.co.uk", dnsNames: ["www.private.co.uk"])
         let authority = try TestAuthority(leaf: template)

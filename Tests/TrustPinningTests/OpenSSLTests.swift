@@ -47,7 +47,7 @@ struct OpenSSL: ~Copyable {
 
 @Suite("As openssl computes it", .enabled(if: OpenSSL.isThere))
 struct OpenSSLTests {
-    @Test("the pins of certificates, public and private keys")
+    @Test("The pins of certificates, public and private keys are those of OpenSSL")
     func ownKeys() throws {
         let openSSL = try OpenSSL()
         for algorithm in TestKey.Algorithm.signing {
@@ -78,7 +78,7 @@ struct OpenSSLTests {
         }
     }
 
-    @Test("the pins of keys, requests and certificates that openssl makes, also for keys that nothing here supports")
+    @Test("The pins of keys, requests and certificates that openssl makes, also for keys that nothing here supports")
     func foreignKeys() throws {
         let openSSL = try OpenSSL()
         try openSSL.run(
@@ -120,7 +120,7 @@ struct OpenSSLTests {
         }
     }
 
-    @Test("the signatures of policies")
+    @Test("The signatures of policies are verified by OpenSSL, and its signatures here")
     func signatures() throws {
         let openSSL = try OpenSSL()
         let algorithms = PolicyEnvelope.Algorithm.allCases

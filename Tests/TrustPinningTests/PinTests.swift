@@ -10,7 +10,7 @@ struct PinTests {
     /// From PinGuard's tests: the SPKI of an RSA key with the modulus 256 × 0x01 and the exponent 0x010101.
     static let vector = "Y7EKzelfzqmyMnNRDIX8cecAf6wj1nk7nT25ws/qnVo="
 
-    @Test("are read from base64, with sha256/ in front, and from hexadecimal digits with and without colons")
+    @Test("Pins are read from base64, with sha256/ in front, and from hexadecimal digits with and without colons")
     func forms() throws {
         let hash = try PinHash(Self.vector)
         let digits = hash.bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }
@@ -24,7 +24,7 @@ struct PinTests {
     }
 
     @Test(
-        "that are not 32 bytes of SHA-256 are refused",
+        "Pins that are not 32 bytes of SHA-256 are refused",
         arguments: [
             "", "sha256/", "AAAA", "Y7EKzelfzqmyMnNRDIX8cecAf6wj1nk7nT25ws/qnVo",
             "Y7EKzelfzqmyMnNRDIX8cecAf6wj1nk7nT25ws_qnVo=",
@@ -38,7 +38,7 @@ struct PinTests {
     }
 
     @Test(
-        "that only examples have are refused",
+        "Pins that only examples have are refused",
         arguments: [
             String(repeating: "0", count: 64), "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=",
             "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
@@ -47,7 +47,7 @@ struct PinTests {
         #expect { try PinHash(text) } throws: { ($0 as? PinError)?.code == .placeholderHash }
     }
 
-    @Test("of an RSA key are the hash of its SubjectPublicKeyInfo, as PinGuard computes it")
+    @Test("Pins of an RSA key are the hash of its SubjectPublicKeyInfo, as PinGuard computes it")
     func knownVector() throws {
         let key = DERWriter.sequence(
             DERWriter.integer(magnitude: [UInt8](repeating: 1, count: 256)), DERWriter.integer(magnitude: [1, 1, 1]))
@@ -60,7 +60,8 @@ struct PinTests {
         #expect(source.keyDescription == "RSA 2041")
     }
 
-    @Test("are made of certificates, requests, public and private keys alike", arguments: TestKey.Algorithm.signing)
+    @Test(
+        "Pins are made of certificates, requests, public and private keys alike", arguments: TestKey.Algorithm.signing)
     func sources(algorithm: TestKey.Algorithm) throws {
         let key = try TestKey(algorithm, "source")
         let certificate = try TestCertificate(key: key)
@@ -74,14 +75,14 @@ struct PinTests {
         #expect { try Pin(.certificate, of: sources[1]) } throws: { ($0 as? PinError)?.code == .contradiction }
     }
 
-    @Test("are made of keys that no library here knows", arguments: TestKey.Algorithm.unsupported)
+    @Test("Pins are made of keys that no library here knows", arguments: TestKey.Algorithm.unsupported)
     func unknownKeys(algorithm: TestKey.Algorithm) throws {
         let key = try TestKey(algorithm, "unknown")
         let certificate = try TestCertificate(key: key)
         #expect(try KeySource(certificate: certificate.der).keyHash.base64 == key.pin)
     }
 
-    @Test("are refused for PEM that is cut, empty, encrypted or something else")
+    @Test("Pins are refused for PEM that is cut, empty, encrypted or something else")
     func badPEM() throws {
         let key = try TestKey(.p256, "source")
         for text in [
@@ -95,7 +96,7 @@ struct PinTests {
         }
     }
 
-    @Test("with a kind and a scope that exclude each other are refused")
+    @Test("Pins with a kind and a scope that exclude each other are refused")
     func contradiction() throws {
         #expect { try Pin(.ca, Self.vector, scope: .leaf) } throws: { ($0 as? PinError)?.code == .contradiction }
         #expect(try Pin(.spki, Self.vector, scope: .leaf).canMatchLeaf)

@@ -24,7 +24,7 @@ struct PinningPolicyTests {
         } catch { return error.problems.map(\.description) }
     }
 
-    @Test("that enforce pins need two that are distinct, one of them a backup")
+    @Test("Policies that enforce pins need two that are distinct, one of them a backup")
     func twoPins() throws {
         let one = try Pin.of(TestKey(.p256, "one").pin)
         let two = try Pin.of(TestKey(.p256, "two").pin)
@@ -42,7 +42,7 @@ struct PinningPolicyTests {
         #expect(problems([one, one, backup]) == ["pins: a pin occurs twice"])
     }
 
-    @Test("that do not enforce pins need one, or none to audit")
+    @Test("Policies that do not enforce pins need one, or none to audit")
     func fewerPins() throws {
         let one = try Pin.of(TestKey(.p256, "one").pin)
         #expect(problems([one], .permissive).isEmpty)
@@ -51,7 +51,7 @@ struct PinningPolicyTests {
         #expect(problems([], .permissive).count == 1)
     }
 
-    @Test("that contradict themselves are refused")
+    @Test("Policies that contradict themselves are refused")
     func contradictions() throws {
         let one = try Pin.of(TestKey(.p256, "one").pin)
         let backup = try Pin.spare()
@@ -61,7 +61,7 @@ struct PinningPolicyTests {
         #expect(problems([one, backup], fallback: true).isEmpty)
     }
 
-    @Test("without system trust need a pin of the leaf")
+    @Test("Without system trust need a pin of the leaf")
     func leafPins() throws {
         let one = try Pin.of(TestKey(.p256, "one").pin, scope: .root)
         let authority = try Pin.of(TestKey(.p256, "two").pin, .ca, role: .backup)
@@ -69,7 +69,7 @@ struct PinningPolicyTests {
         #expect(problems([one, try .spare()], requiresSystemTrust: false).isEmpty)
     }
 
-    @Test("have a bounded number of pins")
+    @Test("Policies have a bounded number of pins")
     func manyPins() throws {
         let pins = try (0..<64).map { try Pin.of(TestKey(.ed25519, "\($0)").pin) }
         #expect(problems(pins + [try .spare()]).count == 1)
@@ -83,7 +83,7 @@ struct PolicySetTests {
         try PinningPolicy(pins: [.of(TestKey(.p256, name).pin), .spare()])
     }
 
-    @Test("decide by the exact name, then the longest pattern, then what is said about unlisted hosts")
+    @Test("Sets of policies decide by the exact name, then the longest pattern, then what is said about unlisted hosts")
     func precedence() throws {
         let set = try PolicySet(
             [
@@ -109,7 +109,7 @@ struct PolicySetTests {
         #expect(try set.policy(for: HostName("a.open.example.com")) == policy("all"))
     }
 
-    @Test("decide in any order of the list")
+    @Test("Sets of policies decide in any order of the list")
     func order() throws {
         let hosts = try [
             HostPolicy(.wildcard("example.com"), policy("wild")), HostPolicy(.exact("a.example.com"), policy("exact")),
@@ -124,7 +124,7 @@ struct PolicySetTests {
         }
     }
 
-    @Test("refuse patterns that occur twice, and exclusions from nothing")
+    @Test("Sets of policies refuse patterns that occur twice, and exclusions from nothing")
     func problems() throws {
         let error = try #require(throws: PolicyError.self) {
             try PolicySet(
@@ -142,7 +142,7 @@ struct PolicySetTests {
         #expect(throws: Never.self) { try PolicySet([.excluding(.exact("b.example.com"))], unlisted: .refuse) }
     }
 
-    @Test("of an environment are selected at run time")
+    @Test("Sets of policies of an environment are selected at run time")
     func environments() throws {
         let production = try PolicySet.only(policy("production"))
         let development = try PolicySet.only(policy("development"))

@@ -31,7 +31,7 @@
             return await evaluator.evaluate(try trust(chain, host: host), host: host, at: day.date)
         }
 
-        @Test("are those of chains with the other verifier, for each kind of policy and chain")
+        @Test("Decisions are those of chains with the other verifier, for each kind of policy and chain")
         func table() async throws {
             var count = 0
             for shape in PolicyShape.all where shape.isPossible {
@@ -52,7 +52,7 @@
             #expect(count >= 100)
         }
 
-        @Test("go by pins of each certificate of the verified chain", arguments: Pin.Scope.allCases)
+        @Test("Decisions go by pins of each certificate of the verified chain", arguments: Pin.Scope.allCases)
         func scopes(scope: Pin.Scope) async throws {
             let authority = try TestAuthority()
             for (index, certificate) in [authority.leaf, authority.intermediate, authority.root].enumerated() {
@@ -64,7 +64,7 @@
             }
         }
 
-        @Test("never match certificates that were injected, or that sign themselves")
+        @Test("It never match certificates that were injected, or that sign themselves")
         func injected() async throws {
             let authority = try TestAuthority()
             let stranger = try TestAuthority("Stranger")
@@ -76,7 +76,7 @@
             #expect(try await judge([alone.der], own, roots: [authority.root.der]).reason == .trustFailed)
         }
 
-        @Test("of rotations: the same key, the backup, and neither")
+        @Test("A rotation to the same key or the backup passes, and to neither does not")
         func rotation() async throws {
             let authority = try TestAuthority()
             let policy = try PinningPolicy(
@@ -91,7 +91,7 @@
             #expect(try await judge(chain(other), policy, roots: roots).reason == .pinningFailed)
         }
 
-        @Test("are made for the host and the day that are asked about, whatever the object was made for")
+        @Test("Decisions are made for the host and the day that are asked about, whatever the object was made for")
         func question() async throws {
             let authority = try TestAuthority()
             let policy = try PinningPolicy(pins: [.of(authority.leaf.pin), .spare()])
@@ -115,7 +115,7 @@
             }
         }
 
-        @Test("do not hear of roots and exceptions that others have given to the object")
+        @Test("Decisions do not hear of roots and exceptions that others have given to the object")
         func allowances() async throws {
             let authority = try TestAuthority()
             let stranger = try TestAuthority("Stranger")
@@ -137,7 +137,7 @@
             }
         }
 
-        @Test("take one evaluation of the object")
+        @Test("Decisions take one evaluation of the object")
         func once() async throws {
             let authority = try TestAuthority()
             let policy = try PinningPolicy(pins: [.of(authority.leaf.pin), .spare()])
@@ -151,7 +151,7 @@
             #expect(asked.elements.map(\.host) == ["www.example.com"])
         }
 
-        @Test("can be left to another verifier, which sees the platform's chain")
+        @Test("Decisions can be left to another verifier, which sees the platform's chain")
         func otherVerifier() async throws {
             let authority = try TestAuthority()
             let policy = try PinningPolicy(pins: [.of(authority.intermediate.pin, .ca), .spare()])

@@ -18,7 +18,7 @@
             return await StandInTrust.$answer.withValue(answer) { await evaluator.judge(chain) }
         }
 
-        @Test("asks about the whole chain, for the host, as a server, on the day, with given roots only")
+        @Test("It asks about the whole chain, for the host, as a server, on the day, with given roots only")
         func question() async throws {
             let authority = try TestAuthority()
             let policy = try PinningPolicy(pins: [.of(authority.root.pin, .ca), .spare()])
@@ -43,7 +43,7 @@
             #expect(throws: PinError.self) { try PlatformTrust(roots: [[1]]) }
         }
 
-        @Test("tells reasons apart, and refuses whatever the platform refuses")
+        @Test("It tells reasons apart, and refuses whatever the platform refuses")
         func failures() async throws {
             let authority = try TestAuthority()
             let policy = try PinningPolicy(pins: [.of(authority.leaf.pin), .spare()])
@@ -63,7 +63,7 @@
             }
         }
 
-        @Test("does not trust a leaf that is wrong, whatever the platform says")
+        @Test("It does not trust a leaf that is wrong, whatever the platform says")
         func leaf() async throws {
             let authority = try TestAuthority(leaf: CertificateTemplate().with { $0.dnsNames = ["other.test"] })
             let policy = try PinningPolicy(pins: [.of(authority.leaf.pin), .spare()])

@@ -25,7 +25,9 @@ struct PolicyEnvelopeTests {
         code { _ = try Publisher.verifier().verify(envelope, at: day.date) }
     }
 
-    @Test("are verified with each algorithm, after a trip through JSON", arguments: PolicyEnvelope.Algorithm.allCases)
+    @Test(
+        "Signed policies are verified with each algorithm, after a trip through JSON",
+        arguments: PolicyEnvelope.Algorithm.allCases)
     func roundTrip(algorithm: PolicyEnvelope.Algorithm) throws {
         let policies = try Publisher.policies("one")
         let envelope = try Publisher.envelope(policies, version: 7, algorithm)
@@ -39,7 +41,9 @@ struct PolicyEnvelopeTests {
         if let publicKey = key.publicKey { #expect(try PolicyVerificationKey(der: publicKey).algorithm == algorithm) }
     }
 
-    @Test("are refused when anything that was signed is changed", arguments: PolicyEnvelope.Algorithm.allCases)
+    @Test(
+        "Signed policies are refused when anything that was signed is changed",
+        arguments: PolicyEnvelope.Algorithm.allCases)
     func everyField(algorithm: PolicyEnvelope.Algorithm) throws {
         let good = try Publisher.envelope(Publisher.policies("one"), version: 7, algorithm)
         var payload = good.payload
@@ -69,7 +73,7 @@ struct PolicyEnvelopeTests {
         #expect(try one != good.changed(appID: "a", environment: "bc").signedBytes)
     }
 
-    @Test("are refused before they were issued, and once they have expired")
+    @Test("Signed policies are refused before they were issued, and once they have expired")
     func times() throws {
         let envelope = try Publisher.envelope(Publisher.policies("one"))
         #expect(verify(envelope, on: TestDate(2026, 5, 31)) == .notYetIssued)
@@ -81,7 +85,7 @@ struct PolicyEnvelopeTests {
         #expect(code { _ = try Publisher.verifier().verify(envelope, at: nil) } == nil)
     }
 
-    @Test("are refused below the version that the app was built with")
+    @Test("Signed policies are refused below the version that the app was built with")
     func lowestVersion() throws {
         let verifier = try Publisher.verifier(lowestVersion: 5)
         for (version, expected) in [(4, EnvelopeError.Code.rolledBack), (5, nil), (6, nil)]
@@ -92,7 +96,7 @@ struct PolicyEnvelopeTests {
         }
     }
 
-    @Test("are refused when what they hold is no valid set of policies")
+    @Test("Signed policies are refused when what they hold is no valid set of policies")
     func badPolicies() throws {
         for payload in ["", "{}", #"{"version": 1, "unlistedHosts": "refuse", "hosts": [{"host": "*.com"}]}"#] {
             let envelope = try PolicyEnvelope.sign(
@@ -102,7 +106,7 @@ struct PolicyEnvelopeTests {
         }
     }
 
-    @Test("are refused in other forms: no signature, no version, unknown names, cut")
+    @Test("Signed policies are refused in other forms: no signature, no version, unknown names, cut")
     func malformed() throws {
         let good = try Publisher.envelope(Publisher.policies("one"))
         let lines = good.json.split(separator: "\n")
@@ -133,7 +137,7 @@ struct PolicyEnvelopeTests {
         #expect(code { _ = try PolicyEnvelope(json: huge) } == .malformed)
     }
 
-    @Test("are not verified with secrets that are short or no secrets, or with other keys")
+    @Test("Signed policies are not verified with secrets that are short or no secrets, or with other keys")
     func badKeys() throws {
         #expect(code { _ = try PolicyVerificationKey(hmacSecret: [UInt8](0..<31)) } == .badKey)
         #expect(code { _ = try PolicyVerificationKey(hmacSecret: []) } == .badKey)

@@ -27,7 +27,7 @@ struct PolicyTighteningTests {
 
     private func isTighter(_ new: PolicySet, than old: PolicySet) -> Bool { new.loosenings(comparedTo: old).isEmpty }
 
-    @Test("counts pins, modes, system trust, fallback and expiry")
+    @Test("It counts pins, modes, system trust, fallback and expiry")
     func policies() throws {
         typealias Expiry = PinningPolicy.Expiry
         let early = TestDate(2026, 7, 1).date
@@ -106,7 +106,7 @@ struct PolicyTighteningTests {
         }
     }
 
-    @Test("looks at each kind of host that patterns tell apart")
+    @Test("It looks at each kind of host that patterns tell apart")
     func hosts() throws {
         let strict = try PinningPolicy(pins: [one, backup])
         let looser = try PinningPolicy(pins: [one, two, backup])
@@ -133,7 +133,7 @@ struct PolicyTighteningTests {
         #expect(try !isTighter(PolicySet([], unlisted: .systemTrust), than: address))
     }
 
-    @Test("cannot be led to compare only a host that the new policies name")
+    @Test("It cannot be led to compare only a host that the new policies name")
     func namedSample() throws {
         let strict = try PinningPolicy(pins: [one, backup])
         let base = try PolicySet([HostPolicy(.wildcard("example.com"), strict)], unlisted: .refuse)
@@ -150,7 +150,7 @@ struct PolicyTighteningTests {
         }
     }
 
-    @Test("of names that are nearly as long as names can be are compared all the same")
+    @Test("Policies of names that are nearly as long as names can be are compared all the same")
     func longNames() throws {
         let strict = try PinningPolicy(pins: [one, backup])
         // Room for a label of one character in front, twice.

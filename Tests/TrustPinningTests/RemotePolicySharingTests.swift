@@ -80,7 +80,7 @@ struct RemotePolicySharingTests {
         AcceptedVersion(version: envelope.version, digest: PinHash(sha256Of: envelope.signedBytes))
     }
 
-    @Test("compares what may only tighten with what another process has accepted")
+    @Test("It compares what may only tighten with what another process has accepted")
     func tightening() async throws {
         defer { remove() }
         let (_, one) = try process(files)
@@ -99,7 +99,7 @@ struct RemotePolicySharingTests {
         #expect(restored.policies == tighter)
     }
 
-    @Test("compares again when another process was faster, or ended before it kept the version")
+    @Test("It compares again when another process was faster, or ended before it kept the version")
     func racing() async throws {
         defer { remove() }
         let six = try Publisher.envelope(Publisher.policies("six"), version: 6)
@@ -126,7 +126,7 @@ struct RemotePolicySharingTests {
         }
     }
 
-    @Test("leaves what is newer alone when an older write comes late")
+    @Test("It leaves what is newer alone when an older write comes late")
     func lateWrites() async throws {
         defer { remove() }
         let four = try Publisher.envelope(Publisher.policies("four"), version: 4)
@@ -154,7 +154,7 @@ struct RemotePolicySharingTests {
         #expect(try await process(files).updater.restore() == 6)
     }
 
-    @Test("keeps the publisher's envelope in force when the key of what tightened it is gone")
+    @Test("It keeps the publisher's envelope in force when the key of what tightened it is gone")
     func rotatedSecret() async throws {
         defer { remove() }
         let base = try Publisher.policies("five")
@@ -183,7 +183,7 @@ struct RemotePolicySharingTests {
         #expect(old.policies == builtIn)
     }
 
-    @Test("accepts nothing that may only tighten when what it would tighten is lost")
+    @Test("It accepts nothing that may only tighten when what it would tighten is lost")
     func lostEnvelopes() async throws {
         let store = MemoryStore()
         let five = try Publisher.envelope(Publisher.policies("five"), version: 5)

@@ -41,7 +41,7 @@ struct RemotePolicyUpdaterTests {
         } catch { return error.code }
     }
 
-    @Test("puts a newer envelope in force, and says when there is none")
+    @Test("It puts a newer envelope in force, and says when there is none")
     func applying() async throws {
         let updater = try updater()
         let one = try Publisher.envelope(Publisher.policies("one"), version: 1).bytes
@@ -53,7 +53,7 @@ struct RemotePolicyUpdaterTests {
         #expect(try evaluator.policies == Publisher.policies("three"))
     }
 
-    @Test("refuses older versions for good, and another envelope of the same version")
+    @Test("It refuses older versions for good, and another envelope of the same version")
     func rollback() async throws {
         let five = try Publisher.envelope(Publisher.policies("five"), version: 5).bytes
         let four = try Publisher.envelope(Publisher.policies("four"), version: 4).bytes
@@ -69,7 +69,7 @@ struct RemotePolicyUpdaterTests {
         }
     }
 
-    @Test("leaves everything as it was when an update is bad")
+    @Test("It leaves everything as it was when an update is bad")
     func badUpdates() async throws {
         let updater = try updater()
         let good = try Publisher.envelope(Publisher.policies("good"), version: 2)
@@ -106,7 +106,7 @@ struct RemotePolicyUpdaterTests {
         ]
     }
 
-    @Test("lets updates that are signed with HMAC tighten only")
+    @Test("It lets updates that are signed with HMAC tighten only")
     func tightening() async throws {
         let updater = try updater()
         func hmac(_ policies: PolicySet, _ version: Int64) throws -> [UInt8] {
@@ -130,7 +130,7 @@ struct RemotePolicyUpdaterTests {
         #expect(try fresh.policies == Publisher.policies("new pins", unlisted: .refuse))
     }
 
-    @Test("lets HMAC tighten what was in force when the app last ran, though nobody restored it")
+    @Test("It lets HMAC tighten what was in force when the app last ran, though nobody restored it")
     func tighteningStored() async throws {
         let open = try PolicySet([], unlisted: .systemTrust)
         let strict = try Publisher.policies("strict", unlisted: .refuse)
@@ -157,7 +157,7 @@ struct RemotePolicyUpdaterTests {
         #expect(await code(try restarted(), try Publisher.envelope(strict, version: 7).bytes) == nil)
     }
 
-    @Test("restores what was in force, also after it has expired, but not below the accepted or the lowest version")
+    @Test("It restores what was in force, also after it has expired, but not below the accepted or the lowest version")
     func restoring() async throws {
         let fresh = try updater()
         #expect(try await fresh.restore() == nil)
@@ -187,7 +187,7 @@ struct RemotePolicyUpdaterTests {
         #expect(evaluator.policies == builtIn)
     }
 
-    @Test("takes nothing when the store cannot be read or written, and finishes after a crash between two writes")
+    @Test("It takes nothing when the store cannot be read or written, and finishes after a crash between two writes")
     func failingStore() async throws {
         let updater = try updater()
         let one = try Publisher.envelope(Publisher.policies("one"), version: 1).bytes
@@ -211,7 +211,7 @@ struct RemotePolicyUpdaterTests {
         #expect(try evaluator.policies == Publisher.policies("one"))
     }
 
-    @Test("fetches through what it was given")
+    @Test("It fetches through what it was given")
     func fetching() async throws {
         struct Transport: EnvelopeTransport {
             let result: Result<[UInt8], MemoryStore.Failure>
@@ -232,7 +232,7 @@ struct RemotePolicyUpdaterTests {
         #expect(try evaluator.policies == Publisher.policies("one"))
     }
 
-    @Test("moves the clock of expiring pins forward to the newest time of issue")
+    @Test("It moves the clock of expiring pins forward to the newest time of issue")
     func issueTimes() async throws {
         let authority = try TestAuthority()
         let expiry = PinningPolicy.Expiry(TestDate(2026, 5, 15).date, afterwards: .refuse)
@@ -243,7 +243,8 @@ struct RemotePolicyUpdaterTests {
         #expect(decision.reason == .pinSetExpiredRefused)
     }
 
-    @Test("does not let a time that was signed with HMAC end pins early, but lets it end what is refused from then on")
+    @Test(
+        "It does not let a time that was signed with HMAC end pins early, but lets it end what is refused from then on")
     func sharedIssueTimes() async throws {
         let authority = try TestAuthority()
         for (afterwards, expected) in [
@@ -262,7 +263,7 @@ struct RemotePolicyUpdaterTests {
         }
     }
 
-    @Test("keeps versions and envelopes in files that are whole or not there")
+    @Test("It keeps versions and envelopes in files that are whole or not there")
     func files() async throws {
         let folder = FileManager.default.temporaryDirectory.appending(
             path: "trust-\(UInt64.random(in: 0...UInt64.max))")
@@ -297,7 +298,7 @@ struct RemotePolicyUpdaterTests {
         #expect(try await self.updater(files).restore() == 5)
     }
 
-    @Test("keeps files that only their owner can read, leaves no others, and raises versions only")
+    @Test("It keeps files that only their owner can read, leaves no others, and raises versions only")
     func fileModes() throws {
         let folder = FileManager.default.temporaryDirectory.appending(
             path: "trust-\(UInt64.random(in: 0...UInt64.max))")
@@ -326,7 +327,7 @@ struct RemotePolicyUpdaterTests {
         #expect(try files.acceptedVersion("\u{ab}") == nil)
     }
 
-    @Test("does not take a version that it cannot look at for one that is not there")
+    @Test("It does not take a version that it cannot look at for one that is not there")
     func unreadableFiles() async throws {
         let folder = FileManager.default.temporaryDirectory.appending(
             path: "trust-\(UInt64.random(in: 0...UInt64.max))")

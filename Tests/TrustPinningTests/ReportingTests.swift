@@ -72,7 +72,7 @@ struct ReportingTests {
         return TrustEvaluator(policies: set, systemTrust: trust, observers: observers)
     }
 
-    @Test("have the fields of TrustKit's reports")
+    @Test("Reports have the fields of TrustKit's reports")
     func format() async throws {
         let authority = try TestAuthority()
         let collector = Collector()
@@ -101,7 +101,7 @@ struct ReportingTests {
         #expect(fields == expected)
     }
 
-    @Test("are made of mismatches in each mode and of untrusted chains, of pinned hosts only")
+    @Test("Reports are made of mismatches in each mode and of untrusted chains, of pinned hosts only")
     func reported() async throws {
         let authority = try TestAuthority()
         for (mode, isTrusted, result, enforces) in [
@@ -127,7 +127,7 @@ struct ReportingTests {
         #expect(heard.elements.map { PinFailureReport($0) } == [nil])
     }
 
-    @Test("of the same failure are sent once in a day")
+    @Test("Reports of the same failure are sent once in a day")
     func rate() async throws {
         let authority = try TestAuthority()
         let other = try TestAuthority("Other")
@@ -145,7 +145,7 @@ struct ReportingTests {
         #expect(reporter.counts.sent == 4)
     }
 
-    @Test("that cannot be sent are tried three times, and what does not fit the queue is dropped")
+    @Test("Reports that cannot be sent are tried three times, and what does not fit the queue is dropped")
     func failures() async throws {
         let authority = try TestAuthority()
         let collector = Collector(failures: 2)
@@ -162,7 +162,7 @@ struct ReportingTests {
         #expect(never.counts.sent == 0)
     }
 
-    @Test("that nobody got do not keep the next ones back, and arrive once at each place")
+    @Test("Reports that nobody got do not keep the next ones back, and arrive once at each place")
     func dropped() async throws {
         let authority = try TestAuthority()
         // The second place fails at first: the first one hears once all the same.
@@ -202,7 +202,7 @@ struct ReportingTests {
         #expect(full.counts == PinFailureReporter.Counts(dropped: 2))
     }
 
-    @Test("of hosts say the policy's pattern and never the host")
+    @Test("Reports of hosts say the policy's pattern and never the host")
     func logs() async throws {
         let authority = try TestAuthority()
         let lines = Recorder<String>()

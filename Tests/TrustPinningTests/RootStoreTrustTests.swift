@@ -42,7 +42,7 @@ struct RootStoreTrustTests {
         return failure(decision)
     }
 
-    @Test("accepts a good leaf on each day of its validity, and on no other")
+    @Test("A good leaf is accepted on each day of its validity, and on no other")
     func validity() async throws {
         for (day, code) in [
             (TestDate(2025, 12, 31), SystemTrustFailure.Code.notYetValid), (.leafStart, nil), (.today, nil),
@@ -51,7 +51,7 @@ struct RootStoreTrustTests {
         ] { #expect(try await leafFailure(on: day) { _ in } == code, "\(day)") }
     }
 
-    @Test("refuses a chain whose intermediate or root has expired")
+    @Test("It refuses a chain whose intermediate or root has expired")
     func expiredIssuers() async throws {
         let rootKey = try TestKey(.p256, "root")
         let shortRoot = try TestCertificate(
@@ -70,7 +70,7 @@ struct RootStoreTrustTests {
         #expect(try await judge(leaf, issuers: [shortIntermediate, intermediate], root: root).isTrusted)
     }
 
-    @Test("compares names as RFC 9525 says, and never common names")
+    @Test("It compares names as RFC 9525 says, and never common names")
     func names() async throws {
         let table: [(host: String, names: [String], addresses: [[UInt8]], isRight: Bool)] = [
             ("www.example.com", ["www.example.com"], [], true), ("www.example.com", ["WWW.Example.COM"], [], true),
@@ -101,7 +101,7 @@ struct RootStoreTrustTests {
         }
     }
 
-    @Test("refuses leaves that are not for servers, and issuers that are not for issuing or for servers")
+    @Test("It refuses leaves that are not for servers, and issuers that are not for issuing or for servers")
     func usage() async throws {
         #expect(try await leafFailure { $0.usages = [.clientAuth] } == .wrongUsage)
         #expect(try await leafFailure { $0.usages = [.codeSigning] } == .wrongUsage)
@@ -163,7 +163,7 @@ struct RootStoreTrustTests {
         return try await failure(judge(leaf, issuers: [intermediate], root: root, host: host))
     }
 
-    @Test("refuses hosts that an issuer excludes, and wildcards that take one of them in")
+    @Test("It refuses hosts that an issuer excludes, and wildcards that take one of them in")
     func excludedNames() async throws {
         let wildcard = ["*.example.com"]
         let table: [(host: String, names: [String], excluded: String, isRight: Bool)] = [
@@ -191,7 +191,7 @@ struct RootStoreTrustTests {
         }
     }
 
-    @Test("compares no more names with constraints than a limit, which costs next to nothing")
+    @Test("It compares no more names with constraints than a limit, which costs next to nothing")
     func manyConstraints() async throws {
         func code(_ names: Int, _ constraints: Int, ofRoot: Bool = false) async throws -> SystemTrustFailure.Code? {
             try await failure(
@@ -203,7 +203,7 @@ struct RootStoreTrustTests {
         #expect(try await code(501, 500, ofRoot: true) == .constraint)
     }
 
-    @Test("refuses a path longer than an authority allows")
+    @Test("It refuses a path longer than an authority allows")
     func pathLength() async throws {
         let authority = try TestAuthority()
         let below = try TestCertificate(
@@ -213,7 +213,7 @@ struct RootStoreTrustTests {
         #expect(failure(decision) == .constraint)
     }
 
-    @Test("refuses self-signed leaves, unknown roots, and signatures by another key of the same name")
+    @Test("It refuses self-signed leaves, unknown roots, and signatures by another key of the same name")
     func issuers() async throws {
         let authority = try TestAuthority()
         let impostor = try TestAuthority("Other")
@@ -239,7 +239,7 @@ struct RootStoreTrustTests {
         }
     }
 
-    @Test("refuses keys that it cannot verify with, pinned or not", arguments: TestKey.Algorithm.unsupported)
+    @Test("It refuses keys that it cannot verify with, pinned or not", arguments: TestKey.Algorithm.unsupported)
     func unsupportedKeys(algorithm: TestKey.Algorithm) async throws {
         let authority = try TestAuthority()
         let leaf = try authority.issue(key: TestKey(algorithm, "leaf"))
@@ -247,7 +247,7 @@ struct RootStoreTrustTests {
             try await failure(judge(leaf, issuers: [authority.intermediate], root: authority.root)) == .unreadable)
     }
 
-    @Test("refuses critical extensions that nobody here knows")
+    @Test("It refuses critical extensions that nobody here knows")
     func criticalExtensions() async throws {
         let unknown = DERWriter.objectIdentifier(1, 3, 6, 1, 4, 1, 99_999, 1)
         for (critical, isTrusted) in [(true, false), (false, true)] {
@@ -258,7 +258,7 @@ struct RootStoreTrustTests {
         }
     }
 
-    @Test("remembers what it verified for the host, the chain and the days it is good for")
+    @Test("It remembers what it verified for the host, the chain and the days it is good for")
     func memory() async throws {
         let authority = try TestAuthority()
         let trust = try RootStoreTrust(authority)
@@ -280,7 +280,7 @@ struct RootStoreTrustTests {
         }
     }
 
-    @Test("gives up on certificates that sign each other in all ways, in little time")
+    @Test("It gives up on certificates that sign each other in all ways, in little time")
     func maze() async throws {
         // One name, one key, other alternative names: each certificate is an issuer of each other.
         let key = try TestKey(.p256, "maze")
@@ -296,7 +296,7 @@ struct RootStoreTrustTests {
         #expect(clock.now - start < .seconds(60))
     }
 
-    @Test("has the roots of a bundle, or says that there is none")
+    @Test("It has the roots of a bundle, or says that there is none")
     func bundles() async throws {
         let authority = try TestAuthority()
         let file = FileManager.default.temporaryDirectory.appending(

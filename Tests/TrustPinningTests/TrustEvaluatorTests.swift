@@ -12,7 +12,7 @@ struct TrustEvaluatorTests {
         return TrustEvaluator(policies: try .only(policy), systemTrust: try RootStoreTrust(authority))
     }
 
-    @Test("a pin of each kind and scope matches the certificates it is for, and no others")
+    @Test("A pin of each kind and scope matches the certificates it is for, and no others")
     func scopes() async throws {
         let authority = try TestAuthority()
         let chain = [authority.leaf, authority.intermediate, authority.root]
@@ -32,14 +32,14 @@ struct TrustEvaluatorTests {
         }
     }
 
-    @Test("keys of any kind are pinned", arguments: TestKey.Algorithm.signing)
+    @Test("Keys of any kind are pinned", arguments: TestKey.Algorithm.signing)
     func keys(algorithm: TestKey.Algorithm) async throws {
         let authority = try TestAuthority(algorithm: algorithm)
         let evaluator = try evaluator([.of(authority.leaf.pin, scope: .leaf)], authority)
         #expect(await evaluator.judge(authority.served).reason == .pinMatch)
     }
 
-    @Test("a new certificate for the same key goes on matching, a pinned certificate does not")
+    @Test("A new certificate for the same key goes on matching, a pinned certificate does not")
     func sameKey() async throws {
         let authority = try TestAuthority()
         let renewed = [try authority.reissuedLeaf().der, authority.intermediate.der]
@@ -50,7 +50,7 @@ struct TrustEvaluatorTests {
         #expect(await byCertificate.judge(renewed).reason == .pinningFailed)
     }
 
-    @Test("a new key matches with the backup that was pinned, and the change is reported; without it, it does not")
+    @Test("A new key matches with the backup that was pinned, and the change is reported; without it, it does not")
     func rotation() async throws {
         let authority = try TestAuthority()
         let rotated = [try authority.rotatedLeaf().der, authority.intermediate.der]
@@ -65,7 +65,7 @@ struct TrustEvaluatorTests {
         #expect(await unprepared.judge(rotated).reason == .pinningFailed)
     }
 
-    @Test("a chain that was cut is not trusted, and a pin of the leaf does not help")
+    @Test("A chain that was cut is not trusted, and a pin of the leaf does not help")
     func cutChain() async throws {
         let authority = try TestAuthority()
         let evaluator = try evaluator([.of(authority.leaf.pin)], authority)
@@ -79,7 +79,7 @@ struct TrustEvaluatorTests {
         #expect(decision.verifiedChain == [authority.leaf.der, authority.intermediate.der])
     }
 
-    @Test("of a cross-signed authority, the path is found that ends in the pinned root")
+    @Test("Of a cross-signed authority, the path is found that ends in the pinned root")
     func crossSigned() async throws {
         let one = try TestAuthority("One")
         let two = try TestAuthority("Two")
@@ -102,7 +102,7 @@ struct TrustEvaluatorTests {
         #expect(await evaluator.judge(served).reason == .pinMatch)
     }
 
-    @Test("a certificate that a server adds to its chain without need never matches")
+    @Test("A certificate that a server adds to its chain without need never matches")
     func injected() async throws {
         let authority = try TestAuthority()
         let other = try TestAuthority("Other")
@@ -115,7 +115,7 @@ struct TrustEvaluatorTests {
         }
     }
 
-    @Test("a chain is refused when it is empty, longer than ten, or begins with something else")
+    @Test("A chain is refused when it is empty, longer than ten, or begins with something else")
     func badChains() async throws {
         let authority = try TestAuthority()
         let evaluator = try evaluator([.of(authority.leaf.pin)], authority)
@@ -130,7 +130,7 @@ struct TrustEvaluatorTests {
         #expect(await evaluator.judge(Array(many.dropLast())).reason == .pinMatch)
     }
 
-    @Test("chains of ten are verified, and of eleven refused, also when the eleventh is the root")
+    @Test("Chains of ten are verified, and of eleven refused, also when the eleventh is the root")
     func longChains() async throws {
         for (count, isTrusted) in [(10, true), (11, false)] {
             let chain = try TestAuthority.longChain(count)
@@ -143,7 +143,7 @@ struct TrustEvaluatorTests {
         }
     }
 
-    @Test("a leaf that is cut at any length is refused")
+    @Test("A leaf that is cut at any length is refused")
     func truncatedLeaf() async throws {
         let authority = try TestAuthority()
         let evaluator = try evaluator([.of(authority.leaf.pin)], authority)
@@ -153,7 +153,7 @@ struct TrustEvaluatorTests {
         }
     }
 
-    @Test("an intermediate that is cut at any length breaks the path")
+    @Test("An intermediate that is cut at any length breaks the path")
     func truncatedIntermediate() async throws {
         let authority = try TestAuthority()
         let evaluator = try evaluator([.of(authority.leaf.pin)], authority)
@@ -164,7 +164,7 @@ struct TrustEvaluatorTests {
     }
 
     @Test(
-        "a host that is none is refused",
+        "A host that is none is refused",
         arguments: ["", "bücher.example", "a b", "www.example.com:443", "*.example.com"])
     func badHosts(host: String) async throws {
         let authority = try TestAuthority()
@@ -173,7 +173,7 @@ struct TrustEvaluatorTests {
         #expect(decision.reason == .invalidHost)
     }
 
-    @Test("expired pins fall back to system trust or refuse, as the policy says")
+    @Test("Expired pins fall back to system trust or refuse, as the policy says")
     func expiry() async throws {
         let authority = try TestAuthority()
         for (afterwards, reason) in [
@@ -192,7 +192,7 @@ struct TrustEvaluatorTests {
         }
     }
 
-    @Test("observers hear of each evaluation with its policy and both chains")
+    @Test("Observers hear of each evaluation with its policy and both chains")
     func observers() async throws {
         let authority = try TestAuthority()
         let heard = Recorder<TrustEvaluation>()
@@ -212,7 +212,7 @@ struct TrustEvaluatorTests {
         #expect(evaluation.presentedChain == authority.served)
     }
 
-    @Test("a platform that vouches for another certificate than the server's vouches for nothing")
+    @Test("A platform that vouches for another certificate than the server's vouches for nothing")
     func otherLeaf() async throws {
         let authority = try TestAuthority()
         let other = try TestAuthority("Other")

@@ -166,7 +166,7 @@ struct LaneOrderTests {
         for thread in threads { thread.join() }
     }
 
-    @Test("packets of a flow arrive in order, both ways, from before the first handshake on", arguments: layouts, 1...4)
+    @Test("Packets of a flow arrive in order, both ways, from before the first handshake on", arguments: layouts, 1...4)
     func order(_ layout: LaneLayout, _ seed: UInt64) throws {
         let star = try Star(layout, seed: seed)
         defer { star.close() }
@@ -187,7 +187,7 @@ struct LaneOrderTests {
         }
     }
 
-    @Test("rebinding and new ports under load lose no session, and order holds", arguments: layouts, 1...2)
+    @Test("Rebinding and new ports under load lose no session, and order holds", arguments: layouts, 1...2)
     func rebinding(_ layout: LaneLayout, _ seed: UInt64) throws {
         let star = try Star(layout, seed: seed)
         defer { star.close() }
@@ -223,7 +223,7 @@ struct LaneOrderTests {
         #expect(hub.device.engineStatistics.handshakesCompleted == before)
     }
 
-    @Test("closing under load ends every thread and tells once why", arguments: layouts, 1...3)
+    @Test("Closing under load ends every thread and tells once why", arguments: layouts, 1...3)
     func closing(_ layout: LaneLayout, _ seed: UInt64) throws {
         let star = try Star(layout, seed: seed)
         let reasons = Mutex<[WireGuardDevice.CloseReason]>([])
@@ -246,7 +246,7 @@ struct LaneOrderTests {
         #expect(hub.device.laneStatistics == after)
     }
 
-    @Test("an interface that goes down and up again under load finds its sessions anew", arguments: layouts)
+    @Test("An interface that goes down and up again under load finds its sessions anew", arguments: layouts)
     func downAndUp(_ layout: LaneLayout) throws {
         let star = try Star(layout, seed: 9)
         defer { star.close() }

@@ -11,7 +11,7 @@ import WireGuardCore
 
 @Suite("Memory budget: drop counters", .timeLimit(.minutes(1)))
 struct MemoryBudgetDropTests {
-    @Test("each thing that is counted has a cause of its own")
+    @Test("Each thing that is counted has a cause of its own")
     func causes() {
         var engine = EngineStatistics()
         let engineCauses: [WritableKeyPath<EngineStatistics, UInt64>] = [
@@ -74,7 +74,7 @@ struct MemoryBudgetDropTests {
             waitUntil(timeout: patience) { host.device.laneStatistics.fromDevice.packets == before + packets.count })
     }
 
-    @Test("packets without a session: over the peer's limit, over the budget, and abandoned")
+    @Test("Packets without a session are counted over the peer's limit, over the budget, and when they are abandoned")
     func staged() throws {
         var options = WireGuardDevice.Options(budget: .extension)
         options.limits.stagedPacketsPerPeer = 4
@@ -91,7 +91,7 @@ struct MemoryBudgetDropTests {
         #expect(waitUntil(timeout: patience) { host.device.statistics.drops.stagedAbandoned == 10 })
     }
 
-    @Test("by number, packets without a session are bounded too")
+    @Test("By number, packets without a session are bounded too")
     func stagedPackets() throws {
         var options = WireGuardDevice.Options(budget: .extension)
         options.limits.stagedPackets = 5
@@ -102,7 +102,7 @@ struct MemoryBudgetDropTests {
         #expect(host.device.statistics.drops.total == 4)
     }
 
-    @Test("no peer, no endpoint, no socket, and what the network refuses")
+    @Test("No peer, no endpoint, no socket, and what the network refuses")
     func outgoing() throws {
         let (host, inner) = try silent(WireGuardDevice.Options(budget: .extension), peers: 2)
         defer { host.device.close() }
@@ -124,7 +124,7 @@ struct MemoryBudgetDropTests {
         #expect(host.device.statistics.drops.total == 3)
     }
 
-    @Test("handshake messages that find the queue full")
+    @Test("Handshake messages that find the queue full")
     func outbox() throws {
         var options = WireGuardDevice.Options(budget: .extension)
         options.limits.outboxMessages = 0

@@ -21,7 +21,7 @@
             }
         }
 
-        @Test("a peer with three sessions takes no more than the budget counts for it")
+        @Test("A peer with three sessions takes no more than the budget counts for it")
         func peers() async {
             await #expect(processExitsWith: .success) {
                 try MemoryLoad.checkPeerCost()

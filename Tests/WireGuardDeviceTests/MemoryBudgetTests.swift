@@ -12,7 +12,7 @@ import WireGuardCore
 @Suite("Memory budget")
 struct MemoryBudgetTests {
     @Test(
-        "the parts never exceed the whole, and a budget that is too small says what would be enough",
+        "The parts never exceed the whole, and a budget that is too small says what would be enough",
         arguments: [0, 1 << 20, 3 << 20, 4 << 20, 6 << 20, 8 << 20, 16 << 20, 24 << 20, 100 << 20, 1 << 30],
         [-1, 0, 1, 2, 50, 240, 512, 5_000, 1 << 20, .max])
     func sweep(_ bytes: Int, _ peers: Int) throws {
@@ -54,7 +54,7 @@ struct MemoryBudgetTests {
         #expect(limits.peers == budget.peers && limits.allowedIPs == budget.allowedIPs)
     }
 
-    @Test("the ready-made budgets are what they say")
+    @Test("The ready-made budgets are what they say")
     func readyMade() {
         #expect(MemoryBudget.extension.byteCount == 8 << 20)
         #expect(MemoryBudget.extension.peers == 240)
@@ -73,7 +73,7 @@ struct MemoryBudgetTests {
         check(.gateway(peers: .max, lanes: .max))
     }
 
-    @Test("a region takes no more than the budget counts for it")
+    @Test("A region takes no more than the budget counts for it")
     func regions() throws {
         let lane = MemoryBudget.extension.lane
         for (bytes, count, share) in [
@@ -86,7 +86,7 @@ struct MemoryBudgetTests {
         }
     }
 
-    @Test("options take limits and batch sizes from the budget, and both can be set")
+    @Test("Options take limits and batch sizes from the budget, and both can be set")
     func options() {
         var options = WireGuardDevice.Options(budget: .extension)
         #expect(options.limits == MemoryBudget.extension.limits && options.lane == MemoryBudget.extension.lane)
@@ -117,7 +117,7 @@ struct MemoryBudgetTests {
         return update
     }
 
-    @Test("one peer too many is refused with what is too much, and nothing of the update takes effect")
+    @Test("One peer too many is refused with what is too much, and nothing of the update takes effect")
     func tooManyPeers() throws {
         let device = try device(peers: 5, allowedIPs: 10)
         defer { device.close() }
@@ -136,7 +136,7 @@ struct MemoryBudgetTests {
         #expect(device.peers.count == 5)
     }
 
-    @Test("one allowed IP too many is refused the same way")
+    @Test("One allowed IP too many is refused the same way")
     func tooManyAllowedIPs() throws {
         let device = try device(peers: 5, allowedIPs: 10)
         defer { device.close() }
@@ -151,7 +151,7 @@ struct MemoryBudgetTests {
         #expect(device.peers.map(\.allowedIPs.count) == [5, 5])
     }
 
-    @Test("over the management socket both are ENOMEM, also where the request alone is too large")
+    @Test("Over the management socket both are ENOMEM, also where the request alone is too large")
     func managementSocket() throws {
         let device = try device(peers: 2, allowedIPs: 3)
         defer { device.close() }

@@ -77,7 +77,7 @@ struct UAPIServerTests {
             tun: try MemoryTun(name: "uapi", mtu: 1420), network: MemoryInternet().attach([.v4(0x0a00_0001)]))
     }
 
-    @Test("serves get and set, and removes its file when the device closes")
+    @Test("It serves get and set, and removes its file when the device closes")
     func serves() throws {
         let folder = try Folder()
         let path = folder.path + "/a.sock"
@@ -94,7 +94,7 @@ struct UAPIServerTests {
         #expect(device.closeReason == .requested)
     }
 
-    @Test("defect w: nobody but the owner may connect")
+    @Test("Defect w: nobody but the owner may connect")
     func socketMode() throws {
         let folder = try Folder()
         let socket = try ManagementSocket(path: folder.path + "/b.sock")
@@ -104,7 +104,7 @@ struct UAPIServerTests {
         socket.listener.close()
     }
 
-    @Test("a second device with the same name is refused; a file that nobody answers at is replaced")
+    @Test("A second device with the same name is refused; a file that nobody answers at is replaced")
     func occupied() throws {
         let folder = try Folder()
         let path = folder.path + "/c.sock"
@@ -124,7 +124,7 @@ struct UAPIServerTests {
         #expect(unsafe access(path, F_OK) != 0)
     }
 
-    @Test("a file that took the place of ours is left alone, and a file that is no socket is never removed")
+    @Test("A file that took the place of ours is left alone, and a file that is no socket is never removed")
     func foreignFiles() throws {
         let folder = try Folder()
         let path = folder.path + "/h.sock"
@@ -141,7 +141,7 @@ struct UAPIServerTests {
         #expect(unsafe unlink(path) == 0)
     }
 
-    @Test("a listener whose queue is full is busy, not abandoned")
+    @Test("A listener whose queue is full is busy, not abandoned")
     func fullQueue() throws {
         let folder = try Folder()
         let path = folder.path + "/i.sock"
@@ -156,13 +156,13 @@ struct UAPIServerTests {
         withExtendedLifetime(waiting) {}
     }
 
-    @Test("a path that does not fit is an error, not a cut name")
+    @Test("A path that does not fit is an error, not a cut name")
     func longPath() {
         let path = "/tmp/" + String(repeating: "x", count: 200)
         #expect(throws: WireGuardDeviceError.self) { _ = try ManagementSocket(path: path) }
     }
 
-    @Test("removing the socket's file closes the device")
+    @Test("Removing the socket's file closes the device")
     func removal() throws {
         let folder = try Folder()
         let path = folder.path + "/d.sock"
@@ -173,7 +173,7 @@ struct UAPIServerTests {
         #expect(device.waitUntilClosed() == .managementSocketRemoved)
     }
 
-    @Test("many clients at once are all served, also those beyond the limit of connections")
+    @Test("Many clients at once are all served, also those beyond the limit of connections")
     func manyClients() throws {
         let folder = try Folder()
         let path = folder.path + "/e.sock"
@@ -208,7 +208,7 @@ struct UAPIServerTests {
         device.close()
     }
 
-    @Test("a client that asks and never reads does not make the process grow")
+    @Test("A client that asks and never reads does not make the process grow")
     func slowReader() throws {
         let folder = try Folder()
         let path = folder.path + "/g.sock"

@@ -36,7 +36,7 @@ struct UAPISessionTests {
         return (String(decoding: output, as: UTF8.self), goesOn)
     }
 
-    @Test("get answers with the state and errno 0")
+    @Test("Get answers with the state and errno 0")
     func get() {
         var session = Recorder().session()
         let (reply, goesOn) = talk(&session, "get=1\n\n")
@@ -44,7 +44,7 @@ struct UAPISessionTests {
         #expect(goesOn)
     }
 
-    @Test("two operations in one write get two replies, in order")
+    @Test("Two operations in one write get two replies, in order")
     func pipelined() {
         let recorder = Recorder()
         var session = recorder.session()
@@ -53,7 +53,7 @@ struct UAPISessionTests {
         #expect(recorder.updates.withLock { $0.map(\.listenPort) } == [7])
     }
 
-    @Test("one byte per write is as good as all at once")
+    @Test("One byte per write is as good as all at once")
     func dripped() {
         var session = Recorder().session()
         var whole = ""
@@ -63,7 +63,7 @@ struct UAPISessionTests {
         #expect(whole == "errno=0\n\nlisten_port=51820\nerrno=0\n\n")
     }
 
-    @Test("an error in the middle changes nothing, is negative for set, and the connection goes on")
+    @Test("An error in the middle changes nothing, is negative for set, and the connection goes on")
     func errorInTheMiddle() {
         let recorder = Recorder()
         var session = recorder.session()
@@ -74,7 +74,7 @@ struct UAPISessionTests {
         #expect(recorder.updates.withLock { $0.isEmpty })
     }
 
-    @Test("what the device refuses is a negative errno")
+    @Test("What the device refuses is a negative errno")
     func refused() {
         let recorder = Recorder()
         recorder.answer.withLock { $0 = .addressInUse }
@@ -82,7 +82,7 @@ struct UAPISessionTests {
         #expect(talk(&session, "set=1\nlisten_port=7\n\n").0 == "errno=-\(UAPIErrno.addressInUse.number)\n\n")
     }
 
-    @Test("the end of the connection ends an operation")
+    @Test("The end of the connection ends an operation")
     func endOfFile() {
         let recorder = Recorder()
         var session = recorder.session()
@@ -93,7 +93,7 @@ struct UAPISessionTests {
         #expect(recorder.updates.withLock { $0.map(\.fwMark) } == [3])
     }
 
-    @Test("thousands of operations in one write are answered in portions, all of them, in order")
+    @Test("Thousands of operations in one write are answered in portions, all of them, in order")
     func portions() {
         var session = UAPISession(
             state: {
@@ -118,7 +118,7 @@ struct UAPISessionTests {
         #expect(String(decoding: total, as: UTF8.self).split(separator: "\n").count { $0 == "errno=0" } == 500)
     }
 
-    @Test("an operation that does not exist ends the connection")
+    @Test("An operation that does not exist ends the connection")
     func unknownOperation() {
         var session = Recorder().session()
         #expect(talk(&session, "frobnicate=1\n\n").1 == false)

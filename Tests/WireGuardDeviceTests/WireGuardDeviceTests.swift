@@ -47,7 +47,7 @@ struct WireGuardDeviceTests {
         unsafe a.tun.onDeliver = nil
     }
 
-    @Test("packets that wait for the handshake arrive, and so do their answers")
+    @Test("Packets that wait for the handshake arrive, and so do their answers")
     func pings() throws {
         let (a, b) = try pair()
         defer {
@@ -65,7 +65,7 @@ struct WireGuardDeviceTests {
         #expect(b.device.peer(a.key.publicKey)?.endpoint?.address == IPAddress.v4(left))
     }
 
-    @Test("reconfiguring a running device drops no session that it need not drop")
+    @Test("Reconfiguring a running device drops no session that it need not drop")
     func liveReconfiguration() throws {
         let (a, b) = try pair()
         defer {
@@ -93,7 +93,7 @@ struct WireGuardDeviceTests {
         #expect(a.device.uapiState.fwMark == 5)
     }
 
-    @Test("a rebind moves the client's port under the session, which goes on")
+    @Test("A rebind moves the client's port under the session, which goes on")
     func roaming() throws {
         let (a, b) = try pair()
         defer {
@@ -112,7 +112,7 @@ struct WireGuardDeviceTests {
         #expect(a.device.engineStatistics.handshakesCompleted == 1)
     }
 
-    @Test("a port that is taken changes nothing and says so")
+    @Test("A port that is taken changes nothing and says so")
     func takenPort() throws {
         let internet = MemoryInternet()
         let (a, b) = try pair(internet)
@@ -136,7 +136,7 @@ struct WireGuardDeviceTests {
         try ping(a, b, count: 3)
     }
 
-    @Test("down ends sessions and sockets; up begins anew")
+    @Test("Down ends sessions and sockets; up begins anew")
     func downAndUp() throws {
         let (a, b) = try pair()
         defer {
@@ -155,7 +155,7 @@ struct WireGuardDeviceTests {
         #expect(a.device.engineStatistics.handshakesCompleted == 2)
     }
 
-    @Test("the MTU of the interface bounds padding from the next packet on")
+    @Test("The MTU of the interface bounds padding from the next packet on")
     func mtu() throws {
         let (a, b) = try pair()
         defer {
@@ -178,7 +178,7 @@ struct WireGuardDeviceTests {
         #expect(arrived.wait(timeout: patience))
     }
 
-    @Test("removing the interface closes the device; waiting for that ends")
+    @Test("Removing the interface closes the device; waiting for that ends")
     func removal() throws {
         let (a, b) = try pair()
         defer { b.device.close() }
@@ -188,7 +188,7 @@ struct WireGuardDeviceTests {
         #expect(throws: WireGuardDeviceError(.closed)) { try a.device.apply(UAPIDeviceUpdate()) }
     }
 
-    @Test("closing works from everywhere: before the start, at once after it, twice, from a close handler")
+    @Test("Closing works from everywhere: before the start, at once after it, twice, from a close handler")
     func closing() throws {
         let internet = MemoryInternet()
         let idle = try TestHost(on: internet, address: left, inner: leftInner, seed: 11)
@@ -209,7 +209,7 @@ struct WireGuardDeviceTests {
         }
     }
 
-    @Test("a device that is dropped without being closed ends its threads and gives everything back")
+    @Test("A device that is dropped without being closed ends its threads and gives everything back")
     func dropped() throws {
         let internet = MemoryInternet()
         weak var gone: WireGuardDevice?
@@ -228,7 +228,7 @@ struct WireGuardDeviceTests {
         try network.bind(port: 777, mark: 0).close()
     }
 
-    @Test("whoever closes second waits for the first to be done")
+    @Test("Whoever closes second waits for the first to be done")
     func closedByTwo() throws {
         let internet = MemoryInternet()
         for seed in 50..<60 as Range<UInt64> {
@@ -242,7 +242,7 @@ struct WireGuardDeviceTests {
         }
     }
 
-    @Test("a port that cannot be had on the way up does not keep peers from being configured, and is tried again")
+    @Test("A port that cannot be had on the way up does not keep peers from being configured, and is tried again")
     func lateSockets() throws {
         let (a, b) = try pair()
         defer {
@@ -263,7 +263,7 @@ struct WireGuardDeviceTests {
         try ping(a, b, count: 3)
     }
 
-    @Test("naming the port that the system chose keeps the sockets")
+    @Test("Naming the port that the system chose keeps the sockets")
     func pinnedPort() throws {
         let (a, b) = try pair()
         defer {
@@ -282,7 +282,7 @@ struct WireGuardDeviceTests {
         #expect(a.device.engineStatistics.handshakesCompleted == 1)
     }
 
-    @Test("up and down many times over, with traffic, leaves a device that works")
+    @Test("Up and down many times over, with traffic, leaves a device that works")
     func flapping() throws {
         let (a, b) = try pair()
         defer {
@@ -301,7 +301,7 @@ struct WireGuardDeviceTests {
         try ping(a, b, count: 5)
     }
 
-    @Test("an IPv4-only host works (defect s), and so does an IPv6-only one")
+    @Test("An IPv4-only host works (defect s), and so does an IPv6-only one")
     func singleFamily() throws {
         let internet = MemoryInternet()
         let (a, b) = try pair(internet)

@@ -41,7 +41,7 @@ extension OneNetworkTests {
         }
 
         @Test(
-            "its property lists can be read, and say what the system needs to find the extension",
+            "Its property lists can be read, and say what the system needs to find the extension",
             arguments: [
                 "App/Info.plist", "App/AppleTunnel.entitlements", "Extension/Info.plist",
                 "Extension/AppleTunnelExtension.entitlements",
@@ -65,7 +65,7 @@ extension OneNetworkTests {
             }
         }
 
-        @Test("a file is imported, its tunnel started in the extension, packets go through, statistics come back")
+        @Test("A file is imported, its tunnel started in the extension, packets go through, statistics come back")
         @MainActor func wholeWay() async throws {
             var random = SeededGenerator(seed: 21)
             let (clientKey, serverKey) = (PrivateKey(using: &random), PrivateKey(using: &random))

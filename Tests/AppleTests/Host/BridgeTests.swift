@@ -23,7 +23,7 @@ struct BridgeTests {
         return SystemSide(options) { ScriptedProvider(script) }
     }
 
-    @Test("settings that never complete end the start at its deadline, once")
+    @Test("Settings that never complete end the start at its deadline, once")
     func neverCompletes() async throws {
         let (clock, script) = (VirtualClock(), Script())
         let system = Self.system(script) { $0.clock = clock }
@@ -44,7 +44,7 @@ struct BridgeTests {
         #expect(system.unbalanced.repeated.isEmpty)
     }
 
-    @Test("a provider that gives up ends the system's tunnel once, with the error it gave")
+    @Test("A provider that gives up ends the system's tunnel once, with the error it gave")
     func givesUp() async throws {
         let script = Script()
         let system = Self.system(script)
@@ -58,7 +58,7 @@ struct BridgeTests {
         #expect(system.tunnel.standIn.cancellations.count == 1)
     }
 
-    @Test("a failure while it starts is told by the completion handler alone")
+    @Test("A failure while it starts is told by the completion handler alone")
     func failsWhileStarting() async throws {
         let script = Script()
         script.plan.start = .fail(Self.broken)
@@ -68,7 +68,7 @@ struct BridgeTests {
         #expect(system.tunnel.standIn.cancellations.isEmpty)
     }
 
-    @Test("connecting again is said to the system, and taken back")
+    @Test("Connecting again is said to the system, and taken back")
     func reasserting() async throws {
         let script = Script()
         let system = Self.system(script)
@@ -82,7 +82,7 @@ struct BridgeTests {
     }
 
     @Test(
-        "a failure under a policy that blocks keeps the system's tunnel, which carries nothing, until it starts again")
+        "A failure under a policy that blocks keeps the system's tunnel, which carries nothing, until it starts again")
     func blocks() async throws {
         let script = Script()
         let system = Self.system(script)
@@ -109,7 +109,7 @@ struct BridgeTests {
         #expect(system.status == TunnelStatusUpdate(.disconnected))
     }
 
-    @Test("a policy that the system's profile does not hold back for is refused", arguments: LeakPolicy.allCases)
+    @Test("A policy that the system's profile does not hold back for is refused", arguments: LeakPolicy.allCases)
     func policies(_ held: LeakPolicy) async throws {
         for wanted in LeakPolicy.allCases {
             let script = Script()
@@ -133,7 +133,7 @@ struct BridgeTests {
         }
     }
 
-    @Test("local networks that the profile leaves out and the settings do not are refused")
+    @Test("Local networks that the profile leaves out and the settings do not are refused")
     func localNetworks() async throws {
         let script = Script()
         let system = Self.system(script)
@@ -150,7 +150,7 @@ struct BridgeTests {
         await system.stop(.userInitiated)
     }
 
-    @Test("a stop while it starts ends both, each once")
+    @Test("A stop while it starts ends both, each once")
     func stopsWhileStarting() async throws {
         let script = Script()
         script.plan.start = .wait
@@ -165,7 +165,7 @@ struct BridgeTests {
 
 @Suite("What the extension host passes on", .timeLimit(.minutes(5)))
 struct ForwardingTests {
-    @Test("plain messages and their answers are the provider's own; without a tunnel there is none")
+    @Test("Plain messages and their answers are the provider's own; without a tunnel there is none")
     func plainMessages() async throws {
         let script = Script()
         let system = BridgeTests.system(script)
@@ -186,7 +186,7 @@ struct ForwardingTests {
         }
     }
 
-    @Test("an answer that never comes ends with the tunnel")
+    @Test("An answer that never comes ends with the tunnel")
     func lateAnswer() async throws {
         let script = Script()
         script.plan.answerWaits = true
@@ -200,7 +200,7 @@ struct ForwardingTests {
         #expect(system.unbalanced.missing == 0)
     }
 
-    @Test("every request and reply comes out as it went in, and garbage as nothing")
+    @Test("Every request and reply comes out as it went in, and garbage as nothing")
     func envelope() throws {
         let requests: [ExtensionMessage.Request] = [.message([]), .message([1, 2, 3]), .status, .restart]
         for request in requests { #expect(ExtensionMessage.request(ExtensionMessage.encode(request)) == request) }
@@ -216,7 +216,7 @@ struct ForwardingTests {
         #expect(throws: TunnelError.self) { try ExtensionMessage.reply(nil) }
     }
 
-    @Test("sleep waits for the provider, but not for ever; wake comes after it")
+    @Test("Sleep waits for the provider, but not for ever; wake comes after it")
     func sleeping() async throws {
         let (clock, script) = (VirtualClock(), Script())
         let system = BridgeTests.system(script) { $0.clock = clock }
@@ -238,7 +238,7 @@ struct ForwardingTests {
     }
 
     @Test(
-        "reasons of the system",
+        "Reasons of the system",
         arguments: [
             (NEProviderStopReason.userInitiated, StopReason.userInitiated), (.superceded, .superseded),
             (.sleep, .sleep),
@@ -249,7 +249,7 @@ struct ForwardingTests {
         #expect(StopReason(reason) == expected)
     }
 
-    @Test("errors keep all they say on their way through the system", arguments: TunnelError.Code.allCases)
+    @Test("Errors keep all they say on their way through the system", arguments: TunnelError.Code.allCases)
     func errors(_ code: TunnelError.Code) {
         let error = TunnelError(
             code, "what happened", fix: "what to do",
@@ -262,7 +262,7 @@ struct ForwardingTests {
         #expect(TunnelError(bare).code == code)
     }
 
-    @Test("errors of the system have its text, and a code where there is one")
+    @Test("Errors of the system have its text, and a code where there is one")
     func systemErrors() {
         #expect(TunnelError(NEVPNError(.configurationDisabled)).code == .profileDisabled)
         #expect(TunnelError(NEVPNError(.configurationReadWriteFailed)).code == .permissionDenied)
@@ -271,7 +271,7 @@ struct ForwardingTests {
         #expect(other.message.contains("Other 3"))
     }
 
-    @Test("started on demand, the configuration is the system's")
+    @Test("Started on demand, the configuration is the system's")
     func onDemand() async throws {
         let script = Script()
         let system = BridgeTests.system(script)
@@ -293,7 +293,7 @@ struct ForwardingTests {
         #expect((await failed.value).map { TunnelError($0).code } == .configurationInvalid)
     }
 
-    @Test("secrets of the start options go to the provider, and away with the tunnel")
+    @Test("Secrets of the start options go to the provider, and away with the tunnel")
     func secrets() async throws {
         let script = Script()
         let system = BridgeTests.system(script)

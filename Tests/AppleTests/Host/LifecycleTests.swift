@@ -65,7 +65,7 @@ extension NetworkExtensionOptions {
 
 @Suite("The table of life-cycle cases on the extension host", .timeLimit(.minutes(5)))
 struct LifecycleTests {
-    @Test("holds, and every completion handler is called exactly once", arguments: LifecycleCase.all)
+    @Test("Holds, and every completion handler is called exactly once", arguments: LifecycleCase.all)
     func cases(_ test: LifecycleCase) async throws {
         let scene = try await LifecycleScene<NetworkExtensionHostUnderTest>()
         await scene.play(test)
@@ -75,13 +75,13 @@ struct LifecycleTests {
         #expect(StandInRules.violations.isEmpty)
     }
 
-    @Test("small batches to read into are refused on the extension host")
+    @Test("Small batches to read into are refused on the extension host")
     func smallBatches() async throws {
         try await LifecycleScene<NetworkExtensionHostUnderTest>().readIntoSmallBatches()
     }
 
     @Test(
-        "a step that fails is the start's error, and the next start succeeds",
+        "A step that fails is the start's error, and the next start succeeds",
         arguments: [PlatformStep.prepare, .apply])
     func failures(_ step: PlatformStep) async throws {
         let scene = try await LifecycleScene<NetworkExtensionHostUnderTest>()

@@ -40,14 +40,14 @@ struct PacketFlowTunTests {
         return (0..<batch.count).map(batch.copy(of:))
     }
 
-    @Test("packets of both families come as they are")
+    @Test("Packets of both families come as they are")
     func receives() async throws {
         let packets = [Samples.packet(1), Samples.packet6(2), Samples.packet(3, size: 1_300)]
         flow.standIn.route(packets.map { Data($0) })
         #expect(try await receive(3) == packets)
     }
 
-    @Test("packets go out with their families, empty ones not at all, and what is no packet is dropped")
+    @Test("Packets go out with their families, empty ones not at all, and what is no packet is dropped")
     func sends() throws {
         let batch = try batch([Samples.packet(1), [0x12, 0x34], Samples.packet6(2)])
         let gone = try #require(batch.append(copying: Samples.packet(4)))
@@ -57,7 +57,7 @@ struct PacketFlowTunTests {
         #expect(flow.standIn.families == [2, 30])
     }
 
-    @Test("no packets are asked for while any wait, so that the system's queue pushes back")
+    @Test("No packets are asked for while any wait, so that the system's queue pushes back")
     func backPressure() async throws {
         flow.standIn.setLargestBatch(4)
         flow.standIn.route((0..<20).map { Data(Samples.packet($0)) })
@@ -73,7 +73,7 @@ struct PacketFlowTunTests {
         #expect(tun.overflowCount == 0)
     }
 
-    @Test("what a batch of the system has beyond the capacity is dropped and counted")
+    @Test("What a batch of the system has beyond the capacity is dropped and counted")
     func overflow() async throws {
         flow.standIn.setLargestBatch(20)
         flow.standIn.route((0..<12).map { Data(Samples.packet($0)) })
@@ -85,14 +85,14 @@ struct PacketFlowTunTests {
         #expect(tun.overflowCount == 5)
     }
 
-    @Test("what is no packet is counted and in nobody's way")
+    @Test("What is no packet is counted and in nobody's way")
     func malformed() async throws {
         flow.standIn.route([Data([0x00]), Data(), Data(Samples.packet(1))])
         #expect(try await receive(1) == [Samples.packet(1)])
         #expect(tun.statistics.malformedFrames == 2)
     }
 
-    @Test("a packet that no batch can hold is dropped")
+    @Test("A packet that no batch can hold is dropped")
     func tooLong() async throws {
         let tun = try PacketFlowTun(reader, name: "utun7", mtu: 1420, packetCapacity: 8, byteCapacity: 1 << 17)
         self.tun.close()
@@ -102,7 +102,7 @@ struct PacketFlowTunTests {
         #expect(tun.overflowCount == 1)
     }
 
-    @Test("a batch that is too small to read into is refused, as by every device, and nothing is lost")
+    @Test("A batch that is too small to read into is refused, as by every device, and nothing is lost")
     func smallBatch() async throws {
         flow.standIn.route([Data(Samples.packet(1))])
         for bytes in [1, 4_096, PacketBatch.minimumReadBytes / 2] {
@@ -113,7 +113,7 @@ struct PacketFlowTunTests {
         #expect(try await receive(1) == [Samples.packet(1)])
     }
 
-    @Test("an answer that was asked for goes to whoever reads by then")
+    @Test("An answer that was asked for goes to whoever reads by then")
     func successor() async throws {
         tun.close()
         let next = try PacketFlowTun(reader, name: "utun7", mtu: 1420, packetCapacity: 8, byteCapacity: 1 << 16)
@@ -123,7 +123,7 @@ struct PacketFlowTunTests {
         #expect(StandInRules.violations.isEmpty)
     }
 
-    @Test("closed, it gives and takes nothing, and lets packets fall that come later")
+    @Test("Closed, it gives and takes nothing, and lets packets fall that come later")
     func closing() async throws {
         tun.close()
         #expect(throws: TunnelIOError(.closed)) { try tun.receive(into: batch()) }
@@ -134,13 +134,13 @@ struct PacketFlowTunTests {
         #expect(!flow.standIn.isReading)
     }
 
-    @Test("a write that the system refuses is a drop")
+    @Test("A write that the system refuses is a drop")
     func refusal() throws {
         flow.standIn.fail()
         #expect(try tun.send(batch([Samples.packet(1), Samples.packet(2)])) == TunSendResult(sent: 0, dropped: 2))
     }
 
-    @Test("another MTU is a change of the link")
+    @Test("Another MTU is a change of the link")
     func mtu() throws {
         tun.setMTU(1420)
         #expect(tun.drainLinkEvents().isEmpty)
@@ -150,7 +150,7 @@ struct PacketFlowTunTests {
         #expect(try tun.currentName() == "utun7")
     }
 
-    @Test("each callback and each call of the system has an autorelease pool, closed again")
+    @Test("Each callback and each call of the system has an autorelease pool, closed again")
     func pools() async throws {
         let before = StandInPools.openedCount
         flow.standIn.route([Data(Samples.packet(1))])

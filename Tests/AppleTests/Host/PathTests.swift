@@ -19,7 +19,7 @@ extension OneNetworkTests {
         static let wifi = NWInterface(standIn: "en0", type: .wifi, index: 4)
         static let cellular = NWInterface(standIn: "pdp_ip0", type: .cellular, index: 5)
 
-        @Test("come as they change, without the tunnel's own interface")
+        @Test("The system's paths come as they change, without the tunnel's own interface")
         func changes() async throws {
             defer { StandInPaths.change(to: NWPath(standIn: .satisfied, interfaces: [Self.wifi])) }
             let script = Script()
@@ -33,7 +33,7 @@ extension OneNetworkTests {
             await system.stop(.userInitiated)
         }
 
-        @Test("say what the system says")
+        @Test("The system's paths say what the system says")
         func translation() {
             let path = NetworkPath(
                 NWPath(
@@ -45,7 +45,7 @@ extension OneNetworkTests {
             #expect(path.isExpensive && path.isConstrained && path.supportsIPv4 && !path.supportsIPv6)
         }
 
-        @Test("are watched no longer than the tunnel's host lives")
+        @Test("The system's paths are watched no longer than the tunnel's host lives")
         func release() async throws {
             let (changes, before) = (Changes(), StandInPaths.monitorCount)
             StandInPaths.setRemovalHandler { changes.tell() }

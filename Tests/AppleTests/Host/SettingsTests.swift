@@ -10,7 +10,7 @@ import Testing
 
 @Suite("Settings for the system")
 struct SettingsTests {
-    @Test("an interface's addresses, networks and routes, of both families")
+    @Test("An interface's addresses, networks and routes, of both families")
     func routes() throws {
         let settings = TunnelSettings(
             remoteAddress: "198.51.100.1",
@@ -42,7 +42,7 @@ struct SettingsTests {
         return settings.makeNetworkExtensionSettings()
     }
 
-    @Test("routes of a family without an address are not lost, so that nothing of it leaves outside")
+    @Test("Routes of a family without an address are not lost, so that nothing of it leaves outside")
     func placeholders() throws {
         let four = try Self.settings(["10.0.0.2/32"], ["0.0.0.0/0", "::/0"])
         #expect(four.tunnelRemoteAddress == "127.0.0.1")
@@ -57,7 +57,7 @@ struct SettingsTests {
         #expect(none.ipv6Settings == nil)
     }
 
-    @Test("under 'everything' both families go into the tunnel, whatever the routes say")
+    @Test("Under 'everything' both families go into the tunnel, whatever the routes say")
     func everything() throws {
         let made = try Self.settings(["10.0.0.2/32"], ["10.0.0.0/8"]) { $0.leakPolicy = .everything }
         #expect(made.ipv4Settings?.includedRoutes?.map(\.destinationAddress) == ["0.0.0.0"])
@@ -75,7 +75,7 @@ struct SettingsTests {
         #expect(made.ipv6Settings?.excludedRoutes?.map(\.destinationNetworkPrefixLength) == [64])
     }
 
-    @Test("lookups of every name, or of some domains, with search domains apart")
+    @Test("Lookups of every name, or of some domains, with search domains apart")
     func names() throws {
         let all = try Self.settings(["10.0.0.2/32"], ["0.0.0.0/0"]) {
             $0.dns = DNSSettings(servers: [.v4(10, 0, 0, 1)], searchDomains: ["corp.example"])
@@ -91,7 +91,7 @@ struct SettingsTests {
         #expect(try Self.settings(["10.0.0.2/32"], []).dnsSettings == nil)
     }
 
-    @Test("an MTU, or else what the tunnel adds")
+    @Test("Settings have an MTU, or else what the tunnel adds")
     func mtu() throws {
         let fixed = try Self.settings(["10.0.0.2/32"], []) { $0.mtu = 1_280 }
         #expect(fixed.mtu == 1_280 && fixed.tunnelOverheadBytes == nil)
@@ -99,7 +99,7 @@ struct SettingsTests {
         #expect(automatic.mtu == nil && automatic.tunnelOverheadBytes == 80)
     }
 
-    @Test("proxies, by protocol and by script")
+    @Test("Settings have proxies, by protocol and by script")
     func proxies() throws {
         let made = try Self.settings(["10.0.0.2/32"], []) {
             $0.proxy = ProxySettings(

@@ -12,7 +12,7 @@ import Testing
 struct KeychainTests {
     private let service = "test.\(UUID().uuidString)"
 
-    @Test("are kept, changed, listed and forgotten, each profile's for itself")
+    @Test("Secrets are kept, changed, listed and forgotten, each profile's for itself")
     func store() async throws {
         let store = KeychainSecretStore(service: service)
         try await store.write(SecretBytes([1, 2]), "key", of: "a")
@@ -36,7 +36,7 @@ struct KeychainTests {
         }
     }
 
-    @Test("an item keeps its reference when it changes, and the reference finds it")
+    @Test("An item keeps its reference when it changes, and the reference finds it")
     func references() throws {
         let items = KeychainItems(service: service, accessGroup: "TEAM.example")
         let reference = try items.write([1], "a", label: "one")
@@ -49,7 +49,7 @@ struct KeychainTests {
         #expect(try KeychainItems(service: service, accessGroup: "OTHER").read("b") == nil)
     }
 
-    @Test("what the keychain refuses says why", arguments: [errSecInteractionNotAllowed, errSecMissingEntitlement])
+    @Test("What the keychain refuses says why", arguments: [errSecInteractionNotAllowed, errSecMissingEntitlement])
     func failures(_ status: OSStatus) async throws {
         let store = KeychainSecretStore(service: service)
         StandInKeychain.fail(service, with: status)

@@ -14,7 +14,7 @@ import Testing
 struct ManagerTests {
     static let broken = TunnelError(.authenticationFailed, "no such user", fix: "sign in again")
 
-    @Test("the first profile is created, started, talked to, and stopped")
+    @Test("The first profile is created, started, talked to, and stopped")
     func first() async throws {
         let scene = ManagerScene()
         #expect(try await scene.manager.load().isEmpty)
@@ -35,7 +35,7 @@ struct ManagerTests {
         #expect(try scene.session(profile).completions.allSatisfy { $0.count == 1 })
     }
 
-    @Test("the system's configuration has no more than it needs; the rest is in the keychain, on this device only")
+    @Test("The system's configuration has no more than it needs; the rest is in the keychain, on this device only")
     func placement() async throws {
         let scene = ManagerScene()
         var profile = scene.profile()
@@ -55,7 +55,7 @@ struct ManagerTests {
         }
     }
 
-    @Test("of several profiles one is up at a time")
+    @Test("Of several profiles one is up at a time")
     func several() async throws {
         let scene = ManagerScene()
         let (one, two) = (scene.profile("One"), scene.profile("Two"))
@@ -71,7 +71,7 @@ struct ManagerTests {
         try await scene.manager.stop(one.id)
     }
 
-    @Test("what the provider fails with arrives as it was")
+    @Test("What the provider fails with arrives as it was")
     func failure() async throws {
         let scene = ManagerScene()
         let profile = scene.profile()
@@ -91,7 +91,7 @@ struct ManagerTests {
         #expect(await scene.manager.status(profile.id).error == nil)
     }
 
-    @Test("an extension that never answers costs one deadline")
+    @Test("An extension that never answers costs one deadline")
     func silence() async throws {
         let clock = VirtualClock()
         let scene = ManagerScene { $0.clock = clock }
@@ -113,7 +113,7 @@ struct ManagerTests {
         try await scene.manager.stop(profile.id)
     }
 
-    @Test("who gives up waiting for a start stops it; a second one is refused")
+    @Test("Who gives up waiting for a start stops it; a second one is refused")
     func cancelled() async throws {
         let scene = ManagerScene()
         let profile = scene.profile()
@@ -131,7 +131,7 @@ struct ManagerTests {
         _ = await scene.statuses(profile.id, until: .disconnected)
     }
 
-    @Test("started on demand, without the app, it finds its profile by the keychain reference")
+    @Test("Started on demand, without the app, it finds its profile by the keychain reference")
     func onDemand() async throws {
         let scene = ManagerScene()
         var profile = scene.profile()
@@ -146,7 +146,7 @@ struct ManagerTests {
         try await scene.manager.stop(profile.id)
     }
 
-    @Test("what the system did while the app was gone is known when it is back")
+    @Test("What the system did while the app was gone is known when it is back")
     func restart() async throws {
         let scene = ManagerScene()
         let profile = scene.profile()
@@ -161,7 +161,7 @@ struct ManagerTests {
         _ = await scene.statuses(profile.id, until: .disconnected)
     }
 
-    @Test("what two have changed is written once they have read it")
+    @Test("What two have changed is written once they have read it")
     func stale() async throws {
         let scene = ManagerScene()
         var profile = scene.profile()
@@ -177,7 +177,7 @@ struct ManagerTests {
         try await scene.manager.stop(profile.id)
     }
 
-    @Test("what the user removes in the settings is gone here too, and its keychain item goes when asked")
+    @Test("What the user removes in the settings is gone here too, and its keychain item goes when asked")
     func removedElsewhere() async throws {
         let scene = ManagerScene()
         let profile = scene.profile()
@@ -191,7 +191,7 @@ struct ManagerTests {
         #expect(StandInKeychain.items(of: "culvert.profiles.\(scene.bundle)").isEmpty)
     }
 
-    @Test("removing takes the tunnel down first, and everything with it")
+    @Test("Removing takes the tunnel down first, and everything with it")
     func remove() async throws {
         let scene = ManagerScene()
         let profile = scene.profile()
@@ -205,7 +205,7 @@ struct ManagerTests {
         #expect(await scene.manager.status(profile.id).status == .invalid)
     }
 
-    @Test("a user who refuses changes nothing, and the keychain is as it was")
+    @Test("A user who refuses changes nothing, and the keychain is as it was")
     func refused() async throws {
         let scene = ManagerScene()
         var profile = scene.profile()
@@ -226,7 +226,7 @@ struct ManagerTests {
         #expect(await (try scene.restarted()).profiles == [before])
     }
 
-    @Test("a profile whose keychain item is gone is an error of its own, and hides no other")
+    @Test("A profile whose keychain item is gone is an error of its own, and hides no other")
     func lostItem() async throws {
         let scene = ManagerScene()
         let (one, two) = (scene.profile("One"), scene.profile("Two"))
@@ -245,7 +245,7 @@ struct ManagerTests {
         #expect(await scene.statuses(one.id, until: .disconnected)?.error?.code == .secretUnavailable)
     }
 
-    @Test("a locked keychain says what to do")
+    @Test("A locked keychain says what to do")
     func locked() async throws {
         let scene = ManagerScene()
         StandInKeychain.fail("culvert.profiles.\(scene.bundle)", with: errSecInteractionNotAllowed)
@@ -258,7 +258,7 @@ struct ManagerTests {
         #expect(StandInPreferences.count(of: scene.bundle) == 0)
     }
 
-    @Test("a tunnel that is blocked is told from one that reconnects, and starts again")
+    @Test("A tunnel that is blocked is told from one that reconnects, and starts again")
     func blocked() async throws {
         let scene = ManagerScene()
         var profile = scene.profile()
@@ -277,7 +277,7 @@ struct ManagerTests {
         try await scene.manager.stop(profile.id)
     }
 
-    @Test("messages to a tunnel that is down, or that ends, are errors")
+    @Test("Messages to a tunnel that is down, or that ends, are errors")
     func messages() async throws {
         let scene = ManagerScene()
         let profile = scene.profile()
@@ -296,7 +296,7 @@ struct ManagerTests {
         scene.script.release()
     }
 
-    @Test("other connections' notifications are theirs")
+    @Test("Other connections' notifications are theirs")
     func foreign() async throws {
         let scene = ManagerScene()
         let profile = scene.profile()
@@ -311,7 +311,7 @@ struct ManagerTests {
         try await scene.manager.stop(profile.id)
     }
 
-    @Test("a system extension gets profile and secrets without a keychain")
+    @Test("A system extension gets profile and secrets without a keychain")
     func systemExtension() async throws {
         let scene = ManagerScene {
             $0.placement = .systemConfiguration
@@ -332,7 +332,7 @@ struct ManagerTests {
         try await scene.manager.stop(profile.id)
     }
 
-    @Test("a simulator runs the provider in the app, and a device in the extension")
+    @Test("A simulator runs the provider in the app, and a device in the extension")
     func simulator() async throws {
         let scene = ManagerScene()
         let script = Script()
@@ -352,7 +352,7 @@ struct ManagerTests {
 
 @Suite("On-demand rules for the system")
 struct OnDemandTests {
-    @Test("always, on Wi-Fi, on some Wi-Fi, elsewhere")
+    @Test("Rules say always, on Wi-Fi, on some Wi-Fi, or elsewhere")
     func presets() {
         func shape(_ rules: OnDemandRules) -> [String] {
             rules.makeNetworkExtensionRules().map { rule in
@@ -369,7 +369,7 @@ struct OnDemandTests {
                 == ["connect cellular ", "ignore wiFi cafe", "ignore any "])
     }
 
-    @Test("a network that the platform has no word for makes no rule")
+    @Test("A network that the platform has no word for makes no rule")
     func ethernet() {
         let rules = OnDemandRules([.init(.connect, on: .ethernet)]).makeNetworkExtensionRules()
         #expect(rules.map(\.action) == [.ignore])

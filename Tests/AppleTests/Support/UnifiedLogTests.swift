@@ -10,7 +10,7 @@ import os
 
 @Suite("The unified log")
 struct UnifiedLogTests {
-    @Test("has levels and categories, shows what it is told, and never a key")
+    @Test("It has levels and categories, shows what it is told, and never a key")
     func writes() {
         let subsystem = "test.\(UUID().uuidString)"
         var logger = Logging.Logger(label: "tunnel") { UnifiedLogHandler(subsystem: subsystem, label: $0) }

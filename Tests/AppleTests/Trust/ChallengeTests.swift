@@ -34,7 +34,8 @@ struct ChallengeTests {
         return String(decoding: data, as: UTF8.self)
     }
 
-    @Test("of sessions and of tasks let trusted servers pass, and are answered once", arguments: [false, true])
+    @Test(
+        "Challenges of sessions and of tasks let trusted servers pass, and are answered once", arguments: [false, true])
     func trusted(challengesTasks: Bool) async throws {
         let scene = try TrustScene()
         let server = StandInServer(chain: scene.authority.served, challengesTasks: challengesTasks)
@@ -43,7 +44,7 @@ struct ChallengeTests {
         #expect(server.figures.requests.count == 1)
     }
 
-    @Test("end the connection before the request where no pin matches", arguments: [false, true])
+    @Test("Challenges end the connection before the request where no pin matches", arguments: [false, true])
     func mismatch(challengesTasks: Bool) async throws {
         let scene = try TrustScene(pinning: [TrustScene.stranger()])
         let server = StandInServer(chain: scene.authority.served, challengesTasks: challengesTasks)
@@ -55,7 +56,7 @@ struct ChallengeTests {
         #expect(server.figures.requests.isEmpty)
     }
 
-    @Test("about a server with nothing to show, or for which there is no policy, are refused")
+    @Test("About a server with nothing to show, or for which there is no policy, are refused")
     func nothing() async throws {
         let scene = try TrustScene()
         let server = StandInServer(chain: [])
@@ -70,7 +71,7 @@ struct ChallengeTests {
         #expect(other.figures.requests.isEmpty)
     }
 
-    @Test("go by the policies of the moment")
+    @Test("Challenges go by the policies of the moment")
     func live() async throws {
         let scene = try TrustScene()
         let delegate = PinningDelegate(scene.responder)
@@ -83,7 +84,7 @@ struct ChallengeTests {
         #expect(server.figures.requests.count == 1)
     }
 
-    @Test("of other kinds are for others, once")
+    @Test("Challenges of other kinds are for others, once")
     func others() async throws {
         let scene = try TrustScene()
         let asked = Recorded<String>()
@@ -103,7 +104,7 @@ struct ChallengeTests {
         #expect(asked.elements == [NSURLAuthenticationMethodHTTPBasic])
     }
 
-    @Test("leave verdicts of the last 256 servers, each with its time")
+    @Test("Challenges leave verdicts of the last 256 servers, each with its time")
     func verdicts() async throws {
         let responder = try TrustScene().responder
         let start = ContinuousClock.now
@@ -117,7 +118,7 @@ struct ChallengeTests {
         #expect(responder.verdict(on: "h256.example.com", port: 443, since: .now) == nil)
     }
 
-    @Test("can be passed on by the app's own delegate")
+    @Test("Challenges can be passed on by the app's own delegate")
     func ownDelegate() async throws {
         final class Own: NSObject, URLSessionTaskDelegate {
             let responder: ChallengeResponder
@@ -140,7 +141,7 @@ struct ChallengeTests {
         #expect(server.figures.answers == 2)
     }
 
-    @Test("about the client are answered for hosts that the identity is for, and trusted ones only")
+    @Test("About the client are answered for hosts that the identity is for, and trusted ones only")
     func client() async throws {
         let scene = try TrustScene(identity: true)
         let server = StandInServer(chain: scene.authority.served, asksForClient: true)

@@ -13,7 +13,7 @@ import TrustPinningTesting
 
 @Suite("The pinned session of Apple's platforms")
 struct PinnedURLSessionTests {
-    @Test("answers over a connection that it keeps")
+    @Test("It answers over a connection that it keeps")
     func data() async throws {
         let scene = try TrustScene()
         let server = StandInServer(chain: scene.authority.served) { request in
@@ -32,7 +32,7 @@ struct PinnedURLSessionTests {
         #expect(server.figures.requests.map { $0.value(forHTTPHeaderField: "User-Agent") } == ["culvert", "culvert"])
     }
 
-    @Test("says why a server is not trusted, and sends it nothing")
+    @Test("It says why a server is not trusted, and sends it nothing")
     func untrusted() async throws {
         let scene = try TrustScene(pinning: [TrustScene.stranger()])
         let server = StandInServer(chain: scene.authority.served)
@@ -47,7 +47,7 @@ struct PinnedURLSessionTests {
         #expect(server.figures.requests.isEmpty)
     }
 
-    @Test("uses no connection that was made under other policies or identities")
+    @Test("It uses no connection that was made under other policies or identities")
     func basis() async throws {
         let scene = try TrustScene(identity: true)
         let server = StandInServer(chain: scene.authority.served, asksForClient: true)
@@ -65,7 +65,7 @@ struct PinnedURLSessionTests {
         #expect(server.figures.requests.count == 3)
     }
 
-    @Test("uses no connection that was judged for another host, though the certificate is for both")
+    @Test("It uses no connection that was judged for another host, though the certificate is for both")
     func hosts() async throws {
         let scene = try TrustScene(
             hosts: [HostPolicy(try .exact("api.example.com"), TrustScene.policy([TrustScene.stranger()]))],
@@ -93,7 +93,7 @@ struct PinnedURLSessionTests {
         #expect(server.figures.clientChains.map(\.isEmpty) == [false, true])
     }
 
-    @Test("uses no connection beyond the end of its pins", arguments: PinningPolicy.Expiry.Afterwards.allCases)
+    @Test("It uses no connection beyond the end of its pins", arguments: PinningPolicy.Expiry.Afterwards.allCases)
     func expiry(afterwards: PinningPolicy.Expiry.Afterwards) async throws {
         let scene = try TrustScene()
         let today = TestDate.today.date
@@ -117,7 +117,7 @@ struct PinnedURLSessionTests {
         #expect(server.figures.requests.count == (afterwards == .refuse ? 2 : 3))
     }
 
-    @Test("keeps connections to a bounded number of servers, those that were used last")
+    @Test("It keeps connections to a bounded number of servers, those that were used last")
     func bound() async throws {
         let scene = try TrustScene()
         let servers = (0...PinnedSession.maximumEndpoints).map { _ in StandInServer(chain: scene.authority.served) }
@@ -128,7 +128,7 @@ struct PinnedURLSessionTests {
     }
 
     @Test(
-        "sends only requests that it can send", arguments: ["http://www.example.com/", "https://u:p@www.example.com/"])
+        "Sends only requests that it can send", arguments: ["http://www.example.com/", "https://u:p@www.example.com/"])
     func requests(text: String) async throws {
         let session = try TrustScene().session()
         let url = try #require(URL(string: text))
@@ -139,7 +139,7 @@ struct PinnedURLSessionTests {
         }
     }
 
-    @Test("follows redirects within a policy, as a GET where that is meant, and no others")
+    @Test("It follows redirects within a policy, as a GET where that is meant, and no others")
     func redirects() async throws {
         let scene = try TrustScene()
         let server = StandInServer(chain: scene.authority.served) { request in
@@ -176,7 +176,7 @@ struct PinnedURLSessionTests {
         #expect((answer as? HTTPURLResponse)?.statusCode == 307)
     }
 
-    @Test("follows redirects to other policies where that is allowed, without what names the user")
+    @Test("It follows redirects to other policies where that is allowed, without what names the user")
     func crossing() async throws {
         let authority = try TestAuthority()
         let scene = try TrustScene(
@@ -196,7 +196,7 @@ struct PinnedURLSessionTests {
         #expect(server.figures.requests.last?.value(forHTTPHeaderField: "Authorization") == nil)
     }
 
-    @Test("treats additional fields of the configuration like those of a request")
+    @Test("Additional fields of the configuration are treated like those of a request")
     func additionalFields() async throws {
         let scene = try TrustScene()
         scene.evaluator.update(
@@ -227,7 +227,7 @@ struct PinnedURLSessionTests {
         #expect(received.map { $0.value(forHTTPHeaderField: "User-Agent") } == ["app", "app"])
     }
 
-    @Test("takes the length that HEAD is told, whatever the limit")
+    @Test("It takes the length that HEAD is told, whatever the limit")
     func head() async throws {
         let scene = try TrustScene()
         let server = StandInServer(chain: scene.authority.served) { _ in
@@ -244,7 +244,7 @@ struct PinnedURLSessionTests {
         await #expect(throws: PinnedSessionError.responseTooLarge(limit: 4096)) { try await session.data(from: url) }
     }
 
-    @Test("takes no more than the limit, announced or not", arguments: [true, false])
+    @Test("It takes no more than the limit, announced or not", arguments: [true, false])
     func limit(isAnnounced: Bool) async throws {
         let scene = try TrustScene()
         let server = StandInServer(chain: scene.authority.served) { request in
@@ -257,7 +257,7 @@ struct PinnedURLSessionTests {
         await #expect(throws: PinnedSessionError.responseTooLarge(limit: 4096)) { try await session.data(from: url) }
     }
 
-    @Test("ends what takes too long, what is cancelled, and what comes after its end")
+    @Test("It ends what takes too long, what is cancelled, and what comes after its end")
     func ends() async throws {
         let scene = try TrustScene()
         let server = StandInServer(chain: scene.authority.served) { request in
@@ -276,7 +276,7 @@ struct PinnedURLSessionTests {
         await #expect(throws: PinnedSessionError.sessionClosed) { try await patient.data(from: url) }
     }
 
-    @Test("goes with all that it holds")
+    @Test("It goes with all that it holds")
     func goes() async throws {
         weak var evaluator: TrustEvaluator?
         func use() async throws {

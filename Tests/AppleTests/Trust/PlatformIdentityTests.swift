@@ -13,7 +13,7 @@ import TrustPinningTesting
 @Suite("Client identities of Apple's platforms")
 struct PlatformIdentityTests {
     @Test(
-        "are read from PKCS#12",
+        "Client identities are read from PKCS#12",
         arguments: [
             (IdentityFixtures.modern, "secret"), (IdentityFixtures.legacy, "secret"),
             (IdentityFixtures.clear, nil),
@@ -25,7 +25,7 @@ struct PlatformIdentityTests {
         #expect(identity.intermediates.isEmpty)
     }
 
-    @Test("are not read with a wrong passphrase, from what is no bundle, or lacks a part")
+    @Test("Client identities are not read with a wrong passphrase, from what is no bundle, or lacks a part")
     func broken() {
         for (text, passphrase, error) in [
             (IdentityFixtures.modern, "wrong", ClientIdentityError.unreadableBundle),
@@ -38,7 +38,7 @@ struct PlatformIdentityTests {
         }
     }
 
-    @Test("are found in the keychain by reference, with what is above them")
+    @Test("Client identities are found in the keychain by reference, with what is above them")
     func keychain() throws {
         let bundled = try TrustScene.identity()
         let attributes: NSDictionary = [kSecValueRef: bundled.identity, kSecReturnPersistentRef: NSNumber(true)]
@@ -63,7 +63,7 @@ struct PlatformIdentityTests {
         }
     }
 
-    @Test("are loaded once, again after a failure, and reported before their end")
+    @Test("Client identities are loaded once, again after a failure, and reported before their end")
     func store() async throws {
         let events = Recorded<ClientIdentityEvent>()
         let loads = Mutex(0)

@@ -13,7 +13,7 @@ import WireGuardTunnel
 
 @Suite("WireGuard in an extension", .timeLimit(.minutes(5)))
 struct WireGuardTests {
-    @Test("packets go through the flow both ways, and the app can ask how it does")
+    @Test("Packets go through the flow both ways, and the app can ask how it does")
     func traffic() async throws {
         let scene = try await WireGuardScene()
         try await scene.start()
@@ -30,7 +30,7 @@ struct WireGuardTests {
         #expect(StandInRules.violations.isEmpty)
     }
 
-    @Test("it goes on after sleep, after another network, and after none")
+    @Test("It goes on after sleep, after another network, and after none")
     func life() async throws {
         let scene = try await WireGuardScene()
         try await scene.start()
@@ -48,7 +48,7 @@ struct WireGuardTests {
         await scene.system.stop(.userInitiated)
     }
 
-    @Test("a burst that nothing could hold is dropped by the system's queue, and the tunnel goes on")
+    @Test("A burst that nothing could hold is dropped by the system's queue, and the tunnel goes on")
     func burst() async throws {
         let scene = try await WireGuardScene { $0.packetCapacity = 32 }
         try await scene.start()
@@ -67,7 +67,7 @@ struct WireGuardTests {
         #expect(StandInRules.violations.isEmpty)
     }
 
-    @Test("with a descriptor, packets do not touch the flow, and its loss ends the tunnel with a reason")
+    @Test("With a descriptor, packets do not touch the flow, and its loss ends the tunnel with a reason")
     func descriptor() async throws {
         let device = try MemoryTun()
         let scene = try await WireGuardScene { options in
@@ -89,7 +89,7 @@ struct WireGuardTests {
         await scene.system.stop(.userInitiated)
     }
 
-    @Test("a descriptor that cannot be proven to be this tunnel's ends the start")
+    @Test("A descriptor that cannot be proven to be this tunnel's ends the start")
     func foreignDescriptor() async throws {
         let scene = try await WireGuardScene { options in
             options.packetAccess = .descriptor

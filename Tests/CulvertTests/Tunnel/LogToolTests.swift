@@ -80,7 +80,7 @@ struct LogToolTests {
                 == ["message 2", "message 3", "between", "later"])
     }
 
-    @Test("Exported to a new file of its owner")
+    @Test("A log is exported to a new file that only its owner can read")
     func export() throws {
         try makeLog()
         let tool = tool()

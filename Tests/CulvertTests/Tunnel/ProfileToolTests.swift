@@ -39,7 +39,7 @@ struct ProfileToolTests {
         }
     }
 
-    @Test("Added, listed, shown and removed")
+    @Test("A profile is added, listed, shown and removed")
     func wholeLife() async throws {
         try await tool.list(json: false)
         #expect(captured.output == "no profiles in \(folder.path)/culvert\n")

@@ -150,7 +150,7 @@ struct ServiceTests {
             CommandProblem(error, of: "wg0").text == "wg0: wrong\n  mtu '1' is small: enlarge it\n  fix: correct it")
     }
 
-    @Test("The runtime folder: an option, else the environment, else the standard one")
+    @Test("The runtime folder is that of an option, else of the environment, else the standard one")
     func runtimeFolder() {
         #expect(RuntimeDirectory(path: "/a", environment: { _ in "/b" }).path == "/a")
         #expect(RuntimeDirectory(environment: { $0 == RuntimeDirectory.variable ? "/b" : nil }).path == "/b")

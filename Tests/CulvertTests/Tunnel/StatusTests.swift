@@ -53,7 +53,7 @@ struct StatusTests {
         #expect(second.rates(since: snapshot(nil), over: .seconds(1)) == nil)
     }
 
-    @Test("A table of tunnels, the dead ones too")
+    @Test("A table shows all tunnels, the dead ones too")
     func table() {
         let lines = text().table([snapshot(), TunnelSnapshot(name: "wg1")])
         #expect(lines.count == 4)

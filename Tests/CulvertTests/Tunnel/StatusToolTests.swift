@@ -43,7 +43,7 @@ struct StatusToolTests {
         await service.close()
     }
 
-    @Test("One tunnel, with rates")
+    @Test("One tunnel is shown with its rates")
     func detail() async throws {
         host.set(.connected)
         let service = try host.serve("one", in: folder)

@@ -44,7 +44,7 @@ final class EchoClient: PacketTunnelProvider {
 struct MemoryHostTests {
     static let configuration = EchoClient.Configuration(address: .v4(10, 0, 0, 2))
 
-    @Test("runs a provider on a network that answers")
+    @Test("It runs a provider on a network that answers")
     func network() async throws {
         let host = MemoryHost<EchoClient>()
         let network = VirtualNetwork()
@@ -59,7 +59,7 @@ struct MemoryHostTests {
         #expect(host.platform.device == nil)
     }
 
-    @Test("two hosts are wired to each other, also after one of them started again")
+    @Test("Two hosts are wired to each other, also after one of them started again")
     func link() async throws {
         let (one, two) = (MemoryHost<ScriptedProvider>(), MemoryHost<ScriptedProvider>())
         MemoryHost.connect(one, two)
@@ -81,7 +81,7 @@ struct MemoryHostTests {
         await two.stop(.userInitiated)
     }
 
-    @Test("a bad configuration is an error of the start, with the place")
+    @Test("A bad configuration is an error of the start, with the place")
     func badConfiguration() async throws {
         let host = MemoryHost<EchoClient>()
         let error = await #expect(throws: TunnelError.self) {
@@ -93,7 +93,7 @@ struct MemoryHostTests {
         #expect(host.status.error?.code == .configurationInvalid)
     }
 
-    @Test("wrong settings never reach the platform, and the provider hears every problem")
+    @Test("Wrong settings never reach the platform, and the provider hears every problem")
     func badSettings() async throws {
         let script = Script()
         script.plan.settings = TunnelSettings(remoteAddress: "", addresses: [])
@@ -104,7 +104,7 @@ struct MemoryHostTests {
         #expect(host.platform.history.isEmpty)
     }
 
-    @Test("a start without settings is a failure, and its provider is stopped")
+    @Test("A start without settings is a failure, and its provider is stopped")
     func noSettings() async throws {
         let script = Script()
         script.plan.settings = nil
@@ -114,7 +114,7 @@ struct MemoryHostTests {
         await script.noted("stopped")
     }
 
-    @Test("the settings of a provider are made as strict as the profile demands")
+    @Test("The settings of a provider are made as strict as the profile demands")
     func strictness() async throws {
         let script = Script()
         let host = MemoryHost { ScriptedProvider(script) }
@@ -131,7 +131,7 @@ struct MemoryHostTests {
         #expect(host.runner.leakState == nil)
     }
 
-    @Test("settings that fail, or take too long, are errors of their own, and others can follow")
+    @Test("Settings that fail, or take too long, are errors of their own, and others can follow")
     func failingSettings() async throws {
         let clock = VirtualClock()
         let script = Script()
@@ -159,7 +159,7 @@ struct MemoryHostTests {
         await #expect(throws: TunnelError.self) { try await context.apply(.sample) }
     }
 
-    @Test("sleep, wake and paths arrive in order, one at a time, and only the last path of several")
+    @Test("Sleep, wake and paths arrive in order, one at a time, and only the last path of several")
     func events() async throws {
         let script = Script()
         script.plan.sleepWaits = true
@@ -183,7 +183,7 @@ struct MemoryHostTests {
         await host.stop(.userInitiated)
     }
 
-    @Test("a path that changes while it starts arrives after the start")
+    @Test("A path that changes while it starts arrives after the start")
     func earlyPath() async throws {
         let script = Script()
         script.plan.start = .wait
@@ -199,7 +199,7 @@ struct MemoryHostTests {
         await host.stop(.userInitiated)
     }
 
-    @Test("a message that is not answered ends with the tunnel, and no answer is no answer")
+    @Test("A message that is not answered ends with the tunnel, and no answer is no answer")
     func messages() async throws {
         let script = Script()
         script.plan.answers = nil
@@ -215,7 +215,7 @@ struct MemoryHostTests {
         script.release()
     }
 
-    @Test("a provider that starts too late is stopped on the side")
+    @Test("A provider that starts too late is stopped on the side")
     func lateStart() async throws {
         let (clock, script) = (VirtualClock(), Script())
         script.plan.start = .waitStubbornly
@@ -234,7 +234,7 @@ struct MemoryHostTests {
         await script.noted("stopped")
     }
 
-    @Test("each follower of the status gets every change, in order")
+    @Test("Each follower of the status gets every change, in order")
     func followers() async throws {
         let host = MemoryHost<ScriptedProvider>()
         let streams = (0..<3).map { _ in host.statusUpdates() }
@@ -253,7 +253,7 @@ struct MemoryHostTests {
         }
     }
 
-    @Test("under 'everything' the guard is in place before there are settings, and goes when the start fails")
+    @Test("Under 'everything' the guard is in place before there are settings, and goes when the start fails")
     func guardWhileConnecting() async throws {
         let script = Script()
         script.plan.settings = nil
@@ -271,7 +271,7 @@ struct MemoryHostTests {
         #expect(host.platform.guardPolicy == nil)
     }
 
-    @Test("a failure under a strict policy leaves the guard and nothing else, and a start out of it works")
+    @Test("A failure under a strict policy leaves the guard and nothing else, and a start out of it works")
     func blocked() async throws {
         let script = Script()
         script.plan.settings?.leakPolicy = .enforcedRoutes
@@ -294,7 +294,7 @@ struct MemoryHostTests {
         #expect(host.platform.guardPolicy == nil)
     }
 
-    @Test("nothing of a tunnel is left once it is down")
+    @Test("Nothing of a tunnel is left once it is down")
     func leaks() async throws {
         final class Keeper: PacketTunnelProvider {
             struct Configuration: Codable {}

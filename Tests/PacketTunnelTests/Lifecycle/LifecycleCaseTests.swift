@@ -35,17 +35,17 @@ struct MemoryHostUnderTest: HostUnderTest {
 
 @Suite("The table of life-cycle cases")
 struct LifecycleCaseTests {
-    @Test("holds on the memory host", .timeLimit(.minutes(1)), arguments: LifecycleCase.all)
+    @Test("The table holds on the memory host", .timeLimit(.minutes(1)), arguments: LifecycleCase.all)
     func memoryHost(_ test: LifecycleCase) async throws {
         try await LifecycleScene<MemoryHostUnderTest>().play(test)
     }
 
-    @Test("small batches to read into are refused on the memory host", .timeLimit(.minutes(1)))
+    @Test("Small batches to read into are refused on the memory host", .timeLimit(.minutes(1)))
     func smallBatches() async throws {
         try await LifecycleScene<MemoryHostUnderTest>().readIntoSmallBatches()
     }
 
-    @Test("has every situation with every event")
+    @Test("It has every situation with every event")
     func complete() {
         #expect(
             LifecycleCase.all.count == LifecycleCase.Situation.allCases.count * LifecycleCase.Event.allCases.count)

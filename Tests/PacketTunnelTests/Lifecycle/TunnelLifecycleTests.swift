@@ -80,7 +80,7 @@ struct TunnelLifecycleTests {
         .disconnected: "d", .connecting: "c", .connected: "u", .reasserting: "r", .disconnecting: "e", .blocked: "b",
     ]
 
-    @Test("goes as the table says", arguments: Situation.allCases)
+    @Test("It goes as the table says", arguments: Situation.allCases)
     func everyEvent(_ situation: Situation) throws {
         let row = try #require(Self.table.first { $0.0 == situation }?.1).filter { $0 != " " }
         let events = Self.columns(situation.run)
@@ -103,7 +103,7 @@ struct TunnelLifecycleTests {
         }
     }
 
-    @Test("ignores what comes for another run", arguments: Situation.allCases)
+    @Test("It ignores what comes for another run", arguments: Situation.allCases)
     func stale(_ situation: Situation) {
         for event in Self.columns(77) {
             switch event {
@@ -117,7 +117,7 @@ struct TunnelLifecycleTests {
     }
 
     @Test(
-        "names the leak policy's row",
+        "It names the leak policy's row",
         arguments: zip(
             Situation.allCases,
             [
@@ -129,7 +129,7 @@ struct TunnelLifecycleTests {
         #expect(situation.lifecycle.leakPhase == phase)
     }
 
-    @Test("a second start is refused, and the first goes on")
+    @Test("A second start is refused, and the first goes on")
     func doubleStart() {
         var lifecycle = Situation.starting.lifecycle
         let effects = lifecycle.handle(.start(2, .routeBased))
@@ -139,7 +139,7 @@ struct TunnelLifecycleTests {
         #expect(lifecycle.status == .connected)
     }
 
-    @Test("a start while it stops begins once it has stopped, and a stop takes it back")
+    @Test("A start while it stops begins once it has stopped, and a stop takes it back")
     func queuedStart() {
         var lifecycle = Situation.queued.lifecycle
         _ = lifecycle.handle(.stopReturned(1))
@@ -157,7 +157,7 @@ struct TunnelLifecycleTests {
         #expect(Self.ends(lifecycle.handle(.start(3, .routeBased))).isEmpty)
     }
 
-    @Test("a failure under a strict policy leaves the guard, until the user stops")
+    @Test("A failure under a strict policy leaves the guard, until the user stops")
     func blocking() {
         var lifecycle = Situation.failing.lifecycle
         #expect(lifecycle.handle(.stopReturned(1)).contains(.tearDown(1, leavingBlocked: true)))
@@ -168,7 +168,7 @@ struct TunnelLifecycleTests {
         #expect(lifecycle.update == TunnelStatusUpdate(.disconnected))
     }
 
-    @Test("a stop while the guard is being left in place takes it away as well")
+    @Test("A stop while the guard is being left in place takes it away as well")
     func stopWhileBlocking() {
         var lifecycle = Situation.failing.lifecycle
         _ = lifecycle.handle(.stopReturned(1))
@@ -178,7 +178,7 @@ struct TunnelLifecycleTests {
         #expect(lifecycle.status == .disconnected)
     }
 
-    @Test("a start out of blocking keeps the guard's policy, and blocks again when it fails")
+    @Test("A start out of blocking keeps the guard's policy, and blocks again when it fails")
     func restartOutOfBlocking() {
         var lifecycle = Situation.blocked.lifecycle
         #expect(lifecycle.handle(.start(2, .routeBased)).contains(.begin(2, .enforcedRoutes)))
@@ -188,7 +188,7 @@ struct TunnelLifecycleTests {
         #expect(lifecycle.status == .blocked)
     }
 
-    @Test("a start that fails does not block, whatever the policy")
+    @Test("A start that fails does not block, whatever the policy")
     func failedStart() {
         var lifecycle = TunnelLifecycle()
         _ = lifecycle.handle(.start(1, .everything))
@@ -197,7 +197,7 @@ struct TunnelLifecycleTests {
         #expect(lifecycle.update == TunnelStatusUpdate(.disconnected, error: Self.broken))
     }
 
-    @Test("reasserting before the start succeeded is remembered")
+    @Test("Reasserting before the start succeeded is remembered")
     func earlyReasserting() {
         var lifecycle = Situation.startingWithSettings.lifecycle
         #expect(lifecycle.handle(.reasserting(1, true)).isEmpty)
@@ -212,7 +212,7 @@ struct TunnelLifecycleTests {
 
 extension TunnelLifecycleTests {
     /// Random lives: events that a world could produce, in any order.
-    @Test("whatever happens, each start ends once, each stop ends, and nothing is left", arguments: 0..<200)
+    @Test("Whatever happens, each start ends once, each stop ends, and nothing is left", arguments: 0..<200)
     func randomLives(_ seed: Int) {
         var generator = SeededGenerator(seed: UInt64(seed))
         var world = World()

@@ -15,7 +15,7 @@ struct LogRecordTests {
             message: message, fields: fields)
     }
 
-    @Test("As text")
+    @Test("A record is written as text")
     func text() {
         let record = Self.record("handshake done", fields: [LogRecord.Field("peer", "3")])
         #expect(record.description == "2025-11-21T15:38:21.123456Z TUNNEL info wireguard: handshake done peer=3")

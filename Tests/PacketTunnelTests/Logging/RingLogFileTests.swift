@@ -92,7 +92,7 @@ struct RingLogFileTests {
         #expect(messages(file) == ["new"])
     }
 
-    @Test("Export as text and as JSON lines")
+    @Test("The log is exported as text and as JSON lines")
     func export() throws {
         let directory = try ScratchDirectory()
         let file = try RingLogFile(path: directory.file("log"), geometry: Self.small)

@@ -24,7 +24,7 @@ struct OnDemandRulesTests {
     ]
 
     @Test(
-        "decide by the first rule that matches",
+        "On-demand rules decide by the first rule that matches",
         arguments: [
             // c(onnect) d(isconnect) i(gnore), one for each path
             (OnDemandRules(), "iiiiiii"),
@@ -45,27 +45,27 @@ struct OnDemandRulesTests {
         #expect(String(Self.paths.compactMap { letters[rules.decision(for: $0)] }) == expected)
     }
 
-    @Test("decide nothing without a network, and as usual for one that use brings up")
+    @Test("On-demand rules decide nothing without a network, and as usual for one that use brings up")
     func noNetwork() {
         #expect(OnDemandRules.always.decision(for: .unsatisfied) == .ignore)
         #expect(OnDemandRules.wifiOnly().decision(for: Self.path(.cellular, status: .unsatisfied)) == .ignore)
         #expect(OnDemandRules.always.decision(for: Self.path(.cellular, status: .requiresConnection)) == .connect)
     }
 
-    @Test("the preferred interface counts, not the others")
+    @Test("The preferred interface counts, not the others")
     func preferred() {
         let path = NetworkPath(interfaces: [.init(name: "a", kind: .ethernet), .init(name: "b", kind: .wifi)])
         #expect(OnDemandRules.wifiOnly().decision(for: path) == .disconnect)
     }
 
-    @Test("names that look the same are not, byte by byte")
+    @Test("Names that look the same are not, byte by byte")
     func spelling() {
         let rules = OnDemandRules.wifiOnly(ssids: ["caf\u{e9}"])
         #expect(rules.decision(for: Self.path(.wifi, ssid: "caf\u{e9}")) == .connect)
         #expect(rules.decision(for: Self.path(.wifi, ssid: "cafe\u{301}")) == .disconnect)
     }
 
-    @Test("report names that cannot be")
+    @Test("On-demand rules report names that cannot be")
     func validation() {
         #expect(OnDemandRules.wifiOnly(ssids: ["home"]).validate().isEmpty)
         let rules = OnDemandRules([
@@ -78,7 +78,7 @@ struct OnDemandRulesTests {
             ])
     }
 
-    @Test("survive coding")
+    @Test("On-demand rules survive coding")
     func coding() throws {
         let rules = OnDemandRules.except(ssids: ["home"])
         #expect(try JSONDecoder().decode(OnDemandRules.self, from: JSONEncoder().encode(rules)) == rules)

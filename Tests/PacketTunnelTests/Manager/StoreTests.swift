@@ -46,7 +46,7 @@ func code(_ body: () async throws -> Void) async -> TunnelError.Code? {
 
 @Suite("Secret stores")
 struct SecretStoreTests {
-    @Test("keep, replace and forget secrets", arguments: [true, false])
+    @Test("Secret stores keep, replace and forget secrets", arguments: [true, false])
     func roundTrip(_ inFiles: Bool) async throws {
         let scratch = try StoreDirectory()
         let store: any SecretStore =
@@ -70,7 +70,7 @@ struct SecretStoreTests {
         #expect(try await store.read("key", of: "q").bytes == [9])
     }
 
-    @Test("files and directories are the owner's alone")
+    @Test("Files and directories are the owner's alone")
     func modes() async throws {
         let scratch = try StoreDirectory()
         let store = try FileSecretStore(path: scratch.path + "/secrets")
@@ -80,7 +80,7 @@ struct SecretStoreTests {
         #expect(try scratch.mode("secrets/p/key") == 0o600)
     }
 
-    @Test("what others could read or change is refused", arguments: [0o640, 0o604, 0o622, 0o660])
+    @Test("What others could read or change is refused", arguments: [0o640, 0o604, 0o622, 0o660])
     func wideFile(_ mode: Int) async throws {
         let scratch = try StoreDirectory()
         let store = try FileSecretStore(path: scratch.path + "/secrets")
@@ -94,7 +94,7 @@ struct SecretStoreTests {
         #expect(try await store.read("key", of: "p").bytes == [2])
     }
 
-    @Test("a directory that others may enter is refused", arguments: [0o750, 0o701, 0o777])
+    @Test("A directory that others may enter is refused", arguments: [0o750, 0o701, 0o777])
     func wideDirectory(_ mode: Int) async throws {
         let scratch = try StoreDirectory()
         let path = scratch.path + "/secrets"
@@ -107,7 +107,7 @@ struct SecretStoreTests {
         #expect(await code { _ = try FileSecretStore(path: path) } == .permissionDenied)
     }
 
-    @Test("links are not followed, and pipes not waited for")
+    @Test("Links are not followed, and pipes not waited for")
     func links() async throws {
         let scratch = try StoreDirectory()
         let store = try FileSecretStore(path: scratch.path + "/secrets")
@@ -125,7 +125,7 @@ struct SecretStoreTests {
         #expect(await code { _ = try FileSecretStore(path: scratch.path + "/other") } == .storage)
     }
 
-    @Test("what belongs to somebody else is refused", .enabled(if: geteuid() == 0))
+    @Test("What belongs to somebody else is refused", .enabled(if: geteuid() == 0))
     func owner() async throws {
         let scratch = try StoreDirectory()
         let store = try FileSecretStore(path: scratch.path + "/secrets")
@@ -135,7 +135,7 @@ struct SecretStoreTests {
     }
 
     @Test(
-        "names that are no names are refused",
+        "Names that are no names are refused",
         arguments: ["", ".", "..", "a/b", "../x", ".hidden", "a b", "a\u{0}b", String(repeating: "a", count: 129)])
     func names(_ name: String) async throws {
         let scratch = try StoreDirectory()
@@ -145,7 +145,7 @@ struct SecretStoreTests {
         #expect(await code { _ = try await store.read(name, of: "p") } != nil)
     }
 
-    @Test("a writer that died leaves nothing that counts")
+    @Test("A writer that died leaves nothing that counts")
     func leftovers() async throws {
         let scratch = try StoreDirectory()
         let store = try FileSecretStore(path: scratch.path + "/secrets")
@@ -156,7 +156,7 @@ struct SecretStoreTests {
         #expect(!FileManager.default.fileExists(atPath: scratch.path + "/secrets/p"))
     }
 
-    @Test("secrets do not print")
+    @Test("Secrets do not print")
     func description() {
         #expect("\(SecretBytes(Array("hunter2".utf8)))" == "SecretBytes(7 bytes)")
         #expect(!String(reflecting: SecretBytes([65, 66, 67])).contains("ABC"))
@@ -170,7 +170,7 @@ struct ProfileStoreTests {
         configuration: .object(["peers": .array([.string("a"), .integer(5), .number(0.5), .null, .bool(true)])]),
         leakPolicy: .everything, onDemand: .always, isOnDemandEnabled: true)
 
-    @Test("keep, replace and forget profiles", arguments: [true, false])
+    @Test("Profile stores keep, replace and forget profiles", arguments: [true, false])
     func roundTrip(_ inFiles: Bool) async throws {
         let scratch = try StoreDirectory()
         let store: any ProfileStore = inFiles ? try FileProfileStore(path: scratch.path) : MemoryProfileStore()
@@ -186,7 +186,7 @@ struct ProfileStoreTests {
         #expect(try await store.loadAll().profiles.isEmpty)
     }
 
-    @Test("a file that is no profile does not hide the others")
+    @Test("A file that is no profile does not hide the others")
     func badFiles() async throws {
         let scratch = try StoreDirectory()
         let store = try FileProfileStore(path: scratch.path)
@@ -209,7 +209,7 @@ struct ProfileStoreTests {
         #expect(await code { try await store.remove("../../etc/passwd") } == .profileNotFound)
     }
 
-    @Test("a file that others may write is refused")
+    @Test("A file that others may write is refused")
     func modes() async throws {
         let scratch = try StoreDirectory()
         let store = try FileProfileStore(path: scratch.path)
@@ -221,7 +221,7 @@ struct ProfileStoreTests {
         #expect(loaded.errors.map(\.code) == [.permissionDenied])
     }
 
-    @Test("profiles fill in what is left out, and refuse a wrong id")
+    @Test("Profiles fill in what is left out, and refuse a wrong id")
     func coding() throws {
         let short = #"{"id":"00000000000000000000000000000abc","name":"n","provider":"p"}"#
         let profile = try JSONDecoder().decode(TunnelProfile.self, from: Data(short.utf8))
@@ -236,7 +236,7 @@ struct ProfileStoreTests {
         #expect(Set((0..<100).map { _ in TunnelProfile(name: "n", provider: "p").id }).count == 100)
     }
 
-    @Test("configurations are any JSON, and decode as their type")
+    @Test("Configurations are any JSON, and decode as their type")
     func configuration() throws {
         struct Configuration: Codable, Equatable {
             var server: String

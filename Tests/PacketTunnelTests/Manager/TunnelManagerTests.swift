@@ -76,7 +76,7 @@ struct ManagerScene {
 
 @Suite("The tunnel manager", .timeLimit(.minutes(1)))
 struct TunnelManagerTests {
-    @Test("makes the first profile, and starts it at once")
+    @Test("It makes the first profile, and starts it at once")
     func first() async throws {
         let scene = ManagerScene()
         #expect(try await scene.manager.load().isEmpty)
@@ -94,7 +94,7 @@ struct TunnelManagerTests {
         #expect(await scene.manager.status(profile.id).status == .disconnected)
     }
 
-    @Test("finds profiles again, and forgets those that have gone")
+    @Test("It finds profiles again, and forgets those that have gone")
     func load() async throws {
         let store = FailingStore()
         let one = ManagerScene(store: store)
@@ -109,7 +109,7 @@ struct TunnelManagerTests {
         #expect(await two.manager.status(profiles[0].id).status == .invalid)
     }
 
-    @Test("says everything that is wrong with a profile, the name of another one included")
+    @Test("It says everything that is wrong with a profile, the name of another one included")
     func validation() async throws {
         let scene = ManagerScene()
         let profile = ManagerScene.profile("Home")
@@ -128,7 +128,7 @@ struct TunnelManagerTests {
         #expect(await scene.manager.profiles == [profile])
     }
 
-    @Test("updates a profile and its secrets, or neither")
+    @Test("It updates a profile and its secrets, or neither")
     func update() async throws {
         let scene = ManagerScene()
         var profile = ManagerScene.profile("Home")
@@ -152,7 +152,7 @@ struct TunnelManagerTests {
         #expect(await code { try await scene.manager.update(ManagerScene.profile("x")) } == .profileNotFound)
     }
 
-    @Test("a profile that cannot be stored does not exist, and neither do its secrets")
+    @Test("A profile that cannot be stored does not exist, and neither do its secrets")
     func failedCreate() async throws {
         let scene = ManagerScene()
         scene.store.setFailing(true)
@@ -164,7 +164,7 @@ struct TunnelManagerTests {
         try await scene.manager.create(profile)
     }
 
-    @Test("removing stops the tunnel, forgets the secrets, and ends the status")
+    @Test("Removing stops the tunnel, forgets the secrets, and ends the status")
     func remove() async throws {
         let scene = ManagerScene()
         let profile = ManagerScene.profile("Home")
@@ -184,7 +184,7 @@ struct TunnelManagerTests {
         #expect(after == [.invalid])
     }
 
-    @Test("a profile that cannot be removed stays")
+    @Test("A profile that cannot be removed stays")
     func failedRemove() async throws {
         let scene = ManagerScene()
         let profile = ManagerScene.profile("Home")
@@ -195,7 +195,7 @@ struct TunnelManagerTests {
         try await scene.manager.stop(profile.id)
     }
 
-    @Test("starting a tunnel stops the other one, where only one may run", arguments: [true, false])
+    @Test("Starting a tunnel stops the other one, where only one may run", arguments: [true, false])
     func oneAtATime(_ runsOneAtATime: Bool) async throws {
         let scene = ManagerScene(runsOneAtATime: runsOneAtATime)
         let (one, two) = (ManagerScene.profile("One"), ManagerScene.profile("Two"))
@@ -211,7 +211,7 @@ struct TunnelManagerTests {
         try await scene.manager.stop(two.id)
     }
 
-    @Test("a disabled profile does not start, and errors of the start come through")
+    @Test("A disabled profile does not start, and errors of the start come through")
     func disabled() async throws {
         let scene = ManagerScene()
         var profile = ManagerScene.profile("Home")
@@ -226,7 +226,7 @@ struct TunnelManagerTests {
         #expect(await code { _ = try await scene.manager.sendMessage([1], to: id) } == .notRunning)
     }
 
-    @Test("follows the way to the network as the rules say")
+    @Test("It follows the way to the network as the rules say")
     func onDemand() async throws {
         let scene = ManagerScene()
         let home = ManagerScene.profile("Home", onDemand: .except(ssids: ["home"]))
@@ -259,7 +259,7 @@ struct TunnelManagerTests {
         try await scene.manager.stop(other.id)
     }
 
-    @Test("a blocked tunnel tries again on another network, and another profile does not take its guard away")
+    @Test("A blocked tunnel tries again on another network, and another profile does not take its guard away")
     func onDemandBlocked() async throws {
         let scene = ManagerScene()
         let blocked = ManagerScene.profile("B", onDemand: .always)
@@ -278,7 +278,7 @@ struct TunnelManagerTests {
         try await scene.manager.stop(blocked.id)
     }
 
-    @Test("lists of profiles are followed, and end with the manager")
+    @Test("Lists of profiles are followed, and end with the manager")
     func followers() async throws {
         var scene: ManagerScene? = ManagerScene()
         let lists = await scene?.manager.profileUpdates()
@@ -290,7 +290,7 @@ struct TunnelManagerTests {
         #expect(seen == [[], ["One"], ["One", "Two"]])
     }
 
-    @Test("no secret is in what is stored for a profile")
+    @Test("No secret is in what is stored for a profile")
     func noSecretInProfile() async throws {
         let scratch = try StoreDirectory()
         let secrets = try FileSecretStore(path: scratch.path + "/secrets")

@@ -61,7 +61,7 @@ extension AsyncStream<TunnelStatusUpdate> {
 
 @Suite("A tunnel behind a Unix socket", .timeLimit(.minutes(2)))
 struct UnixTunnelChannelTests {
-    @Test("starts, tells its status, passes messages on, and stops")
+    @Test("It starts, tells its status, passes messages on, and stops")
     func wholeLife() async throws {
         let scene = try ServiceScene()
         let channel = scene.channel()

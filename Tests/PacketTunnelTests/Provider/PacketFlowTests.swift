@@ -22,7 +22,7 @@ struct PacketFlowTests {
         return batch
     }
 
-    @Test("reads what is there, whole batches at a time")
+    @Test("It reads what is there, whole batches at a time")
     func read() async throws {
         let device = try MemoryFlowDevice()
         let flow = PacketFlow(device: device)
@@ -33,7 +33,7 @@ struct PacketFlowTests {
         #expect(try flow.currentMTU() == 1420)
     }
 
-    @Test("a data plane has all of the interface: what it has counted, and its further queues")
+    @Test("A data plane has all of the interface: what it has counted, and its further queues")
     func wholeDevice() throws {
         let memory = try MemoryTun()
         let flow = PacketFlow(device: CountingTun(memory))
@@ -48,7 +48,7 @@ struct PacketFlowTests {
         #expect(try memory.currentLinkState().isUp)
     }
 
-    @Test("reading waits for an interface, and then for packets")
+    @Test("Reading waits for an interface, and then for packets")
     func readWaits() async throws {
         let flow = PacketFlow()
         let started = Event()
@@ -66,7 +66,7 @@ struct PacketFlowTests {
         #expect(try await reading.value == [Self.packet(5)])
     }
 
-    @Test("writing takes what there is room for, and says how many")
+    @Test("Writing takes what there is room for, and says how many")
     func pushBack() async throws {
         let device = try MemoryFlowDevice(packetCapacity: 2)
         let flow = PacketFlow(device: device)
@@ -80,7 +80,7 @@ struct PacketFlowTests {
         #expect(flow.droppedCount == 0)
     }
 
-    @Test("what can never be taken is dropped and counted, and is not in the way")
+    @Test("What can never be taken is dropped and counted, and is not in the way")
     func drops() throws {
         let device = try MemoryFlowDevice(mtu: 100)
         let flow = PacketFlow(device: device)
@@ -90,7 +90,7 @@ struct PacketFlowTests {
         #expect(device.takeSent() == [Self.packet(1)])
     }
 
-    @Test("writing all waits for room")
+    @Test("Writing all waits for room")
     func writeAll() async throws {
         let device = try MemoryFlowDevice(packetCapacity: 4)
         let flow = PacketFlow(device: device)
@@ -106,7 +106,7 @@ struct PacketFlowTests {
         #expect(taken == (0..<60).map(Self.packet))
     }
 
-    @Test("two flows push back on each other, and lose nothing", arguments: [1, 3, 64])
+    @Test("Two flows push back on each other, and lose nothing", arguments: [1, 3, 64])
     func link(_ capacity: Int) async throws {
         let (one, two) = (
             try MemoryFlowDevice(packetCapacity: capacity), try MemoryFlowDevice(packetCapacity: capacity)
@@ -128,7 +128,7 @@ struct PacketFlowTests {
         #expect(read == (0..<500).map(Self.packet))
     }
 
-    @Test("ends for who waits")
+    @Test("It ends for who waits")
     func close() async throws {
         let device = try MemoryFlowDevice(packetCapacity: 1)
         let flow = PacketFlow(device: device)
@@ -158,7 +158,7 @@ struct PacketFlowTests {
         #expect(flow.isClosed)
     }
 
-    @Test("reading ends with its task")
+    @Test("Reading ends with its task")
     func cancel() async throws {
         let flow = PacketFlow(device: try MemoryFlowDevice())
         let reading = Task { try await flow.read(into: Self.batch()) }
@@ -166,7 +166,7 @@ struct PacketFlowTests {
         await #expect(throws: TunnelError.self) { try await reading.value }
     }
 
-    @Test("a data plane has the interface to itself until it closes it")
+    @Test("A data plane has the interface to itself until it closes it")
     func lease() async throws {
         let flow = PacketFlow()
         #expect(throws: TunnelError(.settingsMissing, "the tunnel has no interface yet", fix: "apply settings first")) {
@@ -189,7 +189,7 @@ struct PacketFlowTests {
         #expect(throws: TunnelIOError.self) { _ = try next.receive(into: batch) }
     }
 
-    @Test("a batch of any size is read into or refused, with an interface of any kind and without")
+    @Test("A batch of any size is read into or refused, with an interface of any kind and without")
     func smallBatches() async throws {
         for flow in [PacketFlow(), PacketFlow(device: try MemoryFlowDevice()), PacketFlow(device: try MemoryTun())] {
             for bytes in [1, 1_500, 65_535, PacketBatch.minimumReadBytes / 2] {
@@ -201,7 +201,7 @@ struct PacketFlowTests {
         }
     }
 
-    @Test("an interface without push-back takes everything")
+    @Test("An interface without push-back takes everything")
     func plainDevice() throws {
         let tun = try MemoryTun(queueCapacity: 1)
         let flow = PacketFlow(device: tun)
@@ -211,7 +211,7 @@ struct PacketFlowTests {
         #expect(try flow.write(batch) == 0)
     }
 
-    @Test("a link that is full of bytes is waited for like one that is full of packets")
+    @Test("A link that is full of bytes is waited for like one that is full of packets")
     func fullOfBytes() async throws {
         let size = Self.packet(0).count
         let device = try MemoryFlowDevice(packetCapacity: 100, byteCapacity: size * 2 + size / 2)

@@ -7,13 +7,13 @@ import Testing
 
 @Suite("Stop reasons")
 struct StopReasonTests {
-    @Test("keep their words across processes", arguments: StopReason.allCases)
+    @Test("Stop reasons keep their words across processes", arguments: StopReason.allCases)
     func roundTrip(_ reason: StopReason) throws {
         let bytes = try JSONEncoder().encode([reason])
         #expect(try JSONDecoder().decode([StopReason].self, from: bytes) == [reason])
     }
 
-    @Test("of a later version are unknown")
+    @Test("Stop reasons of a later version are unknown")
     func later() throws {
         #expect(try JSONDecoder().decode([StopReason].self, from: Data(#"["eclipse"]"#.utf8)) == [.unknown])
     }

@@ -38,12 +38,12 @@ struct LeakPolicyTests {
         Row(traffic: .otherDNS, routeBased: always, enforcedRoutes: always, everything: never),
     ]
 
-    @Test("the table has every class of traffic")
+    @Test("The table has every class of traffic")
     func complete() {
         #expect(Set(Self.table.map(\.traffic)) == Set(TrafficClass.allCases))
     }
 
-    @Test("let out what the table says, and nothing else", arguments: table)
+    @Test("Leak policies let out what the table says, and nothing else", arguments: table)
     func truth(_ row: Row) {
         for phase in Phase.allCases {
             #expect(LeakPolicy.routeBased.allows(row.traffic, in: phase) == row.routeBased.contains(phase), "\(phase)")
@@ -54,7 +54,7 @@ struct LeakPolicyTests {
         }
     }
 
-    @Test("a stricter policy lets nothing out that a laxer one holds back", arguments: TrafficClass.allCases)
+    @Test("A stricter policy lets nothing out that a laxer one holds back", arguments: TrafficClass.allCases)
     func order(_ traffic: TrafficClass) {
         #expect(LeakPolicy.allCases.sorted() == [.routeBased, .enforcedRoutes, .everything])
         for (lax, strict) in [(LeakPolicy.routeBased, LeakPolicy.enforcedRoutes), (.enforcedRoutes, .everything)] {
@@ -64,7 +64,7 @@ struct LeakPolicyTests {
         }
     }
 
-    @Test("destinations are classed by the most specific route")
+    @Test("Destinations are classed by the most specific route")
     func classes() throws {
         var settings = TunnelSettings.sample
         settings.includedRoutes = [.allIPv4, try IPPrefix("10.1.2.0/24")]
@@ -99,7 +99,7 @@ struct LeakPolicyTests {
         #expect(settings.trafficClass(of: .v4(127, 0, 0, 1)) == .loopback)
     }
 
-    @Test("under 'everything' all destinations are included, whatever the routes")
+    @Test("Under 'everything' all destinations are included, whatever the routes")
     func everything() {
         var settings = TunnelSettings.sample
         settings.includedRoutes = []
@@ -109,7 +109,7 @@ struct LeakPolicyTests {
         #expect(settings.trafficClass(of: .v6(1, 1)) == .included)
     }
 
-    @Test("name lookups are split by the match domains")
+    @Test("Name lookups are split by the match domains")
     func lookups() {
         var settings = TunnelSettings.sample
         #expect(settings.trafficClass(ofLookup: "example.com") == .otherDNS)

@@ -9,7 +9,7 @@ import Testing
 
 @Suite("Tunnel settings")
 struct TunnelSettingsTests {
-    @Test("that are right have no problem")
+    @Test("Tunnel settings that are right have no problem")
     func valid() throws {
         var settings = TunnelSettings.sample
         #expect(settings.validate().isEmpty)
@@ -27,7 +27,7 @@ struct TunnelSettingsTests {
         #expect(settings.validate() == [])
     }
 
-    @Test("report every field that is wrong, at once")
+    @Test("Tunnel settings report every field that is wrong, at once")
     func everyProblem() throws {
         var settings = TunnelSettings(
             remoteAddress: "",
@@ -80,7 +80,7 @@ struct TunnelSettingsTests {
         #expect(try #require(settings.validate().first).fix.contains("allowed networks"))
     }
 
-    @Test("without an address, a server or a proxy, where one is needed")
+    @Test("Settings without an address, a server or a proxy, where one is needed, are refused")
     func empties() {
         var settings = TunnelSettings(remoteAddress: "a\u{7}b", addresses: [], overhead: 600)
         settings.dns = DNSSettings(servers: [], matchDomains: ["corp.example"])
@@ -88,7 +88,7 @@ struct TunnelSettingsTests {
         #expect(settings.validate().map(\.field) == ["remoteAddress", "addresses", "overhead", "dns.servers", "proxy"])
     }
 
-    @Test("survive coding, and fill in what is left out")
+    @Test("Tunnel settings survive coding, and fill in what is left out")
     func coding() throws {
         var settings = TunnelSettings.sample
         settings.dns = DNSSettings(servers: [.v4(1, 1, 1, 1)], searchDomains: ["a"], searchesMatchDomains: true)
@@ -106,7 +106,7 @@ struct TunnelSettingsTests {
         #expect(decoded.dns == DNSSettings(servers: []) && decoded.proxy == ProxySettings())
     }
 
-    @Test("a route in JSON with bits behind its prefix is refused, since it can be read in two ways")
+    @Test("A route in JSON with bits behind its prefix is refused, since it can be read in two ways")
     func hostBits() throws {
         for key in ["includedRoutes", "excludedRoutes", "allowedNetworks"] {
             let text = #"{"remoteAddress":"s","addresses":["10.0.0.2/32"],"\#(key)":["10.0.0.1/8"]}"#
@@ -117,7 +117,7 @@ struct TunnelSettingsTests {
         }
     }
 
-    @Test("an automatic MTU is the path's less the overhead, and never below what IP demands")
+    @Test("An automatic MTU is the path's less the overhead, and never below what IP demands")
     func mtu() throws {
         var settings = TunnelSettings.sample
         #expect(settings.effectiveMTU() == 1420)

@@ -55,7 +55,7 @@ struct EventLoopTests {
 
     // MARK: - Stopping
 
-    @Test("stopped before it runs, it returns at once")
+    @Test("Stopped before it runs, it returns at once")
     func stopBeforeRun() throws {
         loop.stop()
         loop.stop()
@@ -64,7 +64,7 @@ struct EventLoopTests {
         #expect(loop.perform {} == false)
     }
 
-    @Test("stopped from another thread", arguments: 0..<20)
+    @Test("A loop is stopped from another thread", arguments: 0..<20)
     func stopFromOutside(_: Int) throws {
         try loop.startThread(name: "a thread with a long name")
         loop.stop()
@@ -73,7 +73,7 @@ struct EventLoopTests {
         #expect(try ends { try? loop.join() })
     }
 
-    @Test("stopped from a handler, no other handler of the round is called")
+    @Test("Stopped from a handler, no other handler of the round is called")
     func stopFromHandler() throws {
         let calls = Atomic<Int>(0)
         let other = try WakeSignal()
@@ -89,7 +89,7 @@ struct EventLoopTests {
         #expect(calls.load(ordering: .relaxed) == 1)
     }
 
-    @Test("stopped from a timer, from work and after a round", arguments: ["timer", "work", "round"])
+    @Test("A loop is stopped from a timer, from work and after a round", arguments: ["timer", "work", "round"])
     func stopFrom(place: String) throws {
         let loop = loop
         switch place {
@@ -102,7 +102,7 @@ struct EventLoopTests {
         #expect(try ends { try? loop.run() })
     }
 
-    @Test("a loop runs once: a second run beside it is an error, one after it returns")
+    @Test("A loop runs once: a second run beside it is an error, one after it returns")
     func secondRun() throws {
         let running = Latch()
         loop.perform { running.open() }
@@ -116,7 +116,7 @@ struct EventLoopTests {
         try loop.run()
     }
 
-    @Test("joining from the loop's own thread returns")
+    @Test("Joining from the loop's own thread returns")
     func joinFromInside() throws {
         let loop = loop
         let joined = Latch()
@@ -130,7 +130,7 @@ struct EventLoopTests {
         try loop.join()
     }
 
-    @Test("several threads can wait for the same end")
+    @Test("Several threads can wait for the same end")
     func manyJoin() throws {
         try loop.startThread(name: "loop")
         let loop = loop
@@ -148,7 +148,7 @@ struct EventLoopTests {
 
     // MARK: - Calls from other threads
 
-    @Test("work runs in order on the loop's thread, queued before and while it runs")
+    @Test("Work runs in order on the loop's thread, queued before and while it runs")
     func perform() throws {
         let loop = loop
         let seen = Mutex<[Int]>([])
@@ -167,7 +167,7 @@ struct EventLoopTests {
         try loop.join()
     }
 
-    @Test("work that was accepted runs even when the loop is stopped")
+    @Test("Work that was accepted runs even when the loop is stopped")
     func performAndStop() throws {
         let loop = loop
         let accepted = Atomic<Int>(0)
@@ -186,7 +186,7 @@ struct EventLoopTests {
         #expect(ran.load(ordering: .relaxed) == accepted.load(ordering: .relaxed))
     }
 
-    @Test("waking makes a round, and an idle loop makes none")
+    @Test("Waking makes a round, and an idle loop makes none")
     func wake() throws {
         let loop = loop
         let rounds = Atomic<Int>(0)
@@ -211,7 +211,7 @@ struct EventLoopTests {
 
     // MARK: - Descriptors
 
-    @Test("a ready descriptor is reported until it is read")
+    @Test("A ready descriptor is reported until it is read")
     func levelTriggered() throws {
         let loop = loop
         let calls = Atomic<Int>(0)
@@ -228,7 +228,7 @@ struct EventLoopTests {
         #expect(calls.load(ordering: .relaxed) == 3)
     }
 
-    @Test("unregistered by the other handler of its round, a handler is not called")
+    @Test("Unregistered by the other handler of its round, a handler is not called")
     func unregisterWithinRound() throws {
         let loop = loop
         let other = try WakeSignal()
@@ -250,7 +250,7 @@ struct EventLoopTests {
         #expect(calls.load(ordering: .relaxed) == 1)
     }
 
-    @Test("a descriptor cannot be watched twice, nor one that is not open")
+    @Test("A descriptor cannot be watched twice, nor one that is not open")
     func refused() throws {
         _ = try loop.register(signal.descriptor) { _ in }
         #expect {
@@ -265,7 +265,7 @@ struct EventLoopTests {
         }
     }
 
-    @Test("a hang-up of a descriptor that nothing is wanted of does not keep the loop busy")
+    @Test("A hang-up of a descriptor that nothing is wanted of does not keep the loop busy")
     func noInterest() throws {
         let loop = loop
         var ends: [Int32] = [-1, -1]
@@ -297,7 +297,7 @@ struct EventLoopTests {
         try loop.join()
     }
 
-    @Test("a number that was closed and given to another file is watched afresh")
+    @Test("A number that was closed and given to another file is watched afresh")
     func reusedDescriptor() throws {
         let loop = loop
         var first: WakeSignal? = try WakeSignal()
@@ -323,7 +323,7 @@ struct EventLoopTests {
         try loop.join()
     }
 
-    @Test("handlers are let go of when the loop has ended")
+    @Test("Handlers are let go of when the loop has ended")
     func noCycle() throws {
         let isGone = Latch()
         do {
@@ -337,7 +337,7 @@ struct EventLoopTests {
 
     // MARK: - Timers
 
-    @Test("timers fire in the order of their deadlines, once, not early, also those in the past")
+    @Test("Timers fire in the order of their deadlines, once, not early, also those in the past")
     func timers() throws {
         let loop = loop
         let fired = Mutex<[Int]>([])
@@ -358,7 +358,7 @@ struct EventLoopTests {
         #expect(fired.withLock { $0 } == [2, 1, 3, 0])
     }
 
-    @Test("a deadline that is set again from another thread counts, earlier or later, and none unsets it")
+    @Test("A deadline that is set again from another thread counts, earlier or later, and none unsets it")
     func resetTimers() throws {
         let loop = loop
         let earlier = Latch()
@@ -382,7 +382,7 @@ struct EventLoopTests {
         try loop.join()
     }
 
-    @Test("a timer that sets itself into the past leaves the others their turn")
+    @Test("A timer that sets itself into the past leaves the others their turn")
     func greedyTimer() throws {
         let loop = loop
         let greedy = Mutex<EventLoop.Timer?>(nil)
@@ -397,7 +397,7 @@ struct EventLoopTests {
         #expect(try ends { try? loop.run() })
     }
 
-    @Test("the clock goes forward")
+    @Test("The clock goes forward")
     func clock() {
         let first = LaneClock.now()
         #expect(first > 0)

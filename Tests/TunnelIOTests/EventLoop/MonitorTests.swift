@@ -7,7 +7,7 @@ import Testing
 
 @Suite("A monitor", .timeLimit(.minutes(1)))
 struct MonitorTests {
-    @Test("gives up at its deadline and sees what another thread has set")
+    @Test("It gives up at its deadline and sees what another thread has set")
     func waits() throws {
         let monitor = Monitor(0)
         #expect(monitor.wait(until: LaneClock.now() + 1_000_000) { $0 == 1 ? $0 : nil } == nil)
@@ -22,7 +22,7 @@ struct MonitorTests {
         thread.join()
     }
 
-    @Test("each that waits is woken in the end when they are woken one by one")
+    @Test("Each that waits is woken in the end when they are woken one by one")
     func wakesOne() throws {
         let monitor = Monitor(0)
         let threads = try (0..<4).map { _ in

@@ -60,7 +60,7 @@ struct BatchWorkersTests {
         return numbers
     }
 
-    @Test("batches come out in the order in which they went in", arguments: [1, 2, 5], [false, true])
+    @Test("Batches come out in the order in which they went in", arguments: [1, 2, 5], [false, true])
     func order(count: Int, collectsEarly: Bool) throws {
         let workers = BatchWorkers(count: count, capacity: 16)
         try workers.start(name: "test")
@@ -73,7 +73,7 @@ struct BatchWorkersTests {
         workers.stop()
     }
 
-    @Test("a batch that is held up holds up those behind it, though they are done")
+    @Test("A batch that is held up holds up those behind it, though they are done")
     func heldUp() throws {
         let workers = BatchWorkers(count: 2, capacity: 16)
         try workers.start(name: "test")
@@ -104,7 +104,7 @@ struct BatchWorkersTests {
         workers.stop()
     }
 
-    @Test("without workers that run, or when they have ended, the lane does it all itself")
+    @Test("Without workers that run, or when they have ended, the lane does it all itself")
     func alone() throws {
         for isStopped in [false, true] {
             let workers = BatchWorkers(count: 1, capacity: 2)
@@ -120,7 +120,7 @@ struct BatchWorkersTests {
         }
     }
 
-    @Test("a worker really takes part")
+    @Test("A worker really takes part")
     func takesPart() throws {
         let workers = BatchWorkers(count: 1, capacity: 8)
         try workers.start(name: "test")
@@ -136,7 +136,7 @@ struct BatchWorkersTests {
         workers.stop()
     }
 
-    @Test("a lane's last batch is left to the lane")
+    @Test("A lane's last batch is left to the lane")
     func last() throws {
         let workers = BatchWorkers(count: 1, capacity: 8)
         try workers.start(name: "test")
@@ -152,7 +152,8 @@ struct BatchWorkersTests {
         workers.stop()
     }
 
-    @Test("are started once, however often that is asked for, and end where nobody can wait for them")
+    @Test(
+        "Workers for batches are started once, however often that is asked for, and end where nobody can wait for them")
     func startAndStop() throws {
         let workers = BatchWorkers(count: 2, capacity: 16)
         try workers.start(name: "test")

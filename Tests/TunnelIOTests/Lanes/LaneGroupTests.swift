@@ -85,7 +85,7 @@ struct LaneGroupTests {
     private let flows = 7
     private let count = 400
 
-    @Test("takes the flows of its device to the network, each in order, and counts all", arguments: layouts)
+    @Test("It takes the flows of its device to the network, each in order, and counts all", arguments: layouts)
     func outbound(_ layout: LaneLayout) throws {
         let site = try GroupSite(layout)
         let sockets = try site.bind(port: 7)
@@ -104,7 +104,7 @@ struct LaneGroupTests {
         for sockets in sockets { sockets.close() }
     }
 
-    @Test("takes what peers send to the device, that of each peer in order", arguments: layouts)
+    @Test("It takes what peers send to the device, that of each peer in order", arguments: layouts)
     func inbound(_ layout: LaneLayout) throws {
         let site = try GroupSite(layout)
         let sockets = try site.bind(port: 7)
@@ -140,7 +140,7 @@ struct LaneGroupTests {
     }
 
     @Test(
-        "replaces the sockets of all lanes under load; the old ones are free when the call returns", arguments: layouts)
+        "Replaces the sockets of all lanes under load; the old ones are free when the call returns", arguments: layouts)
     func replaceSockets(_ layout: LaneLayout) throws {
         let site = try GroupSite(layout)
         var sockets = try site.bind(port: 99)
@@ -159,7 +159,7 @@ struct LaneGroupTests {
         #expect(site.failures.withLock { $0 } == [])
     }
 
-    @Test("stops under load, from several threads at once, for good", arguments: layouts, 0..<5)
+    @Test("It stops under load, from several threads at once, for good", arguments: layouts, 0..<5)
     func stop(_ layout: LaneLayout, _ round: Int) throws {
         let site = try GroupSite(layout)
         let sockets = try site.bind(port: 7)
@@ -185,7 +185,7 @@ struct LaneGroupTests {
         for sockets in sockets { sockets.close() }
     }
 
-    @Test("may be stopped, and its sockets replaced, on the threads of its lanes and workers", arguments: layouts)
+    @Test("It may be stopped, and its sockets replaced, on the threads of its lanes and workers", arguments: layouts)
     func fromInside(_ layout: LaneLayout) throws {
         let site = try GroupSite(layout)
         _ = try site.bind(port: 7)
@@ -206,7 +206,7 @@ struct LaneGroupTests {
         group.stop()
     }
 
-    @Test("ends as a whole and says so once when the device goes", arguments: layouts)
+    @Test("It ends as a whole and says so once when the device goes", arguments: layouts)
     func removed(_ layout: LaneLayout) throws {
         let site = try GroupSite(layout)
         _ = try site.bind(port: 7)
@@ -218,7 +218,7 @@ struct LaneGroupTests {
         #expect(throws: TunnelIOError(.closed)) { try site.group.start() }
     }
 
-    @Test("never started, or let go of while it runs, it hangs nobody", arguments: layouts)
+    @Test("Never started, or let go of while it runs, it hangs nobody", arguments: layouts)
     func letGo(_ layout: LaneLayout) throws {
         do {
             let site = try GroupSite(layout)
@@ -230,7 +230,7 @@ struct LaneGroupTests {
     }
 
     @Test(
-        "a deadline that comes nearer and packets that wait are noticed whichever lane brings them", arguments: layouts)
+        "A deadline that comes nearer and packets that wait are noticed whichever lane brings them", arguments: layouts)
     func duties(_ layout: LaneLayout) throws {
         let site = try GroupSite(layout)
         _ = try site.bind(port: 7)
@@ -255,7 +255,7 @@ struct LaneGroupTests {
         site.group.stop()
     }
 
-    @Test("many lanes take a device with several queues")
+    @Test("Many lanes take a device with several queues")
     func oneQueue() throws {
         let device = try ScriptedTun()
         let transport = FramingTransport(remote: .unspecified)
@@ -269,7 +269,7 @@ struct LaneGroupTests {
         _ = try LaneGroup(device: device, transport: transport, layout: .many(lanes: 1, workers: 1)) { _ in }
     }
 
-    @Test("fewer sockets than lanes: the others send through the first")
+    @Test("Fewer sockets than lanes: the others send through the first")
     func fewSockets() throws {
         let site = try GroupSite(.many(lanes: 4, workers: 0))
         let sockets = try site.host.bind(port: 7, mark: 0)

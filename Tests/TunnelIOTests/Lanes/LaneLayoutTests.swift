@@ -8,7 +8,7 @@ import Testing
 @Suite("A lane layout")
 struct LaneLayoutTests {
     @Test(
-        "is read from its name",
+        "It is read from its name",
         arguments: [
             ("auto", LaneLayout.automatic), ("1", .single), ("2", .perDirection), ("3", .many(lanes: 3, workers: 0)),
             ("64", .many(lanes: 64, workers: 0)), ("1+2", .many(lanes: 1, workers: 2)),
@@ -19,7 +19,7 @@ struct LaneLayoutTests {
     }
 
     @Test(
-        "is nothing else",
+        "It is nothing else",
         arguments: [
             "", "0", "65", "-1", "+1", "1+", "+", "1+65", "1+1+1", "one", "Auto", " 1", "1 ", "001",
             "99999999999999999999",
@@ -29,7 +29,7 @@ struct LaneLayoutTests {
         #expect(LaneLayout(text) == nil)
     }
 
-    @Test("automatic is one thread on one and two cores, and one for each direction on more")
+    @Test("Automatic is one thread on one and two cores, and one for each direction on more")
     func automatic() {
         #expect(LaneLayout.automatic.resolved(cores: 1) == .single)
         #expect(LaneLayout.automatic.resolved(cores: 2) == .single)
@@ -38,7 +38,7 @@ struct LaneLayoutTests {
         #expect(ProcessorCount.forLanes() >= 1)
     }
 
-    @Test("what is asked for is kept, within bounds")
+    @Test("What is asked for is kept, within bounds")
     func bounds() {
         for layout in [LaneLayout.single, .perDirection, .many(lanes: 5, workers: 3)] {
             #expect(layout.resolved(cores: 1) == layout)
@@ -49,7 +49,7 @@ struct LaneLayoutTests {
         #expect(!LaneLayout.many(lanes: 1, workers: 9).needsQueues && !LaneLayout.perDirection.needsQueues)
     }
 
-    @Test("is limited to what there is memory for")
+    @Test("It is limited to what there is memory for")
     func limited() {
         #expect(
             LaneLayout.automatic.limited(to: 1) == .automatic && LaneLayout.perDirection.limited(to: 1) == .perDirection

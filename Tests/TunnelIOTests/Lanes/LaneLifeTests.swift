@@ -17,7 +17,7 @@ import Testing
 
 @Suite("A lane's life", .timeLimit(.minutes(1)))
 struct LaneLifeTests {
-    @Test("waking sends what the transport has waiting, all of it")
+    @Test("Waking sends what the transport has waiting, all of it")
     func wake() throws {
         let site = try LaneSite()
         try site.lane.start()
@@ -28,7 +28,7 @@ struct LaneLifeTests {
         site.lane.stop()
     }
 
-    @Test("deadlines are kept, also those there from the start and those moved nearer")
+    @Test("Deadlines are kept, also those there from the start and those moved nearer")
     func deadlines() throws {
         let site = try LaneSite()
         let first = Latch()
@@ -57,7 +57,7 @@ struct LaneLifeTests {
         #expect(calls.last.map { $0 >= near } == true)
     }
 
-    @Test("a deadline that stays in the past does not keep the thread busy")
+    @Test("A deadline that stays in the past does not keep the thread busy")
     func pastDeadline() throws {
         let site = try LaneSite()
         let start = LaneClock.now()
@@ -76,7 +76,7 @@ struct LaneLifeTests {
         #expect(site.transport.state.withLock { $0.deadlineCalls.count } <= elapsed + 2)
     }
 
-    @Test("sockets are replaced under traffic, and the old ones are free when the call returns")
+    @Test("Sockets are replaced under traffic, and the old ones are free when the call returns")
     func replaceSockets() throws {
         let site = try LaneSite()
         try site.lane.start()
@@ -96,7 +96,7 @@ struct LaneLifeTests {
         #expect(site.failures.errors.withLock { $0 } == [])
     }
 
-    @Test("a socket that its owner closed takes only itself out")
+    @Test("A socket that its owner closed takes only itself out")
     func closedSocket() throws {
         let site = try LaneSite()
         try site.lane.start()
@@ -107,7 +107,7 @@ struct LaneLifeTests {
         #expect(site.failures.errors.withLock { $0 } == [])
     }
 
-    @Test("a removed device ends the lane and is told once", arguments: ["reading", "writing"])
+    @Test("A removed device ends the lane and is told once", arguments: ["reading", "writing"])
     func removed(while doing: String) throws {
         let site = try LaneSite()
         let error = TunnelIOError(.deviceRemoved(name: "scripted0"))
@@ -128,7 +128,7 @@ struct LaneLifeTests {
         #expect(site.failures.errors.withLock { $0 } == [error])
     }
 
-    @Test("a device that is disabled is not read, and is again once enabled")
+    @Test("A device that is disabled is not read, and is again once enabled")
     func disabled() throws {
         let site = try LaneSite()
         site.lane.setDeviceEnabled(false)
@@ -142,7 +142,7 @@ struct LaneLifeTests {
         site.lane.stop()
     }
 
-    @Test("a device that is ready for nothing does not keep the thread busy, and is not forgotten")
+    @Test("A device that is ready for nothing does not keep the thread busy, and is not forgotten")
     func fruitlessDevice() throws {
         let site = try LaneSite()
         // The device clears its signal when it is read empty, so that a pipe without a writer stands in for it.
@@ -164,7 +164,7 @@ struct LaneLifeTests {
         #expect(site.failures.errors.withLock { $0 } == [])
     }
 
-    @Test("neither direction starves the other")
+    @Test("Neither direction starves the other")
     func fairness() throws {
         let site = try LaneSite(configuration: LaneConfiguration(packetCount: 4, datagramCount: 4, batchesPerTurn: 2))
         site.device.put((0..<20_000).map { [UInt8(truncatingIfNeeded: $0)] })
@@ -176,7 +176,7 @@ struct LaneLifeTests {
         #expect(site.device.unreadAtFirstWrite.map { $0 >= 20_000 - 8 } == true)
     }
 
-    @Test("stopping under traffic, at once, twice, before the start and from several threads", arguments: 0..<10)
+    @Test("Stopping under traffic, at once, twice, before the start and from several threads", arguments: 0..<10)
     func stop(round: Int) throws {
         let site = try LaneSite()
         site.device.put((0..<5000).map { pattern(100, seed: $0) })
@@ -196,7 +196,7 @@ struct LaneLifeTests {
         #expect(site.failures.errors.withLock { $0 } == [])
     }
 
-    @Test("a lane that was stopped before it started, or never was, hangs nobody")
+    @Test("A lane that was stopped before it started, or never was, hangs nobody")
     func neverStarted() throws {
         let site = try LaneSite()
         site.lane.stop()
@@ -206,7 +206,7 @@ struct LaneLifeTests {
         _ = try LaneSite()
     }
 
-    @Test("letting go of a running lane stops it")
+    @Test("Letting go of a running lane stops it")
     func letGo() throws {
         let device = try ScriptedTun()
         let transport = FramingTransport(remote: .unspecified)
@@ -218,7 +218,7 @@ struct LaneLifeTests {
         #expect(device.receives == 0)
     }
 
-    @Test("the lane's own thread may stop it and replace its sockets")
+    @Test("The lane's own thread may stop it and replace its sockets")
     func fromInside() throws {
         let site = try LaneSite()
         let done = Latch()

@@ -9,7 +9,7 @@ import Testing
 
 @Suite("A lane", .timeLimit(.minutes(1)))
 struct LaneTests {
-    @Test("packets go out sealed and in order, over batches and turns", arguments: [1, 128, 129, 3000])
+    @Test("Packets go out sealed and in order, over batches and turns", arguments: [1, 128, 129, 3000])
     func outbound(count: Int) throws {
         let site = try LaneSite()
         let packets = (0..<count).map { pattern(20 + $0 % 1400, seed: $0) }
@@ -25,7 +25,7 @@ struct LaneTests {
         #expect(statistics.toNetwork.batches >= (count + 127) / 128)
     }
 
-    @Test("datagrams come in opened, and what is none is not delivered", arguments: [false, true])
+    @Test("Datagrams come in opened, and what is none is not delivered", arguments: [false, true])
     func inbound(isIPv6: Bool) throws {
         let site = try LaneSite()
         try site.lane.start()
@@ -38,7 +38,7 @@ struct LaneTests {
         #expect(statistics.toDevice.bytes == packets.reduce(0) { $0 + $1.count })
     }
 
-    @Test("a packet of the largest size goes both ways")
+    @Test("A packet of the largest size goes both ways")
     func largest() throws {
         let site = try LaneSite()
         let packet = pattern(65_507 - 32, seed: 1)
@@ -50,7 +50,7 @@ struct LaneTests {
         site.lane.stop()
     }
 
-    @Test("datagrams of both families mixed in a batch each find their socket")
+    @Test("Datagrams of both families mixed in a batch each find their socket")
     func mixedFamilies() throws {
         let site = try LaneSite()
         site.transport.state.withLock { $0.otherRemote = Endpoint(address: LaneSite.remote6, port: 8) }
@@ -64,7 +64,7 @@ struct LaneTests {
         site.lane.stop()
     }
 
-    @Test("a batch is sent in one call for each family, however they alternate")
+    @Test("A batch is sent in one call for each family, however they alternate")
     func sendCalls() throws {
         let site = try LaneSite()
         site.transport.state.withLock { $0.otherRemote = Endpoint(address: LaneSite.remote6, port: 8) }
@@ -77,7 +77,7 @@ struct LaneTests {
         #expect(site.lane.statistics.toNetwork.batches == 2 * site.lane.statistics.fromDevice.batches)
     }
 
-    @Test("packets that a device keeps back are asked for though its descriptor is silent")
+    @Test("Packets that a device keeps back are asked for though its descriptor is silent")
     func bufferedPackets() throws {
         let internet = MemoryInternet(queueLimit: 100_000)
         let peer = try internet.attach([LaneSite.remote]).bind(port: 8, mark: 0)
@@ -95,7 +95,7 @@ struct LaneTests {
         #expect(lane.statistics.malformedFromDevice == 3)
     }
 
-    @Test("what sockets dropped is counted, also when they were replaced")
+    @Test("What sockets dropped is counted, also when they were replaced")
     func socketDrops() throws {
         let site = try LaneSite()
         let first = DroppingSocket(try #require(site.sockets.v4), dropped: 5)
@@ -111,7 +111,7 @@ struct LaneTests {
         #expect(site.lane.statistics.droppedBySocket == 7)
     }
 
-    @Test("without IPv6, what is for it is dropped and counted, and the rest goes on")
+    @Test("Without IPv6, what is for it is dropped and counted, and the rest goes on")
     func missingFamily() throws {
         let site = try LaneSite()
         site.lane.replaceSockets(DatagramSockets(v4: site.sockets.v4, v6: nil, port: 7))
@@ -124,7 +124,7 @@ struct LaneTests {
         #expect(site.lane.statistics.toNetwork.packets == 5)
     }
 
-    @Test("a lane without sockets reads its device and drops; given some, it sends")
+    @Test("A lane without sockets reads its device and drops; given some, it sends")
     func noSockets() throws {
         let site = try LaneSite(withSockets: false)
         site.device.put((0..<300).map { pattern(100, seed: $0) })
@@ -145,7 +145,7 @@ struct LaneTests {
         #expect(statistics.droppedWithoutSocket + statistics.toNetwork.packets == 301)
     }
 
-    @Test("what the device refuses is counted")
+    @Test("What the device refuses is counted")
     func refused() throws {
         let site = try LaneSite()
         site.device.refuse(3)
@@ -157,7 +157,7 @@ struct LaneTests {
         #expect(site.lane.statistics.toDevice.packets == 2)
     }
 
-    @Test("through the system's sockets on loopback", arguments: [false, true])
+    @Test("Packets go through the system's sockets on loopback", arguments: [false, true])
     func loopback(isIPv6: Bool) throws {
         let near = try SystemDatagramNetwork().bind(port: 0, mark: 0)
         let far = try SystemDatagramNetwork().bind(port: 0, mark: 0)

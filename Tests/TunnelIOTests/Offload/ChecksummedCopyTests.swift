@@ -28,7 +28,7 @@ struct ChecksummedCopyTests {
         return nil
     }
 
-    @Test("Every short length, from every alignment to every other")
+    @Test("Every short length is copied and summed, from every alignment to every other")
     func alignments() {
         let bytes = pattern(300, seed: 1)
         for length in 0...140 {
@@ -43,7 +43,9 @@ struct ChecksummedCopyTests {
         }
     }
 
-    @Test("Longer ones, odd and even", arguments: [255, 256, 257, 1279, 1280, 1448, 1500, 9001, 65_534, 65_535])
+    @Test(
+        "Longer ones are copied and summed too, odd and even",
+        arguments: [255, 256, 257, 1279, 1280, 1448, 1500, 9001, 65_534, 65_535])
     func lengths(length: Int) {
         let bytes = pattern(length + 3, seed: length)
         #expect(failure(bytes, length, from: 0, to: 0) == nil)

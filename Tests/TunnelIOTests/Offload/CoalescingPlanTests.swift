@@ -154,7 +154,7 @@ struct CoalescingPlanTests {
         #expect(try coalesced(packets).count == 2)
     }
 
-    @Test("No more than 64 packets, and no more than 65,535 bytes")
+    @Test("No more than 64 packets are joined, and no more than 65,535 bytes")
     func limits() throws {
         for (isIPv6, isTCP) in kinds {
             var flow = FlowBuilder(isIPv6: isIPv6, isTCP: isTCP)

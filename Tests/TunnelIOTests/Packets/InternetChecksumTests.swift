@@ -7,7 +7,7 @@ import Testing
 
 @Suite("InternetChecksum")
 struct InternetChecksumTests {
-    @Test("The example of RFC 1071, section 3")
+    @Test("The example of RFC 1071, section 3, holds")
     func example() {
         let bytes: [UInt8] = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]
         #expect(unsafe bytes.withUnsafeBytes { unsafe InternetChecksum.sum($0) } == 0xddf2)

@@ -30,7 +30,7 @@
             while batch.append(copying: packet) != nil {}
         }
 
-        @Test("a batch that was full keeps its working set, and can be filled again")
+        @Test("A batch that was full keeps its working set, and can be filled again")
         func batch() throws {
             let batch = try PacketBatch(packetCapacity: 1_000, byteCapacity: 1 << 20)
             #expect(try resident(batch) == 0)
@@ -47,7 +47,7 @@
             #expect(try resident(batch) > 900_000, "there is nothing beyond all of it")
         }
 
-        @Test("the reach of a batch is the farthest that it was filled since it was forgotten")
+        @Test("The reach of a batch is the farthest that it was filled since it was forgotten")
         func reach() throws {
             let batch = try PacketBatch(packetCapacity: 10, byteCapacity: 4_096)
             batch.append(offset: 3_000, length: 10)
@@ -61,7 +61,7 @@
             #expect(batch.reach == 20)
         }
 
-        @Test("a lane that is idle after a burst gives its pages back; one that moves little stays as it is")
+        @Test("A lane that is idle after a burst gives its pages back; one that moves little stays as it is")
         func lane() throws {
             let host = MemoryInternet(queueLimit: 100_000).attach([.v4(1)])
             let sockets = try host.bind(port: 7, mark: 0)

@@ -11,7 +11,7 @@ import Testing
 struct PacketPortTests {
     // MARK: - Without waiting
 
-    @Test("One packet at a time, then none")
+    @Test("Packets come one at a time, then there is none")
     func one() throws {
         let (tun, port) = try make()
         #expect(try port.receiveNow() == nil)

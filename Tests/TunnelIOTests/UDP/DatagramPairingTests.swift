@@ -38,7 +38,7 @@ struct DatagramPairingTests {
         }
     }
 
-    @Test("IPv4 first, then IPv6 on its port")
+    @Test("IPv4 is bound first, then IPv6 on its port")
     func both() throws {
         let host = Host()
         let sockets = try host.bind(port: 0) { _, _, _ in 0 }
@@ -46,13 +46,13 @@ struct DatagramPairingTests {
         #expect(sockets.port == 5001 && sockets.all.count == 2)
     }
 
-    @Test("a host without IPv6 gets IPv4", arguments: [EAFNOSUPPORT, EADDRNOTAVAIL])
+    @Test("A host without IPv6 gets IPv4", arguments: [EAFNOSUPPORT, EADDRNOTAVAIL])
     func withoutIPv6(code: Int32) throws {
         let sockets = try Host().bind(port: 51_820) { isIPv6, _, _ in isIPv6 ? code : 0 }
         #expect(sockets.v6 == nil && sockets.v4?.port == 51_820 && sockets.port == 51_820)
     }
 
-    @Test("a host without IPv4 gets IPv6 on the port asked for", arguments: [EAFNOSUPPORT, EADDRNOTAVAIL])
+    @Test("A host without IPv4 gets IPv6 on the port asked for", arguments: [EAFNOSUPPORT, EADDRNOTAVAIL])
     func withoutIPv4(code: Int32) throws {
         let host = Host()
         let sockets = try host.bind(port: 51_820) { isIPv6, _, _ in isIPv6 ? 0 : code }
@@ -60,12 +60,12 @@ struct DatagramPairingTests {
         #expect(sockets.v4 == nil && sockets.v6?.port == 51_820 && sockets.port == 51_820)
     }
 
-    @Test("a host with neither is an error")
+    @Test("A host with neither is an error")
     func neither() {
         #expect(throws: TunnelIOError.self) { try Host().bind(port: 1) { _, _, _ in EAFNOSUPPORT } }
     }
 
-    @Test("a free port that is taken for IPv6 makes another be tried")
+    @Test("A free port that is taken for IPv6 makes another be tried")
     func retries() throws {
         let host = Host()
         let sockets = try host.bind(port: 0) { isIPv6, _, attempt in isIPv6 && attempt < 4 ? EADDRINUSE : 0 }
@@ -73,7 +73,7 @@ struct DatagramPairingTests {
         #expect(host.requests.count == 8)
     }
 
-    @Test("it gives up after 100 ports")
+    @Test("It gives up after 100 ports")
     func givesUp() {
         let host = Host()
         #expect(throws: TunnelIOError.self) {
@@ -82,7 +82,7 @@ struct DatagramPairingTests {
         #expect(host.requests.count == 200)
     }
 
-    @Test("a fixed port is tried once")
+    @Test("A fixed port is tried once")
     func fixedPort() {
         let host = Host()
         #expect(throws: TunnelIOError(.bind(port: 80, operation: "bind"), errno: EADDRINUSE)) {
@@ -91,7 +91,7 @@ struct DatagramPairingTests {
         #expect(host.requests == ["v4 80", "v6 80"])
     }
 
-    @Test("other errors are not taken for a missing family")
+    @Test("Other errors are not taken for a missing family")
     func otherError() {
         #expect(throws: TunnelIOError(.bind(port: 80, operation: "bind"), errno: EACCES)) {
             try Host().bind(port: 80) { isIPv6, _, _ in isIPv6 ? EACCES : 0 }

@@ -16,7 +16,7 @@ import Testing
 
 @Suite("The system's resolver")
 struct HostLookupTests {
-    @Test("an address as text is its own answer, once, with the port that was asked for")
+    @Test("An address as text is its own answer, once, with the port that was asked for")
     func literals() throws {
         #expect(
             try HostLookup.endpoints(of: "192.0.2.1", port: 51820) == [
@@ -28,7 +28,7 @@ struct HostLookupTests {
             ])
     }
 
-    @Test("a link-local address keeps its zone")
+    @Test("A link-local address keeps its zone")
     func zone() throws {
         var name = [CChar](repeating: 0, count: Int(IF_NAMESIZE))
         try #require(unsafe if_indextoname(1, &name) != nil)
@@ -37,14 +37,14 @@ struct HostLookupTests {
         #expect(found == [Endpoint(address: .v6(0xfe80 << 48, 1), port: 7, scopeID: 1)])
     }
 
-    @Test("localhost is a loopback address")
+    @Test("Localhost is a loopback address")
     func localhost() throws {
         let found = try HostLookup.endpoints(of: "localhost", port: 7)
         #expect(found.contains(.loopback(isIPv6: false, port: 7)) || found.contains(.loopback(isIPv6: true, port: 7)))
         #expect(Set(found).count == found.count)
     }
 
-    @Test("what is no name fails with the system's reason")
+    @Test("What is no name fails with the system's reason")
     func failure() {
         let error = #expect(throws: HostLookupFailure.self) { try HostLookup.endpoints(of: "not a name", port: 7) }
         #expect(error?.reason.isEmpty == false)

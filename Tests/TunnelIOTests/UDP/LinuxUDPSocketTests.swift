@@ -10,7 +10,7 @@
 
     @Suite("Linux UDP sockets")
     struct LinuxUDPSocketTests {
-        @Test("a batch arrives whole and in order, with endpoints", arguments: [1, 64, 200], [false, true])
+        @Test("A batch arrives whole and in order, with endpoints", arguments: [1, 64, 200], [false, true])
         func batches(count: Int, isIPv6: Bool) throws {
             let sender = try LinuxUDPSocket(isIPv6: isIPv6, port: 0)
             let receiver = try LinuxUDPSocket(isIPv6: isIPv6, port: 0)
@@ -34,7 +34,7 @@
             #expect(!isReadable(receiver.readiness, milliseconds: 0))
         }
 
-        @Test("every size up to the largest payload", arguments: [false, true])
+        @Test("Every size up to the largest payload arrives", arguments: [false, true])
         func sizes(isIPv6: Bool) throws {
             let sender = try LinuxUDPSocket(isIPv6: isIPv6, port: 0)
             let receiver = try LinuxUDPSocket(isIPv6: isIPv6, port: 0)
@@ -51,7 +51,7 @@
             #expect(receiver.statistics.truncated == 0)
         }
 
-        @Test("a datagram larger than UDP allows is dropped, and those behind it are sent")
+        @Test("A datagram larger than UDP allows is dropped, and those behind it are sent")
         func tooLarge() throws {
             let sender = try LinuxUDPSocket(isIPv6: false, port: 0)
             let receiver = try LinuxUDPSocket(isIPv6: false, port: 0)
@@ -62,7 +62,7 @@
             #expect(try receive(2, from: receiver).map(\.bytes) == [[1], [3]])
         }
 
-        @Test("empty datagrams and those of the other family are passed over in silence")
+        @Test("Empty datagrams and those of the other family are passed over in silence")
         func passedOver() throws {
             let sender = try LinuxUDPSocket(isIPv6: false, port: 0)
             let receiver = try LinuxUDPSocket(isIPv6: false, port: 0)
@@ -75,7 +75,7 @@
             #expect(try receive(1, from: receiver).map(\.bytes) == [[2]])
         }
 
-        @Test("an empty datagram from elsewhere is received with length zero")
+        @Test("An empty datagram from elsewhere is received with length zero")
         func emptyDatagram() throws {
             let receiver = try LinuxUDPSocket(isIPv6: false, port: 0)
             let other = socket(AF_INET, Int32(SOCK_DGRAM.rawValue), 0)
@@ -94,7 +94,7 @@
             #expect(received.map(\.bytes) == [[]])
         }
 
-        @Test("datagrams lie apart in the batch, and a batch fills in more than one call")
+        @Test("Datagrams lie apart in the batch, and a batch fills in more than one call")
         func layout() throws {
             let sender = try LinuxUDPSocket(isIPv6: false, port: 0, offload: .none)
             let receiver = try LinuxUDPSocket(isIPv6: false, port: 0, offload: .none)
@@ -112,7 +112,7 @@
             #expect(try receiver.receive(into: incoming) == 0)
         }
 
-        @Test("a datagram that does not fit a small batch is dropped and counted")
+        @Test("A datagram that does not fit a small batch is dropped and counted")
         func truncated() throws {
             let sender = try LinuxUDPSocket(isIPv6: false, port: 0, offload: .none)
             let receiver = try LinuxUDPSocket(isIPv6: false, port: 0, offload: .none)
@@ -124,7 +124,7 @@
             #expect(receiver.statistics.truncated == 1)
         }
 
-        @Test("joined datagrams arrive whole, with and without either switch", arguments: [false, true], 0..<4)
+        @Test("Joined datagrams arrive whole, with and without either switch", arguments: [false, true], 0..<4)
         func joined(isIPv6: Bool, switches: Int) throws {
             var offload = OffloadOptions()
             offload.udpSegmentation = switches & 1 != 0
@@ -144,7 +144,7 @@
             #expect(receiver.statistics.truncated == 0)
         }
 
-        @Test("datagrams that come one by one fill a batch, joined ones are given two messages at a time")
+        @Test("Datagrams that come one by one fill a batch, joined ones are given two messages at a time")
         func oneReceive() throws {
             let receiver = try LinuxUDPSocket(isIPv6: false, port: 0)
             let received = try PacketBatch(packetCapacity: 512, byteCapacity: 64 * LinuxUDPSocket.slotStride)
@@ -176,7 +176,7 @@
             return sizes
         }
 
-        @Test("a batch too small for joined datagrams gets them one by one", arguments: [(8, 1 << 20), (128, 16_384)])
+        @Test("A batch too small for joined datagrams gets them one by one", arguments: [(8, 1 << 20), (128, 16_384)])
         func smallBatch(packets: Int, bytes: Int) throws {
             let sender = try LinuxUDPSocket(isIPv6: false, port: 0)
             let receiver = try LinuxUDPSocket(isIPv6: false, port: 0)
@@ -195,7 +195,7 @@
             #expect(receiver.statistics.truncated == 0)
         }
 
-        @Test("a reply leaves from the address that was asked")
+        @Test("A reply leaves from the address that was asked")
         func stickySource() throws {
             let server = try LinuxUDPSocket(isIPv6: false, port: 0)
             let client = try LinuxUDPSocket(isIPv6: false, port: 0)
@@ -211,7 +211,7 @@
             #expect(answer.endpoint.port == server.port)
         }
 
-        @Test("a source that the host does not have is left out, and the datagrams are sent", arguments: [false, true])
+        @Test("A source that the host does not have is left out, and the datagrams are sent", arguments: [false, true])
         func staleSource(isIPv6: Bool) throws {
             let sender = try LinuxUDPSocket(isIPv6: isIPv6, port: 0)
             let receiver = try LinuxUDPSocket(isIPv6: isIPv6, port: 0)
@@ -225,7 +225,7 @@
             #expect(sender.statistics.staleSources == 2)
         }
 
-        @Test("a port that nobody listens on harms neither socket nor batch")
+        @Test("A port that nobody listens on harms neither socket nor batch")
         func refused() throws {
             let closed = try LinuxUDPSocket(isIPv6: false, port: 0)
             let port = closed.port
@@ -239,7 +239,7 @@
             }
         }
 
-        @Test("a closed socket says so to every call, and closing again is fine")
+        @Test("A closed socket says so to every call, and closing again is fine")
         func closed() throws {
             let socket = try LinuxUDPSocket(isIPv6: false, port: 0)
             let outgoing = try batch(of: [[1]], to: .loopback(port: socket.port))
@@ -250,7 +250,7 @@
             #expect(throws: TunnelIOError(.closed)) { try socket.setMark(1) }
         }
 
-        @Test("both families get the same free port")
+        @Test("Both families get the same free port")
         func samePort() throws {
             let sockets = try SystemDatagramNetwork().bind(port: 0, mark: 0)
             defer { sockets.close() }
@@ -260,7 +260,7 @@
             #expect(sockets.v4?.isIPv6 == false && sockets.v6?.isIPv6 == true)
         }
 
-        @Test("a port that is taken in one family cannot be bound", arguments: [false, true])
+        @Test("A port that is taken in one family cannot be bound", arguments: [false, true])
         func taken(isIPv6: Bool) throws {
             let holder = try LinuxUDPSocket(isIPv6: isIPv6, port: 0)
             #expect(throws: TunnelIOError(.bind(port: holder.port, operation: "bind"), errno: EADDRINUSE)) {
@@ -271,7 +271,7 @@
             #expect(other.port == holder.port)
         }
 
-        @Test("datagrams that overflow the system's queue are counted")
+        @Test("Datagrams that overflow the system's queue are counted")
         func overflow() throws {
             let sender = try LinuxUDPSocket(isIPv6: false, port: 0, offload: .none)
             let receiver = try LinuxUDPSocket(isIPv6: false, port: 0, offload: .none)

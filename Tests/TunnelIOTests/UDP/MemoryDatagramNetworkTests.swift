@@ -18,7 +18,7 @@ import Testing
 struct MemoryDatagramNetworkTests {
     private let internet = MemoryInternet(queueLimit: 8)
 
-    @Test("datagrams arrive with both ends", arguments: [false, true])
+    @Test("Datagrams arrive with both ends", arguments: [false, true])
     func delivery(isIPv6: Bool) throws {
         let a = IPAddress(isIPv6: isIPv6, high: isIPv6 ? 1 : 0, low: 10)
         let b = IPAddress(isIPv6: isIPv6, high: isIPv6 ? 1 : 0, low: 20)
@@ -46,7 +46,7 @@ struct MemoryDatagramNetworkTests {
         #expect(internet.statistics.delivered == 5)
     }
 
-    @Test("a full queue drops and counts")
+    @Test("A full queue drops and counts")
     func overflow() throws {
         let sockets = try internet.attach([.v4(1)]).bind(port: 7, mark: 0)
         let socket = try #require(sockets.v4)
@@ -58,7 +58,7 @@ struct MemoryDatagramNetworkTests {
         #expect(try receive(4, from: socket).map(\.bytes) == (8..<12).map { [$0] })
     }
 
-    @Test("the filter swallows, changes and readdresses")
+    @Test("The filter swallows, changes and readdresses")
     func filter() throws {
         let a = try #require(try internet.attach([.v4(1)]).bind(port: 7, mark: 3).v4)
         let b = try #require(try internet.attach([.v4(2)]).bind(port: 7, mark: 0).v4)
@@ -79,7 +79,7 @@ struct MemoryDatagramNetworkTests {
         #expect(internet.statistics.filtered == 2)
     }
 
-    @Test("a host that moves sends from its new address and is found there, sockets and all")
+    @Test("A host that moves sends from its new address and is found there, sockets and all")
     func roaming() throws {
         let phone = internet.attach([.v4(1)])
         let a = try #require(try phone.bind(port: 7, mark: 0).v4)
@@ -99,7 +99,7 @@ struct MemoryDatagramNetworkTests {
         #expect(try a.send(batch(of: [[1]], to: toB), in: 0..<1).lastError == ENETUNREACH)
     }
 
-    @Test("a reply leaves from the address that was asked")
+    @Test("A reply leaves from the address that was asked")
     func stickySource() throws {
         let server = try #require(try internet.attach([.v4(1), .v4(2)]).bind(port: 7, mark: 0).v4)
         let client = try #require(try internet.attach([.v4(3)]).bind(port: 7, mark: 0).v4)
@@ -109,7 +109,7 @@ struct MemoryDatagramNetworkTests {
         #expect(try receive(1, from: client).first?.endpoint.address.low == 2)
     }
 
-    @Test("ports are taken, freed and counted up as the system's are")
+    @Test("Ports are taken, freed and counted up as the system's are")
     func ports() throws {
         let host = internet.attach([.v4(1), .v6(0, 1)])
         let first = try host.bind(port: 0, mark: 0)
@@ -125,7 +125,7 @@ struct MemoryDatagramNetworkTests {
         #expect(try host.bind(port: first.port, mark: 0).all.count == 2)
     }
 
-    @Test("payloads beyond UDP's limit and those that fit no batch are dropped")
+    @Test("Payloads beyond UDP's limit and those that fit no batch are dropped")
     func tooLarge() throws {
         let socket = try #require(try internet.attach([.v4(1)]).bind(port: 7, mark: 0).v4)
         let outgoing = try batch(

@@ -16,7 +16,7 @@ import Testing
 
 @Suite("A port that several sockets share", .timeLimit(.minutes(1)))
 struct SharedPortTests {
-    @Test("in memory: the datagrams of a source come to one socket, those of many to all")
+    @Test("In memory: the datagrams of a source come to one socket, those of many to all")
     func memory() throws {
         let internet = MemoryInternet()
         let host = internet.attach([.v4(1), .v6(1, 1)])
@@ -39,7 +39,7 @@ struct SharedPortTests {
     }
 
     #if os(Linux)
-        @Test("on Linux: the datagrams of a source come to one socket, those of many to all", arguments: [false, true])
+        @Test("On Linux: the datagrams of a source come to one socket, those of many to all", arguments: [false, true])
         func linux(isIPv6: Bool) throws {
             let sockets = try LinuxDatagramNetwork().bind(port: 0, mark: 0, count: 4)
             let port = try #require(sockets.first?.port)
@@ -58,7 +58,7 @@ struct SharedPortTests {
             for sockets in sockets { sockets.close() }
         }
 
-        @Test("on Linux: a port that is taken, or shared already, is refused")
+        @Test("On Linux: a port that is taken, or shared already, is refused")
         func linuxTaken() throws {
             let network = LinuxDatagramNetwork()
             let alone = try network.bind(port: 0, mark: 0)
@@ -75,7 +75,7 @@ struct SharedPortTests {
             for sockets in shared { sockets.close() }
         }
 
-        @Test("on Linux: what the queue of a socket had no room for is told")
+        @Test("On Linux: what the queue of a socket had no room for is told")
         func droppedOnReceipt() throws {
             let socket = try LinuxUDPSocket(isIPv6: false, port: 0)
             _ = SocketSetup.setOption(socket.readiness, SOL_SOCKET, SO_RCVBUF, 4096)

@@ -77,7 +77,7 @@
             return (sender, calls)
         }
 
-        @Test("chunks of at most 64")
+        @Test("Chunks have at most 64 datagrams")
         func chunks() throws {
             let (sender, calls) = try run(150, [])
             #expect(sender.result == DatagramSendResult(sent: 150, bytes: 300))
@@ -85,7 +85,7 @@
             #expect(calls.taken == (0..<150).map { UInt8($0) })
         }
 
-        @Test("a partial send goes on behind what was taken")
+        @Test("A partial send goes on behind what was taken")
         func partial() throws {
             let (sender, calls) = try run(10, [.take(3), .take(1), .take(6)])
             #expect(sender.result == DatagramSendResult(sent: 10, bytes: 20))
@@ -94,7 +94,7 @@
         }
 
         @Test(
-            "an error drops the one datagram that it is about",
+            "An error drops the one datagram that it is about",
             arguments: [ECONNREFUSED, EHOSTUNREACH, ENETUNREACH, EPERM, ENOBUFS, EMSGSIZE, EINVAL, EACCES, EIO])
         func oneError(code: Int32) throws {
             let (sender, calls) = try run(6, [.take(2), .fail(code)])
@@ -102,27 +102,27 @@
             #expect(calls.taken == [0, 1, 3, 4, 5])
         }
 
-        @Test("an error for each datagram ends all the same")
+        @Test("An error for each datagram ends all the same")
         func allErrors() throws {
             let (sender, calls) = try run(70, Array(repeating: .fail(EPERM), count: 70))
             #expect(sender.result == DatagramSendResult(dropped: 70, lastError: EPERM))
             #expect(calls.calls.count == 70)
         }
 
-        @Test("an interrupted call is made again")
+        @Test("An interrupted call is made again")
         func interrupted() throws {
             let (sender, _) = try run(3, [.fail(EINTR), .take(1), .fail(EINTR)])
             #expect(sender.result == DatagramSendResult(sent: 3, bytes: 6))
         }
 
-        @Test("a full queue is waited for once")
+        @Test("A full queue is waited for once")
         func fullThenRoom() throws {
             let (sender, calls) = try run(5, [.take(2), .fail(EAGAIN)], rooms: [true])
             #expect(sender.result == DatagramSendResult(sent: 5, bytes: 10))
             #expect(calls.calls.map { $0[0] } == [5, 3, 3])
         }
 
-        @Test("a queue that stays full costs the rest of the chunk, not time")
+        @Test("A queue that stays full costs the rest of the chunk, not time")
         func staysFull() throws {
             let (sender, calls) = try run(5, [.take(2), .fail(EAGAIN)])
             #expect(sender.result == DatagramSendResult(sent: 2, dropped: 3, bytes: 4, lastError: EAGAIN))
@@ -130,7 +130,7 @@
         }
 
         @Test(
-            "a source that vanished is left out of all datagrams that have it, once",
+            "A source that vanished is left out of all datagrams that have it, once",
             arguments: [
                 EINVAL, ENETUNREACH, ENODEV, EADDRNOTAVAIL,
             ])
@@ -142,20 +142,20 @@
             #expect(calls.taken == Array(0..<6))
         }
 
-        @Test("an error that stays without the source drops the datagram")
+        @Test("An error that stays without the source drops the datagram")
         func staleSourceAndUnreachable() throws {
             let (sender, calls) = try run(2, [.fail(ENETUNREACH), .fail(ENETUNREACH)], source: 5)
             #expect(sender.result == DatagramSendResult(sent: 1, dropped: 1, bytes: 2, lastError: ENETUNREACH))
             #expect(calls.taken == [1])
         }
 
-        @Test("a system that claims to have taken nothing does not hang the sender")
+        @Test("A system that claims to have taken nothing does not hang the sender")
         func nothingTaken() throws {
             let (sender, _) = try run(2, [.take(0), .take(0)])
             #expect(sender.result == DatagramSendResult(dropped: 2))
         }
 
-        @Test("a range outside the batch is cut to it")
+        @Test("A range outside the batch is cut to it")
         func range() throws {
             let batch = try batch(of: [[1], [2]], to: .loopback(port: 9))
             var calls = ScriptedCalls(steps: [])
@@ -187,7 +187,7 @@
             return (sender, calls)
         }
 
-        @Test("equal ones are one message, which a shorter one ends and a longer one does not join")
+        @Test("Equal ones are one message, which a shorter one ends and a longer one does not join")
         func runs() throws {
             let (sender, calls) = try send([100, 100, 40, 40, 100, 100])
             #expect(sender.result == DatagramSendResult(sent: 6, bytes: 480))
@@ -196,7 +196,7 @@
             #expect(calls.controls == [24, 0, 24])
         }
 
-        @Test("another endpoint, 64 datagrams or the longest message end one")
+        @Test("Another endpoint, 64 datagrams or the longest message end one")
         func limits() throws {
             #expect(try send([10, 10, 10, 10], otherPortFrom: 2).1.lengths == [20, 20])
             #expect(try send(Array(repeating: 10, count: 130)).1.lengths == [640, 640, 20])
@@ -206,7 +206,7 @@
             #expect(try send([32_754, 32_754]).1.lengths == [32_754, 32_754])
         }
 
-        @Test("refused, they are sent one by one, the same bytes", arguments: [EIO, EINVAL, EMSGSIZE])
+        @Test("Refused, they are sent one by one, the same bytes", arguments: [EIO, EINVAL, EMSGSIZE])
         func refused(code: Int32) throws {
             let (sender, calls) = try send([10, 10, 5, 20, 20], [.fail(code)])
             #expect(sender.result == DatagramSendResult(sent: 5, bytes: 65))
@@ -217,7 +217,9 @@
             #expect(calls.controls == [0, 0, 0, 0, 0])
         }
 
-        @Test("refused after others were taken, and one by one taken in parts", arguments: [EIO, EINVAL, EMSGSIZE])
+        @Test(
+            "Datagrams are sent one by one when they are refused after others were taken, and taken in parts",
+            arguments: [EIO, EINVAL, EMSGSIZE])
         func refusedInBetween(code: Int32) throws {
             let (sender, calls) = try send(
                 [30, 30, 40, 40, 40, 50], [.take(1), .fail(code), .take(2), .fail(EINTR), .take(1)])
@@ -226,14 +228,14 @@
             #expect(calls.lengths == [60, 40, 40, 40, 50])
         }
 
-        @Test("one of the datagrams that cannot be sent at all is dropped, and no other")
+        @Test("One of the datagrams that cannot be sent at all is dropped, and no other")
         func refusedAndDropped() throws {
             let (sender, calls) = try send([10, 10, 10], [.fail(EMSGSIZE), .take(1), .fail(EPERM)])
             #expect(sender.result == DatagramSendResult(sent: 2, dropped: 1, bytes: 20, lastError: EPERM))
             #expect(calls.taken == [0, 2])
         }
 
-        @Test("a source that vanished is left out, and is not taken for a system that cannot cut")
+        @Test("A source that vanished is left out, and is not taken for a system that cannot cut")
         func staleSource() throws {
             let (sender, calls) = try send([10, 10], [.fail(EINVAL), .fail(EINVAL)], source: 5)
             #expect(sender.result == DatagramSendResult(sent: 2, bytes: 20))
@@ -244,7 +246,7 @@
             #expect(kept.controls == [24])
         }
 
-        @Test("one that is lost counts as many")
+        @Test("One that is lost counts as many")
         func dropped() throws {
             let (sender, _) = try send([10, 10, 10], [.fail(EPERM)])
             #expect(sender.result == DatagramSendResult(dropped: 3, lastError: EPERM))
@@ -264,7 +266,7 @@
             return (endpoint, overflow)
         }
 
-        @Test("what is written is read back", arguments: [false, true])
+        @Test("What is written is read back", arguments: [false, true])
         func roundTrip(isIPv6: Bool) {
             var endpoint = Endpoint.loopback(isIPv6: isIPv6, port: 1)
             endpoint.source.high = isIPv6 ? 0x2001_0db8_0000_0001 : 0
@@ -282,7 +284,7 @@
             #expect(back.source.interfaceIndex == 7)
         }
 
-        @Test("no source, no message")
+        @Test("Without a source there is no control message")
         func none() {
             var control = [UInt8](repeating: 0, count: 128)
             let length = unsafe control.withUnsafeMutableBytes { buffer in
@@ -292,7 +294,7 @@
             #expect(length == 0)
         }
 
-        @Test("lengths that lie are not followed", arguments: [0, 1, 15, 17, 41, 1 << 40, Int.max, -1])
+        @Test("Lengths that lie are not followed", arguments: [0, 1, 15, 17, 41, 1 << 40, Int.max, -1])
         func lyingLength(length: Int) {
             var control = [UInt8](repeating: 0, count: 40)
             unsafe withUnsafeBytes(of: length.littleEndian) { unsafe control.replaceSubrange(0..<8, with: $0) }

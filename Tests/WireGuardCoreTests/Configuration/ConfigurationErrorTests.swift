@@ -148,7 +148,7 @@ struct ConfigurationErrorTests {
             "loose tail bits", "[Interface]\nPrivateKey = \(String(repeating: "A", count: 42))B=\n", .invalidKey, 2, 14),
     ]
 
-    @Test("each broken file gives one error at its place", arguments: structure + values)
+    @Test("Each broken file gives one error at its place", arguments: structure + values)
     func oneError(file: BrokenFile) {
         let found = errors(file.text)
         #expect(found.count == 1, "\(found.map(\.description))")
@@ -162,7 +162,7 @@ struct ConfigurationErrorTests {
     }
 
     @Test(
-        "a misspelt key is suggested",
+        "A misspelt key is suggested",
         arguments: [
             ("PrivatKey", "PrivateKey"), ("Adress", "Address"), ("Addresses", "Address"), ("DNSServers", "DNS"),
             ("Listen-Port", "ListenPort"),
@@ -179,13 +179,13 @@ struct ConfigurationErrorTests {
         #expect(found.first?.offendingText == key)
     }
 
-    @Test("a key like no other gets the list of keys of its section")
+    @Test("A key like no other gets the list of keys of its section")
     func noSuggestion() {
         #expect(errors(Sample.interface("Colour = blue")).first?.fix.contains("PostDown, SaveConfig") == true)
         #expect(errors(Sample.peer("Colour = blue")).first?.fix.contains("AllowedIPs") == true)
     }
 
-    @Test("all errors of a file are reported at once, in the order of its lines")
+    @Test("All errors of a file are reported at once, in the order of its lines")
     func allErrors() {
         let text = """
             Address = 10.0.0.1
@@ -211,7 +211,7 @@ struct ConfigurationErrorTests {
         #expect(thrown?.description.split(separator: "\n").filter { $0.hasPrefix("wg0.conf:") }.count == 11)
     }
 
-    @Test("an error prints like a compiler's: place, offending text, fix")
+    @Test("An error prints like a compiler's: place, offending text, fix")
     func format() {
         let text = errors(Sample.interface("Address = 10.0.0.1, 10.0.0.2/33")).first?.description
         #expect(
@@ -222,7 +222,7 @@ struct ConfigurationErrorTests {
                 """)
     }
 
-    @Test("bytes that are not UTF-8 are an error with their line, and no others follow from it")
+    @Test("Bytes that are not UTF-8 are an error with their line, and no others follow from it")
     func notUTF8() {
         for bad: [UInt8] in [
             [0xff], [0xc3], [0xe2, 0x82], [0xed, 0xa0, 0x80], [0xc0, 0x80], [0xf4, 0x90, 0x80, 0x80], [0x80],
@@ -236,7 +236,7 @@ struct ConfigurationErrorTests {
         }
     }
 
-    @Test("a file in UTF-16 gives one error, not one for each line")
+    @Test("A file in UTF-16 gives one error, not one for each line")
     func utf16() {
         var bytes: [UInt8] = [0xff, 0xfe]
         for unit in Sample.wholeFile.utf16 {
@@ -295,7 +295,7 @@ struct WireGuardKitQuirkTests {
             Sample.interface() + "[Peer]\nPublicKey = \(String(repeating: "A", count: 42))F=\n", .invalidKey, 4, 13),
     ]
 
-    @Test("each quirk is an error at its place", arguments: quirks)
+    @Test("Each quirk is an error at its place", arguments: quirks)
     func quirk(file: BrokenFile) {
         let found = errors(file.text)
         #expect(found.map(\.code) == [file.code], "\(found.map(\.description))")
@@ -303,7 +303,7 @@ struct WireGuardKitQuirkTests {
         #expect(found.first?.column == file.column)
     }
 
-    @Test("keys that WireGuardKit refuses are read")
+    @Test("Keys that WireGuardKit refuses are read")
     func moreKeys() throws {
         _ = try TunnelConfiguration.parse(
             Sample.interface(
@@ -323,7 +323,7 @@ struct ConfigurationSecrecyTests {
     private static let secret = Sample.privateText
 
     @Test(
-        "a secret is not in the error, wherever it was put",
+        "A secret is not in the error, wherever it was put",
         arguments: [
             "[Interface]\nPrivateKey = \(secret)x\n",
             "[Interface]\nPrivateKey = \(secret.dropLast(5))\n",
@@ -367,7 +367,7 @@ struct ConfigurationSecrecyTests {
         }
     }
 
-    @Test("descriptions and dumps of a configuration give away neither keys nor commands")
+    @Test("Descriptions and dumps of a configuration give away neither keys nor commands")
     func descriptions() throws {
         let configuration = try TunnelConfiguration.parse(Sample.wholeFile)
         var dumped = ""
@@ -387,7 +387,7 @@ struct ConfigurationSecrecyTests {
         #expect(!update.contains(Sample.privateText))
     }
 
-    @Test("an offending text is short and without control characters")
+    @Test("An offending text is short and without control characters")
     func shortText() {
         let found = errors(Sample.interface("Table = " + String(repeating: "a.", count: 5000)))
         #expect(found.count == 1)

@@ -50,7 +50,7 @@ struct ConfigurationMutationTests {
         return (try? TunnelConfiguration.parse(written)) == configuration
     }
 
-    @Test("every truncation of a file")
+    @Test("Every truncation of a file is read or is an error")
     func truncatedFile() {
         let text = Array(Sample.wholeFile.utf8)
         for length in 0...text.count {
@@ -58,7 +58,7 @@ struct ConfigurationMutationTests {
         }
     }
 
-    @Test("every single byte of a file replaced by one that matters")
+    @Test("A file with any single byte replaced by one that matters is read or is an error")
     func replacedBytes() {
         let text = Array(Sample.peer("Endpoint = [fe80::1%a]:5", "AllowedIPs = +10.0.0.0/8").utf8)
         for index in text.indices {
@@ -70,7 +70,7 @@ struct ConfigurationMutationTests {
         }
     }
 
-    @Test("mutated files", arguments: 0..<8)
+    @Test("Mutated files are read or are errors", arguments: 0..<8)
     func mutatedFile(seed: Int) {
         var generator = SplitMix64(seed: UInt64(seed))
         let text = Array(Sample.wholeFile.utf8)
@@ -80,7 +80,7 @@ struct ConfigurationMutationTests {
         }
     }
 
-    @Test("random bytes are no file and no request", arguments: 0..<4)
+    @Test("Random bytes are no file and no request", arguments: 0..<4)
     func noise(seed: Int) {
         var generator = SplitMix64(seed: UInt64(seed) &+ 100)
         for _ in 0..<500 {
@@ -93,7 +93,7 @@ struct ConfigurationMutationTests {
         }
     }
 
-    @Test("every truncation of a set request is a failure, or ends at a line's end")
+    @Test("Every truncation of a set request is a failure, or ends at a line's end")
     func truncatedRequest() {
         let text = Array(Sample.setRequest.utf8)
         for length in 1..<text.count {
@@ -110,7 +110,7 @@ struct ConfigurationMutationTests {
         }
     }
 
-    @Test("mutated requests, in pieces and whole", arguments: 0..<8)
+    @Test("Mutated requests give the same in pieces and whole", arguments: 0..<8)
     func mutatedRequest(seed: Int) {
         var generator = SplitMix64(seed: UInt64(seed) &+ 200)
         let text = Array((Sample.setRequest + "get=1\n\n" + Sample.setRequest).utf8)
@@ -130,7 +130,7 @@ struct ConfigurationMutationTests {
         }
     }
 
-    @Test("mutated replies")
+    @Test("Mutated replies are read or are errors")
     func mutatedReply() {
         var generator = SplitMix64(seed: 300)
         var state = UAPIDeviceState()
@@ -151,7 +151,7 @@ struct ConfigurationMutationTests {
     }
 
     @Test(
-        "mutated addresses, prefixes and endpoints give an offset inside the text or read back the same",
+        "Mutated addresses, prefixes and endpoints give an offset inside the text or read back the same",
         arguments: ["10.20.30.40/24", "2001:db8::ffff:1.2.3.4/64", "[fe80::1%7]:51820", "vpn.example.com:51820"])
     func mutatedAddresses(sample: String) {
         var generator = SplitMix64(seed: 400)

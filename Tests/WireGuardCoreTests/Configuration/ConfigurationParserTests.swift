@@ -7,7 +7,7 @@ import WireGuardCore
 
 @Suite("Reading wg-quick files")
 struct ConfigurationParserTests {
-    @Test("every key of a whole file is read")
+    @Test("Every key of a whole file is read")
     func wholeFile() throws {
         let configuration = try TunnelConfiguration.parse(Sample.wholeFile)
         let interface = configuration.interface
@@ -41,7 +41,7 @@ struct ConfigurationParserTests {
     }
 
     @Test(
-        "forms that wg and wg-quick take are taken, and mean the same",
+        "Forms that wg and wg-quick take are taken, and mean the same",
         arguments: [
             // Case, space and line ends.
             "[INTERFACE]\nprivatekey=KEY\naddress=10.0.0.2/32",
@@ -62,7 +62,7 @@ struct ConfigurationParserTests {
         #expect(configuration == TunnelConfiguration(interface: interface))
     }
 
-    @Test("lists are parted by commas, and those of wg-quick by spaces too; several lines add up")
+    @Test("Lists are parted by commas, and those of wg-quick by spaces too; several lines add up")
     func lists() throws {
         let interface = try TunnelConfiguration.parse(
             Sample.interface(
@@ -78,7 +78,7 @@ struct ConfigurationParserTests {
         #expect(peer?.allowedIPs.map(\.description) == ["10.0.0.0/8", "fd00::/8", "192.0.2.1/32"])
     }
 
-    @Test("as in wg-quick a # ends a command, even inside quotes")
+    @Test("As in wg-quick a # ends a command, even inside quotes")
     func hookComment() throws {
         let interface = try TunnelConfiguration.parse(
             Sample.interface("PostUp = echo \"a # b\"", "PostUp = x=y; echo [z] = 1", "postup = echo é")
@@ -87,7 +87,7 @@ struct ConfigurationParserTests {
     }
 
     @Test(
-        "marks are decimal, hexadecimal or off",
+        "Marks are decimal, hexadecimal or off",
         arguments: [
             ("0", 0), ("off", 0), ("OFF", 0), ("51820", 51820), ("0xffffffff", 0xffff_ffff), ("0x10", 16), ("010", 10),
         ]
@@ -97,7 +97,7 @@ struct ConfigurationParserTests {
     }
 
     @Test(
-        "tables are auto, off, a number or a name",
+        "Tables are auto, off, a number or a name",
         arguments: [
             ("auto", .automatic), ("Off", .off), ("0", .number(0)), ("4294967295", .number(.max)),
             ("vpn.main-1", .named("vpn.main-1")),
@@ -108,20 +108,20 @@ struct ConfigurationParserTests {
     }
 
     @Test(
-        "limits of numbers are included",
+        "Limits of numbers are included",
         arguments: ["MTU = 576", "MTU = 65535", "ListenPort = 0", "ListenPort = 65535"])
     func numberLimits(line: String) throws {
         _ = try TunnelConfiguration.parse(Sample.interface(line))
     }
 
-    @Test("sections come in any order, and peers are not required")
+    @Test("Sections come in any order, and peers are not required")
     func sectionOrder() throws {
         let text = "[Peer]\nPublicKey = \(Sample.peerText)\n" + Sample.interface()
         #expect(try TunnelConfiguration.parse(text).peers.count == 1)
         #expect(try TunnelConfiguration.parse(Sample.interface()).peers.isEmpty)
     }
 
-    @Test("a file for wg setconf may leave out the private key, or remove it with zeros")
+    @Test("A file for wg setconf may leave out the private key, or remove it with zeros")
     func withoutPrivateKey() throws {
         let zeros = String(repeating: "A", count: 43) + "="
         for text in ["[Interface]\nListenPort = 1\n", "[Interface]\nListenPort = 1\nPrivateKey = \(zeros)\n"] {
@@ -131,13 +131,13 @@ struct ConfigurationParserTests {
         }
     }
 
-    @Test("a pre-shared key of zeros is none")
+    @Test("A pre-shared key of zeros is none")
     func zeroPresharedKey() throws {
         let zeros = String(repeating: "A", count: 43) + "="
         #expect(try TunnelConfiguration.parse(Sample.peer("PresharedKey = \(zeros)")).peers.first?.presharedKey == nil)
     }
 
-    @Test("host bits and networks of two peers are warnings, not errors")
+    @Test("Host bits and networks of two peers are warnings, not errors")
     func warnings() {
         let text =
             Sample.peer("AllowedIPs = 10.0.0.5/24")

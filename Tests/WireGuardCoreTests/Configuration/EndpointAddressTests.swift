@@ -7,7 +7,7 @@ import WireGuardCore
 
 @Suite("Endpoints with a host that may be a name")
 struct EndpointAddressTests {
-    @Test("a zone may be a name, which must be resolved, or a number")
+    @Test("A zone may be a name, which must be resolved, or a number")
     func zone() throws {
         #expect(try EndpointAddress("[fe80::1%eth0]:1").host == "fe80::1%eth0")
         #expect(try EndpointAddress("[fe80::1%eth0]:1").endpoint == nil)
@@ -15,7 +15,7 @@ struct EndpointAddressTests {
     }
 
     @Test(
-        "a text that is no endpoint is refused",
+        "A text that is no endpoint is refused",
         arguments: [
             "", ":", "1.2.3.4", "1.2.3.4:", ":51820", "1.2.3.4:65536", "1.2.3.4:-1", "1.2.3.4:+1", "1.2.3.4:http",
             "::1:51820",
@@ -27,7 +27,7 @@ struct EndpointAddressTests {
     }
 
     @Test(
-        "a host name follows RFC 1123",
+        "A host name follows RFC 1123",
         arguments: [
             ("vpn.example.com:51820", true), ("localhost:1", true), ("a_b.example:1", true),
             ("xn--bcher-kva.example:1", true),
@@ -48,7 +48,7 @@ struct EndpointAddressTests {
     }
 
     @Test(
-        "an endpoint made from a host cannot smuggle anything else in",
+        "An endpoint made from a host cannot smuggle anything else in",
         arguments: ["a\nPostUp = x", "::1]:5 [", "a:1", "", "a#b"])
     func hostSmuggling(host: String) {
         #expect(throws: AddressTextError.self) { try EndpointAddress(host: host, port: 1) }

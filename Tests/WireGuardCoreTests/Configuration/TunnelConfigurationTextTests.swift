@@ -8,7 +8,7 @@ import WireGuardCore
 @Suite("Writing wg-quick files")
 struct TunnelConfigurationTextTests {
     @Test(
-        "what is read, written and read again is equal",
+        "What is read, written and read again is equal",
         arguments: [
             Sample.wholeFile, Sample.interface(), Sample.peer(),
             Sample.interface("FwMark = off", "Table = off", "ListenPort = 0"),
@@ -23,7 +23,7 @@ struct TunnelConfigurationTextTests {
         #expect(try TunnelConfiguration.parse(written).wgQuickText() == written)
     }
 
-    @Test("the text has the order and spelling of wg-quick's own files")
+    @Test("The text has the order and spelling of wg-quick's own files")
     func text() throws {
         let configuration = try TunnelConfiguration.parse(
             Sample.interface("MTU=1280", "Address=10.0.0.2/24")
@@ -44,7 +44,7 @@ struct TunnelConfigurationTextTests {
     }
 
     @Test(
-        "a command that a file cannot hold is refused, not written as something else",
+        "A command that a file cannot hold is refused, not written as something else",
         arguments: ["", " x", "x ", "echo # y", "a\nb", "a\r\nPostUp = b", "a\u{0}", "a\u{2028}b"])
     func commands(command: String) {
         var configuration = TunnelConfiguration()
@@ -54,7 +54,7 @@ struct TunnelConfigurationTextTests {
     }
 
     @Test(
-        "search domains and tables that a file cannot hold are refused",
+        "Search domains and tables that a file cannot hold are refused",
         arguments: ["a\nPostUp = b", "", "a b", "a,b", "8.8", "a#"])
     func names(name: String) {
         var configuration = TunnelConfiguration()
@@ -65,7 +65,7 @@ struct TunnelConfigurationTextTests {
         #expect(throws: UnwritableConfiguration.self) { try configuration.wgQuickText() }
     }
 
-    @Test("what the reader would refuse is not written")
+    @Test("What the reader would refuse is not written")
     func refused() throws {
         var small = TunnelConfiguration()
         small.interface.mtu = 575
@@ -77,7 +77,7 @@ struct TunnelConfigurationTextTests {
         #expect(throws: UnwritableConfiguration.self) { try named.wgQuickText() }
     }
 
-    @Test("the effective networks of a rule of changes")
+    @Test("The effective networks are those that a rule of changes leaves")
     func effectiveAllowedIPs() throws {
         var peer = PeerConfiguration(publicKey: Sample.publicKey(3))
         let (a, b) = (try IPPrefix("10.0.0.0/8"), try IPPrefix("::/0"))

@@ -24,7 +24,7 @@ struct UAPIDeviceStateTests {
         return state
     }
 
-    @Test("a reply has the lines of wireguard-go in its order")
+    @Test("A reply has the lines of wireguard-go in its order")
     func text() throws {
         var text: [UInt8] = []
         try UAPIDeviceStateTests.state().appendReply(to: &text)
@@ -58,7 +58,7 @@ struct UAPIDeviceStateTests {
                 """)
     }
 
-    @Test("a reply reads back as the state it was written from")
+    @Test("A reply reads back as the state it was written from")
     func roundTrip() throws {
         let state = try UAPIDeviceStateTests.state()
         var text: [UInt8] = []
@@ -70,7 +70,7 @@ struct UAPIDeviceStateTests {
         #expect(try UAPIDeviceState(reply: empty) == UAPIDeviceState())
     }
 
-    @Test("keys that are not known are skipped, as wg skips them")
+    @Test("Keys that are not known are skipped, as wg skips them")
     func unknownKeys() throws {
         let text = "new=1\nlisten_port=5\npublic_key=\(Sample.hex(3))\nnewer=x\nrx_bytes=7\nerrno=0\n\n"
         let state = try UAPIDeviceState(reply: Array(text.utf8))
@@ -78,7 +78,7 @@ struct UAPIDeviceStateTests {
         #expect(state.peers.first?.receivedBytes == 7)
     }
 
-    @Test("a reply that breaks off anywhere is incomplete, and its state is not used")
+    @Test("A reply that breaks off anywhere is incomplete, and its state is not used")
     func truncation() throws {
         var text: [UInt8] = []
         try UAPIDeviceStateTests.state().appendReply(to: &text)
@@ -88,14 +88,14 @@ struct UAPIDeviceStateTests {
     }
 
     @Test(
-        "an errno other than 0 is the device's refusal, whatever its sign",
+        "An errno other than 0 is the device's refusal, whatever its sign",
         arguments: ["errno=1\n\n", "errno=-1\n\n", "listen_port=1\nerrno=1\n\n"])
     func refused(text: String) {
         #expect(throws: UAPIReplyError.refused(errno: 1)) { try UAPIDeviceState(reply: Array(text.utf8)) }
     }
 
     @Test(
-        "a malformed reply names its line",
+        "A malformed reply names its line",
         arguments: [
             ("listen_port=65536", 1), ("nonsense", 1), ("private_key=00", 1), ("public_key=zz", 1),
             ("public_key=\(Sample.hex(3))\nrx_bytes=-1", 2), ("public_key=\(Sample.hex(3))\nallowed_ip=x", 2),
@@ -113,14 +113,14 @@ struct UAPIDeviceStateTests {
         #expect(fault.line == line)
     }
 
-    @Test("a blank line inside a reply is not its end")
+    @Test("A blank line inside a reply is not its end")
     func blankLine() {
         #expect(throws: UAPIReplyError.incomplete) {
             try UAPIDeviceState(reply: Array("listen_port=1\n\nfwmark=1\nerrno=0\n\n".utf8))
         }
     }
 
-    @Test("a set request reads back as the update it was written from")
+    @Test("A set request reads back as the update it was written from")
     func setRoundTrip() throws {
         let first = uapiResults(Array(Sample.setRequest.utf8))
         guard case .success(.set(var update)) = first.first else {
@@ -140,7 +140,7 @@ struct UAPIDeviceStateTests {
         }
     }
 
-    @Test("a configuration becomes the request that wg setconf sends")
+    @Test("A configuration becomes the request that wg setconf sends")
     func setconf() throws {
         let configuration = try TunnelConfiguration.parse(
             Sample.interface("Address = 10.0.0.1/8")
@@ -175,7 +175,7 @@ struct UAPIDeviceStateTests {
         #expect(try TunnelConfiguration().deviceUpdate(mode: .add).privateKey == .unchanged)
     }
 
-    @Test("a host name must be resolved first")
+    @Test("A host name must be resolved first")
     func unresolved() throws {
         let configuration = try TunnelConfiguration.parse(Sample.peer("Endpoint = vpn.example.com:51820"))
         let error = #expect(throws: UnresolvedEndpoint.self) { try configuration.deviceUpdate() }

@@ -10,7 +10,7 @@
     @Suite("errno numbers on Linux")
     struct UAPIErrnoTests {
         @Test(
-            "each error has the number of this system's errno.h",
+            "Each error has the number of this system's errno.h",
             arguments: [
                 (.notPermitted, EPERM), (.notFound, ENOENT), (.inputOutput, EIO), (.outOfMemory, ENOMEM),
                 (.noDevice, ENODEV),
@@ -21,7 +21,7 @@
             #expect(errno.number == number)
         }
 
-        @Test("a reply carries the number")
+        @Test("A reply carries the number")
         func reply() {
             #expect(UAPIReply.status(.addressInUse, answering: .set) == Array("errno=-98\n\n".utf8))
             #expect(UAPIReply.status(.protocolError, answering: .get) == Array("errno=71\n\n".utf8))

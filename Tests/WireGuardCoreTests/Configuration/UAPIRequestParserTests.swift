@@ -33,7 +33,7 @@ extension Result where Success == UAPIOperation, Failure == UAPIError {
 
 @Suite("Reading UAPI requests")
 struct UAPIRequestParserTests {
-    @Test("every key of a set request is read")
+    @Test("Every key of a set request is read")
     func wholeSet() throws {
         let found = results(Sample.setRequest)
         try #require(found.count == 1)
@@ -58,7 +58,7 @@ struct UAPIRequestParserTests {
         #expect(update.peers[1] == second)
     }
 
-    @Test("an empty set and a get are requests")
+    @Test("An empty set and a get are requests")
     func small() {
         #expect(results("set=1\n\n") == [.success(.set(UAPIDeviceUpdate()))])
         #expect(results("get=1\n\n") == [.success(.get)])
@@ -66,7 +66,7 @@ struct UAPIRequestParserTests {
         #expect(results("\n\n\n").isEmpty)
     }
 
-    @Test("keys of zeros mean removal, and one that is not named stays")
+    @Test("Keys of zeros mean removal, and one that is not named stays")
     func zeroKeys() {
         let zeros = String(repeating: "0", count: 64)
         let update = results("set=1\nprivate_key=\(zeros)\npublic_key=\(Sample.hex(3))\npreshared_key=\(zeros)\n\n")
@@ -78,7 +78,7 @@ struct UAPIRequestParserTests {
         #expect(other?.peers.first?.presharedKey == .unchanged)
     }
 
-    @Test("capital hexadecimal digits are read")
+    @Test("Capital hexadecimal digits are read")
     func capitals() {
         let update = results(
             "set=1\nprivate_key=\(Sample.hex(1).uppercased())\npublic_key=\(Sample.hex(3).uppercased())\n\n"
@@ -87,7 +87,7 @@ struct UAPIRequestParserTests {
         #expect(update?.peers.first?.publicKey == Sample.publicKey(3))
     }
 
-    @Test("the same public key may come more than once in one request")
+    @Test("The same public key may come more than once in one request")
     func repeatedPeer() {
         let update = results(
             "set=1\npublic_key=\(Sample.hex(3))\nremove=true\npublic_key=\(Sample.hex(3))\nallowed_ip=::/0\n\n"
@@ -104,7 +104,7 @@ struct UAPIRequestParserTests {
         #expect(update?.peers.first?.allowedIPs == [.add(try IPPrefix("10.0.0.0/8"))])
     }
 
-    @Test("the zone of an endpoint may be the name of an interface")
+    @Test("The zone of an endpoint may be the name of an interface")
     func zoneName() throws {
         let text = Array("set=1\npublic_key=\(Sample.hex(3))\nendpoint=[fe80::1%eth0]:51820\n\n".utf8)
         let parser = UAPIRequestParser { $0 == "eth0" ? 9 : nil }
@@ -115,7 +115,7 @@ struct UAPIRequestParserTests {
     }
 
     @Test(
-        "a malformed line is an error with its number, and of the kind that wireguard-go gives",
+        "A malformed line is an error with its number, and of the kind that wireguard-go gives",
         arguments: [
             ("private_key=00", .invalid), ("private_key=\(String(repeating: "g", count: 64))", .invalid),
             ("private_key=", .invalid),
@@ -141,7 +141,7 @@ struct UAPIRequestParserTests {
     }
 
     @Test(
-        "a malformed line of a peer is an error with its number",
+        "A malformed line of a peer is an error with its number",
         arguments: [
             ("preshared_key=zz", .invalid), ("endpoint=a.example:1", .invalid), ("endpoint=::1:1", .invalid),
             ("endpoint=1.2.3.4", .invalid),
@@ -167,7 +167,7 @@ struct UAPIRequestParserTests {
         #expect(found.last?.isGet == true)
     }
 
-    @Test("after an error the rest of the request is skipped, also what looks like another request")
+    @Test("After an error the rest of the request is skipped, also what looks like another request")
     func drain() {
         let found = results("set=1\nbad\nset=1\nget=1\nlisten_port=1\n\nset=1\nlisten_port=2\n\n")
         #expect(found.count == 2)
@@ -175,7 +175,7 @@ struct UAPIRequestParserTests {
         #expect(found.last?.update?.listenPort == 2)
     }
 
-    @Test("an error is there before the request has ended, so that it can be answered")
+    @Test("An error is there before the request has ended, so that it can be answered")
     func earlyError() {
         var parser = UAPIRequestParser()
         parser.feed(Array("set=1\nbad\n".utf8))
@@ -184,7 +184,7 @@ struct UAPIRequestParserTests {
     }
 
     @Test(
-        "an unknown request is an error, and the next one is read",
+        "An unknown request is an error, and the next one is read",
         arguments: ["foo=1\n\n", "get=2\nx=y\n\n", "GET=1\n\n", "get=1\r\n\n", "set\n\n"])
     func unknownRequest(text: String) {
         let found = results(text + "get=1\n\n")
@@ -194,21 +194,21 @@ struct UAPIRequestParserTests {
         #expect(found.last?.isGet == true)
     }
 
-    @Test("a get with more lines is an error of a get")
+    @Test("A get with more lines is an error of a get")
     func getWithLines() {
         let found = results("get=1\nlisten_port=1\n\nget=1\n\n")
         #expect(found.map { $0.error?.operation } == [.get, nil])
         #expect(found.first?.error?.line == 2)
     }
 
-    @Test("requests in one write come out one by one")
+    @Test("Requests in one write come out one by one")
     func pipelined() {
         let found = results("get=1\n\nset=1\nlisten_port=1\n\nget=1\n\nset=1\nlisten_port=2\n\n")
         #expect(found.map(\.isGet) == [true, false, true, false])
         #expect(found.map { $0.update?.listenPort } == [nil, 1, nil, 2])
     }
 
-    @Test("the end of the connection takes the place of the blank line, but not of a line's end")
+    @Test("The end of the connection takes the place of the blank line, but not of a line's end")
     func end() {
         #expect(results("get=1\n").map(\.isGet) == [true])
         #expect(results("set=1\nlisten_port=1\n").first?.update?.listenPort == 1)
@@ -218,7 +218,7 @@ struct UAPIRequestParserTests {
         #expect(results("get=1").first?.error?.errno == .protocolError)
     }
 
-    @Test("a parser can be used for another connection after the end of one")
+    @Test("A parser can be used for another connection after the end of one")
     func reuse() {
         var parser = UAPIRequestParser()
         parser.feed(Array("set=1\nbad\nmo".utf8))
@@ -229,7 +229,7 @@ struct UAPIRequestParserTests {
     }
 
     @Test(
-        "bytes one at a time, and in pieces of any size, give what the whole gives",
+        "Bytes one at a time, and in pieces of any size, give what the whole gives",
         arguments: [1, 2, 3, 5, 7, 16, 61, 64, 1000])
     func pieces(size: Int) {
         let text = Array(
@@ -241,7 +241,7 @@ struct UAPIRequestParserTests {
     }
 
     @Test(
-        "a line over the limit is an error, however it arrives, and the next request is read",
+        "A line over the limit is an error, however it arrives, and the next request is read",
         arguments: [1, 7, 100, .max])
     func longLine(size: Int) {
         let text = Array("set=1\nlisten_port=\(String(repeating: "0", count: 5000))1\nfwmark=1\n\nget=1\n\n".utf8)
@@ -254,13 +254,13 @@ struct UAPIRequestParserTests {
         #expect(uapiResults(text, size: size).first?.update?.listenPort == 1)
     }
 
-    @Test("lines of 100 KiB are read with the limit that holds if nothing is said")
+    @Test("Lines of 100 KiB are read with the limit that holds if nothing is said")
     func lineOver64KiB() {
         let text = Array("set=1\nlisten_port=\(String(repeating: "0", count: 100 << 10))1\n\n".utf8)
         #expect(uapiResults(text, size: 4096).first?.update?.listenPort == 1)
     }
 
-    @Test("a request over the limit is an error, and the next one is read")
+    @Test("A request over the limit is an error, and the next one is read")
     func longRequest() {
         let lines = String(repeating: "listen_port=1\n", count: 100)
         let found = uapiResults(
@@ -271,7 +271,7 @@ struct UAPIRequestParserTests {
     }
 
     @Test(
-        "keys do not appear in errors",
+        "Keys do not appear in errors",
         arguments: [
             "private_key=\(Sample.hex(1))0", "private_key=x\(Sample.hex(1).prefix(20))", "privat_key=\(Sample.hex(1))",
             "\(Sample.hex(1))", "listen_port=\(Sample.hex(1))", "private_key=\(Sample.privateText)",
@@ -283,7 +283,7 @@ struct UAPIRequestParserTests {
         #expect(error?.description.contains(Sample.privateText.prefix(12)) == false)
     }
 
-    @Test("the sign of errno is what wg expects: positive after get, negative after set")
+    @Test("The sign of errno is what wg expects: positive after get, negative after set")
     func replies() {
         #expect(UAPIReply.status(nil, answering: .get) == Array("errno=0\n\n".utf8))
         #expect(UAPIReply.status(nil, answering: .set) == Array("errno=0\n\n".utf8))

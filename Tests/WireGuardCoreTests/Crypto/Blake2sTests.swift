@@ -7,13 +7,13 @@ import Testing
 
 @Suite("BLAKE2s")
 struct Blake2sTests {
-    @Test("The example of RFC 7693 appendix B: BLAKE2s-256 of abc")
+    @Test("BLAKE2s-256 of abc is what RFC 7693 appendix B says")
     func appendixB() {
         let expected = "508c5e8c327c14e2e1a72ba34eeb452f37458b209ed63a294d999b4c86675982"
         #expect(CryptoTest.hex(digest(of: Array("abc".utf8))) == expected)
     }
 
-    @Test("The self-test of RFC 7693 appendix E: 24 unkeyed and 24 keyed hashes, hashed together")
+    @Test("The self-test of RFC 7693 appendix E passes: 24 unkeyed and 24 keyed hashes, hashed together")
     func appendixE() {
         func sequence(_ count: Int) -> [UInt8] {
             var a = 0xdead_4bad &* UInt32(count)

@@ -7,7 +7,7 @@ import Testing
 
 @Suite("ChaCha20-Poly1305 and XChaCha20-Poly1305")
 struct ChaChaPolyTests {
-    @Test("The AEAD example of RFC 8439 section 2.8.2, both ways", arguments: BackEnd.allCases)
+    @Test("The AEAD example of RFC 8439 section 2.8.2 holds both ways", arguments: BackEnd.allCases)
     func section282(backEnd: BackEnd) {
         let key = CryptoTest.bytes("808182838485868788898a8b8c8d8e8f909192939495969798999a9b9c9d9e9f")
         let nonce = CryptoTest.bytes("070000004041424344454647")
@@ -44,7 +44,7 @@ struct ChaChaPolyTests {
             + "obsoleted by other documents at any time. It is inappropriate to use Internet-Drafts as reference "
             + "material or to cite them other than as /\u{201c}work in progress./\u{201d}").utf8)
 
-    @Test("The AEAD decryption of RFC 8439 appendix A.5, both ways", arguments: BackEnd.allCases)
+    @Test("The AEAD decryption of RFC 8439 appendix A.5 holds both ways", arguments: BackEnd.allCases)
     func appendixA5(backEnd: BackEnd) {
         let nonce = CryptoTest.bytes("000000000102030405060708")
         let opened = backEnd.open(
@@ -124,14 +124,14 @@ struct ChaChaPolyTests {
         }
     }
 
-    @Test("The quarter round of RFC 8439 section 2.1.1")
+    @Test("The quarter round is that of RFC 8439 section 2.1.1")
     func quarterRound() {
         var words: (UInt32, UInt32, UInt32, UInt32) = (0x1111_1111, 0x0102_0304, 0x9b8d_6f43, 0x0123_4567)
         HChaCha20.quarterRound(&words.0, &words.1, &words.2, &words.3)
         #expect(words == (0xea2a_92f4, 0xcb1c_f8ce, 0x4581_472e, 0x5881_c4bb))
     }
 
-    @Test("The HChaCha20 subkey of draft-irtf-cfrg-xchacha-03 section 2.2.1")
+    @Test("The HChaCha20 subkey is that of draft-irtf-cfrg-xchacha-03 section 2.2.1")
     func subkey() {
         let nonce = CryptoTest.bytes("000000090000004a0000000031415927")
         let subkey = unsafe nonce.withUnsafeBytes { raw in

@@ -52,7 +52,7 @@ struct KeyTextTests {
         return (0..<32).map { UInt8(digits[2 * $0] << 4 | digits[2 * $0 + 1]) }
     }
 
-    @Test("RFC 7748's key of section 6.1 in both notations")
+    @Test("RFC 7748's key of section 6.1 is the same in both notations")
     func knownKey() throws {
         let key = try #require(PublicKey(hex: "8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a"))
         // Computed with Python's base64 module.

@@ -7,7 +7,7 @@ import Testing
 
 @Suite("X25519")
 struct X25519Tests {
-    @Test("The two vectors of RFC 7748 section 5.2", arguments: BackEnd.allCases)
+    @Test("The two vectors of RFC 7748 section 5.2 hold", arguments: BackEnd.allCases)
     func vectors(backEnd: BackEnd) {
         let first = backEnd.sharedSecret(
             secret: CryptoTest.bytes32("a546e36bf0527c9d3b16154b82465edd62144c0ac1fc5a18506a2244ba449ac4"),
@@ -21,7 +21,7 @@ struct X25519Tests {
             second.map(CryptoTest.hex) == "95cbde9476e8907d7aade45cb4b873f88b595a68799fa152e6f8f7647aac7957")
     }
 
-    @Test("The iterated vector of RFC 7748 section 5.2, after 1 and 1,000 steps", arguments: BackEnd.allCases)
+    @Test("The iterated vector of RFC 7748 section 5.2 holds after 1 and 1,000 steps", arguments: BackEnd.allCases)
     func iterated(backEnd: BackEnd) throws {
         var secret = Bytes32(w0: 9, w1: 0, w2: 0, w3: 0)
         var point = secret
@@ -37,7 +37,7 @@ struct X25519Tests {
         #expect(CryptoTest.hex(secret) == "684cf59ba83309552800ef566f2f4d3c1c3887c49360e3875f2eb94d99532c51")
     }
 
-    @Test("The Diffie-Hellman exchange of RFC 7748 section 6.1", arguments: BackEnd.allCases)
+    @Test("The Diffie-Hellman exchange of RFC 7748 section 6.1 holds", arguments: BackEnd.allCases)
     func exchange(backEnd: BackEnd) {
         let alice = CryptoTest.bytes32("77076d0a7318a57d3c16c17251b26645df4c2f87ebc0992ab177fba51db92c2a")
         let bob = CryptoTest.bytes32("5dab087e624a8a4b79e17f8b83800ee66f3bb1292618b6fd1c2f8b27ff88e0eb")

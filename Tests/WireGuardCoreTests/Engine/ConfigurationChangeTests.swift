@@ -189,7 +189,7 @@ struct ConfigurationChangeTests {
         #expect(world[1].snapshot(of: stranger)?.endpoint == nil)
     }
 
-    @Test("Nor when the device went down, or came up again, meanwhile", arguments: [false, true])
+    @Test("It is not sent when the device went down, or came up again, meanwhile", arguments: [false, true])
     func downBetweenOpenAndCommit(up: Bool) {
         let world = EngineWorld()
         world.establish()
@@ -449,7 +449,7 @@ extension PrivateKey {
 
 @Suite("Engine: order of peers")
 struct PeerOrderTests {
-    @Test("peers are listed in the order in which they were added, also when the same set replaces them")
+    @Test("Peers are listed in the order in which they were added, also when the same set replaces them")
     func order() {
         var random = SeededGenerator(seed: 77)
         var engine = Engine(random: SeededGenerator(seed: 78))

@@ -11,7 +11,7 @@ import Testing
 /// issues: each is a test here, so that it is not shipped again.
 @Suite("Engine: known defects of others")
 struct DefectTests {
-    @Test("defect a: session indices are random 32-bit numbers")
+    @Test("Defect a: session indices are random 32-bit numbers")
     func randomIndices() {
         var indices: Set<UInt32> = []
         var (ors, ands): (UInt32, UInt32) = (0, .max)
@@ -33,7 +33,7 @@ struct DefectTests {
         #expect(Set(indices.map { $0 & 0xff }).count > 50)
     }
 
-    @Test("defect b: payloads are padded to 16 bytes, but not beyond the MTU")
+    @Test("Defect b: payloads are padded to 16 bytes, but not beyond the MTU")
     func padding() throws {
         let world = EngineWorld()
         world.establish()
@@ -48,7 +48,7 @@ struct DefectTests {
         }
     }
 
-    @Test("defect c: data moves the endpoint, not only initiations")
+    @Test("Defect c: data moves the endpoint, not only initiations")
     func roamingOnData() {
         let world = EngineWorld()
         world.establish()
@@ -59,7 +59,7 @@ struct DefectTests {
         #expect(world.snapshot(1, of: 0)?.endpoint == RoamingTests.elsewhere)
     }
 
-    @Test("defect d: a cookie reply does not move the endpoint")
+    @Test("Defect d: a cookie reply does not move the endpoint")
     func noRoamingOnCookieReply() throws {
         let world = EngineWorld(limits: CookieTests.touchy)
         var random = SeededGenerator(seed: 1)
@@ -75,7 +75,7 @@ struct DefectTests {
         #expect(world[0].engine.statistics.endpointChanges == 0)
     }
 
-    @Test("defect e: a peer cannot send from a network nested in its own that belongs to another peer")
+    @Test("Defect e: a peer cannot send from a network nested in its own that belongs to another peer")
     func nestedNetworks() throws {
         let world = EngineWorld(3)
         // Host 0 has all of 10.0.0.0/8, except for what host 2 has.
@@ -92,7 +92,7 @@ struct DefectTests {
         #expect(world[1].delivered == [own])
     }
 
-    @Test("defect f: no datagram of any length traps, oversized ones included")
+    @Test("Defect f: no datagram of any length traps, oversized ones included")
     func everyLength() {
         let world = EngineWorld()
         world.establish()
@@ -111,7 +111,7 @@ struct DefectTests {
         // AdversarialTests goes through all lengths from 0 to 65,535.
     }
 
-    @Test("defect g: no counter is used after Reject-After-Messages, by nobody")
+    @Test("Defect g: no counter is used after Reject-After-Messages, by nobody")
     func rejectAfterMessages() throws {
         let world = EngineWorld()
         world.establish()
@@ -129,7 +129,7 @@ struct DefectTests {
         #expect(world.receive(datagram, from: world[0].endpoint, at: world[1]) == nil)
     }
 
-    @Test("defect h: counters are 64 bits wide, on the wire and in the nonce")
+    @Test("Defect h: counters are 64 bits wide, on the wire and in the nonce")
     func wideCounters() throws {
         let world = EngineWorld()
         world.establish()
@@ -149,7 +149,7 @@ struct DefectTests {
         #expect(low[16...] != high[16...])
     }
 
-    @Test("defect i: one flooding source does not keep other sources out")
+    @Test("Defect i: one flooding source does not keep other sources out")
     func isolation() {
         var limits = CookieTests.touchy
         limits.handshakeBurstPerSource = 2
@@ -164,7 +164,7 @@ struct DefectTests {
         #expect(Set(world[1].delivered) == Set(packets))
     }
 
-    @Test("defect j: a cookie is bound to the port as well")
+    @Test("Defect j: a cookie is bound to the port as well")
     func cookiePort() {
         var checker = CookieChecker()
         var random: any RandomNumberGenerator = SeededGenerator(seed: 1)
@@ -196,7 +196,7 @@ struct DefectTests {
         }
     }
 
-    @Test("defect k: many handshakes over a long time trigger no cookie replies, and load does not last")
+    @Test("Defect k: many handshakes over a long time trigger no cookie replies, and load does not last")
     func noLastingLoad() {
         let world = EngineWorld(limits: CookieTests.touchy)
         for _ in 0..<300 {
@@ -217,7 +217,7 @@ struct DefectTests {
         #expect(world[0].engine.statistics.handshakesCompleted == 301)
     }
 
-    @Test("defect l: mac1 covers everything before it and stands where the paper says")
+    @Test("Defect l: mac1 covers everything before it and stands where the paper says")
     func mac1Offset() throws {
         let world = EngineWorld()
         world.establish()
@@ -231,7 +231,7 @@ struct DefectTests {
         #expect(world[1].engine.statistics.rejectedHandshakes == 0)
     }
 
-    @Test("defect m: a response counts for as long as nothing newer was sent", arguments: [1, 250, 251, 1000, 4900])
+    @Test("Defect m: a response counts for as long as nothing newer was sent", arguments: [1, 250, 251, 1000, 4900])
     func lateResponse(milliseconds: Int) {
         let world = EngineWorld()
         let half = Duration.milliseconds(milliseconds) / 2
@@ -242,7 +242,7 @@ struct DefectTests {
         #expect(world[1].delivered == [packet])
     }
 
-    @Test("defect n: a changed pre-shared key is used by the next handshake")
+    @Test("Defect n: a changed pre-shared key is used by the next handshake")
     func presharedKeyIsUsed() {
         var random = SeededGenerator(seed: 5)
         let world = EngineWorld(preshared: true)
@@ -258,7 +258,7 @@ struct DefectTests {
         #expect(world[0].engine.statistics.handshakesCompleted == 2)
     }
 
-    @Test("defect o: two idle peers fall silent, and persistent keepalives are sent only when idle")
+    @Test("Defect o: two idle peers fall silent, and persistent keepalives are sent only when idle")
     func keepalives() {
         let world = EngineWorld()
         world.send(0, to: 1)
@@ -277,7 +277,7 @@ struct DefectTests {
         #expect(world.keepalives(0).isEmpty)
     }
 
-    @Test("defect p: retries have jitter, handshakes are no more than needed, and clocks may go back")
+    @Test("Defect p: retries have jitter, handshakes are no more than needed, and clocks may go back")
     func jitterAndRekeys() {
         var gaps: Set<Int64> = []
         for seed in 0..<30 {
@@ -302,7 +302,7 @@ struct DefectTests {
         // ClockTests lets clocks go back.
     }
 
-    @Test("defect q: the replay window holds 8128 counters behind the newest")
+    @Test("Defect q: the replay window holds 8128 counters behind the newest")
     func replayWindow() {
         let world = EngineWorld()
         world.establish()
@@ -314,7 +314,7 @@ struct DefectTests {
         #expect(world.receive(datagrams[7000], from: world[0].endpoint, at: world[1]) != nil)
     }
 
-    @Test("defect t: nothing happens on account of data that is not authentic: no timer, counter, promotion or roaming")
+    @Test("Defect t: nothing happens on account of data that is not authentic: no timer, counter, promotion or roaming")
     func nothingBeforeAuthentication() throws {
         let world = EngineWorld()
         world.establish()
@@ -340,7 +340,7 @@ struct DefectTests {
         #expect(world.receive(datagram, from: world[0].endpoint, at: world[1]) != nil)
     }
 
-    @Test("defect u: the source of each handshake message is known, so that a cookie can be made for it")
+    @Test("Defect u: the source of each handshake message is known, so that a cookie can be made for it")
     func cookiesHaveASource() {
         let world = EngineWorld(limits: CookieTests.touchy)
         var random = SeededGenerator(seed: 1)
@@ -351,7 +351,7 @@ struct DefectTests {
         #expect(replies.allSatisfy { $0.message.destination == v6 })
     }
 
-    @Test("defect v: the keys of a session that was replaced are gone, the objects with them")
+    @Test("Defect v: the keys of a session that was replaced are gone, the objects with them")
     func keysGo() {
         let world = EngineWorld()
         world.establish()
@@ -367,7 +367,7 @@ struct DefectTests {
         // The crypto layer's tests look at the bytes of wiped keys.
     }
 
-    @Test("defect v: a plan keeps no keys once its packets are sealed")
+    @Test("Defect v: a plan keeps no keys once its packets are sealed")
     func plansKeepNoKeys() {
         let world = EngineWorld()
         world.establish()

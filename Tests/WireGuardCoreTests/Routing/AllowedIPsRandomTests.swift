@@ -64,7 +64,9 @@ private let lengthsV6 = [0, 3, 16, 29, 32, 48, 52, 56, 63, 64, 65, 80, 96, 127, 
 
 @Suite("Allowed IPs against a slow reference")
 struct AllowedIPsRandomTests {
-    @Test("100 peers with 250 networks, 10,000 lookups", arguments: IPFamily.allCases, [1, 3, 40])
+    @Test(
+        "With 100 peers and 250 networks, 10,000 lookups find what a plain list finds", arguments: IPFamily.allCases,
+        [1, 3, 40])
     func fixedTable(_ family: IPFamily, clusters: Int) throws {
         var source = AddressSource(seed: 0xa110 + UInt64(clusters), family: family, clusters: clusters)
         var table = AllowedIPs()
@@ -86,7 +88,9 @@ struct AllowedIPsRandomTests {
         #expect(differences == 0)
     }
 
-    @Test("Churn of insertions, removals and whole peers", arguments: IPFamily.allCases, [0xc0, 0xc1, 0xc2])
+    @Test(
+        "Insertions, removals and whole peers in any order leave what a plain list has", arguments: IPFamily.allCases,
+        [0xc0, 0xc1, 0xc2])
     func churn(_ family: IPFamily, seed: UInt64) throws {
         var source = AddressSource(seed: seed, family: family, clusters: 5)
         var table = AllowedIPs()

@@ -18,7 +18,7 @@ struct ReplayWindowTests {
         #expect(limit == 18_446_744_073_709_543_423)
     }
 
-    @Test("The step table of counters around the window's edges and the message limit")
+    @Test("Counters around the window's edges and the message limit do what the step table says")
     func steps() {
         let steps: [(counter: UInt64, isAccepted: Bool)] = [
             (0, true), (1, true), (1, false), (9, true), (8, true), (7, true), (7, false),
@@ -38,7 +38,7 @@ struct ReplayWindowTests {
         }
     }
 
-    @Test("Ascending from 1 over the whole window, then 0 once")
+    @Test("Counters that ascend from 1 over the whole window are accepted, and then 0 once")
     func ascendingFromOne() {
         var replay = ReplayWindow()
         #expect((1...window).allSatisfy { replay.accept($0) })
@@ -54,7 +54,7 @@ struct ReplayWindowTests {
         #expect(replay.accept(0) == false)
     }
 
-    @Test("Descending over the whole window")
+    @Test("Counters that descend over the whole window are accepted")
     func descending() {
         var replay = ReplayWindow()
         #expect((1...window + 1).reversed().allSatisfy { replay.accept($0) })

@@ -33,7 +33,7 @@ struct WireGuardTunnelConfigurationTests {
         AllowedIPs = 192.168.4.0/24
         """
 
-    @Test("a wg-quick file is split into a configuration and its secrets")
+    @Test("A wg-quick file is split into a configuration and its secrets")
     func split() throws {
         let result = try WireGuardTunnelConfiguration.split(wgQuick: Self.file)
         let configuration = result.configuration
@@ -56,7 +56,7 @@ struct WireGuardTunnelConfigurationTests {
         #expect(configuration.validate().isEmpty)
     }
 
-    @Test("no secret is in the configuration or its JSON")
+    @Test("No secret is in the configuration or its JSON")
     func noSecrets() throws {
         let configuration = try WireGuardTunnelConfiguration.split(wgQuick: Self.file).configuration
         let json = String(decoding: try JSONEncoder().encode(configuration), as: UTF8.self)
@@ -68,7 +68,7 @@ struct WireGuardTunnelConfigurationTests {
         #expect(decoded == configuration)
     }
 
-    @Test("a routing table is kept by its number; none of the kernel's own")
+    @Test("A routing table is kept by its number; none of the kernel's own")
     func routingTable() throws {
         let text = Self.file.replacing("[Interface]\n", with: "[Interface]\nTable = 1234\n", maxReplacements: 1)
         var result = try WireGuardTunnelConfiguration.split(wgQuick: text)
@@ -85,7 +85,7 @@ struct WireGuardTunnelConfigurationTests {
         #expect(named.configuration.routeTable == nil && named.ignoredKeys.contains("Table"))
     }
 
-    @Test("what is left out of JSON has its default")
+    @Test("What is left out of JSON has its default")
     func defaults() throws {
         let json = #"{"addresses":["10.0.0.2/32"],"peers":[{"publicKey":"k","allowedIPs":["0.0.0.0/0"]}]}"#
         let decoded = try JSONDecoder().decode(WireGuardTunnelConfiguration.self, from: Data(json.utf8))
@@ -95,7 +95,7 @@ struct WireGuardTunnelConfigurationTests {
         #expect(decoded.peers[0].persistentKeepalive == 0)
     }
 
-    @Test("settings have the allowed IPs as routes, once each, with host bits cleared")
+    @Test("Settings have the allowed IPs as routes, once each, with host bits cleared")
     func settings() throws {
         var configuration = try WireGuardTunnelConfiguration.split(wgQuick: Self.file).configuration
         configuration.peers[1].allowedIPs.append(try IPPrefix("192.168.4.9/24"))
@@ -134,7 +134,7 @@ struct WireGuardTunnelConfigurationTests {
         }
     }
 
-    @Test("the device's update has port, mark, keys and endpoints, and removes what is gone")
+    @Test("The device's update has port, mark, keys and endpoints, and removes what is gone")
     func deviceUpdate() throws {
         var configuration = try WireGuardTunnelConfiguration.split(wgQuick: Self.file).configuration
         var random = SystemRandomNumberGenerator()
@@ -161,7 +161,7 @@ struct WireGuardTunnelConfigurationTests {
         #expect(!update.replacePeers)
     }
 
-    @Test("validation reports everything at once, and no key")
+    @Test("Validation reports everything at once, and no key")
     func validation() throws {
         let configuration = WireGuardTunnelConfiguration(
             privateKeyName: "", addresses: [], mtu: 12,
@@ -182,7 +182,7 @@ struct WireGuardTunnelConfigurationTests {
         #expect(problems.filter { $0.problem.contains("no public key") }.allSatisfy { !$0.value.contains("c2Vj") })
     }
 
-    @Test("a file that is wrong is an error with its lines")
+    @Test("A file that is wrong is an error with its lines")
     func wrongFile() {
         #expect(throws: ConfigurationErrors.self) {
             try WireGuardTunnelConfiguration.split(wgQuick: "[Interface]\nAddress = 10.0.0.300\n")

@@ -47,7 +47,7 @@ private struct Scene {
 
 @Suite("The connectivity monitor")
 struct ConnectivityMonitorTests {
-    @Test("what is received keeps it quiet")
+    @Test("What is received keeps it quiet")
     func traffic() {
         var scene = Scene()
         for _ in 0..<100 {
@@ -107,7 +107,7 @@ struct ConnectivityMonitorTests {
         #expect(scene.monitor.phase == .watching(flat: 0) || !scene.monitor.isReasserting)
     }
 
-    @Test("an old handshake is no proof, nor is one in the future by a clock that was set back")
+    @Test("An old handshake is no proof, nor is one in the future by a clock that was set back")
     func oldHandshake() {
         var scene = Scene()
         _ = scene.step()
@@ -129,7 +129,7 @@ struct ConnectivityMonitorTests {
         #expect(scene.monitor.phase == .watching(flat: 0))
     }
 
-    @Test("counters that began anew count as life only when something was received since")
+    @Test("Counters that began anew count as life only when something was received since")
     func resetCounters() {
         var scene = Scene()
         scene.received = 0
@@ -140,7 +140,7 @@ struct ConnectivityMonitorTests {
         #expect(scene.monitor.phase == .watching(flat: 0))
     }
 
-    @Test("each step of healing that helps ends it", arguments: ConnectivityMonitor.Step.allCases)
+    @Test("Each step of healing that helps ends it", arguments: ConnectivityMonitor.Step.allCases)
     func heals(step: ConnectivityMonitor.Step) {
         var scene = Scene()
         #expect(scene.run(for: .seconds(200)) { $0 == .heal(step) } != nil)
@@ -184,7 +184,7 @@ struct ConnectivityMonitorTests {
         #expect(scene.step() == [.reasserting(false)])
     }
 
-    @Test("after a pause it wants proof, and what was before counts neither way")
+    @Test("After a pause it wants proof, and what was before counts neither way")
     func restart() {
         var scene = Scene()
         for _ in 0..<2 { _ = scene.step() }
@@ -197,7 +197,7 @@ struct ConnectivityMonitorTests {
         #expect(scene.monitor.nextInterval == .seconds(10))
     }
 
-    @Test("networks that change again and again do not keep a dead tunnel connected")
+    @Test("Networks that change again and again do not keep a dead tunnel connected")
     func flapping() {
         var scene = Scene()
         let bound = scene.monitor.options.timeToNotice
@@ -212,7 +212,7 @@ struct ConnectivityMonitorTests {
         #expect(scene.now <= bound)
     }
 
-    @Test("after a sleep that nobody announced it wants proof at once")
+    @Test("After a sleep that nobody announced it wants proof at once")
     func unannouncedSleep() {
         var scene = Scene()
         scene.received += 1
@@ -223,7 +223,7 @@ struct ConnectivityMonitorTests {
         #expect(scene.step() == [.reasserting(false)])
     }
 
-    @Test("what others send does not speak for a silent peer that a default route goes to")
+    @Test("What others send does not speak for a silent peer that a default route goes to")
     func silentGateway() {
         var scene = Scene()
         scene.received += 1
@@ -238,7 +238,7 @@ struct ConnectivityMonitorTests {
         #expect(scene.step() == [.reasserting(false)])
     }
 
-    @Test("the documented bounds hold for other constants, at any phase of the last sign of life", arguments: 0..<20)
+    @Test("The documented bounds hold for other constants, at any phase of the last sign of life", arguments: 0..<20)
     func bounds(seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
         let options = ConnectivityOptions(

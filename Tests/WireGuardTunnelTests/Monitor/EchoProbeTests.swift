@@ -15,7 +15,7 @@ struct EchoProbeTests {
         (.v4(10, 0, 0, 2), .v4(192, 0, 2, 1)), (.v6(0xfd00 << 48, 2), .v6(0x2001_0db8 << 32, 1)),
     ]
 
-    @Test("a request is answered by a network, and its reply counts once", arguments: pairs)
+    @Test("A request is answered by a network, and its reply counts once", arguments: pairs)
     func reply(source: IPAddress, target: IPAddress) throws {
         var random = SeededGenerator(seed: 1)
         var probe = try #require(EchoProbe(from: source, to: target, using: &random))
@@ -63,13 +63,13 @@ struct EchoProbeTests {
         #expect(probe.judge(last) == .reply)
     }
 
-    @Test("a probe is of one family")
+    @Test("A probe is of one family")
     func families() {
         var random = SeededGenerator(seed: 4)
         #expect(EchoProbe(from: Self.pairs[0].0, to: Self.pairs[1].1, using: &random) == nil)
     }
 
-    @Test("answers are taken out of what is delivered, and everything else passes")
+    @Test("Answers are taken out of what is delivered, and everything else passes")
     func filtering() throws {
         let device = try MemoryFlowDevice()
         let probed = ProbedDevice(device)
@@ -91,7 +91,7 @@ struct EchoProbeTests {
         #expect(prober.counts == (1, 1))
     }
 
-    @Test("a name is asked of the tunnel's servers, inside the tunnel, and then pinged")
+    @Test("A name is asked of the tunnel's servers, inside the tunnel, and then pinged")
     func name() throws {
         let source = IPAddress.v4(10, 0, 0, 2)
         let prober = TunnelProber(target: "probe.example", sources: [source], servers: [.v4(10, 0, 0, 53)])
@@ -109,7 +109,7 @@ struct EchoProbeTests {
         #expect(prober.takeReply())
     }
 
-    @Test("answers of name servers that end anywhere, or lie about their lengths, give no address")
+    @Test("Answers of name servers that end anywhere, or lie about their lengths, give no address")
     func brokenAnswers() throws {
         let prober = TunnelProber(target: "p.example", sources: [.v4(10, 0, 0, 2)], servers: [.v4(10, 0, 0, 53)])
         let question = try #require(prober.packets().first)

@@ -35,7 +35,7 @@ struct PeerWatchTests {
         }
     }
 
-    @Test("one that does not answer what it is sent is silent in the end, whatever the other sends")
+    @Test("One that does not answer what it is sent is silent in the end, whatever the other sends")
     func silent() {
         var scene = Scene()
         scene.peers[0].sentBytes += 128
@@ -52,7 +52,7 @@ struct PeerWatchTests {
         #expect(!scene.isSilent(0), "an answer ends it")
     }
 
-    @Test("where nothing is sent nothing is owed, and keepalives are no questions", arguments: [0, 5, 25] as [UInt16])
+    @Test("Where nothing is sent nothing is owed, and keepalives are no questions", arguments: [0, 5, 25] as [UInt16])
     func keepalives(seconds: UInt16) {
         var scene = Scene()
         scene.keepalive = seconds
@@ -65,7 +65,7 @@ struct PeerWatchTests {
         #expect(!scene.isSilent(1))
     }
 
-    @Test("a pause ends what is owed, and who was heard is known")
+    @Test("A pause ends what is owed, and who was heard is known")
     func pauses() {
         var scene = Scene()
         scene.peers[0].sentBytes += 128

@@ -71,7 +71,7 @@ struct ConnectivityLossTests {
         #expect(scene.host.platform.guardPolicy == nil)
     }
 
-    @Test("a server that starts again is healed by a new handshake")
+    @Test("A server that starts again is healed by a new handshake")
     func restartedServer() async throws {
         let scene = try TunnelScene { $0.connectivity = .fast }
         try await scene.start(leakPolicy: .enforcedRoutes)

@@ -14,7 +14,7 @@ import WireGuardCore
 @Suite("A WireGuard device on a packet flow", .timeLimit(.minutes(1)))
 struct DeviceDataPlaneTests {
     /// Both the flow and the monitor put a device of theirs in front of the interface, and once handed neither on.
-    @Test("counts the malformed frames of the interface")
+    @Test("It counts the malformed frames of the interface")
     func malformedFrames() async throws {
         let memory = try MemoryTun()
         let flow = PacketFlow(device: FaultyTun(memory))
@@ -29,7 +29,7 @@ struct DeviceDataPlaneTests {
         await plane.close()
     }
 
-    @Test("an answer is taken out at whichever queue of the interface it comes")
+    @Test("An answer is taken out at whichever queue of the interface it comes")
     func queues() throws {
         let memory = try MemoryTun()
         let probed = ProbedDevice(memory)

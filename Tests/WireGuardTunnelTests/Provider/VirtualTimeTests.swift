@@ -82,7 +82,7 @@ struct VirtualTimeTests {
         #expect(scene.plane.state.withLock { $0.isClosed })
     }
 
-    @Test("sleep and no network switch keepalives and probes off, and back on")
+    @Test("Sleep and no network switch keepalives and probes off, and back on")
     func quiet() async throws {
         let scene = VirtualScene { $0.peers[0].persistentKeepalive = 25 }
         try await scene.start()
@@ -102,7 +102,7 @@ struct VirtualTimeTests {
         await scene.host.stop(.userInitiated)
     }
 
-    @Test("asleep without a network, and awake with one: reasserting ends with proof")
+    @Test("Asleep without a network, and awake with one: reasserting ends with proof")
     func sleepsOffline() async throws {
         let scene = VirtualScene()
         try await scene.start()
@@ -120,7 +120,7 @@ struct VirtualTimeTests {
         await scene.host.stop(.userInitiated)
     }
 
-    @Test("one dead server behind a default route is noticed, although other peers live")
+    @Test("One dead server behind a default route is noticed, although other peers live")
     func deadGateway() async throws {
         var random = SeededGenerator(seed: 12)
         let other = PrivateKey(using: &random).publicKey
@@ -155,7 +155,7 @@ struct VirtualTimeTests {
         await scene.host.stop(.userInitiated)
     }
 
-    @Test("a silent peer without a default route is asked for by itself, and the tunnel stays connected")
+    @Test("A silent peer without a default route is asked for by itself, and the tunnel stays connected")
     func silentPeer() async throws {
         var random = SeededGenerator(seed: 12)
         let other = PrivateKey(using: &random).publicKey
@@ -188,7 +188,7 @@ struct VirtualTimeTests {
         await scene.host.stop(.userInitiated)
     }
 
-    @Test("lookups that fail on a network that has just come up are repeated soon")
+    @Test("Lookups that fail on a network that has just come up are repeated soon")
     func repeatsLookups() async throws {
         let scene = VirtualScene { $0.peers[0].endpoint = "vpn.example:51820" }
         scene.resolver.set("vpn.example", .addresses([.v4(198, 51, 100, 1)]))
@@ -212,7 +212,7 @@ struct VirtualTimeTests {
     }
 
     @Test(
-        "another configuration while it is paused is taken on without lookups, and it stays quiet",
+        "Another configuration while it is paused is taken on without lookups, and it stays quiet",
         arguments: [true, false])
     func reconfiguresPaused(offline: Bool) async throws {
         let scene = VirtualScene {
@@ -244,7 +244,7 @@ struct VirtualTimeTests {
         await scene.host.stop(.userInitiated)
     }
 
-    @Test("a tunnel that only peers can begin is not given up after a pause, and waits for one of them")
+    @Test("A tunnel that only peers can begin is not given up after a pause, and waits for one of them")
     func responder() async throws {
         let scene = VirtualScene { $0.peers[0].endpoint = nil }
         try await scene.host.runner.start(scene.configuration, profileID: "test")
@@ -311,7 +311,7 @@ struct VirtualTimeTests {
         await scene.host.stop(.userInitiated)
     }
 
-    @Test("a start tries every address of the server's name")
+    @Test("A start tries every address of the server's name")
     func startTriesAll() async throws {
         let scene = VirtualScene { $0.peers[0].endpoint = "vpn.example:51820" }
         scene.resolver.set("vpn.example", .addresses([.v4(198, 51, 100, 1), .v4(198, 51, 100, 2)]))
@@ -341,7 +341,7 @@ struct VirtualTimeTests {
         await scene.host.stop(.userInitiated)
     }
 
-    @Test("after another network that does not work, the name is asked for again in the first round of healing")
+    @Test("After another network that does not work, the name is asked for again in the first round of healing")
     func healsByName() async throws {
         let scene = VirtualScene { $0.peers[0].endpoint = "vpn.example:51820" }
         scene.resolver.set("vpn.example", .addresses([.v4(198, 51, 100, 1), .v4(198, 51, 100, 2)]))
@@ -361,7 +361,7 @@ struct VirtualTimeTests {
         await scene.host.stop(.userInitiated)
     }
 
-    @Test("the same path told again changes nothing")
+    @Test("The same path told again changes nothing")
     func samePath() async throws {
         let scene = VirtualScene()
         try await scene.start()
@@ -378,7 +378,7 @@ struct VirtualTimeTests {
         await scene.host.stop(.userInitiated)
     }
 
-    @Test("there is no other configuration before the first has proven itself")
+    @Test("There is no other configuration before the first has proven itself")
     func reconfiguresTooEarly() async throws {
         let scene = VirtualScene()
         scene.plane.setReachable(false)

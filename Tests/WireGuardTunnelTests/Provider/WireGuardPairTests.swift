@@ -46,7 +46,9 @@ struct WireGuardPairTests {
         }
     }
 
-    @Test("are wired by WireGuard: packets are counted both ways, and a network behind one of them answers")
+    @Test(
+        "Two WireGuard providers are wired by WireGuard: packets are counted both ways, and a network behind one of them answers"
+    )
     func pair() async throws {
         var random = SeededGenerator(seed: 11)
         let (nearKey, farKey) = (PrivateKey(using: &random), PrivateKey(using: &random))

@@ -13,7 +13,7 @@ import WireGuardCore
 
 @Suite("The WireGuard provider", .timeLimit(.minutes(5)))
 struct WireGuardTunnelProviderTests {
-    @Test("connects with proof, carries traffic both ways, tells how it does, and ends")
+    @Test("It connects with proof, carries traffic both ways, tells how it does, and ends")
     func connects() async throws {
         let scene = try TunnelScene { $0.dns = DNSSettings(servers: [.v4(10, 0, 0, 53)]) }
         try await scene.start()
@@ -35,7 +35,7 @@ struct WireGuardTunnelProviderTests {
         await #expect(throws: MessageError.self) { _ = try await scene.status() }
     }
 
-    @Test("a server that does not answer is a typed error, and nothing stays behind")
+    @Test("A server that does not answer is a typed error, and nothing stays behind")
     func unreachable() async throws {
         let scene = try TunnelScene { $0.handshakeTimeout = 0.2 }
         scene.server.close()
@@ -97,7 +97,7 @@ struct WireGuardTunnelProviderTests {
         }
     }
 
-    @Test("another key than the server's is no proof")
+    @Test("Another key than the server's is no proof")
     func wrongKey() async throws {
         var random = SeededGenerator(seed: 99)
         let other = PrivateKey(using: &random).publicKey.base64
@@ -127,7 +127,7 @@ struct WireGuardTunnelProviderTests {
         }
     }
 
-    @Test("a stop while it waits for proof ends at once", arguments: [false, true])
+    @Test("A stop while it waits for proof ends at once", arguments: [false, true])
     func stopDuringStart(resolving: Bool) async throws {
         let scene = try TunnelScene()
         scene.server.close()
@@ -143,7 +143,7 @@ struct WireGuardTunnelProviderTests {
         scene.resolver.release()
     }
 
-    @Test("follows to another network: new sockets, and the server learns where it is")
+    @Test("It follows to another network: new sockets, and the server learns where it is")
     func roaming() async throws {
         let scene = try TunnelScene()
         try await scene.start()
@@ -171,7 +171,7 @@ struct WireGuardTunnelProviderTests {
         await scene.stop()
     }
 
-    @Test("sleep goes quiet, and waking up binds new sockets and proves the tunnel again")
+    @Test("Sleep goes quiet, and waking up binds new sockets and proves the tunnel again")
     func sleep() async throws {
         let scene = try TunnelScene()
         try await scene.start()
@@ -234,7 +234,7 @@ struct WireGuardTunnelProviderTests {
         scene.resolver.release()
     }
 
-    @Test("on a network with IPv6 only, an IPv4 server is reached through its NAT64")
+    @Test("On a network with IPv6 only, an IPv4 server is reached through its NAT64")
     func nat64() async throws {
         let client = IPAddress.v6(0x2001_0db8_0000_0001, 5)
         let path = NetworkPath(
@@ -259,7 +259,7 @@ struct WireGuardTunnelProviderTests {
         await scene.stop()
     }
 
-    @Test("another configuration is taken on while it runs, and what is gone from it is gone")
+    @Test("Another configuration is taken on while it runs, and what is gone from it is gone")
     func reconfigures() async throws {
         var random = SeededGenerator(seed: 5)
         let other = PrivateKey(using: &random).publicKey.base64
@@ -296,7 +296,7 @@ struct WireGuardTunnelProviderTests {
         await scene.stop()
     }
 
-    @Test("without endpoints it listens, and is not called connected before a peer came")
+    @Test("Without endpoints it listens, and is not called connected before a peer came")
     func listens() async throws {
         let scene = try TunnelScene(endpoint: nil)
         try await scene.start()

@@ -47,7 +47,7 @@ struct BypassLookupTests {
         return []
     }
 
-    @Test("both families are asked for, and come back IPv4 first")
+    @Test("Both families are asked for, and come back IPv4 first")
     func both() async throws {
         let names = try names([Self.name: Array(Self.answer.reversed())])
         #expect(try await lookUp([Self.server]) == Self.answer)
@@ -56,14 +56,14 @@ struct BypassLookupTests {
         await names.close()
     }
 
-    @Test("an alias and letters of another case are as good")
+    @Test("An alias and letters of another case are as good")
     func oneFamily() async throws {
         let names = try names(["VPN.example": [.v4(203, 0, 113, 7)]])
         #expect(try await lookUp([Self.server], name: "VPN.example") == [.v4(203, 0, 113, 7)])
         await names.close()
     }
 
-    @Test("a server that is silent, or cannot say, is no reason not to ask the next one", arguments: [true, false])
+    @Test("A server that is silent, or cannot say, is no reason not to ask the next one", arguments: [true, false])
     func nextServer(_ isSilent: Bool) async throws {
         let (first, second) = (try names([:]), try names(at: 0xc633_6436, [Self.name: Self.answer]))
         first.isSilent = isSilent
@@ -75,7 +75,7 @@ struct BypassLookupTests {
         await second.close()
     }
 
-    @Test("no such name, no address, no answer and no name are errors that say so")
+    @Test("No such name, no address, no answer and no name are errors that say so")
     func failures() async throws {
         let names = try names(["empty.example": []])
         func message(_ name: String, _ servers: [IPAddress] = [Self.server]) async -> String {
@@ -95,7 +95,7 @@ struct BypassLookupTests {
         await names.close()
     }
 
-    @Test("the machine's own table of names comes first: names and aliases, both families, no comments")
+    @Test("The machine's own table of names comes first: names and aliases, both families, no comments")
     func hosts() {
         let text =
             "127.0.0.1 localhost\n# 192.0.2.1 vpn.example\n 192.0.2.2\tother VPN.Example # home\n::2 vpn.example\nx vpn.example\n"
@@ -121,7 +121,7 @@ struct DNSMessageTests {
         return message + [0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 0, 2, 9]
     }
 
-    @Test("an answer counts for its own question only")
+    @Test("An answer counts for its own question only")
     func matching() throws {
         let question = try question()
         let good = answer(question.query)
@@ -139,7 +139,7 @@ struct DNSMessageTests {
         #expect(question.answer(in: otherCase) != nil)
     }
 
-    @Test("answers that end anywhere, or lie about lengths, trap nowhere and give no other address")
+    @Test("Answers that end anywhere, or lie about lengths, trap nowhere and give no other address")
     func damage() throws {
         let question = try question()
         let good = answer(question.query)
@@ -152,7 +152,7 @@ struct DNSMessageTests {
         }
     }
 
-    @Test("names that are no host names are no questions")
+    @Test("Names that are no host names are no questions")
     func names() {
         var random = SeededGenerator(seed: 3)
         for name in ["", ".", String(repeating: "a", count: 64), String(repeating: "a.", count: 127)] {

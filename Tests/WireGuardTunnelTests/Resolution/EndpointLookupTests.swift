@@ -23,7 +23,7 @@ struct EndpointLookupTests {
         return try await lookup.endpoints(of: address, on: path).map(\.description)
     }
 
-    @Test("the path decides the family: IPv4 first where both are, and only what there is a way to")
+    @Test("The path decides the family: IPv4 first where both are, and only what there is a way to")
     func families() async throws {
         let table = ["both": [Self.v6, Self.v4]]
         #expect(
@@ -33,7 +33,7 @@ struct EndpointLookupTests {
     }
 
     @Test(
-        "on IPv6 only, IPv4 names and literals are mapped with the network's prefix",
+        "On IPv6 only, IPv4 names and literals are mapped with the network's prefix",
         arguments: ["old", "198.51.100.1"])
     func mapped(host: String) async throws {
         let prefix = try #require(NAT64Prefix.standard)
@@ -41,7 +41,7 @@ struct EndpointLookupTests {
         #expect(try await lookup(host, table, v4: false, v6: true) == ["[64:ff9b::c633:6401]:51820"])
     }
 
-    @Test("without a way to any address, and without a prefix, it says so")
+    @Test("Without a way to any address, and without a prefix, it says so")
     func noWay() async throws {
         for (v4, v6, addresses) in [(true, false, [Self.v6]), (false, true, [Self.v4])] {
             let error = await #expect(throws: TunnelError.self) {
@@ -65,7 +65,7 @@ struct EndpointLookupTests {
         resolver.release()
     }
 
-    @Test("healing moves to the next address, and elsewhere a peer stays where one of its addresses is")
+    @Test("Healing moves to the next address, and elsewhere a peer stays where one of its addresses is")
     func rotation() throws {
         let (a, b) = (try Endpoint("10.0.0.1:1"), try Endpoint("10.0.0.2:1"))
         typealias Provider = WireGuardTunnelProvider
@@ -77,7 +77,7 @@ struct EndpointLookupTests {
         #expect(Provider.next(of: [a], after: nil, rotating: false) == a)
     }
 
-    @Test("the system's resolver knows localhost, and says what is wrong with a name that there is not")
+    @Test("The system's resolver knows localhost, and says what is wrong with a name that there is not")
     func system() async throws {
         let resolver = SystemEndpointResolver()
         let found = try await resolver.resolve("localhost")

@@ -27,14 +27,14 @@ struct NAT64PrefixTests {
         #expect(try found.embed(0xc000_0221) == IPAddress(expected))
     }
 
-    @Test("every length is found again in the answer for ipv4only.arpa", arguments: NAT64Prefix.lengths)
+    @Test("Every length is found again in the answer for ipv4only.arpa", arguments: NAT64Prefix.lengths)
     func discovery(length: Int) throws {
         let prefix = try #require(NAT64Prefix(value: Self.base, length: length))
         let answers = NAT64Prefix.wellKnown.map { prefix.embed($0) }
         #expect(NAT64Prefix.discover(from: answers) == [prefix])
     }
 
-    @Test("the well-known prefix, several prefixes, and answers that show none")
+    @Test("The well-known prefix, several prefixes, and answers that show none")
     func several() throws {
         let standard = try #require(NAT64Prefix.standard)
         #expect(try standard.embed(0xc633_6401) == IPAddress("64:ff9b::198.51.100.1"))

@@ -64,7 +64,8 @@ struct PhoneDayTests {
             + day.log.suffix(150).joined(separator: "\n")
     }
 
-    @Test("never connected while dead, never a leak, never given up for good, and nothing twice or altered")
+    @Test(
+        "It is never connected while dead, never leaks, is never given up for good, and nothing comes twice or altered")
     func days() async throws {
         let count = Self.number("CULVERT_DAYS", default: 6)
         let first = Self.number("CULVERT_DAY_SEED", default: 1)
@@ -81,7 +82,7 @@ struct PhoneDayTests {
         #expect(figures.echoed > count * 20)
     }
 
-    @Test("a day repeats exactly from its seed")
+    @Test("A day repeats exactly from its seed")
     func repeats() async throws {
         let one = try await Self.live([7], length: .seconds(36_000), lanes: 1)
         let other = try await Self.live([7], length: .seconds(36_000), lanes: 1)
