@@ -89,11 +89,9 @@ package enum StandardStream {
 
     /// The size of the terminal that standard output goes to; the usual one where it has none.
     package static var terminalSize: TerminalSize {
-        var size = winsize()
-        guard unsafe ctunnel_tun_ioctl_pointer(1, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else {
-            return TerminalSize()
-        }
-        return TerminalSize(columns: Int(size.ws_col), rows: size.ws_row > 0 ? Int(size.ws_row) : 24)
+        var (columns, rows): (UInt16, UInt16) = (0, 0)
+        guard unsafe ctunnel_terminal_size(1, &columns, &rows) == 0, columns > 0 else { return TerminalSize() }
+        return TerminalSize(columns: Int(columns), rows: rows > 0 ? Int(rows) : 24)
     }
 
     /// Whether `descriptor` is a file that others than its owner and group may do something with.

@@ -7,12 +7,6 @@ import PacketTunnel
 import Synchronization
 import TunnelIO
 
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#endif
-
 /// What the kernel says of the ways out of this host, outside of one tunnel.
 struct LinuxPathReader {
     let netlink: RouteSocket

@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CTunnelSystem
 import Logging
 import NetworkAddresses
 import PacketTunnel
 import TunnelIO
-
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#endif
 
 /// What ``LinuxPlatform`` does, without its thread: for one thread at a time, in the network namespace that it was made
 /// in.

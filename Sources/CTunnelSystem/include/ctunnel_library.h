@@ -7,11 +7,18 @@
 #ifndef CTUNNEL_LIBRARY_H
 #define CTUNNEL_LIBRARY_H
 
-#include <sys/stat.h>
-
 #if defined(__APPLE__) && __has_feature(modules)
 #pragma clang module import Darwin
 #else
+
+#if defined(__linux__)
+#include <features.h>
+#endif
+// Swift's own module of this library, where there is one: what a second module declares as well, Swift hides from files
+// that import the first one only (the kinds of sockets, for one).
+#if defined(__GLIBC__) && defined(__swift__)
+#pragma clang module import SwiftGlibc
+#endif
 
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -87,11 +94,23 @@ static inline int ctunnel_fcntl(int descriptor, int command, int value) { return
 
 #endif
 
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+
 // Of the type that the mode of a file has: as macros they are numbers of another.
 static const mode_t CTUNNEL_S_IFMT = S_IFMT;
 static const mode_t CTUNNEL_S_IFREG = S_IFREG;
 static const mode_t CTUNNEL_S_IFDIR = S_IFDIR;
 static const mode_t CTUNNEL_S_IFSOCK = S_IFSOCK;
 static const mode_t CTUNNEL_S_ISVTX = S_ISVTX;
+
+/// The size of a terminal: `struct winsize`, which Swift takes for a part of its own modules. 0 or -1.
+static inline int ctunnel_terminal_size(int descriptor, unsigned short *columns, unsigned short *rows) {
+    struct winsize size = {0};
+    if (ioctl(descriptor, TIOCGWINSZ, &size) != 0) return -1;
+    *columns = size.ws_col;
+    *rows = size.ws_row;
+    return 0;
+}
 
 #endif

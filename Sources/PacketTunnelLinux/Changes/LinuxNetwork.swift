@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CTunnelSystem
 import NetworkAddresses
 import PacketTunnel
-
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#endif
 
 /// The network of this host, or of the network namespace that the calling thread is in. For that thread.
 package final class LinuxNetwork: NetworkSystem {

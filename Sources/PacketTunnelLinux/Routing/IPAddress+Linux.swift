@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CTunnelSystem
 import NetworkAddresses
 import PacketTunnel
-
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#endif
 
 extension IPAddress {
     /// The address family's number, as the kernel wants it.

@@ -4,14 +4,6 @@
 #if os(Linux) || os(Android)
     import CTunnelSystem
 
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #elseif canImport(Android)
-        import Android
-    #endif
-
     /// What the system is told of pages that are not needed for now.
     enum PageAdvice {
         /// The pages cost nothing until they are touched again, and are zero then.

@@ -1,18 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CTunnelSystem
 import CommandLineSupport
 import PacketTunnel
 import WireGuardCore
 import WireGuardTunnel
-
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#elseif canImport(Darwin)
-    import Darwin
-#endif
 
 /// The commands of a wg-quick file, with the interface's name in place of `%i`.
 struct Hooks: Equatable, Sendable {

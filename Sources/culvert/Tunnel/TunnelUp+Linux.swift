@@ -2,16 +2,11 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
+    import CTunnelSystem
     import CommandLineSupport
     import Logging
     import PacketTunnel
     import WireGuardDevice
-
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
 
     /// Brings tunnels up.
     enum TunnelUp {

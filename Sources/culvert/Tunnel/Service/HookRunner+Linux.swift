@@ -2,16 +2,11 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
+    import CTunnelSystem
     import Logging
     import PacketTunnel
     import PacketTunnelLinux
     import TunnelIO
-
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
 
     /// Runs a command of a wg-quick file, as wg-quick(8) does: by bash(1).
     struct HookRunner: Sendable {

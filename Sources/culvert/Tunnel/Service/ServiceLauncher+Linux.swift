@@ -2,18 +2,13 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
+    import CTunnelSystem
     import CommandLineSupport
     import PacketTunnel
     import PacketTunnelLinux
     import Synchronization
     import TunnelIO
     import TunnelSystem
-
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
 
     /// Starts a tunnel's process in the background, in a session of its own, and waits until its tunnel is up.
     struct ServiceLauncher: Sendable {

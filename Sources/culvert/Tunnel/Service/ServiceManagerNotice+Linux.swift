@@ -2,15 +2,10 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
+    import CTunnelSystem
     import CommandLineSupport
     import TunnelIO
     import TunnelSystem
-
-    #if canImport(Glibc)
-        import Glibc
-    #elseif canImport(Musl)
-        import Musl
-    #endif
 
     /// Tells the service manager how the service is (sd_notify(3)); does nothing without one.
     struct ServiceManagerNotice: Sendable {
