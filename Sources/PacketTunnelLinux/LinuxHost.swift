@@ -54,7 +54,6 @@ public final class LinuxHost<Provider: PacketTunnelProvider>: RunnerHost {
         self.runner = runner
         try monitor.start(
             changed: { [weak runner, weak platform] path in
-                platform?.refresh()
                 runner?.pathChanged(platform?.completed(path) ?? path)
             },
             woke: { [weak runner] in

@@ -28,7 +28,20 @@ public final class LinuxPlatform: TunnelPlatform {
         init(_ core: LinuxPlatformCore) { self.core = core }
     }
 
+    let options: LinuxHostOptions
+    let logger: Logger
+    private let watch: NetworkWatch
     private let mark = Mutex<UInt32?>(nil)
+    private let madeAgain = Shared()
+
+    private final class Shared: Sendable {
+        private let value = Mutex(NetworkRepairs())
+
+        var repairs: NetworkRepairs {
+            get { value.withLock { $0 } }
+            set { value.withLock { $0 = newValue } }
+        }
+    }
     private let resolver: ResolverControl
 
     /// A platform for the tunnel of this name.
@@ -49,6 +62,8 @@ public final class LinuxPlatform: TunnelPlatform {
     ) throws(LinuxNetworkError) {
         try JournalDirectory.validate(name)
         self.name = name
+        self.options = options
+        self.logger = logger
         self.resolver = resolver
         // Sockets belong to the namespace of the thread that makes them, and so does a thread.
         let network = try LinuxNetwork(resolver: resolver)
@@ -61,9 +76,27 @@ public final class LinuxPlatform: TunnelPlatform {
         } catch {
             throw LinuxNetworkError(.netlink(operation: "start a thread"), errno: error.errno)
         }
+        watch = NetworkWatch(table: LeakGuard.tableName(name), loop: loop)
+        do throws(TunnelIOError) {
+            try watch.start { [core, madeAgain] parts, culprit in
+                defer { madeAgain.repairs = core.core.repairs }
+                return core.core.look(at: parts, culprit: culprit)
+            }
+        } catch {
+            throw LinuxNetworkError(.netlink(operation: "follow changes of the network"), errno: error.errno)
+        }
+        if !watch.unwatched.isEmpty {
+            logger.debug("changes of the network by others are not all noticed here: \(watch.unwatched)")
+        }
     }
 
-    deinit { loop.stop() }
+    deinit {
+        watch.stop()
+        loop.stop()
+    }
+
+    /// What others have undone of the tunnel's network, and was made again.
+    public var repairs: NetworkRepairs { madeAgain.repairs }
 
     /// The mark that the tunnel's own sockets need (`SO_MARK`), by which their packets get around the tunnel's routes and
     /// through its firewall; nil before the first start. It stays the same while the tunnel is up.
@@ -139,11 +172,6 @@ public final class LinuxPlatform: TunnelPlatform {
             // Whoever needs them asks again, and finds the reason in the log.
         }
         return path
-    }
-
-    /// Looks again at what the firewall has to know of the local network, which may have changed.
-    func refresh() {
-        loop.perform { [core] in core.core.refresh() }
     }
 
     private func onThread<Result: Sendable>(

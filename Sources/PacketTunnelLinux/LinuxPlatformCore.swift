@@ -20,7 +20,18 @@ final class LinuxPlatformCore {
     private var device: LinuxTun?
     private var policy: LeakPolicy = .routeBased
     private var settings: TunnelSettings?
+    /// The settings that the firewall was made for, which stays when the rest goes.
+    private var guardedSettings: TunnelSettings?
     private var plan: [NetworkStep] = []
+    private var localNetworks: [IPPrefix] = []
+    /// What was said already.
+    private var warnings: Set<String> = []
+    /// Whether policy rules hold packets back, since the firewall cannot.
+    private var holdsByRules = false
+    /// Whether the firewall is an earlier process's.
+    private var isAdopted = false
+    /// What others undid of the tunnel's network.
+    private(set) var repairs = NetworkRepairs()
     private var mtu = 0
     private(set) var numbers: RoutingNumbers?
 
@@ -42,6 +53,7 @@ final class LinuxPlatformCore {
     // MARK: - The tunnel's life
 
     func prepare(_ policy: LeakPolicy) throws(LinuxNetworkError) {
+        let policy = max(policy, try directory.heldPolicy(name)?.policy ?? .routeBased)
         // Before there is a firewall that would have to go again.
         try checkTable(policy)
         self.policy = policy
@@ -59,9 +71,20 @@ final class LinuxPlatformCore {
         let ledger = try requireLedger()
         if numbers == nil { numbers = try freeNumbers() }
         // A guard that holds back what a tunnel carried stays until the new settings are there.
-        guard plan.isEmpty, let table = try leakGuard()?.table else { return }
+        guard !plan.contains(where: \.isFirewall) || isAdopted, let table = try leakGuard().table else { return }
+        isAdopted = false
         plan = [.firewall(table)]
         try ledger.apply(plan)
+    }
+
+    /// Puts the firewall that settings ask for in place, and leaves it to the tunnel that starts next.
+    func hold(_ policy: LeakPolicy, _ settings: TunnelSettings) throws(LinuxNetworkError) {
+        try checkTable(policy)
+        self.policy = policy
+        guardedSettings = settings
+        let ledger = try requireLedger()
+        guard let table = try leakGuard().table else { return }
+        try ledger.apply([.firewall(table)])
     }
 
     /// - Throws: where a policy is asked for that needs rules, and there are none for the table that was named.
@@ -78,18 +101,24 @@ final class LinuxPlatformCore {
         if let ledger { return ledger }
         let ledger = try ChangeLedger(
             name: name, directory: directory, system: system, owner: owner,
-            keepsFirewall: policy == .everything)
+            keepsFirewall: policy.blocksAfterFailure)
         self.ledger = ledger
         plan = []
+        // Nobody has looked after it since its process went.
+        if let left = ledger.firewall, let table = try network.presentTable(left) {
+            ledger.adopt(.firewall(table))
+            plan = [.firewall(table)]
+            isAdopted = true
+        }
         return ledger
     }
 
     func apply(_ settings: TunnelSettings) throws(TunnelError) -> LinuxTun {
-        let before = (plan, self.settings, policy)
+        let before = (plan, self.settings, guardedSettings, policy)
         do throws(TunnelError) {
             return try bringIntoForce(settings)
         } catch {
-            (plan, self.settings, policy) = before
+            (plan, self.settings, guardedSettings, policy) = before
             restorePlan()
             throw error
         }
@@ -115,12 +144,13 @@ final class LinuxPlatformCore {
             let mtu = try mtu(for: settings)
             if device == nil { try ledger.apply(plan + [.interface(name: name)]) }
             let device = try makeDevice(mtu: mtu)
-            self.settings = settings
+            (self.settings, guardedSettings) = (settings, settings)
             var resolver: NetworkStep?
             if let dns = settings.dns { resolver = try resolverStep(dns) }
             let next = try steps(settings, mtu: mtu, resolver: resolver)
             try ledger.apply(next)
             plan = next
+            isAdopted = false
             self.mtu = mtu
             return device
         } catch {
@@ -152,8 +182,11 @@ final class LinuxPlatformCore {
         settings = nil
         guard let ledger else { return }
         do throws(LinuxNetworkError) {
-            plan = leavingBlocked ? plan.filter(\.isFirewall) : []
+            let isHeld = try directory.heldPolicy(name) != nil
+            plan = leavingBlocked || isHeld ? plan.filter(\.isFirewall) : []
+            holdsByRules = false
             if plan.isEmpty {
+                guardedSettings = nil
                 try ledger.undoAll()
                 self.ledger = nil
                 numbers = nil
@@ -165,17 +198,91 @@ final class LinuxPlatformCore {
         }
     }
 
-    /// Looks again at what routes and firewall have to know of the local network.
-    func refresh() {
-        guard let settings, settings.allowsLocalNetwork, let ledger else { return }
+    // MARK: - What others change
+
+    /// Compares the network with what it should be, and makes it so again.
+    /// - Parameters:
+    ///   - parts: what may have changed.
+    ///   - culprit: who changed the firewall.
+    /// - Returns: whether that was possible; otherwise packets are held back as far as they can be, and it should be tried
+    ///   again.
+    func look(at parts: NetworkWatch.Parts, culprit: String? = nil) -> Bool {
+        guard let ledger, !plan.isEmpty else { return true }
         do throws(LinuxNetworkError) {
-            let resolver = plan.first { if case .resolver = $0 { true } else { false } }
-            let next = try steps(settings, mtu: mtu, resolver: resolver)
-            guard next != plan else { return }
-            try ledger.apply(next)
-            plan = next
+            if parts.contains(.firewall) {
+                try restore(plan.filter(\.isFirewall), ledger, culprit.map { " (by \($0))" } ?? "")
+            }
+            if parts.contains(.routing) {
+                try followLocalNetworks(ledger)
+                // Without it there is nothing to route; who has its descriptor hears of that.
+                if settings != nil, try network.netlink.link(named: name) != nil {
+                    try restore(plan.filter { !$0.isFirewall }, ledger)
+                }
+            }
+            if holdsByRules {
+                try ledger.apply(plan)
+                holdsByRules = false
+                logger.notice("the firewall is there again")
+            }
+            return true
         } catch {
-            logger.warning("routes and firewall do not fit the new local network: \(error)")
+            logger.error("what others have undone of the tunnel's network could not be made again: \(error)")
+            holdBack(ledger)
+            return false
+        }
+    }
+
+    private func restore(
+        _ steps: [NetworkStep], _ ledger: ChangeLedger, _ origin: String = ""
+    ) throws(LinuxNetworkError) {
+        let undone = try ledger.restore(steps)
+        guard !undone.isEmpty else { return }
+        let text = undone.map(\.summary).joined(separator: ", ") + origin
+        repairs.note(text)
+        logger.warning("others have undone this of the tunnel's network, and it was made again: \(text)")
+    }
+
+    /// Makes routes and firewall fit the local networks, of which some may be new and others gone.
+    private func followLocalNetworks(_ ledger: ChangeLedger) throws(LinuxNetworkError) {
+        let before = localNetworks
+        let next: [NetworkStep]
+        if let settings {
+            guard try network.netlink.link(named: name) != nil else { return }
+            let resolver = plan.first { if case .resolver = $0 { true } else { false } }
+            next = try steps(settings, mtu: mtu, resolver: resolver)
+        } else if isAdopted {
+            return
+        } else {
+            next = try leakGuard().table.map { [.firewall($0)] } ?? []
+        }
+        guard next != plan, !next.isEmpty else { return }
+        try ledger.apply(next)
+        plan = next
+        let isAllowed = guardedSettings?.allowsLocalNetwork == true
+        for network in localNetworks where !before.contains(network) {
+            logger.notice(
+                "\(network) is a local network now: \(isAllowed ? "reached beside the tunnel" : "not let through")")
+        }
+        for network in before where !localNetworks.contains(network) {
+            logger.notice("\(network) is no local network any more")
+        }
+    }
+
+    /// Refuses what would leave beside the tunnel by policy rules, while the firewall cannot be had.
+    private func holdBack(_ ledger: ChangeLedger) {
+        guard policy.blocksAfterFailure, !holdsByRules, let numbers else { return }
+        let rules = [false, true].map { isIPv6 in
+            NetworkStep.rule(
+                .prohibition(
+                    isIPv6: isIPv6, priority: (isIPv6 ? numbers.priority6 : numbers.priority4) + 1, mark: numbers.mark))
+        }
+        do throws(LinuxNetworkError) {
+            try ledger.apply(plan + rules)
+            holdsByRules = true
+            logger.warning(
+                "policy rules hold back what would leave beside the tunnel, until the firewall is there again")
+        } catch {
+            logger.error("\(error)")
         }
     }
 
@@ -196,20 +303,19 @@ final class LinuxPlatformCore {
         let interface = try interface()
         let routing = try routingPlan(settings, interface)
         var steps: [NetworkStep] = []
-        if let table = try leakGuard()?.table {
+        if let table = try leakGuard().table {
             if policy != .routeBased || SystemProgram("nft") != nil {
                 steps.append(.firewall(table))
             } else {
-                logger.warning(
-                    "nft is not installed, so nothing drops packets that pretend to come from the tunnel")
+                warnOnce("nft is not installed, so nothing drops packets that pretend to come from the tunnel")
             }
         }
         steps.append(.interface(name: name))
-        steps += settings.addresses.filter { routing.hasIPv6 || !$0.isIPv6 }.map { .address($0, interface) }
+        steps += settings.addresses.filter { routing.carriesIPv6 || !$0.isIPv6 }.map { .address($0, interface) }
         steps.append(.link(interface, mtu: mtu))
         steps += routing.steps()
         if let resolver { steps.append(resolver) }
-        if settings.proxy != nil { logger.warning("Linux has no proxy settings for the whole system: left out") }
+        if settings.proxy != nil { warnOnce("Linux has no proxy settings for the whole system: left out") }
         return steps
     }
 
@@ -223,46 +329,60 @@ final class LinuxPlatformCore {
     private func routingPlan(
         _ settings: TunnelSettings, _ interface: InterfaceReference
     ) throws(LinuxNetworkError) -> RoutingPlan {
-        let hasIPv6 = try hasIPv6(interface.name)
-        if !hasIPv6, settings.addresses.contains(where: \.isIPv6) {
-            logger.warning(
-                "IPv6 is switched off on this host: the tunnel's addresses and routes of IPv6 are left out")
+        let support = try ipv6Support(interface.name)
+        if support != .on, settings.addresses.contains(where: \.isIPv6) {
+            warnOnce(
+                "IPv6 is switched off on this host: the tunnel's addresses of IPv6 are left out, and what is routed into it is "
+                    + "refused")
         }
         var settings = settings
         settings.leakPolicy = policy
+        if support == .absent { settings = settings.withoutIPv6 }
+        localNetworks = try presentLocalNetworks()
         return RoutingPlan(
-            settings: settings, interface: interface, numbers: try requireNumbers(), hasIPv6: hasIPv6,
-            localNetworks: settings.allowsLocalNetwork ? try localNetworks() : [], namedTable: options.namedTable)
+            settings: settings, interface: interface, numbers: try requireNumbers(), carriesIPv6: support == .on,
+            localNetworks: settings.allowsLocalNetwork ? localNetworks : [], namedTable: options.namedTable)
     }
 
-    private func hasIPv6(_ interface: String) throws(LinuxNetworkError) -> Bool {
-        try SmallFile.text("/proc/sys/net/ipv6/conf/\(interface)/disable_ipv6") == "0"
+    /// What the kernel does about IPv6.
+    private enum IPv6Support {
+        /// It knows nothing of it: no such packet leaves the host.
+        case absent
+        /// The tunnel's interface does not carry it; others may.
+        case off
+        case on
     }
 
-    private func leakGuard() throws(LinuxNetworkError) -> LeakGuard? {
-        let numbers = try requireNumbers()
-        guard let settings else { return LeakGuard(name: name, policy: policy, mark: numbers.mark) }
+    private func ipv6Support(_ interface: String) throws(LinuxNetworkError) -> IPv6Support {
+        let folder = "/proc/sys/net/ipv6/conf"
+        guard try SmallFile.text("\(folder)/all/disable_ipv6") != nil else { return .absent }
+        return try SmallFile.text("\(folder)/\(interface)/disable_ipv6") == "0" ? .on : .off
+    }
+
+    private func leakGuard() throws(LinuxNetworkError) -> LeakGuard {
+        let mark = try requireNumbers().mark
+        guard let settings = guardedSettings else {
+            localNetworks = try presentLocalNetworks()
+            return LeakGuard(name: name, policy: policy, mark: mark, localNetworks: localNetworks)
+        }
         let link = try network.netlink.link(named: name)
         let routing = try routingPlan(settings, InterfaceReference(name: name, index: link?.index ?? 0))
         return LeakGuard(
-            name: name, policy: policy, mark: numbers.mark, settings: settings, tunnelled: routing.tunnelled,
-            localNetworks: routing.localNetworks,
+            name: name, policy: policy, mark: mark, settings: settings, tunnelled: routing.tunnelled,
+            localNetworks: localNetworks,
             routesByMark: routing.usesOwnTable(isIPv6: false) || routing.usesOwnTable(isIPv6: true))
     }
 
-    /// The networks that are attached directly, other than by the tunnel.
-    private func localNetworks() throws(LinuxNetworkError) -> [IPPrefix] {
-        let ours = try network.netlink.link(named: name)?.index
-        var networks: Set<IPPrefix> = []
-        for isIPv6 in [false, true] {
-            for route in try network.netlink.routes(isIPv6: isIPv6) {
-                guard let key = route.key, key.table == Route.mainTable, key.destination.length > 0,
-                    route.type == 1, route.gateway == nil, route.interface != 0, route.interface != ours
-                else { continue }
-                networks.insert(key.destination)
-            }
-        }
-        return networks.sorted { $0.description < $1.description }
+    /// The networks that count as local at this moment, the tunnel's own not among them.
+    private func presentLocalNetworks() throws(LinuxNetworkError) -> [IPPrefix] {
+        let links = try network.netlink.links().filter { $0.isUp && !$0.isLoopback && $0.name != name }
+        let indices = Set(links.map(\.index))
+        return LocalNetworks.of(
+            try network.netlink.addresses().filter { indices.contains($0.interface) }.map(\.address))
+    }
+
+    private func warnOnce(_ text: String) {
+        if warnings.insert(text).inserted { logger.warning("\(text)") }
     }
 
     private func resolverStep(_ dns: DNSSettings) throws(LinuxNetworkError) -> NetworkStep? {
@@ -331,6 +451,17 @@ final class LinuxPlatformCore {
             }
         }
         return settings.effectiveMTU()
+    }
+}
+
+extension TunnelSettings {
+    /// The settings for a host that knows nothing of IPv6.
+    fileprivate var withoutIPv6: TunnelSettings {
+        var settings = self
+        settings.addresses.removeAll(where: \.isIPv6)
+        settings.includedRoutes = settings.effectiveRoutes.filter { !$0.isIPv6 }
+        settings.excludedRoutes.removeAll(where: \.isIPv6)
+        return settings
     }
 }
 

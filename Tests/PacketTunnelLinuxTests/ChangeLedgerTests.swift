@@ -42,6 +42,75 @@ struct ChangeLedgerTests {
         #expect(network.log.count == 2 * made)
     }
 
+    @Test("What others undid is made again, each once and in its order, and all is undone in the end")
+    func restore() throws {
+        let network = FakeNetwork(before)
+        let ledger = try ledger(network)
+        try ledger.apply(plan)
+        let made = network.state
+        #expect(try ledger.restore(plan).isEmpty)
+        network.state.tables = [:]
+        network.state.rules = before.rules
+        network.state.routes = before.routes
+        network.state.addresses = [:]
+        let undone = try ledger.restore(plan)
+        #expect(
+            undone
+                == plan.filter { step in
+                    switch step {
+                    case .interface, .link, .setting, .resolver: false
+                    default: true
+                    }
+                })
+        #expect(network.state == made)
+        #expect(try ledger.restore(plan).isEmpty)
+        try ledger.undoAll()
+        #expect(network.state == before)
+    }
+
+    @Test("What was so already, and is not any more, is made and undone like the rest")
+    func restoreWhatWasThere() throws {
+        let network = FakeNetwork(before)
+        network.state.settings["src_valid_mark"] = "1"
+        let ledger = try ledger(network)
+        try ledger.apply(plan)
+        network.state.settings["src_valid_mark"] = "0"
+        #expect(try ledger.restore(plan) == [.setting(path: "src_valid_mark", value: "1")])
+        #expect(network.state.settings["src_valid_mark"] == "1")
+        try ledger.undoAll()
+        #expect(network.state.settings["src_valid_mark"] == "0")
+    }
+
+    @Test(
+        "A policy that is held outlives cleaning up, unless it was to last until the tunnel's end only",
+        arguments: [true, false])
+    func held(_ isUntilReleased: Bool) throws {
+        let network = FakeNetwork(before)
+        try ledger(network).apply(plan)
+        let held = HeldPolicy(policy: .enforcedRoutes, isUntilReleased: isUntilReleased)
+        try folder.directory.hold(held, "cvt0")
+        #expect(try folder.directory.heldPolicy("cvt0") == held)
+        let undone = try ChangeLedger.cleanUp(name: "cvt0", directory: folder.directory, system: network)
+        #expect(undone.contains("firewall table culvert_cvt0") == !isUntilReleased)
+        #expect(network.state.tables.isEmpty == !isUntilReleased)
+        #expect(try folder.directory.heldPolicy("cvt0") == (isUntilReleased ? held : nil))
+        folder.directory.release("cvt0")
+        _ = try ChangeLedger.cleanUp(name: "cvt0", directory: folder.directory, system: network)
+        #expect(network.state == before)
+        #expect(folder.files.isEmpty)
+    }
+
+    @Test("A held policy that cannot be read is everything, until it is released")
+    func heldUnreadable() throws {
+        try folder.directory.hold(HeldPolicy(policy: .enforcedRoutes, isUntilReleased: false), "cvt0")
+        for text in ["", "enforcedRoutes", "nonsense until-down", "a b c"] {
+            try Data(text.utf8).write(to: URL(fileURLWithPath: "\(folder.directory.path)/cvt0.guard"))
+            #expect(
+                try folder.directory.heldPolicy("cvt0") == HeldPolicy(policy: .everything, isUntilReleased: true),
+                "\(text)")
+        }
+    }
+
     @Test("The journal is readable by its owner only, and so is its folder")
     func permissions() throws {
         let ledger = try ledger(FakeNetwork(before))

@@ -76,6 +76,19 @@ final class FakeNetwork: NetworkSystem {
         if life.operations == 0 { throw Self.death }
     }
 
+    func missing(of steps: [NetworkStep]) throws(LinuxNetworkError) -> [NetworkStep] {
+        steps.filter { step in
+            switch step {
+            case .interface, .link, .resolver: false
+            case .address(let prefix, let interface): state.addresses[interface.name]?.contains(prefix) != true
+            case .route(let route): state.routes[RouteKey(route)] != .ours(route)
+            case .rule(let rule): !state.rules.contains(rule)
+            case .setting(let path, let value): state.settings[path] != value
+            case .firewall(let table): state.tables[table.name] != table.body
+            }
+        }
+    }
+
     private func carryOut(_ operation: NetworkOperation) {
         switch operation {
         case .none, .bringUp: break

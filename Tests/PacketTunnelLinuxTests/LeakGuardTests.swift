@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import Foundation
 import NetworkAddresses
 import PacketTunnel
 import Testing
@@ -27,31 +28,57 @@ struct LeakGuardTests {
 
     @Test("Everything is held back before there are settings")
     func everything() throws {
-        let table = try #require(LeakGuard(name: "cvt0", policy: .everything, mark: 51_820).table)
+        let table = try #require(
+            LeakGuard(
+                name: "cvt0", policy: .everything, mark: 51_820, localNetworks: [try IPPrefix("192.168.7.0/24")]
+            )
+            .table)
         #expect(
             table.script == """
                 add table inet culvert_cvt0
                 delete table inet culvert_cvt0
                 table inet culvert_cvt0 {
-                  chain allowed {
+                  set dhcp4 {
+                    type ipv4_addr
+                    flags interval
+                    auto-merge
+                    elements = { 192.168.7.0/24, 255.255.255.255/32 }
+                  }
+                  set dhcp6 {
+                    type ipv6_addr
+                    flags interval
+                    auto-merge
+                    elements = { fe80::/10, ff02::1:2/128 }
+                  }
+                  chain own {
                     oifname "lo" accept
                     oifname "cvt0" accept
                     meta l4proto udp meta mark 51820 accept
-                    udp sport 68 udp dport 67 accept
-                    udp sport 546 udp dport 547 accept
+                    udp sport 68 udp dport 67 ip daddr @dhcp4 accept
+                    udp sport 546 udp dport 547 ip6 daddr @dhcp6 accept
                     ip6 hoplimit 255 icmpv6 type { nd-router-solicit, nd-neighbor-solicit, nd-neighbor-advert } accept
                     ip6 hoplimit 1 icmpv6 type { mld-listener-report, mld-listener-done, mld2-listener-report } accept
+                  }
+                  chain beside {
                     udp dport { 53, 853 } return
                     tcp dport { 53, 853 } return
                   }
                   chain output {
                     type filter hook output priority filter; policy accept;
-                    jump allowed
+                    jump own
+                    jump beside
                     counter reject with icmpx admin-prohibited
+                  }
+                  chain forwarding {
+                    type filter hook forward priority filter; policy accept;
+                    oifname "cvt0" accept
+                    jump beside
+                    counter drop
                   }
                   chain leaving {
                     type filter hook postrouting priority filter; policy accept;
-                    jump allowed
+                    jump own
+                    jump beside
                     counter drop
                   }
                 }
@@ -72,6 +99,8 @@ struct LeakGuardTests {
         #expect(!body.contains("    counter drop\n"), "the rest may leave")
         #expect(!body.contains("local4"))
         #expect(!body.contains("prerouting"))
+        let forwarding = try #require(body.components(separatedBy: "chain forwarding").last)
+        #expect(forwarding.prefix { $0 != "}" }.contains("ip daddr @tunnelled4 counter drop"))
     }
 
     @Test("Split name lookups are not told apart here, so they are not held back")
@@ -93,8 +122,19 @@ struct LeakGuardTests {
                 tunnelled: [.allIPv4], localNetworks: [network])
             let body = try #require(guardian.table).body
             #expect(body.contains("ip daddr @local4 accept") == isAllowed)
-            #expect(body.contains("192.168.7.0/24") == isAllowed)
+            // Leases are renewed in any case.
+            #expect(body.components(separatedBy: "192.168.7.0/24").count == (isAllowed ? 3 : 2))
         }
+    }
+
+    @Test("Allowed networks are let out, the host's own packets and forwarded ones", arguments: [true, false])
+    func allowed(_ local: Bool) throws {
+        var settings = try settings(local: local, policy: .everything)
+        settings.allowedNetworks = [try IPPrefix("198.51.100.0/24"), try IPPrefix("2001:db8:5::/48")]
+        let body = try #require(LeakGuard(name: "cvt0", policy: .everything, mark: 1, settings: settings).table).body
+        #expect(body.contains("198.51.100.0/24") && body.contains("2001:db8:5::/48"))
+        #expect(body.contains("ip daddr @local4 accept") && body.contains("ip6 daddr @local6 accept"))
+        #expect(body.contains("169.254.0.0/16") == local)
     }
 
     @Test("Routing by mark guards the tunnel's addresses and marks answers")

@@ -87,6 +87,19 @@ struct RoutingPlanTests {
                 == ["10.0.0.0/32 in 254", "10.0.0.3/32 in 254", "172.16.0.0/16 in 254"])
     }
 
+    @Test(
+        "Allowed networks are exceptions to every route, to more specific ones as well", arguments: LeakPolicy.allCases)
+    func allowed(_ policy: LeakPolicy) throws {
+        for local in [true, false] {
+            var plan = try plan("0.0.0.0/0 10.1.0.0/16", local: local, policy: policy)
+            plan.settings.allowedNetworks = try Self.prefixes("10.0.0.0/8")
+            let steps = text(plan.steps())
+            #expect(steps.contains("throw 10.0.0.0/8 in 51820"))
+            #expect(!steps.contains { $0.hasPrefix("10.1.0.0/16") }, "\(steps)")
+            #expect(!plan.tunnelled.contains { $0.contains(IPAddress.v4(0x0a01_0203)) })
+        }
+    }
+
     @Test("Everything in two halves is everything")
     func halves() throws {
         let steps = text(try plan("0.0.0.0/1 128.0.0.0/1", local: true).steps())
@@ -99,8 +112,8 @@ struct RoutingPlanTests {
         let plan = try plan("10.50.0.0/16", local: false, policy: .everything)
         #expect(plan.usesOwnTable(isIPv6: false) && plan.usesOwnTable(isIPv6: true))
         var without = plan
-        without.hasIPv6 = false
-        #expect(!without.usesOwnTable(isIPv6: true))
+        without.carriesIPv6 = false
+        #expect(without.usesOwnTable(isIPv6: true))
     }
 
     @Test("A table that was named has all routes, and nothing asks for it", arguments: [true, false])
@@ -115,8 +128,22 @@ struct RoutingPlanTests {
                 "0.0.0.0/0 in 1234", "10.9.0.0/24 in 1234", "::/0 in 1234",
             ])
         #expect(!plan.usesOwnTable(isIPv6: false) && !plan.usesOwnTable(isIPv6: true))
-        plan.hasIPv6 = false
-        #expect(!text(plan.steps()).contains { $0.contains("::") })
+        plan.carriesIPv6 = false
+        #expect(text(plan.steps()).last == "unreachable ::/0 in 1234")
+    }
+
+    @Test(
+        "What the tunnel's interface cannot carry is refused, and does not go around it", arguments: LeakPolicy.allCases
+    )
+    func withoutIPv6(_ policy: LeakPolicy) throws {
+        for included in ["0.0.0.0/0 ::/0", "10.50.0.0/16 fd00::/8"] {
+            var plan = try plan(included, local: true, policy: policy)
+            let tunnelled = plan.tunnelled
+            plan.carriesIPv6 = false
+            #expect(plan.tunnelled == tunnelled, "the firewall holds back the same")
+            let routes = text(plan.steps()).filter { $0.contains("::") }
+            #expect(!routes.isEmpty && routes.allSatisfy { $0.hasPrefix("unreachable ") }, "\(routes)")
+        }
     }
 
     @Test(

@@ -58,11 +58,13 @@
                         try core.prepare(.everything)
                         _ = try core.apply(LinuxHostWorld.settings(.everything, local: local))
                     }
+                    try world.send(to: "172.31.2.1", port: 80)
+                    try world.send(to: "172.31.2.1", port: 53)
                     try world.send(to: "192.0.2.1", port: 80)
-                    try world.send(to: "192.0.2.1", port: 53)
                 }
-                #expect(localLines.contains { $0.contains("> 192.0.2.1.80:") } == local)
-                #expect(!localLines.contains { $0.contains("> 192.0.2.1.53:") }, "lookups are the tunnel's")
+                #expect(localLines.contains { $0.contains("> 172.31.2.1.80:") } == local)
+                #expect(!localLines.contains { $0.contains("> 172.31.2.1.53:") }, "lookups are the tunnel's")
+                #expect(!localLines.contains { $0.contains("> 192.0.2.1.80:") }, "a public network is not local")
                 try world.host.perform { core.tearDown(leavingBlocked: false) }
                 try world.expectUnchanged(since: before)
             }
@@ -87,6 +89,101 @@
                 try world.host.perform { core.tearDown(leavingBlocked: false) }
             }
 
+            @Test(
+                "Routes of a hostile DHCP server or router make nothing local",
+                arguments: LeakPolicy.allCases.dropFirst())
+            func hostileRoutes(_ policy: LeakPolicy) throws {
+                let world = try LinuxHostWorld()
+                let core = try world.core()
+                let lines = try world.captured {
+                    for route in ["0.0.0.0/1", "128.0.0.0/1"] {
+                        try world.host.run("ip", "route", "add", route, "dev", "eth0")
+                    }
+                    try world.host.run("ip", "-6", "route", "add", "2000::/3", "dev", "eth0")
+                    try world.host.perform {
+                        try core.prepare(policy)
+                        _ = try core.apply(LinuxHostWorld.settings(policy, local: true))
+                    }
+                    try world.tryEverything()
+                    try world.host.run("ip", "route", "add", "8.8.8.0/24", "dev", "eth0")
+                    #expect(try world.host.perform { core.look(at: [.routing, .firewall]) })
+                    try world.tryEverything()
+                }
+                // On the link as those routes say, they would be asked for by ARP and neighbour discovery.
+                #expect(
+                    lines.allSatisfy { line in
+                        !["8.8.8.8", "10.55.1.1", "2001:db8:7::7", "fd55::1"].contains { line.contains($0) }
+                    }, "\(lines)")
+                try world.host.perform { core.tearDown(leavingBlocked: false) }
+            }
+
+            @Test("IPv6 is held back also where the tunnel's interface carries none", arguments: LeakPolicy.allCases)
+            func withoutIPv6(_ policy: LeakPolicy) throws {
+                let world = try LinuxHostWorld()
+                let before = try world.snapshot()
+                try world.host.run("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
+                let core = try world.core()
+                let lines = try world.captured {
+                    try world.host.perform {
+                        try core.prepare(policy)
+                        _ = try core.apply(LinuxHostWorld.settings(policy, local: true))
+                    }
+                    try world.tryEverything(policy == .routeBased ? .routed : .all)
+                }
+                #expect(!lines.contains { $0.contains("2001:db8:7::7") || $0.contains("fd55::1") }, "\(lines)")
+                try world.host.perform { core.tearDown(leavingBlocked: false) }
+                try world.host.run("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=0")
+                try world.expectUnchanged(since: before)
+            }
+
+            @Test(
+                "While the firewall cannot be loaded again, policy rules hold packets back",
+                arguments: LeakPolicy.allCases.dropFirst())
+            func heldBackByRules(_ policy: LeakPolicy) throws {
+                let world = try LinuxHostWorld()
+                let before = try world.snapshot()
+                let switches = BrokenFirewall.Switch()
+                let core = try world.core(wrap: { BrokenFirewall($0, switches) })
+                try world.host.perform {
+                    try core.prepare(policy)
+                    _ = try core.apply(LinuxHostWorld.settings(policy, local: false))
+                }
+                switches.isBroken = true
+                try world.host.run("nft", "delete", "table", "inet", "culvert_\(LinuxHostWorld.tunnel)")
+                #expect(try !world.host.perform { core.look(at: [.firewall]) }, "it is to be tried again")
+                let lines = try world.captured {
+                    try world.tryEverything()
+                    try world.send(to: "203.0.113.7", port: 51_820, mark: 51_821)
+                }
+                let others = lines.filter { !LinuxHostWorld.isLinkConfiguration($0) }
+                #expect(others.contains { $0.contains("> 203.0.113.7.51820: UDP") })
+                #expect(others.allSatisfy { $0.contains("203.0.113.7.51820") }, "\(others)")
+                switches.isBroken = false
+                #expect(try world.host.perform { core.look(at: [.firewall]) })
+                #expect(try !world.host.run("ip", "rule").output.contains("prohibit"))
+                #expect(core.repairs.count == 1)
+                try world.host.perform { core.tearDown(leavingBlocked: false) }
+                try world.expectUnchanged(since: before)
+            }
+
+            @Test("Leases are asked for on the link only")
+            func leases() throws {
+                let world = try LinuxHostWorld()
+                let core = try world.core()
+                let lines = try world.captured {
+                    try world.host.perform { try core.prepare(.everything) }
+                    for server in ["8.8.8.8", "172.31.2.1", "192.0.2.1"] {
+                        try world.send(to: server, port: 67, sourcePort: 68)
+                    }
+                    for server in ["2001:db8:7::7", "2001:db8:2::1"] {
+                        try world.send(to: server, port: 547, sourcePort: 546)
+                    }
+                }
+                let others = lines.filter { !LinuxHostWorld.isLinkConfiguration($0) }
+                #expect(others.count == 1 && others.first?.contains("> 172.31.2.1.67") == true, "\(others)")
+                try world.host.perform { core.tearDown(leavingBlocked: false) }
+            }
+
             @Test("Packets that the host forwards are held back as its own are")
             func forwarded() throws {
                 let world = try LinuxHostWorld()
@@ -101,6 +198,8 @@
                 try world.host.run("sysctl", "-qw", "net.ipv4.ip_forward=1")
                 func forward() throws {
                     _ = try inner.runAllowingFailure("ping", "-n", "-q", "-c", "1", "-W", "0.1", "8.8.8.8")
+                    // What a lease takes is the host's own business.
+                    try inner.send(to: "8.8.8.8", port: 67, sourcePort: 68)
                 }
                 #expect(try world.captured(forward).contains { $0.contains("198.51.100.2 > 8.8.8.8: ICMP") })
                 let core = try world.core()
@@ -133,22 +232,63 @@
         }
     }
 
+    /// The real network, whose firewall can be out of order.
+    private final class BrokenFirewall: NetworkSystem {
+        final class Switch {
+            var isBroken = false
+        }
+
+        private let network: any NetworkSystem
+        private let switches: Switch
+
+        init(_ network: any NetworkSystem, _ switches: Switch) {
+            self.network = network
+            self.switches = switches
+        }
+
+        func change(for step: NetworkStep) throws(LinuxNetworkError) -> NetworkChange? {
+            try network.change(for: step)
+        }
+
+        func missing(of steps: [NetworkStep]) throws(LinuxNetworkError) -> [NetworkStep] {
+            try network.missing(of: steps)
+        }
+
+        func perform(_ operation: NetworkOperation) throws(LinuxNetworkError) {
+            if switches.isBroken, case .loadTable = operation {
+                throw LinuxNetworkError(.programMissing(name: "nft"))
+            }
+            try network.perform(operation)
+        }
+    }
+
     extension LinuxHostWorld {
         /// Sends a datagram from the host; whether it is refused does not matter.
-        func send(to address: String, port: UInt16, mark: UInt32? = nil, interface: String? = nil) throws {
-            try exchange(Int32(SOCK_DGRAM.rawValue), address, port, mark, interface)
+        func send(
+            to address: String, port: UInt16, sourcePort: UInt16? = nil, mark: UInt32? = nil, interface: String? = nil
+        ) throws {
+            try host.send(to: address, port: port, sourcePort: sourcePort, mark: mark, interface: interface)
         }
 
         /// Begins a TCP connection from the host and gives it up.
         func connect(to address: String, port: UInt16) throws {
-            try exchange(Int32(SOCK_STREAM.rawValue), address, port, nil, nil)
+            try host.exchange(Int32(SOCK_STREAM.rawValue), address, port, nil, nil, nil)
+        }
+    }
+
+    extension Namespace {
+        /// Sends a datagram from the namespace; whether it is refused does not matter.
+        func send(
+            to address: String, port: UInt16, sourcePort: UInt16? = nil, mark: UInt32? = nil, interface: String? = nil
+        ) throws {
+            try exchange(Int32(SOCK_DGRAM.rawValue), address, port, sourcePort, mark, interface)
         }
 
-        private func exchange(
-            _ kind: Int32, _ text: String, _ port: UInt16, _ mark: UInt32?, _ interface: String?
+        fileprivate func exchange(
+            _ kind: Int32, _ text: String, _ port: UInt16, _ sourcePort: UInt16?, _ mark: UInt32?, _ interface: String?
         ) throws {
             let address = try IPAddress(text)
-            try host.perform {
+            try perform {
                 let socket = socket(address.isIPv6 ? AF_INET6 : AF_INET, kind | Int32(SOCK_NONBLOCK.rawValue), 0)
                 guard socket >= 0 else { throw CommandFailure(description: "no socket: errno \(errno)") }
                 defer { close(socket) }
@@ -165,19 +305,32 @@
                         throw CommandFailure(description: "not bound: errno \(errno)")
                     }
                 }
-                // struct sockaddr_in and sockaddr_in6
-                var bytes: [UInt8] = [
-                    UInt8(address.isIPv6 ? AF_INET6 : AF_INET), 0, UInt8(port >> 8), UInt8(port & 0xff),
-                ]
-                bytes += address.isIPv6 ? [0, 0, 0, 0] + address.bytes + [0, 0, 0, 0] : address.bytes
-                bytes += address.isIPv6 ? [] : [UInt8](repeating: 0, count: 8)
-                unsafe bytes.withUnsafeBytes { raw in
-                    let pointer = unsafe raw.baseAddress?.assumingMemoryBound(to: sockaddr.self)
-                    if unsafe Foundation.connect(socket, pointer, socklen_t(raw.count)) == 0 {
+                if let sourcePort {
+                    let any = Self.socketAddress(try IPAddress(address.isIPv6 ? "::" : "0.0.0.0"), sourcePort)
+                    guard
+                        unsafe any.withUnsafeBytes({ unsafe bind(socket, Self.pointer($0), socklen_t($0.count)) }) == 0
+                    else {
+                        throw CommandFailure(description: "port \(sourcePort) is not free: errno \(errno)")
+                    }
+                }
+                unsafe Self.socketAddress(address, port).withUnsafeBytes { raw in
+                    if unsafe Foundation.connect(socket, Self.pointer(raw), socklen_t(raw.count)) == 0 {
                         unsafe _ = Foundation.send(socket, "x", 1, Int32(MSG_NOSIGNAL))
                     }
                 }
             }
+        }
+
+        /// struct sockaddr_in or sockaddr_in6.
+        private static func socketAddress(_ address: IPAddress, _ port: UInt16) -> [UInt8] {
+            let start = [UInt8(address.isIPv6 ? AF_INET6 : AF_INET), 0, UInt8(port >> 8), UInt8(port & 0xff)]
+            return address.isIPv6
+                ? start + [0, 0, 0, 0] + address.bytes + [0, 0, 0, 0]
+                : start + address.bytes + [UInt8](repeating: 0, count: 8)
+        }
+
+        private static func pointer(_ raw: UnsafeRawBufferPointer) -> UnsafePointer<sockaddr>? {
+            unsafe raw.baseAddress?.assumingMemoryBound(to: sockaddr.self)
         }
     }
 #endif

@@ -31,6 +31,8 @@
             for (namespace, last) in [(host, 2), (router, 1)] {
                 try namespace.run("ip", "address", "add", "192.0.2.\(last)/24", "dev", "eth0")
                 try namespace.run("ip", "address", "add", "2001:db8:2::\(last)/64", "dev", "eth0", "nodad")
+                // A network that counts as local.
+                try namespace.run("ip", "address", "add", "172.31.2.\(last)/24", "dev", "eth0")
                 try namespace.run("ip", "link", "set", "eth0", "up")
             }
             // Far away, behind the router.
@@ -102,14 +104,16 @@
 
         /// A platform's work, without its thread, on a thread in the host's namespace.
         func core(
-            owner: JournalOwner = LinuxHostWorld.dead, resolver: ResolverControl? = nil, dying: DyingNetwork.Life? = nil
+            owner: JournalOwner = LinuxHostWorld.dead, resolver: ResolverControl? = nil,
+            dying: DyingNetwork.Life? = nil,
+            wrap: (any NetworkSystem) -> any NetworkSystem = { $0 }
         ) throws -> LinuxPlatformCore {
             try host.perform {
                 let network =
                     if let resolver { try LinuxNetwork(resolver: resolver) } else { try LinuxNetwork() }
                 return LinuxPlatformCore(
                     name: Self.tunnel, options: options, network: network, owner: owner,
-                    wrap: { system in if let dying { DyingNetwork(system, dying) } else { system } })
+                    wrap: { system in if let dying { DyingNetwork(system, dying) } else { wrap(system) } })
             }
         }
 
@@ -159,6 +163,10 @@
         func change(for step: NetworkStep) throws(LinuxNetworkError) -> NetworkChange? {
             guard life.operations > 0 else { throw Self.death }
             return try network.change(for: step)
+        }
+
+        func missing(of steps: [NetworkStep]) throws(LinuxNetworkError) -> [NetworkStep] {
+            try network.missing(of: steps)
         }
 
         func perform(_ operation: NetworkOperation) throws(LinuxNetworkError) {

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
+    import CTunnelSystem
     import Foundation
     import Testing
     import TunnelSystem
@@ -26,7 +27,7 @@
 
         /// Sends a UDP datagram from the calling thread's namespace to port 9.
         static func sendDatagram(to address: String, payload: [UInt8]) throws {
-            let socket = OwnedDescriptor(socket(AF_INET, Int32(SOCK_DGRAM.rawValue), 0))
+            let socket = OwnedDescriptor(socket(AF_INET, Int32(ctunnel_tun_datagram_socket), 0))
             var target = sockaddr_in()
             target.sin_family = sa_family_t(AF_INET)
             target.sin_port = UInt16(9).bigEndian

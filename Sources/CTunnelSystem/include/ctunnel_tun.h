@@ -72,15 +72,20 @@ static inline int ctunnel_tun_ioctl_value(int descriptor, unsigned long request,
 
 #define CTUNNEL_AF_NETLINK 16
 #define CTUNNEL_NETLINK_ROUTE 0
+#define CTUNNEL_NETLINK_NETFILTER 12
 #define CTUNNEL_SOL_NETLINK 270
 #define CTUNNEL_NETLINK_ADD_MEMBERSHIP 1
 #define CTUNNEL_NETLINK_LISTEN_ALL_NSID 8
 #define CTUNNEL_RTNLGRP_LINK 1
 #define CTUNNEL_RTNLGRP_IPV4_IFADDR 5
 #define CTUNNEL_RTNLGRP_IPV4_ROUTE 7
+#define CTUNNEL_RTNLGRP_IPV4_RULE 8
 #define CTUNNEL_RTNLGRP_IPV6_IFADDR 9
 #define CTUNNEL_RTNLGRP_IPV6_ROUTE 11
+#define CTUNNEL_RTNLGRP_IPV6_RULE 19
 #define CTUNNEL_RTNLGRP_NSID 28
+/// linux/netfilter/nfnetlink.h
+#define CTUNNEL_NFNLGRP_NFTABLES 7
 
 /// Socket types with their flags: an enumeration in one C library and macros in another.
 enum {

@@ -99,7 +99,7 @@ package struct TunnelLifecycle: Sendable {
     private var policy = LeakPolicy.routeBased
     private var hasSettings = false
     private var isReasserting = false
-    /// Whether this run began blocked, so that a failure leads back there.
+    /// Whether this run began blocked: what an earlier one carried is held back until there are new settings.
     private var beganBlocked = false
     private var blocksWhenEnded = false
     /// What ended the run; nil when the user did.
@@ -138,7 +138,8 @@ package struct TunnelLifecycle: Sendable {
         case .down: .off
         case .starting: hasSettings ? .up : beganBlocked ? .blocked : .connecting
         case .up: isReasserting ? .reasserting : .up
-        case .ending, .blocked: .blocked
+        // Before there were settings nothing was known to be the tunnel's, but to a policy that holds back everything.
+        case .ending, .blocked: hasSettings || beganBlocked || policy == .everything ? .blocked : .connecting
         }
     }
 
@@ -215,12 +216,12 @@ package struct TunnelLifecycle: Sendable {
         case .starting:
             if let error {
                 self.error = error
-                blocksWhenEnded = beganBlocked
+                blocksWhenEnded = policy.blocksAfterFailure
                 return leave() + [.disarm(run, .start), .endStart(run, error)] + tearDown()
             }
             guard hasSettings else {
                 // Without settings nothing is carried, whatever the provider thinks.
-                return fail(Self.noSettings, blocks: beganBlocked)
+                return fail(Self.noSettings, blocks: policy.blocksAfterFailure)
                     + [.endStart(run, Self.noSettings), .arm(run, .stop)] + stopProvider()
             }
             state = .up
@@ -235,7 +236,7 @@ package struct TunnelLifecycle: Sendable {
 
     private mutating func cancel(_ error: TunnelError) -> [Effect] {
         switch state {
-        case .starting: return giveUpStart(error, recorded: error, blocks: beganBlocked)
+        case .starting: return giveUpStart(error, recorded: error, blocks: policy.blocksAfterFailure)
         case .up:
             return fail(error, blocks: policy.blocksAfterFailure) + [.arm(run, .stop)] + stopProvider()
         default: return []
@@ -267,7 +268,7 @@ package struct TunnelLifecycle: Sendable {
     private mutating func deadlinePassed(_ deadline: Deadline) -> [Effect] {
         switch (deadline, state) {
         case (.start, .starting):
-            return giveUpStart(Self.startTimedOut, recorded: Self.startTimedOut, blocks: beganBlocked)
+            return giveUpStart(Self.startTimedOut, recorded: Self.startTimedOut, blocks: policy.blocksAfterFailure)
         case (.stop, .ending(.awaitingStart)), (.stop, .ending(.stopping)): return [.abandon(run)] + tearDown()
         case (.tearDown, .ending(.tearingDown)):
             if error == nil { error = Self.tearDownTimedOut }

@@ -62,15 +62,16 @@ public enum LeakPolicy: String, Codable, Hashable, Sendable, CaseIterable, Compa
 
     /// How far the tunnel is, as far as leaks are concerned.
     public enum Phase: String, Codable, Hashable, Sendable, CaseIterable {
-        /// There is no tunnel: never started, start failed, or stopped by the user.
+        /// There is no tunnel: never started, stopped by the user, or failed under a policy that does not block.
         case off
-        /// From the start until the provider's settings are in force. Then it counts as ``up``, proof or not.
+        /// From the start until the provider's settings are in force, and after a start that failed before that. With
+        /// settings it counts as ``up``, proof or not.
         case connecting
         /// The settings are in force.
         case up
         /// The settings are in force or being replaced, and the tunnel carries nothing at present.
         case reasserting
-        /// The tunnel failed after it was up, or its provider is being taken down.
+        /// The tunnel failed after its settings were in force, or its provider is being taken down.
         case blocked
     }
 

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import CTunnelSystem
+package import PacketTunnel
 import TunnelIO
 import TunnelSystem
 
@@ -73,10 +74,66 @@ package struct JournalDirectory: Hashable, Sendable {
         }
     }
 
+    // MARK: - Held policies
+
+    private func mark(_ name: String) -> String { "\(path)/\(name).guard" }
+
+    /// The policy that holds for a tunnel whether or not it runs; nil for none.
+    package func heldPolicy(_ name: String) throws(LinuxNetworkError) -> HeldPolicy? {
+        guard let text = try SmallFile.text(mark(name)) else { return nil }
+        // What cannot be read is no reason to let packets out.
+        return HeldPolicy(text: text) ?? HeldPolicy(policy: .everything, isUntilReleased: true)
+    }
+
+    /// Says which policy holds for a tunnel from now on.
+    package func hold(_ held: HeldPolicy, _ name: String) throws(LinuxNetworkError) {
+        try Self.validate(name)
+        try prepare()
+        let file = mark(name)
+        let number = unsafe open(file, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0o600)
+        guard number >= 0 else {
+            throw LinuxNetworkError(.journal(path: file, operation: "make it"), errno: errno)
+        }
+        let descriptor = OwnedDescriptor(number)
+        guard SystemCall.writeAll(descriptor.number, Array(held.text.utf8)) else {
+            throw LinuxNetworkError(.journal(path: file, operation: "write it"), errno: errno)
+        }
+    }
+
+    /// Says that no policy holds for a tunnel that does not run.
+    package func release(_ name: String) {
+        unsafe _ = unlink(mark(name))
+    }
+
+    /// The same, but for a policy that lasts longer than the tunnel.
+    func releaseWithTunnel(_ name: String) throws(LinuxNetworkError) {
+        if try heldPolicy(name)?.isUntilReleased == false { release(name) }
+    }
+
     /// Deletes a tunnel's journal.
     package func remove(_ name: String) {
         unsafe _ = unlink(file(name))
     }
+}
+
+/// A policy that holds whether or not its tunnel runs.
+package struct HeldPolicy: Hashable, Sendable {
+    package var policy: LeakPolicy
+    /// Whether it lasts also when the user takes the tunnel down.
+    package var isUntilReleased: Bool
+
+    package init(policy: LeakPolicy, isUntilReleased: Bool) {
+        self.policy = policy
+        self.isUntilReleased = isUntilReleased
+    }
+
+    init?(text: String) {
+        let words = text.split(separator: " ")
+        guard words.count == 2, let policy = LeakPolicy(rawValue: String(words[0])) else { return nil }
+        self.init(policy: policy, isUntilReleased: words[1] != "until-down")
+    }
+
+    var text: String { "\(policy.rawValue) \(isUntilReleased ? "until-release" : "until-down")\n" }
 }
 
 /// The journal of a tunnel that runs: each change is in it, on the disk, before it is made.
@@ -176,6 +233,9 @@ package final class ChangeJournal {
 }
 
 extension JournalOwner {
+    /// No process: what the journal tells of waits for one to take it over.
+    static let nobody = JournalOwner(processID: 0, startTime: 0)
+
     /// This process.
     package static var current: JournalOwner {
         JournalOwner(processID: getpid(), startTime: startTime(of: getpid()) ?? 0)

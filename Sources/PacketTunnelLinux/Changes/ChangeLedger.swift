@@ -58,17 +58,21 @@ package final class ChangeLedger {
     ) throws(LinuxNetworkError) -> [String] {
         try JournalDirectory.validate(name)
         return try directory.locked { () throws(LinuxNetworkError) in
-            try cleanUpLocked(name: name, directory: directory, system: system)
+            let undone = try cleanUpLocked(
+                name: name, directory: directory, system: system,
+                keepingFirewall: try directory.heldPolicy(name)?.isUntilReleased == true)
+            try directory.releaseWithTunnel(name)
+            return undone
         }
     }
 
     private static func cleanUpLocked(
-        name: String, directory: JournalDirectory, system: any NetworkSystem
+        name: String, directory: JournalDirectory, system: any NetworkSystem, keepingFirewall: Bool = false
     ) throws(LinuxNetworkError) -> [String] {
         guard let ledger = try resume(name: name, directory: directory, system: system) else { return [] }
-        let summary = ledger.summary
-        try ledger.undoAllLocked()
-        return summary
+        let undone = ledger.entries.filter { !keepingFirewall || !$0.change.isFirewall }
+        try ledger.undoAllLocked(keepingFirewall: keepingFirewall && undone.count < ledger.entries.count)
+        return undone.map(\.change.summary)
     }
 
     /// The ledger of a process that is gone; nil where there is none.
@@ -84,8 +88,17 @@ package final class ChangeLedger {
         return ChangeLedger(journal, entries, system: system)
     }
 
-    /// The changes that are made, for people.
-    package var summary: [String] { entries.map(\.change.summary) }
+    /// The name of the firewall table that is there; nil for none.
+    var firewall: String? {
+        for entry in entries { if case .firewall(let name) = entry.change { return name } }
+        return nil
+    }
+
+    /// Takes the firewall table that an earlier process has left for the one that `step` says.
+    func adopt(_ step: NetworkStep) {
+        guard let index = entries.firstIndex(where: { $0.slot == step.slot }) else { return }
+        entries[index].step = step
+    }
 
     /// What the manager of name servers was told; nil while it was told nothing.
     package var resolverRecord: ResolverRecord? {
@@ -111,6 +124,23 @@ package final class ChangeLedger {
             for entry in obsolete.reversed() where !entry.change.isFirewall { try undo(entry) }
             for step in plan where !step.isFirewall { try make(step) }
             for entry in obsolete.reversed() where entry.change.isFirewall { try undo(entry) }
+        }
+    }
+
+    /// Makes again what others have undone of steps that were applied.
+    /// - Returns: those steps.
+    package func restore(_ steps: [NetworkStep]) throws(LinuxNetworkError) -> [NetworkStep] {
+        try journal.directory.locked { () throws(LinuxNetworkError) in
+            let missing = try system.missing(of: steps)
+            for step in missing {
+                if let entry = entries.first(where: { $0.step == step }) {
+                    try system.perform(step.operation(for: entry.change))
+                } else {
+                    // It was so already when it was applied, and is not any more.
+                    try make(step)
+                }
+            }
+            return missing
         }
     }
 

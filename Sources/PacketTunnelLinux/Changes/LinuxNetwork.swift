@@ -10,6 +10,8 @@ package final class LinuxNetwork: NetworkSystem {
     /// Links, addresses, routes and rules.
     package let netlink: RouteSocket
     let resolver: ResolverControl
+    /// What nft lists of the tables that were loaded, right after that.
+    private var listings: [String: String] = [:]
 
     package convenience init() throws(LinuxNetworkError) {
         try self.init(resolver: ResolverControl())
@@ -69,20 +71,57 @@ package final class LinuxNetwork: NetworkSystem {
             try SmallFile.overwrite(path, with: Array(value.utf8))
         case .loadTable(let table):
             try SystemProgram.required("nft").check(["-f", "-"], input: table.script)
+            listings[table.name] = try listing(table.name)
         case .removeTable(let name):
             // Made first where it is missing, so that its absence is no error.
             try SystemProgram.required("nft")
                 .check(["-f", "-"], input: "add table inet \(name)\ndelete table inet \(name)\n")
+            listings[name] = nil
         case .setResolver(let plan, let record): try resolver.set(plan, record)
         case .clearResolver(let record): try resolver.clear(record)
         }
+    }
+
+    package func missing(of steps: [NetworkStep]) throws(LinuxNetworkError) -> [NetworkStep] {
+        let present = try Present(netlink, steps)
+        var missing: [NetworkStep] = []
+        for step in steps where try !isInForce(step, present) { missing.append(step) }
+        return missing
+    }
+
+    /// The table of this name as it is, which stands for what loaded it from now on; nil where there is none.
+    func presentTable(_ name: String) throws(LinuxNetworkError) -> FirewallTable? {
+        let listing = try listing(name)
+        // table inet NAME { ... }
+        guard let start = listing.firstIndex(of: "\n"), let end = listing.lastIndex(of: "}"), start < end else {
+            return nil
+        }
+        listings[name] = listing
+        return FirewallTable(name: name, body: String(listing[listing.index(after: start)..<end]))
+    }
+
+    private func isInForce(_ step: NetworkStep, _ present: Present) throws(LinuxNetworkError) -> Bool {
+        switch step {
+        case .setting(let path, let value): return try SmallFile.text(path) == value
+        case .firewall(let table):
+            guard let loaded = listings[table.name] else { return false }
+            return try listing(table.name) == loaded
+        case .interface, .resolver: return true
+        case .address, .link, .route, .rule: return present.has(step)
+        }
+    }
+
+    /// What nft says of a table, but for its counters; empty where there is none.
+    private func listing(_ name: String) throws(LinuxNetworkError) -> String {
+        let outcome = try SystemProgram.required("nft").run(["--stateless", "list", "table", "inet", name])
+        return outcome.status == 0 ? outcome.output : ""
     }
 
     private func restore(_ before: ForeignRoute, inPlaceOf ours: Route) throws(LinuxNetworkError) {
         let key = before.key
         let present = try netlink.routes(isIPv6: ours.destination.isIPv6).first { $0.key == key }
         // A third one made its own since.
-        if let present, present.interface != ours.interface { return }
+        if let present, present.wayOut != ours.interface { return }
         let lost = [ENODEV, ENETUNREACH, EHOSTUNREACH, ENETDOWN, EINVAL]
         try ignoring(lost) { () throws(LinuxNetworkError) in try netlink.restore(before) }
     }

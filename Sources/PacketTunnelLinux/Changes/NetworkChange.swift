@@ -50,8 +50,8 @@ package enum NetworkChange: Hashable, Sendable, Codable {
     /// What it is, for people.
     package var summary: String {
         switch self {
-        case .interface(let name): "interface \(name)"
-        case .address(let prefix, let interface): "address \(prefix) of \(interface.name)"
+        case .interface(let name): NetworkStep.interface(name: name).summary
+        case .address(let prefix, let interface): NetworkStep.address(prefix, interface).summary
         case .link(let interface): "interface \(interface.name) up"
         case .route(let route, let before): "\(route)" + (before == nil ? "" : ", in place of another")
         case .rule(let rule): "\(rule)"
@@ -63,6 +63,20 @@ package enum NetworkChange: Hashable, Sendable, Codable {
 }
 
 extension NetworkStep {
+    /// What it is, for people.
+    var summary: String {
+        switch self {
+        case .interface(let name): "interface \(name)"
+        case .address(let prefix, let interface): "address \(prefix) of \(interface.name)"
+        case .link(let interface, _): "interface \(interface.name) up"
+        case .route(let route): "\(route)"
+        case .rule(let rule): "\(rule)"
+        case .setting(let path, let value): "\(path) as \(value)"
+        case .firewall(let table): "firewall table \(table.name)"
+        case .resolver(let plan): "name servers through \(plan.manager.rawValue)"
+        }
+    }
+
     /// What makes the change.
     package func operation(for change: NetworkChange) -> NetworkOperation {
         switch (self, change) {
@@ -85,4 +99,7 @@ package protocol NetworkSystem: AnyObject {
     func change(for step: NetworkStep) throws(LinuxNetworkError) -> NetworkChange?
     /// Does it.
     func perform(_ operation: NetworkOperation) throws(LinuxNetworkError)
+    /// The steps among these that are not in force, in their order. What holds nobody up is not looked at: whether the interface
+    /// and the name servers are there.
+    func missing(of steps: [NetworkStep]) throws(LinuxNetworkError) -> [NetworkStep]
 }

@@ -21,7 +21,7 @@ package struct LeakGuard: Hashable, Sendable {
     package var settings: TunnelSettings?
     /// The networks that are the tunnel's, nothing excluded among them.
     package var tunnelled: [IPPrefix]
-    /// The networks that are attached directly.
+    /// The networks that count as local (``LocalNetworks``).
     package var localNetworks: [IPPrefix]
     /// Whether packets are routed by the tunnel's mark.
     package var routesByMark: Bool
@@ -66,37 +66,55 @@ package struct LeakGuard: Hashable, Sendable {
 
     private var leakChains: String {
         var text = ""
-        let local = settings?.allowsLocalNetwork == true ? localNetworks + Self.linkScope : []
+        let local =
+            (settings?.allowsLocalNetwork == true ? localNetworks + Self.linkScope : [])
+            + (settings?.allowedNetworks ?? [])
         text += Self.set("local4", local, isIPv6: false) + Self.set("local6", local, isIPv6: true)
+        // Leases are renewed also where the local network is not let through.
+        let servers = localNetworks + Self.leaseServers
+        text += Self.set("dhcp4", servers, isIPv6: false) + Self.set("dhcp6", servers, isIPv6: true)
         if policy == .enforcedRoutes {
             text += Self.set("tunnelled4", tunnelled, isIPv6: false)
             text += Self.set("tunnelled6", tunnelled, isIPv6: true)
         }
-        text += Self.chain("allowed", allowed(local))
+        text += Self.chain("own", own) + Self.chain("beside", beside(local))
+        let judged = ["jump own", "jump beside"]
         // Before others change addresses on the way out, and after all routing is done.
         text += Self.chain(
             "output",
-            ["type filter hook output priority filter; policy accept;", "jump allowed"]
+            ["type filter hook output priority filter; policy accept;"] + judged
                 + refused.map { "\($0)counter reject with icmpx admin-prohibited" })
+        // What others send through this host has none of its own exceptions.
+        text += Self.chain(
+            "forwarding",
+            [
+                "type filter hook forward priority filter; policy accept;", "oifname \"\(name)\" accept", "jump beside",
+            ] + refused.map { "\($0)counter drop" })
         text += Self.chain(
             "leaving",
-            ["type filter hook postrouting priority filter; policy accept;", "jump allowed"]
+            ["type filter hook postrouting priority filter; policy accept;"] + judged
                 + refused.map { "\($0)counter drop" })
         return text
     }
 
-    private func allowed(_ local: [IPPrefix]) -> [String] {
-        var rules = [
+    /// What the host itself sends: to itself, into the tunnel, to the tunnel's server, and what its links need.
+    private var own: [String] {
+        [
             "oifname \"lo\" accept",
             "oifname \"\(name)\" accept",
             "meta l4proto udp meta mark \(mark) accept",
-            "udp sport 68 udp dport 67 accept",
-            "udp sport 546 udp dport 547 accept",
+            "udp sport 68 udp dport 67 ip daddr @dhcp4 accept",
+            "udp sport 546 udp dport 547 ip6 daddr @dhcp6 accept",
             // RFC 4861: not what came over a router.
             "ip6 hoplimit 255 icmpv6 type { nd-router-solicit, nd-neighbor-solicit, nd-neighbor-advert } accept",
             // RFC 3810: switches that listen forward neighbour discovery only to who asked for it.
             "ip6 hoplimit 1 icmpv6 type { mld-listener-report, mld-listener-done, mld2-listener-report } accept",
         ]
+    }
+
+    /// What is reached beside the tunnel.
+    private func beside(_ local: [IPPrefix]) -> [String] {
+        var rules: [String] = []
         // Name servers of the local network are no exception to whom names are asked of.
         if policy == .everything || asksTunnelForAllNames { rules += Self.lookups.map { $0 + "return" } }
         if local.contains(where: { !$0.isIPv6 }) { rules.append("ip daddr @local4 accept") }
@@ -125,6 +143,9 @@ package struct LeakGuard: Hashable, Sendable {
     private static let linkScope = [
         "169.254.0.0/16", "224.0.0.0/24", "255.255.255.255/32", "fe80::/10", "ff02::/16",
     ].compactMap { try? IPPrefix($0) }
+
+    /// Where leases are asked for: at everybody on the link, and at servers on it (RFC 2131, RFC 8415).
+    private static let leaseServers = ["255.255.255.255", "fe80::/10", "ff02::1:2"].compactMap { try? IPPrefix($0) }
 
     // MARK: - Spoofing
 

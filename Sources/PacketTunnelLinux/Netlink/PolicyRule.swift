@@ -10,7 +10,7 @@ package struct PolicyRule: Hashable, Sendable, Codable, CustomStringConvertible 
     package var isIPv6: Bool
     /// Rules are asked in the order of these, the lowest first.
     package var priority: UInt32
-    /// The table that is asked.
+    /// The table that is asked; zero where packets are refused (``isProhibition``).
     package var table: UInt32
     /// The mark of the packets it is for; nil for all packets.
     package var mark: UInt32?
@@ -18,6 +18,8 @@ package struct PolicyRule: Hashable, Sendable, Codable, CustomStringConvertible 
     package var isInverted: Bool
     /// Matches of the table that are no longer than this many bits do not count; nil for none.
     package var suppressedPrefixLength: UInt32?
+    /// Whether packets are refused, and no table asked.
+    package var isProhibition = false
 
     package init(
         isIPv6: Bool, priority: UInt32, table: UInt32, mark: UInt32? = nil, isInverted: Bool = false,
@@ -31,10 +33,17 @@ package struct PolicyRule: Hashable, Sendable, Codable, CustomStringConvertible 
         self.suppressedPrefixLength = suppressedPrefixLength
     }
 
+    /// Refuses the packets of a family without the mark that no rule before it has a way for.
+    static func prohibition(isIPv6: Bool, priority: UInt32, mark: UInt32) -> PolicyRule {
+        var rule = PolicyRule(isIPv6: isIPv6, priority: priority, table: 0, mark: mark, isInverted: true)
+        rule.isProhibition = true
+        return rule
+    }
+
     package var description: String {
         var text = "\(isIPv6 ? "IPv6" : "IPv4") rule \(priority):"
         if let mark { text += "\(isInverted ? " not" : "") mark \(mark)" }
-        text += " table \(table)"
+        text += isProhibition ? " prohibit" : " table \(table)"
         if let suppressedPrefixLength { text += " suppress_prefixlength \(suppressedPrefixLength)" }
         return text
     }
@@ -57,13 +66,15 @@ package struct PolicyRule: Hashable, Sendable, Codable, CustomStringConvertible 
     private static let fixedLength = 12
     private static let inverted: UInt32 = 2
     private static let toTable: UInt8 = 1
+    private static let prohibit: UInt8 = 8
 
     /// The message that makes or deletes the rule.
     func request(type: UInt16, flags: UInt16) -> NetlinkRequest {
         var request = NetlinkRequest(
             type: type, flags: flags,
             body: [
-                UInt8(isIPv6 ? AF_INET6 : AF_INET), 0, 0, 0, UInt8(table < 256 ? table : 0), 0, 0, Self.toTable,
+                UInt8(isIPv6 ? AF_INET6 : AF_INET), 0, 0, 0, UInt8(table < 256 ? table : 0), 0, 0,
+                isProhibition ? Self.prohibit : Self.toTable,
             ] + NetlinkRequest.bytes(isInverted ? Self.inverted : 0))
         request.append(Attribute.priority, priority)
         request.append(Attribute.table, table)
@@ -95,15 +106,16 @@ package struct PolicyRule: Hashable, Sendable, Codable, CustomStringConvertible 
         let attributes = reader.attributes(from: fixedLength)
         let suppressed = attributes.number(Attribute.suppressedPrefixLength)
         let mask = attributes.number(Attribute.mask)
-        let rule = PolicyRule(
+        var rule = PolicyRule(
             isIPv6: family == UInt8(AF_INET6), priority: attributes.number(Attribute.priority) ?? 0,
             table: attributes.number(Attribute.table) ?? UInt32(shortTable),
             mark: attributes.number(Attribute.mark), isInverted: flags & inverted != 0,
             // The kernel says "none" as minus one.
             suppressedPrefixLength: suppressed == .max ? nil : suppressed)
+        rule.isProhibition = action == prohibit
         let lengths = body[1] | body[2] | body[3]
         let isWhole =
-            action == toTable && lengths == 0 && known.isSuperset(of: attributes.keys)
+            (action == toTable || action == prohibit) && lengths == 0 && known.isSuperset(of: attributes.keys)
             && (mask == nil || mask == .max)
         return Found(rule: rule, isWhole: isWhole)
     }

@@ -16,6 +16,15 @@ package struct Route: Hashable, Sendable, Codable, CustomStringConvertible {
         case `throw`
         /// They are refused.
         case unreachable
+
+        /// `RTN_UNICAST` and its like.
+        var number: UInt8 {
+            switch self {
+            case .unicast: 1
+            case .throw: 9
+            case .unreachable: 7
+            }
+        }
     }
 
     /// The destinations.
@@ -70,19 +79,13 @@ package struct Route: Hashable, Sendable, Codable, CustomStringConvertible {
 
     /// The message that makes or deletes the route.
     func request(type: UInt16, flags: UInt16) -> NetlinkRequest {
-        let number: UInt8 =
-            switch kind {
-            case .unicast: 1
-            case .throw: 9
-            case .unreachable: 7
-            }
         // Scope: a unicast route of IPv4 without a gateway is a matter of the link; anything else is not looked at.
         let scope: UInt8 = kind == .unicast && !destination.isIPv6 ? 253 : 0
         var request = NetlinkRequest(
             type: type, flags: flags,
             body: [
                 destination.address.addressFamily, UInt8(destination.length), 0, 0,
-                UInt8(table < 256 ? table : 0), Self.bootProtocol, scope, number, 0, 0, 0, 0,
+                UInt8(table < 256 ? table : 0), Self.bootProtocol, scope, kind.number, 0, 0, 0, 0,
             ])
         if destination.length > 0 { request.append(Attribute.destination, destination.address.bytes) }
         request.append(Attribute.table, table)
@@ -131,6 +134,10 @@ package struct ForeignRoute: Hashable, Sendable, Codable {
     var interface: UInt32 {
         NetlinkReader(bytes: body).attributes(from: Route.fixedLength).number(Route.Attribute.interface) ?? 0
     }
+
+    /// The interface that packets leave by; zero where they do not leave, though the kernel names the loopback interface for
+    /// some of these routes.
+    var wayOut: UInt32 { type == Route.Kind.unicast.number ? interface : 0 }
 
     /// The gateway; nil where destinations are on the link.
     var gateway: IPAddress? {

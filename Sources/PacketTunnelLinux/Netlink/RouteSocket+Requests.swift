@@ -102,19 +102,31 @@ extension RouteSocket {
             "remove \(address) from interface \(index)")
     }
 
-    /// The addresses of an interface, or of all.
-    package func addresses(index: UInt32? = nil) throws(LinuxNetworkError) -> [InterfaceAddress] {
+    /// An address that an interface has.
+    package struct Assignment: Hashable, Sendable {
+        /// The interface's number.
+        package var interface: UInt32
+        package var address: InterfaceAddress
+    }
+
+    /// The addresses of an interface.
+    package func addresses(index: UInt32) throws(LinuxNetworkError) -> [InterfaceAddress] {
+        try addresses().filter { $0.interface == index }.map(\.address)
+    }
+
+    /// The addresses of all interfaces.
+    package func addresses() throws(LinuxNetworkError) -> [Assignment] {
         let request = NetlinkRequest(type: Netlink.getAddress, flags: 0, body: [UInt8](repeating: 0, count: 8))
         return try dump(request, answer: Netlink.newAddress, "list the addresses").compactMap { body in
             let reader = NetlinkReader(bytes: body)
             guard let length = reader.number(at: 1, as: UInt8.self),
-                let owner = reader.number(at: 4, as: UInt32.self),
-                index == nil || owner == index
+                let owner = reader.number(at: 4, as: UInt32.self)
             else { return nil }
             let attributes = reader.attributes(from: 8)
             return (attributes[Self.localAttribute] ?? attributes[Self.addressAttribute])
                 .flatMap { IPAddress(bytes: $0) }
                 .flatMap { InterfaceAddress($0, prefixLength: Int(length)) }
+                .map { Assignment(interface: owner, address: $0) }
         }
     }
 }

@@ -68,21 +68,22 @@ package struct RoutingPlan: Hashable, Sendable {
     package var interface: InterfaceReference
     /// Table, mark and priorities.
     package var numbers: RoutingNumbers
-    /// Whether this host does IPv6 at all.
-    package var hasIPv6: Bool
-    /// The networks that are attached directly.
+    /// Whether the tunnel's interface carries IPv6. Where it does not, what is routed into the tunnel is refused, so that it
+    /// does not go around it.
+    package var carriesIPv6: Bool
+    /// The networks that count as local (``LocalNetworks``).
     package var localNetworks: [IPPrefix]
     /// The table that was named for the routes; nil where none was.
     package var namedTable: UInt32?
 
     package init(
-        settings: TunnelSettings, interface: InterfaceReference, numbers: RoutingNumbers, hasIPv6: Bool = true,
+        settings: TunnelSettings, interface: InterfaceReference, numbers: RoutingNumbers, carriesIPv6: Bool = true,
         localNetworks: [IPPrefix] = [], namedTable: UInt32? = nil
     ) {
         self.settings = settings
         self.interface = interface
         self.numbers = numbers
-        self.hasIPv6 = hasIPv6
+        self.carriesIPv6 = carriesIPv6
         self.localNetworks = localNetworks
         self.namedTable = namedTable
     }
@@ -92,11 +93,19 @@ package struct RoutingPlan: Hashable, Sendable {
 
     private var included: [IPPrefix] {
         var seen: Set<IPPrefix> = []
-        return settings.effectiveRoutes.filter { seen.insert($0).inserted && (hasIPv6 || !$0.isIPv6) }
+        return settings.effectiveRoutes.filter { route in
+            seen.insert(route).inserted && !settings.allowedNetworks.contains { $0.contains(route) }
+        }
     }
 
-    private var excluded: [IPPrefix] {
-        settings.excludedRoutes.filter { hasIPv6 || !$0.isIPv6 }
+    private var excluded: [IPPrefix] { settings.excludedRoutes + settings.allowedNetworks }
+
+    /// A route into the tunnel.
+    private func way(to destination: IPPrefix, table: UInt32 = Route.mainTable) -> NetworkStep {
+        guard carriesIPv6 || !destination.isIPv6 else {
+            return .route(Route(to: destination, kind: .unreachable, table: table))
+        }
+        return .route(Route(to: destination, interface: interface.index, table: table))
     }
 
     /// Halves of everything stand for everything, which the main table has a route for.
@@ -142,7 +151,7 @@ package struct RoutingPlan: Hashable, Sendable {
         return excluded.filter { exceptions.contains($0) && seen.insert($0).inserted }
             .map { .route(Route(to: $0, kind: .throw, table: table)) }
             + included.filter { !exceptions.contains($0) }
-            .map { .route(Route(to: $0, interface: interface.index, table: table)) }
+            .map { way(to: $0, table: table) }
     }
 
     private func ownTable(isIPv6: Bool) -> [NetworkStep] {
@@ -154,7 +163,7 @@ package struct RoutingPlan: Hashable, Sendable {
         }
         let routes = own.filter { $0.isIPv6 == isIPv6 && !seen.contains($0) }
         return exceptions.map { .route(Route(to: $0, kind: .throw, table: numbers.mark)) }
-            + routes.map { .route(Route(to: $0, interface: interface.index, table: numbers.mark)) }
+            + routes.map { way(to: $0, table: numbers.mark) }
     }
 
     private func rules(isIPv6: Bool) -> [NetworkStep] {
@@ -179,6 +188,6 @@ package struct RoutingPlan: Hashable, Sendable {
         let specific = included.filter { !Self.isEverything($0) && !attached.contains($0) }
         var seen: Set<IPPrefix> = []
         return Self.effective(specific, without: exceptions).filter { seen.insert($0).inserted }
-            .map { .route(Route(to: $0, interface: interface.index)) }
+            .map { way(to: $0) }
     }
 }

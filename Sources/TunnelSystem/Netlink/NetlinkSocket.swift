@@ -5,7 +5,7 @@
     import CTunnelSystem
     import Synchronization
 
-    /// A netlink route socket in the network namespace of the thread that made it. For one thread at a time.
+    /// A netlink socket in the network namespace of the thread that made it. For one thread at a time.
     package struct NetlinkSocket: ~Copyable, Sendable {
         /// Readable when the kernel has said something.
         package let descriptor: OwnedDescriptor
@@ -13,14 +13,17 @@
         private static let sequences = Atomic<UInt32>(0)
 
         /// A socket that hears what is sent to these groups. Without any, it is for requests.
-        package init(groups: [Int32] = []) throws(SystemError) {
-            try self.init(Self.open(), groups: groups)
+        /// - Parameter protocolNumber: what it is about: links, addresses, routes and rules, unless another is named.
+        package init(
+            groups: [Int32] = [], protocolNumber: Int32 = CTUNNEL_NETLINK_ROUTE
+        ) throws(SystemError) {
+            try self.init(Self.open(protocolNumber), groups: groups)
         }
 
         /// A socket for ``init(_:groups:)``, in the calling thread's namespace; negative when it failed, with the reason in
         /// `errno`.
-        package static func open() -> Int32 {
-            socket(CTUNNEL_AF_NETLINK, Int32(ctunnel_tun_raw_nonblocking_socket), CTUNNEL_NETLINK_ROUTE)
+        package static func open(_ protocolNumber: Int32 = CTUNNEL_NETLINK_ROUTE) -> Int32 {
+            socket(CTUNNEL_AF_NETLINK, Int32(ctunnel_tun_raw_nonblocking_socket), protocolNumber)
         }
 
         /// Takes over what ``open()`` gave.

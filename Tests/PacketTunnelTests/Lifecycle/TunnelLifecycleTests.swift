@@ -188,13 +188,45 @@ struct TunnelLifecycleTests {
         #expect(lifecycle.status == .blocked)
     }
 
-    @Test("A start that fails does not block, whatever the policy")
-    func failedStart() {
+    @Test(
+        "A start that fails stays blocked under a policy that blocks, until the user stops",
+        arguments: LeakPolicy.allCases, [Ending.throwing, .cancelling, .late, .withoutSettings])
+    func failedStart(_ policy: LeakPolicy, _ ending: Ending) {
         var lifecycle = TunnelLifecycle()
-        _ = lifecycle.handle(.start(1, .everything))
+        _ = lifecycle.handle(.start(1, policy))
+        switch ending {
+        case .throwing: _ = lifecycle.handle(.startReturned(1, Self.broken))
+        case .cancelling: _ = lifecycle.handle(.cancel(1, Self.broken))
+        case .late: _ = lifecycle.handle(.deadline(1, .start))
+        case .withoutSettings: _ = lifecycle.handle(.startReturned(1, nil))
+        }
+        // One of these is due by now.
+        let effects = lifecycle.handle(.startReturned(1, Self.broken)) + lifecycle.handle(.stopReturned(1))
+        let blocks = policy.blocksAfterFailure
+        #expect(ending == .throwing || effects.contains(.tearDown(1, leavingBlocked: blocks)))
+        _ = lifecycle.handle(.tornDown(1))
+        #expect(lifecycle.status == (blocks ? .blocked : .disconnected))
+        // What was to be the tunnel's was never known, unless it was to be everything.
+        #expect(lifecycle.leakPhase == (policy == .everything ? .blocked : blocks ? .connecting : .off))
+        guard blocks else { return }
+        #expect(lifecycle.handle(.stop(.userInitiated)).contains(.tearDown(1, leavingBlocked: false)))
+        _ = lifecycle.handle(.tornDown(1))
+        #expect(lifecycle.update == TunnelStatusUpdate(.disconnected))
+    }
+
+    /// How a start fails.
+    enum Ending: CaseIterable {
+        case throwing, cancelling, late, withoutSettings
+    }
+
+    @Test("A start that the user gives up blocks nothing", arguments: LeakPolicy.allCases)
+    func stoppedStart(_ policy: LeakPolicy) {
+        var lifecycle = TunnelLifecycle()
+        _ = lifecycle.handle(.start(1, policy))
+        _ = lifecycle.handle(.stop(.userInitiated))
         #expect(lifecycle.handle(.startReturned(1, Self.broken)).contains(.tearDown(1, leavingBlocked: false)))
         _ = lifecycle.handle(.tornDown(1))
-        #expect(lifecycle.update == TunnelStatusUpdate(.disconnected, error: Self.broken))
+        #expect(lifecycle.status == .disconnected)
     }
 
     @Test("Reasserting before the start succeeded is remembered")

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Logging
+public import PacketTunnel
+
+/// A policy that holds without a process: before a tunnel's start, after its failure, from the machine's start on.
+extension LinuxPlatform {
+    /// Puts the firewall of a policy in place for a tunnel that does not run, in the calling thread's network namespace. The
+    /// tunnel that starts next takes it over without a moment in between, and leaves it behind, whatever it ends with.
+    /// ``cleanUp(name:options:)`` takes it away, and so does ``letGo()``.
+    ///
+    /// What a process that is gone has left otherwise is undone. The local networks are those of this moment: without a
+    /// process nobody follows them, and nobody loads the firewall again that others delete.
+    /// - Parameters:
+    ///   - policy: what may leave. ``LeakPolicy/routeBased`` holds nothing.
+    ///   - settings: the settings that the tunnel will have: its routes, and what is let through.
+    ///   - untilReleased: whether it lasts also when the tunnel is taken down, until ``release(name:options:)``. Tunnels
+    ///     of this name then have this policy at least.
+    /// - Throws: `.tunnelRunning`: then the policy holds from the tunnel's end on.
+    public static func hold(
+        _ policy: LeakPolicy, settings: TunnelSettings, name: String, untilReleased: Bool = false,
+        options: LinuxHostOptions = LinuxHostOptions()
+    ) throws(LinuxNetworkError) {
+        let directory = JournalDirectory(path: options.journalFolder)
+        try JournalDirectory.validate(name)
+        var held = HeldPolicy(policy: policy, isUntilReleased: untilReleased)
+        // What was said to last stays.
+        if !untilReleased, let before = try directory.heldPolicy(name), before.isUntilReleased {
+            held = HeldPolicy(policy: max(policy, before.policy), isUntilReleased: true)
+        } else {
+            try directory.hold(held, name)
+        }
+        let core = LinuxPlatformCore(name: name, options: options, network: try LinuxNetwork(), owner: .nobody)
+        try core.hold(held.policy, settings)
+    }
+
+    /// Takes back what ``hold(_:settings:name:untilReleased:options:)`` said, and undoes what is there of a tunnel that does
+    /// not run.
+    /// - Returns: what was undone, for people.
+    /// - Throws: `.incompleteUndo`, after which it can be tried again.
+    public static func release(
+        name: String, options: LinuxHostOptions = LinuxHostOptions()
+    ) throws(LinuxNetworkError) -> [String] {
+        try JournalDirectory.validate(name)
+        JournalDirectory(path: options.journalFolder).release(name)
+        do throws(LinuxNetworkError) {
+            return try cleanUp(name: name, options: options)
+        } catch {
+            // Its own policy holds while it runs.
+            guard case .tunnelRunning = error.code else { throw error }
+            return []
+        }
+    }
+
+    /// The policy that holds for a tunnel also when it is down; nil for none.
+    public static func heldPolicy(
+        name: String, options: LinuxHostOptions = LinuxHostOptions()
+    ) throws(LinuxNetworkError) -> LeakPolicy? {
+        try JournalDirectory(path: options.journalFolder).heldPolicy(name)?.policy
+    }
+
+    /// Undoes what is left of this tunnel, which is down: the firewall of a policy that was to hold until the user takes the
+    /// tunnel down. One that was to hold until it is released stays.
+    public func letGo() async {
+        do throws(LinuxNetworkError) {
+            try JournalDirectory(path: options.journalFolder).releaseWithTunnel(name)
+            await tearDown(leavingBlocked: false)
+            _ = try LinuxPlatform.cleanUp(name: name, options: options)
+        } catch {
+            // What could not be undone is its own, and was said.
+            if case .tunnelRunning = error.code { return }
+            logger.error("\(error)")
+        }
+    }
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import CTunnelSystem
+import TunnelIO
+import TunnelSystem
+
+/// Hears of each change of links, addresses, routes, policy rules and one firewall table in the network namespace of the
+/// thread that made it, and calls for a look at them: soon, and not more often than a few times a second however much
+/// changes.
+///
+/// Sources: rtnetlink(7), linux/netfilter/nfnetlink.h and nf_tables.h.
+final class NetworkWatch: Sendable {
+    /// What may have changed.
+    struct Parts: OptionSet {
+        let rawValue: UInt8
+
+        /// Links, addresses, routes and rules.
+        static let routing = Parts(rawValue: 1)
+        /// The table.
+        static let firewall = Parts(rawValue: 2)
+    }
+
+    private let loop: EventLoop
+    private let shared: OnLoop
+
+    /// What is used on the loop's thread only, after the start.
+    private final class OnLoop: @unchecked Sendable {
+        let routing: WatchedSocket?
+        let firewall: WatchedSocket?
+        let table: String
+        var pending: Parts = []
+        /// When the last look was, and when the next one is due; nil for none.
+        var last = Int64.min / 2
+        var due: Int64?
+        var timer: EventLoop.Timer?
+        var registrations: [EventLoop.Registration] = []
+        /// Who changed the table, and whether the message that says so is still to come.
+        var culprit: String?
+        var awaitsCulprit = false
+
+        init(table: String) {
+            routing = try? WatchedSocket(groups: [
+                CTUNNEL_RTNLGRP_LINK, CTUNNEL_RTNLGRP_IPV4_IFADDR, CTUNNEL_RTNLGRP_IPV6_IFADDR,
+                CTUNNEL_RTNLGRP_IPV4_ROUTE, CTUNNEL_RTNLGRP_IPV6_ROUTE, CTUNNEL_RTNLGRP_IPV4_RULE,
+                CTUNNEL_RTNLGRP_IPV6_RULE,
+            ])
+            firewall = try? WatchedSocket(
+                groups: [CTUNNEL_NFNLGRP_NFTABLES], protocolNumber: CTUNNEL_NETLINK_NETFILTER)
+            self.table = table
+        }
+    }
+
+    private final class WatchedSocket: Sendable {
+        let socket: NetlinkSocket
+
+        init(groups: [Int32], protocolNumber: Int32 = CTUNNEL_NETLINK_ROUTE) throws(SystemError) {
+            socket = try NetlinkSocket(groups: groups, protocolNumber: protocolNumber)
+        }
+    }
+
+    /// From a change to the look: changes come in groups.
+    private static let settling: Int64 = 20_000_000
+    /// The least time between two looks.
+    private static let interval: Int64 = 250_000_000
+    /// From a look that failed to the next one.
+    private static let retry: Int64 = 1_000_000_000
+
+    /// Parts that cannot be watched here (without nf_tables, or the right to follow it).
+    var unwatched: Parts {
+        var parts: Parts = []
+        if shared.routing == nil { parts.insert(.routing) }
+        if shared.firewall == nil { parts.insert(.firewall) }
+        return parts
+    }
+
+    /// - Parameter table: the firewall table's name.
+    init(table: String, loop: EventLoop) {
+        self.loop = loop
+        shared = OnLoop(table: table)
+    }
+
+    /// Begins to watch.
+    /// - Parameter look: called on the loop's thread with what may have changed, and who changed the table where that is
+    ///   known. Where it returns false, it is called again a second later.
+    func start(_ look: @escaping @Sendable (Parts, _ culprit: String?) -> Bool) throws(TunnelIOError) {
+        let (shared, loop) = (shared, loop)
+        shared.timer = loop.makeTimer { [weak loop] in
+            guard let loop else { return }
+            let (parts, culprit) = (shared.pending, shared.culprit)
+            (shared.pending, shared.culprit, shared.due) = ([], nil, nil)
+            let isDone = look(parts, culprit)
+            shared.last = LaneClock.now()
+            if !isDone { Self.note(parts, after: Self.retry, shared, loop) }
+        }
+        if let routing = shared.routing {
+            try register(routing) { messages in
+                messages == nil || messages?.isEmpty == false ? .routing : []
+            }
+        }
+        if let firewall = shared.firewall {
+            try register(firewall) { messages in
+                guard let messages else { return .firewall }
+                let isAboutTable = FirewallNotice.isAbout(shared.table, messages)
+                if isAboutTable { shared.awaitsCulprit = true }
+                if shared.awaitsCulprit, let culprit = FirewallNotice.culprit(messages) {
+                    (shared.culprit, shared.awaitsCulprit) = (culprit, false)
+                }
+                return isAboutTable ? .firewall : []
+            }
+        }
+    }
+
+    /// Watches no more.
+    func stop() {
+        for registration in shared.registrations { loop.unregister(registration) }
+        if let timer = shared.timer { loop.remove(timer) }
+    }
+
+    /// - Parameter parts: what messages tell of; nil are messages that were lost.
+    private func register(
+        _ watched: WatchedSocket, _ parts: @escaping @Sendable ([NetlinkReply]?) -> Parts
+    ) throws(TunnelIOError) {
+        let shared = shared
+        let registration = try loop.register(watched.socket.descriptor.number) { [weak loop] _ in
+            while true {
+                let found: Parts
+                switch watched.socket.receive() {
+                case .nothing: return
+                case .overrun: found = parts(nil)
+                case .messages(let messages, _): found = parts(messages)
+                }
+                if let loop, !found.isEmpty { Self.note(found, after: Self.settling, shared, loop) }
+            }
+        }
+        shared.registrations.append(registration)
+    }
+
+    private static func note(_ parts: Parts, after delay: Int64, _ shared: OnLoop, _ loop: EventLoop) {
+        shared.pending.formUnion(parts)
+        let due = max(LaneClock.now() + delay, shared.last + interval)
+        guard due < shared.due ?? .max, let timer = shared.timer else { return }
+        shared.due = due
+        loop.set(timer, deadline: due)
+    }
+}
+
+/// What the kernel says when rules of nftables change.
+enum FirewallNotice {
+    /// `NFNL_SUBSYS_NFTABLES`.
+    private static let subsystem: UInt16 = 10
+    /// `NFT_MSG_NEWGEN`, which ends what belongs together and says who did it.
+    private static let generation: UInt16 = 15
+    /// `struct nfgenmsg`.
+    private static let headerLength = 4
+
+    private static func attributes(_ message: NetlinkReply) -> NetlinkAttributes {
+        NetlinkReader(bytes: message.body).attributes(from: headerLength)
+    }
+
+    /// Whether one of these is about a table, or something in it, of the family `inet`: every kind of message has the
+    /// table's name as its first attribute.
+    static func isAbout(_ table: String, _ messages: [NetlinkReply]) -> Bool {
+        messages.contains { message in
+            message.type >> 8 == subsystem && message.type & 0xff != generation && message.body.first == 1
+                && attributes(message).text(1) == table
+        }
+    }
+
+    /// The program and process that changed rules.
+    static func culprit(_ messages: [NetlinkReply]) -> String? {
+        guard let message = messages.last(where: { $0.type == subsystem << 8 | generation }) else { return nil }
+        let attributes = attributes(message)
+        guard let process = attributes.number(2), let name = attributes.text(3) else { return nil }
+        return "'\(name)', process \(UInt32(bigEndian: process))"
+    }
+}
