@@ -50,7 +50,7 @@ build: ## Build the programs that `make install` copies
 	for name in $(programs); do swift build $(release) --product $$name || exit 1; done
 
 # Copies only, so that root builds nothing. The folder is named, since root may have no swift in its path.
-install: ## Install the programs, the systemd unit, completions and manual pages under $(DESTDIR)$(PREFIX)
+install: ## Install the programs, the systemd units, completions and manual pages under $(DESTDIR)$(PREFIX)
 	@for name in $(programs); do \
 		test -x $(built)/$$name || { echo "error: $$name is not built; run 'make build' first" >&2; exit 1; }; done
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man8 \
@@ -59,8 +59,9 @@ install: ## Install the programs, the systemd unit, completions and manual pages
 	install -s -m 755 $(addprefix $(built)/,$(programs)) $(DESTDIR)$(PREFIX)/bin
 	install -m 644 docs/man/culvert.1 docs/man/culvert-pin.1 $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 644 docs/man/culvert-wg.8 $(DESTDIR)$(PREFIX)/share/man/man8
-	sed 's|/usr/local/bin/|$(PREFIX)/bin/|' 'support/systemd/culvert@.service' > '$(DESTDIR)$(PREFIX)/lib/systemd/system/culvert@.service'
-	chmod 644 '$(DESTDIR)$(PREFIX)/lib/systemd/system/culvert@.service'
+	for unit in culvert@.service culvert-guard@.service; do \
+		sed 's|/usr/local/bin/|$(PREFIX)/bin/|' "support/systemd/$$unit" > "$(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit" && \
+		chmod 644 "$(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit" || exit 1; done
 	@for name in culvert culvert-pin; do \
 		$(built)/$$name --generate-completion-script bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$name && \
 		$(built)/$$name --generate-completion-script zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_$$name && \

@@ -19,6 +19,7 @@ struct Culvert: ParsableCommand {
               sudo culvert status --watch         its state, handshake and throughput, live
               sudo culvert down wg0               the network as it was before
               sudo culvert cleanup                the same after a crash
+              sudo culvert guard home             a profile's leak policy, whether or not its tunnel runs
               culvert pin show api.example.com    the TLS pins of a server (the program culvert-pin)
               culvert --generate-completion-script zsh > ~/.zfunc/_culvert
 
@@ -29,6 +30,7 @@ struct Culvert: ParsableCommand {
         version: "culvert \(programVersion)",
         subcommands: [
             DemoCommand.self, KeyCommand.self, ConfigCommand.self, UpCommand.self, DownCommand.self,
-            StatusCommand.self, LogCommand.self, ProfileCommand.self, CleanupCommand.self, PinCommand.self,
+            StatusCommand.self, LogCommand.self, ProfileCommand.self, GuardCommand.self, CleanupCommand.self,
+            PinCommand.self,
         ])
 }

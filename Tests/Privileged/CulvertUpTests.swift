@@ -255,7 +255,7 @@
             #expect(try scene.status()["processID"] as? Int == Int(process))
             kill(process, SIGKILL)
             try eventually("it is gone") { scene.processes.isEmpty }
-            #expect(try scene.status()["state"] as? String == "dead")
+            #expect(try scene.status()["state"] as? String == (policy == "route-based" ? "dead" : "held"))
             #expect(try scene.succeed("status", scene.name).contains("culvert down \(scene.name)"))
             #expect(try !scene.world.changes(since: scene.before).isEmpty)
             if policy != "route-based" {

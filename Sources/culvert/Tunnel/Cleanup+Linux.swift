@@ -21,18 +21,22 @@
             } catch {
                 return error.tell(console)
             }
-            return run(names, options: LinuxHostOptions(journalFolder: runtime.path), console: console)
+            return run(names, options: LinuxHostOptions(journalFolder: runtime.path), console: console) {
+                runtime.removeSocket($0)
+            }
         }
 
         /// - Parameter names: the tunnels; empty for every one that does not run.
         /// - Returns: the exit status.
         static func run(
-            _ names: [String], options: LinuxHostOptions = LinuxHostOptions(), console: Console
+            _ names: [String], options: LinuxHostOptions = LinuxHostOptions(), console: Console,
+            done: (_ name: String) -> Void = { _ in }
         ) -> Int32 {
             var status = ExitStatus.success
             for name in names.isEmpty ? LinuxPlatform.tunnels(options: options) : names {
                 do throws(LinuxNetworkError) {
                     let undone = try LinuxPlatform.cleanUp(name: name, options: options)
+                    done(name)
                     console.line(undone.isEmpty ? "\(name): nothing to undo" : "\(name): undone:")
                     for change in undone { console.line("  \(change)") }
                 } catch {

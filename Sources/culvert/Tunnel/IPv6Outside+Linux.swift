@@ -14,7 +14,7 @@
                 // No packet is sent to it: it is for documentation (RFC 3849), and somewhere behind a default route.
                 let somewhere = IPAddress.v6(0x2001_0db8 << 32, 1)
                 let hasDefaultRoute = try netlink.way(to: somewhere) != nil
-                return isThere(try netlink.addresses().map(\.address), hasDefaultRoute: hasDefaultRoute)
+                return isThere(try netlink.addresses().map(\.address.address), hasDefaultRoute: hasDefaultRoute)
             } catch {
                 return false
             }

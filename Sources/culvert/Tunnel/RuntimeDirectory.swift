@@ -24,8 +24,26 @@ struct RuntimeDirectory: Sendable, Equatable {
     /// The socket that a tunnel's service answers at.
     func socket(_ name: String) -> String { "\(path)/\(name).sock" }
 
+    /// Removes the socket of a process that died, unless another one has taken its place.
+    func removeSocket(_ name: String) {
+        let path = socket(name)
+        let lock = SystemCall.open("\(path).lock", O_RDWR | O_NOFOLLOW)
+        guard lock >= 0 else { return }
+        defer { close(lock) }
+        if flock(lock, LOCK_EX | LOCK_NB) == 0 { unsafe _ = unlink(path) }
+    }
+
     /// The log of a tunnel, which stays when it ends.
     func log(_ name: String) -> String { "\(path)/\(name).log" }
+
+    /// The policy that holds for a tunnel whether or not it runs; nil for none.
+    func heldPolicy(_ name: String) -> LeakPolicy? {
+        let bytes = CheckedFile(path: "\(path)/\(name).guard").bytes
+        return bytes.map { bytes in
+            LeakPolicy(rawValue: String(decoding: bytes.prefix { $0 != UInt8(ascii: " ") }, as: UTF8.self))
+                ?? .everything
+        }
+    }
 
     /// The names of the tunnels that run or have left something behind, sorted.
     /// - Throws: when the folder is there and cannot be read.

@@ -71,7 +71,7 @@
             }
             let undone: [String]
             do throws(LinuxNetworkError) { undone = try undo(name, runtime) } catch { throw problem(error, name) }
-            removeSocket(runtime.socket(name))
+            runtime.removeSocket(name)
             return "its process had died; cleaned up" + lines(undone)
         }
 
@@ -84,14 +84,6 @@
         private static func problem(_ error: LinuxNetworkError, _ name: String) -> CommandProblem {
             let isDenied = error.errno == EPERM || error.errno == EACCES
             return CommandProblem(isDenied ? ExitStatus.notPermitted : ExitStatus.failure, "\(name): \(error)")
-        }
-
-        /// Removes the socket of a process that died, unless another one has taken its place.
-        private static func removeSocket(_ path: String) {
-            let lock = SystemCall.open("\(path).lock", O_RDWR | O_NOFOLLOW)
-            guard lock >= 0 else { return }
-            defer { close(lock) }
-            if flock(lock, LOCK_EX | LOCK_NB) == 0 { unsafe _ = unlink(path) }
         }
     }
 #endif

@@ -89,6 +89,15 @@ struct StatusTests {
         let blocked = text().detail(snapshot(failed))
         #expect(blocked.prefix(3) == ["wg0: blocked", "  error:         gone", "  fix:           wait"])
         #expect(text().detail(snapshot(nil)).joined().contains("culvert down wg0"))
+        var held = snapshot(nil)
+        held.heldPolicy = .everything
+        #expect(held.state == "held")
+        #expect(text().detail(held).contains("  leak policy:   everything, without the tunnel"))
+        #expect(text().detail(held).joined().contains("culvert guard wg0 --release"))
+        var repaired = Samples.report(wireGuard: Samples.status())
+        (repaired.repairs, repaired.lastRepair) = (3, "firewall table culvert_wg0")
+        #expect(
+            text().detail(snapshot(repaired)).contains("  made again:    3 times, last: firewall table culvert_wg0"))
         #expect(text().detail(snapshot(nil, problem: "busy")).contains("  problem:       busy"))
     }
 
@@ -103,7 +112,8 @@ struct StatusTests {
         let names = [
             "name", "state", "activity", "error", "processID", "source", "profile", "startedAt", "publicKey",
             "listenPort", "addresses", "routes", "excludedRoutes", "dnsServers", "searchDomains", "leakPolicy",
-            "allowsLocalNetwork", "allowedNetworks", "memoryBytes", "receivedBytes", "sentBytes",
+            "allowsLocalNetwork", "allowedNetworks", "heldPolicy", "repairs", "lastRepair", "memoryBytes",
+            "receivedBytes", "sentBytes",
             "receivedBitsPerSecond",
             "sentBitsPerSecond", "lastHandshakeSeconds", "drops", "peers",
         ]

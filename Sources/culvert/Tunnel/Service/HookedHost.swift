@@ -17,6 +17,7 @@ final class HookedHost: TunnelHost {
     private let hooks: Hooks
     private let logger: Logger
     private let run: Run
+    private let letGo: @Sendable () async -> Void
     private let state = Mutex(State())
 
     private struct State {
@@ -29,7 +30,12 @@ final class HookedHost: TunnelHost {
         var climbing: Task<TunnelError?, Never>?
     }
 
-    init(_ host: any TunnelHost, hooks: Hooks, logger: Logger, run: @escaping Run) {
+    /// - Parameter letGo: undoes what outlives the host, when it is stopped and not when it fails.
+    init(
+        _ host: any TunnelHost, hooks: Hooks, logger: Logger, letGo: @escaping @Sendable () async -> Void = {},
+        run: @escaping Run
+    ) {
+        self.letGo = letGo
         self.host = host
         self.hooks = hooks
         self.logger = logger
@@ -110,6 +116,7 @@ final class HookedHost: TunnelHost {
     private func takeDown(_ reason: StopReason, wasUp: Bool) async {
         if wasUp, host.status.status.isActive { await runAll(hooks.preDown) }
         await host.stop(reason)
+        await letGo()
         if wasUp { await runAll(hooks.postDown) }
     }
 

@@ -45,6 +45,9 @@ struct ServiceReport: Codable, Hashable, Sendable {
     var allowedNetworks: [String]
     var peers: [Peer]
     var residentBytes: Int
+    /// How often others undid something of the tunnel's network that was made again, and what it was the last time.
+    var repairs = 0
+    var lastRepair: String?
 }
 
 extension ServiceReport {

@@ -91,49 +91,68 @@
             }
         }
 
-        private func makeHost(_ logger: Logger) throws(TunnelError) -> HookedHost {
+        private func makeHost(_ logger: Logger) throws(TunnelError) -> (HookedHost, LinuxPlatform) {
             let budget = budget
-            var options = LinuxHostOptions(journalFolder: runtime.path)
-            options.mark = tunnel.configuration.fwMark.flatMap { $0 == 0 ? nil : $0 }
-            options.routeTable = tunnel.configuration.routeTable
             do throws(LinuxNetworkError) {
                 let host = try LinuxHost(
-                    name: tunnel.name, options: options, secrets: tunnel.secrets,
+                    name: tunnel.name, options: tunnel.options(runtime), secrets: tunnel.secrets,
                     deadlines: .linux(start: startLimit), logger: logger
                 ) {
                     var environment = WireGuardEnvironment()
                     environment.budget = budget
                     return WireGuardTunnelProvider(environment: environment)
                 }
-                let runner = HookRunner(logger: logger)
-                return HookedHost(host, hooks: tunnel.hooks, logger: logger) { command throws(TunnelError) in
-                    try await runner.run(command)
+                let (runner, platform) = (HookRunner(logger: logger), host.platform)
+                let hooked = HookedHost(host, hooks: tunnel.hooks, logger: logger, letGo: { await platform.letGo() }) {
+                    command throws(TunnelError) in try await runner.run(command)
                 }
+                return (hooked, platform)
             } catch {
                 throw TunnelError(host: error)
             }
         }
 
+        /// Puts the policy in force before anything else, so that it stays in force however the start ends.
+        private func hold() throws(TunnelError) {
+            let options = tunnel.options(runtime)
+            do throws(LinuxNetworkError) {
+                guard blocks else {
+                    _ = try LinuxPlatform.cleanUp(name: tunnel.name, options: options)
+                    return
+                }
+                try LinuxPlatform.hold(
+                    tunnel.configuration.leakPolicy, settings: tunnel.configuration.settings(), name: tunnel.name,
+                    options: options)
+            } catch {
+                throw TunnelError(host: error)
+            }
+        }
+
+        /// Whether the policy holds also when the tunnel fails.
+        private var blocks: Bool { tunnel.configuration.leakPolicy.blocksAfterFailure }
+
         private func life(_ logger: Logger) async throws(TunnelError) -> Int32 {
-            let host = try makeHost(logger)
+            let (host, platform) = try makeHost(logger)
             let report = ServiceReport(
                 tunnel, publicKey: await tunnel.publicKey(), processID: getpid(),
                 startedAt: Double(ProcessEnvironment.wallClock()) / 1e9)
             let service = try TunnelService(host: host, path: runtime.socket(tunnel.name)) {
                 (router) throws(MessageRouter.RegistrationError) in
-                try router.register(ServiceReportRequest.self) { _ in await report.now(host) }
+                try router.register(ServiceReportRequest.self) { _ in await report.now(host, platform.repairs) }
             }
             let server = tunnel.configuration.peers.compactMap(\.endpoint).first
             tell(.step(server.map { "connecting to \($0)" } ?? "starting to listen"))
             notice.status("connecting")
             let status: Int32
             do throws(TunnelError) {
+                try hold()
                 try await host.start(tunnel.request)
                 status = await serve(host, logger)
             } catch {
-                // Told at the end, when nothing is left.
-                await end(host, service)
-                throw error
+                // Told at the end, when nothing is left, or only what the policy leaves.
+                let stays = blocks && error.code != .stopped
+                await end(stays ? nil : host, service)
+                throw stays ? error.stayingBlocked(tunnel.name) : error
             }
             await end(host, service)
             return status
@@ -164,10 +183,11 @@
         }
 
         /// Takes everything down. In a task of its own, which nobody cancels.
-        private func end(_ host: HookedHost, _ service: TunnelService) async {
+        /// - Parameter host: nil where the host has failed, and its policy is to hold.
+        private func end(_ host: HookedHost?, _ service: TunnelService) async {
             notice.stopping()
             await Task {
-                await host.stop(.userInitiated)
+                await host?.stop(.userInitiated)
                 await service.close()
             }
             .value
@@ -176,8 +196,9 @@
 
     extension ServiceReport {
         /// The report as it is now.
-        func now(_ host: any TunnelHost) async -> ServiceReport {
+        func now(_ host: any TunnelHost, _ repairs: NetworkRepairs) async -> ServiceReport {
             var report = self
+            (report.repairs, report.lastRepair) = (repairs.count, repairs.last)
             report.status = host.status
             report.residentBytes = ProcessMemory.residentBytes
             if report.status.status.isRunning {
@@ -189,6 +210,12 @@
     }
 
     extension TunnelError {
+        /// The same error, which says what holds nonetheless.
+        fileprivate func stayingBlocked(_ name: String) -> TunnelError {
+            TunnelError(
+                code, "\(message); the leak policy holds until 'culvert down \(name)'", fix: fix, problems: problems)
+        }
+
         /// The error of a host that could not be made.
         init(host error: LinuxNetworkError) {
             let code: Code =

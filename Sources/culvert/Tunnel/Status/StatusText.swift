@@ -29,7 +29,17 @@ struct StatusText {
         }
         guard let report = tunnel.report else {
             add("problem", tunnel.problem)
-            if tunnel.problem == nil { add("fix", "culvert down \(tunnel.name) undoes what it left behind") }
+            if let held = tunnel.heldPolicy {
+                add("leak policy", "\(LeakPolicyName(held).rawValue), without the tunnel")
+            }
+            if tunnel.problem == nil {
+                add(
+                    "fix",
+                    tunnel.heldPolicy == nil
+                        ? "culvert down \(tunnel.name) undoes what it left behind"
+                        : "culvert up \(tunnel.name); or culvert down \(tunnel.name), and culvert guard \(tunnel.name) --release"
+                )
+            }
             return lines
         }
         if let error = report.status.error {
@@ -50,6 +60,9 @@ struct StatusText {
         add("name servers", (report.dnsServers + report.searchDomains).joined(separator: ", "))
         add("leak policy", LeakPolicyName(report.leakPolicy).rawValue)
         add("let through", report.allowedNetworks.joined(separator: ", "))
+        if report.repairs > 0 {
+            add("made again", Figure.grouped(UInt64(report.repairs)) + " times, last: \(report.lastRepair ?? "")")
+        }
         add("received", Self.amount(tunnel.receivedBytes, tunnel.rates?.received))
         add("sent", Self.amount(tunnel.sentBytes, tunnel.rates?.sent))
         let drops = (report.wireGuard?.drops ?? [:]).sorted { $0.key < $1.key }

@@ -34,7 +34,8 @@ struct StatusTool: Sendable {
     func detail(_ name: String, json: Bool) async throws(CommandProblem) {
         guard try runtime.tunnels().contains(name) else { throw Self.notUp(name) }
         let channel = UnixTunnelChannel(path: runtime.socket(name))
-        let first = await TunnelSnapshot.take(name, channel)
+        var first = await TunnelSnapshot.take(name, channel)
+        first.heldPolicy = runtime.heldPolicy(name)
         var tunnel = first
         if first.receivedBytes != nil {
             let began = ContinuousClock.now
@@ -42,6 +43,7 @@ struct StatusTool: Sendable {
                 throw CommandProblem(ExitStatus.interrupted, "interrupted")
             }
             tunnel = await TunnelSnapshot.take(name, channel)
+            tunnel.heldPolicy = first.heldPolicy
             tunnel.rates = tunnel.rates(since: first, over: ContinuousClock.now - began)
         }
         if json {

@@ -24,9 +24,12 @@ struct TunnelSnapshot: Sendable {
         var sent: Double
     }
 
+    /// The policy that holds whether or not the tunnel runs; nil for none.
+    var heldPolicy: LeakPolicy?
+
     /// The tunnel's state as a word.
     var state: String {
-        guard let report else { return problem == nil ? "dead" : "unknown" }
+        guard let report else { return problem != nil ? "unknown" : heldPolicy != nil ? "held" : "dead" }
         return report.status.status.rawValue
     }
 
@@ -57,7 +60,9 @@ struct TunnelSnapshot: Sendable {
 
     /// Asks a tunnel's service.
     static func take(_ name: String, _ runtime: RuntimeDirectory) async -> TunnelSnapshot {
-        await take(name, UnixTunnelChannel(path: runtime.socket(name)))
+        var snapshot = await take(name, UnixTunnelChannel(path: runtime.socket(name)))
+        snapshot.heldPolicy = runtime.heldPolicy(name)
+        return snapshot
     }
 
     /// Asks the service at the other end of a channel.
@@ -103,6 +108,9 @@ extension TunnelSnapshot {
             "leakPolicy": report.map { .string(LeakPolicyName($0.leakPolicy).rawValue) } ?? .null,
             "allowsLocalNetwork": report.map { .bool($0.allowsLocalNetwork) } ?? .null,
             "allowedNetworks": strings(report?.allowedNetworks),
+            "heldPolicy": heldPolicy.map { .string(LeakPolicyName($0).rawValue) } ?? .null,
+            "repairs": report.map { .integer($0.repairs) } ?? .null,
+            "lastRepair": report?.lastRepair.map { .string($0) } ?? .null,
             "memoryBytes": report.map { .integer($0.residentBytes) } ?? .null,
             "receivedBytes": count(receivedBytes), "sentBytes": count(sentBytes),
             "receivedBitsPerSecond": number(rates?.received), "sentBitsPerSecond": number(rates?.sent),

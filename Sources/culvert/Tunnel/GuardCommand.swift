@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import ArgumentParser
+import CommandLineSupport
+import PacketTunnel
+import WireGuardTunnel
+
+/// `culvert guard`: a leak policy that holds whether or not its tunnel runs.
+struct GuardCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "guard",
+        abstract: "Hold a tunnel's leak policy, whether or not the tunnel runs.",
+        discussion: """
+            The policy's firewall is loaded at once, and stays until --release: before the tunnel is up, when it is taken \
+            down, when its process is killed. The unit culvert-guard@NAME does this from the machine's start on, before \
+            there is a network:
+
+              sudo systemctl enable culvert-guard@home culvert@home
+
+            The policy is the profile's, or --leak-policy: 'enforced' holds back what is routed into the tunnel, 'everything' \
+            all. Leases of addresses can be had, and what the profile lets through is reached once the tunnel's \
+            process runs, which follows the networks that come and go. A tunnel that is brought up has this policy at least.
+
+            Examples:
+              sudo culvert guard home
+              sudo culvert guard wg0.conf --leak-policy everything
+              sudo culvert guard home --release
+
+            Exit status: 0 done; 1 failure; 2 wrong usage, or the file cannot be used; 3 no such profile or file; 4 not \
+            permitted.
+            """)
+
+    @Argument(
+        help: ArgumentHelp(
+            "A wg-quick file's path, a profile's name, or that of a file in /etc/wireguard.", valueName: "tunnel"),
+        completion: .file(extensions: ["conf"]))
+    var tunnel: String
+
+    @Option(help: ArgumentHelp("The interface's name, in place of the file's or profile's.", valueName: "name"))
+    var interface: String?
+
+    @Option(help: ArgumentHelp("What is held: enforced or everything.", valueName: "policy"))
+    var leakPolicy: LeakPolicyName?
+
+    @Flag(help: "Hold the policy no longer than the tunnel does.")
+    var release = false
+
+    @OptionGroup var profiles: ProfileOptions
+    @OptionGroup var runtime: RuntimeOptions
+
+    func validate() throws {
+        if let interface, !TunnelName.isValid(interface) {
+            throw ValidationError(TunnelName.badName(interface).text)
+        }
+    }
+
+    func run() throws {
+        let command = self
+        try finish(
+            SignalledRun.run {
+                let console = Console.standard
+                do throws(CommandProblem) {
+                    if command.release {
+                        let name = try TunnelName.of(argument: command.interface ?? command.tunnel)
+                        try TunnelGuard.release(name, command.runtime.directory, console)
+                    } else {
+                        try TunnelGuard.hold(try await command.load(), command.runtime.directory, console)
+                    }
+                    return ExitStatus.success
+                } catch {
+                    return error.tell(console)
+                }
+            })
+    }
+
+    private func load() async throws(CommandProblem) -> LoadedTunnel {
+        var loaded = try await TunnelLoader(profiles: profiles.folder, interface: interface).load(tunnel)
+        if let leakPolicy { loaded.configuration.leakPolicy = leakPolicy.policy }
+        guard loaded.configuration.leakPolicy.blocksAfterFailure else {
+            throw CommandProblem(
+                ExitStatus.usage,
+                "the leak policy of \(loaded.source) is 'route-based', which holds nothing back\n"
+                    + "  fix: say --leak-policy enforced, or --leak-policy everything")
+        }
+        return loaded
+    }
+}
