@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if canImport(Darwin)
+#if os(macOS)
     import Darwin
     import MachO
 
-    /// What is Darwin's own about starting programs. Not verified on Darwin.
+    /// What is macOS's own about starting programs. Not verified there.
     package enum SpawnPlatform {
         static var noActions: posix_spawn_file_actions_t? { nil }
         static var noAttributes: posix_spawnattr_t? { nil }

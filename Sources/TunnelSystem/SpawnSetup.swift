@@ -1,103 +1,106 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import CTunnelSystem
+// Programs are started on these alone: tvOS and watchOS have no calls for it, and iOS does not let them.
+#if os(Linux) || os(macOS)
+    import CTunnelSystem
 
-/// What a program starts with (`posix_spawn`): its descriptors, a group or session of its own, so that Ctrl-C is not for
-/// it, and signals as they are by default.
-@safe
-package final class SpawnSetup {
-    /// What it is apart from us in.
-    package enum Place {
-        case ownGroup
-        /// It does not end when the terminal goes, either.
-        case ownSession
-    }
-
-    private var actions = unsafe SpawnPlatform.noActions
-    private var attributes = unsafe SpawnPlatform.noAttributes
-
-    package init(_ place: Place) {
-        unsafe posix_spawn_file_actions_init(&actions)
-        unsafe posix_spawnattr_init(&attributes)
-        var none = sigset_t()
-        var all = sigset_t()
-        unsafe sigemptyset(&none)
-        unsafe sigfillset(&all)
-        unsafe posix_spawnattr_setsigmask(&attributes, &none)
-        unsafe posix_spawnattr_setsigdefault(&attributes, &all)
-        unsafe posix_spawnattr_setpgroup(&attributes, 0)
-        let apart = place == .ownGroup ? Int32(POSIX_SPAWN_SETPGROUP) : SpawnPlatform.newSession
-        let signals = Int32(POSIX_SPAWN_SETSIGDEF) | Int32(POSIX_SPAWN_SETSIGMASK)
-        unsafe posix_spawnattr_setflags(&attributes, Int16(signals | apart | SpawnPlatform.closesTheRest))
-    }
-
-    deinit {
-        unsafe posix_spawn_file_actions_destroy(&actions)
-        unsafe posix_spawnattr_destroy(&attributes)
-    }
-
-    /// Opens /dev/null as this number.
-    package func openNull(_ number: Int32, forWriting: Bool) {
-        unsafe posix_spawn_file_actions_addopen(&actions, number, "/dev/null", forWriting ? O_WRONLY : O_RDONLY, 0)
-    }
-
-    /// Gives it a descriptor of ours under this number, which must be another one than ours.
-    package func give(_ descriptor: Int32, as number: Int32) {
-        unsafe posix_spawn_file_actions_adddup2(&actions, descriptor, number)
-    }
-
-    /// Hands a descriptor on under its own number.
-    package func keep(_ number: Int32) {
-        unsafe SpawnPlatform.keep(number, &actions)
-    }
-
-    /// Starts it.
-    /// - Parameters:
-    ///   - program: its file; where `isSearched`, a name without a slash is looked for in `PATH`.
-    ///   - arguments: its name first.
-    ///   - environment: all of it.
-    /// - Returns: the process.
-    package func start(
-        _ program: String, isSearched: Bool = false, arguments: [String], environment: [String]
-    ) throws(SystemError) -> Int32 {
-        var child: Int32 = 0
-        let argumentPointers = unsafe arguments.map { unsafe strdup($0) } + [nil]
-        let environmentPointers = unsafe environment.map { unsafe strdup($0) } + [nil]
-        defer {
-            unsafe argumentPointers.forEach { unsafe free($0) }
-            unsafe environmentPointers.forEach { unsafe free($0) }
+    /// What a program starts with (`posix_spawn`): its descriptors, a group or session of its own, so that Ctrl-C is not for
+    /// it, and signals as they are by default.
+    @safe
+    package final class SpawnSetup {
+        /// What it is apart from us in.
+        package enum Place {
+            case ownGroup
+            /// It does not end when the terminal goes, either.
+            case ownSession
         }
-        let error =
-            if isSearched {
-                unsafe posix_spawnp(&child, program, &actions, &attributes, argumentPointers, environmentPointers)
-            } else {
-                unsafe posix_spawn(&child, program, &actions, &attributes, argumentPointers, environmentPointers)
+
+        private var actions = unsafe SpawnPlatform.noActions
+        private var attributes = unsafe SpawnPlatform.noAttributes
+
+        package init(_ place: Place) {
+            unsafe posix_spawn_file_actions_init(&actions)
+            unsafe posix_spawnattr_init(&attributes)
+            var none = sigset_t()
+            var all = sigset_t()
+            unsafe sigemptyset(&none)
+            unsafe sigfillset(&all)
+            unsafe posix_spawnattr_setsigmask(&attributes, &none)
+            unsafe posix_spawnattr_setsigdefault(&attributes, &all)
+            unsafe posix_spawnattr_setpgroup(&attributes, 0)
+            let apart = place == .ownGroup ? Int32(POSIX_SPAWN_SETPGROUP) : SpawnPlatform.newSession
+            let signals = Int32(POSIX_SPAWN_SETSIGDEF) | Int32(POSIX_SPAWN_SETSIGMASK)
+            unsafe posix_spawnattr_setflags(&attributes, Int16(signals | apart | SpawnPlatform.closesTheRest))
+        }
+
+        deinit {
+            unsafe posix_spawn_file_actions_destroy(&actions)
+            unsafe posix_spawnattr_destroy(&attributes)
+        }
+
+        /// Opens /dev/null as this number.
+        package func openNull(_ number: Int32, forWriting: Bool) {
+            unsafe posix_spawn_file_actions_addopen(&actions, number, "/dev/null", forWriting ? O_WRONLY : O_RDONLY, 0)
+        }
+
+        /// Gives it a descriptor of ours under this number, which must be another one than ours.
+        package func give(_ descriptor: Int32, as number: Int32) {
+            unsafe posix_spawn_file_actions_adddup2(&actions, descriptor, number)
+        }
+
+        /// Hands a descriptor on under its own number.
+        package func keep(_ number: Int32) {
+            unsafe SpawnPlatform.keep(number, &actions)
+        }
+
+        /// Starts it.
+        /// - Parameters:
+        ///   - program: its file; where `isSearched`, a name without a slash is looked for in `PATH`.
+        ///   - arguments: its name first.
+        ///   - environment: all of it.
+        /// - Returns: the process.
+        package func start(
+            _ program: String, isSearched: Bool = false, arguments: [String], environment: [String]
+        ) throws(SystemError) -> Int32 {
+            var child: Int32 = 0
+            let argumentPointers = unsafe arguments.map { unsafe strdup($0) } + [nil]
+            let environmentPointers = unsafe environment.map { unsafe strdup($0) } + [nil]
+            defer {
+                unsafe argumentPointers.forEach { unsafe free($0) }
+                unsafe environmentPointers.forEach { unsafe free($0) }
             }
-        guard error == 0 else { throw SystemError("run '\(program)'", errno: error) }
-        return child
-    }
-}
-
-/// A pipe whose ends no other program inherits, above the numbers that programs are given theirs under.
-package struct DescriptorPipe: Sendable {
-    package let reader: SharedDescriptor
-    package let writer: SharedDescriptor
-
-    /// - Throws: when there are no more descriptors.
-    package init() throws(SystemError) {
-        var ends: (Int32, Int32) = (-1, -1)
-        let made = unsafe withUnsafeMutableBytes(of: &ends) { raw in
-            unsafe pipe(raw.bindMemory(to: Int32.self).baseAddress)
+            let error =
+                if isSearched {
+                    unsafe posix_spawnp(&child, program, &actions, &attributes, argumentPointers, environmentPointers)
+                } else {
+                    unsafe posix_spawn(&child, program, &actions, &attributes, argumentPointers, environmentPointers)
+                }
+            guard error == 0 else { throw SystemError("run '\(program)'", errno: error) }
+            return child
         }
-        guard made == 0 else { throw SystemError("pipe", errno: errno) }
-        let (lowReader, lowWriter) = ends
-        defer { for low in [lowReader, lowWriter] { SystemCall.close(low) } }
-        reader = try Self.raised(lowReader)
-        writer = try Self.raised(lowWriter)
     }
 
-    private static func raised(_ descriptor: Int32) throws(SystemError) -> SharedDescriptor {
-        SharedDescriptor(OwnedDescriptor(try SystemCall.check("dup") { fcntl(descriptor, F_DUPFD_CLOEXEC, 20) }))
+    /// A pipe whose ends no other program inherits, above the numbers that programs are given theirs under.
+    package struct DescriptorPipe: Sendable {
+        package let reader: SharedDescriptor
+        package let writer: SharedDescriptor
+
+        /// - Throws: when there are no more descriptors.
+        package init() throws(SystemError) {
+            var ends: (Int32, Int32) = (-1, -1)
+            let made = unsafe withUnsafeMutableBytes(of: &ends) { raw in
+                unsafe pipe(raw.bindMemory(to: Int32.self).baseAddress)
+            }
+            guard made == 0 else { throw SystemError("pipe", errno: errno) }
+            let (lowReader, lowWriter) = ends
+            defer { for low in [lowReader, lowWriter] { SystemCall.close(low) } }
+            reader = try Self.raised(lowReader)
+            writer = try Self.raised(lowWriter)
+        }
+
+        private static func raised(_ descriptor: Int32) throws(SystemError) -> SharedDescriptor {
+            SharedDescriptor(OwnedDescriptor(try SystemCall.check("dup") { fcntl(descriptor, F_DUPFD_CLOEXEC, 20) }))
+        }
     }
-}
+#endif
