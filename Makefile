@@ -11,7 +11,7 @@ built = .build/release
 programs = culvert culvert-wg culvert-pin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test standins soak bench fuzz lint docs build install clean
+.PHONY: help demo test standins apple soak bench fuzz lint docs build install clean
 
 help: ## Print this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
@@ -29,6 +29,10 @@ test: ## Build everything and run the tests; as root also those with TUN devices
 standins: ## Build the code for Apple's platforms against stand-ins for its frameworks, and run its tests
 	@scripts/setup test
 	@scripts/standins
+
+apple: ## Compile everything for macOS and iOS, on Linux, against Apple's open headers and stand-ins
+	@scripts/setup apple
+	@scripts/apple
 
 soak: ## Run what takes longer: sanitizer, simulations, fuzzing, benchmarks, tunnels, daemons under load
 	@scripts/soak

@@ -44,7 +44,8 @@ private struct ProfileRow: View {
     private var status: TunnelStatus { model.statuses[profile.id]?.status ?? .disconnected }
 
     var body: some View {
-        Toggle(isOn: Binding(get: { status.isActive }, set: { _ in Task { await model.toggle(profile) } })) {
+        Toggle(isOn: Binding(get: { [status] in status.isActive }, set: { _ in Task { await model.toggle(profile) } }))
+        {
             VStack(alignment: .leading) {
                 Text(profile.name)
                 Text(status.rawValue).font(.caption).foregroundStyle(.secondary)

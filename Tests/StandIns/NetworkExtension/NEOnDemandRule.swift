@@ -7,7 +7,7 @@ import Foundation
 // Stand-ins with the signatures of
 // https://developer.apple.com/documentation/networkextension/neondemandrule
 // https://developer.apple.com/documentation/networkextension/neondemandruleinterfacetype
-// The interface types are those of iOS; macOS has `ethernet` instead of `cellular`.
+// Where stand-ins are executed, interface types are those of iOS.
 
 public enum NEOnDemandRuleAction: Int, Sendable {
     case connect = 1
@@ -19,7 +19,11 @@ public enum NEOnDemandRuleAction: Int, Sendable {
 public enum NEOnDemandRuleInterfaceType: Int, Sendable {
     case any = 0
     case wiFi = 2
-    case cellular = 3
+    #if os(macOS)
+        case ethernet = 1
+    #else
+        case cellular = 3
+    #endif
 }
 
 open class NEOnDemandRule: NSObject {

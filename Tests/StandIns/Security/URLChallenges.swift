@@ -3,7 +3,10 @@
 // swift-format-ignore-file: AllPublicDeclarationsHaveDocumentation, AlwaysUseLowerCamelCase
 
 import Foundation
-import FoundationNetworking
+
+#if canImport(FoundationNetworking)
+    import FoundationNetworking
+#endif
 
 // What Foundation has about Security's types on Apple's platforms and not elsewhere, with the signatures of
 // https://developer.apple.com/documentation/foundation/nsurlauthenticationmethodservertrust

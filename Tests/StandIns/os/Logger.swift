@@ -4,6 +4,10 @@
 
 import Synchronization
 
+#if canImport(Darwin)
+    @_exported import Darwin  // os/lock.h
+#endif
+
 // Stand-ins with the signatures of
 // https://developer.apple.com/documentation/os/logger
 // https://developer.apple.com/documentation/os/oslogtype

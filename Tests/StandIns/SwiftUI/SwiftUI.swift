@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+// swift-format-ignore-file: AllPublicDeclarationsHaveDocumentation, AlwaysUseLowerCamelCase
+
+@_exported import Foundation
+@_exported import Observation
+
+// The few names of SwiftUI that Examples/AppleTunnel uses, with the signatures of
+// https://developer.apple.com/documentation/swiftui/view
+// https://developer.apple.com/documentation/swiftui/app
+// https://developer.apple.com/documentation/swiftui/state
+// https://developer.apple.com/documentation/swiftui/binding
+// https://developer.apple.com/documentation/swiftui/environment
+// https://developer.apple.com/documentation/swiftui/viewbuilder
+// and of the views and modifiers below. They draw nothing: what is found out is that the example's views are Swift that
+// means something.
+
+@MainActor @preconcurrency
+public protocol View {
+    associatedtype Body: View
+    @ViewBuilder @MainActor @preconcurrency var body: Body { get }
+}
+
+@MainActor @preconcurrency
+public protocol Scene {
+    associatedtype Body: Scene
+    @SceneBuilder @MainActor @preconcurrency var body: Body { get }
+}
+
+@MainActor @preconcurrency
+public protocol App {
+    associatedtype Body: Scene
+    @SceneBuilder @MainActor @preconcurrency var body: Body { get }
+    @MainActor @preconcurrency init()
+}
+
+extension App {
+    @MainActor @preconcurrency
+    public static func main() { _ = Self() }
+}
+
+extension Never: View, Scene {
+    // With `return` it is built by neither of the two builders.
+    public var body: Never { return fatalError("nothing is drawn here") }
+}
+
+/// A view or scene without parts.
+public protocol Drawn: View where Body == Never {}
+
+extension Drawn {
+    public var body: Never { fatalError("nothing is drawn here") }
+}
+
+@resultBuilder
+public enum ViewBuilder {
+    public static func buildBlock() -> EmptyView { EmptyView() }
+    public static func buildExpression<Content: View>(_ content: Content) -> Content { content }
+    public static func buildBlock<Content: View>(_ content: Content) -> Content { content }
+    public static func buildBlock<each Content: View>(_ content: repeat each Content) -> TupleView<
+        (repeat each Content)
+    > {
+        TupleView()
+    }
+    public static func buildIf<Content: View>(_ content: Content?) -> Content? { content }
+}
+
+@resultBuilder
+public enum SceneBuilder {
+    public static func buildExpression<Content: Scene>(_ content: Content) -> Content { content }
+    public static func buildBlock<Content: Scene>(_ content: Content) -> Content { content }
+}
+
+public struct EmptyView: Drawn {
+    nonisolated init() {}
+}
+
+public struct TupleView<T>: Drawn {
+    nonisolated init() {}
+}
+
+extension Optional: View where Wrapped: View {
+    public var body: Never { fatalError("nothing is drawn here") }
+}
+
+/// What a modifier makes of a view.
+public struct ModifiedView<Content: View>: Drawn {}
+
+// MARK: - State
+
+@propertyWrapper
+public struct State<Value> {
+    private final class Box {
+        var value: Value
+        init(_ value: Value) { self.value = value }
+    }
+
+    private let box: Box
+
+    public init(wrappedValue value: Value) { box = Box(value) }
+
+    public var wrappedValue: Value {
+        get { box.value }
+        nonmutating set { box.value = newValue }
+    }
+
+    public var projectedValue: Binding<Value> {
+        let box = Box(wrappedValue)
+        nonisolated(unsafe) let held = box
+        return Binding(get: { held.value }, set: { held.value = $0 })
+    }
+}
+
+extension State where Value: ExpressibleByNilLiteral {
+    public init() { self.init(wrappedValue: nil) }
+}
+
+@propertyWrapper
+public struct Binding<Value> {
+    private let read: @isolated(any) @Sendable () -> Value
+    private let write: @isolated(any) @Sendable (Value) -> Void
+
+    @preconcurrency
+    public init(
+        get: @escaping @isolated(any) @Sendable () -> Value, set: @escaping @isolated(any) @Sendable (Value) -> Void
+    ) {
+        (read, write) = (get, set)
+    }
+
+    public var wrappedValue: Value {
+        get { fatalError("nothing is shown here") }
+        nonmutating set { _ = newValue }
+    }
+
+    public var projectedValue: Binding<Value> { self }
+}
+
+public struct DismissAction {
+    @MainActor @preconcurrency
+    public func callAsFunction() {}
+}
+
+public struct EnvironmentValues {
+    public var dismiss: DismissAction { DismissAction() }
+}
+
+@propertyWrapper
+public struct Environment<Value> {
+    private let path: KeyPath<EnvironmentValues, Value>
+    public init(_ keyPath: KeyPath<EnvironmentValues, Value>) { path = keyPath }
+    public var wrappedValue: Value { EnvironmentValues()[keyPath: path] }
+}
+
+// MARK: - Views
+
+public struct WindowGroup<Content: View>: Scene {
+    public init(@ViewBuilder content: () -> Content) {}
+    public var body: Never { fatalError("nothing is drawn here") }
+}
+
+public struct Text: Drawn {
+    public init<S: StringProtocol>(_ content: S) {}
+}
+
+public struct NavigationStack<Root: View>: Drawn {
+    public init(@ViewBuilder root: () -> Root) {}
+}
+
+public struct NavigationLink<Label: View, Destination: View>: Drawn {
+    public init(@ViewBuilder destination: () -> Destination, @ViewBuilder label: () -> Label) {}
+}
+
+public struct List<Content: View>: Drawn {
+    public init(@ViewBuilder content: () -> Content) {}
+}
+
+public struct Form<Content: View>: Drawn {
+    public init(@ViewBuilder content: () -> Content) {}
+}
+
+public struct Section<Content: View>: Drawn {
+    public init<S: StringProtocol>(_ title: S, @ViewBuilder content: () -> Content) {}
+}
+
+public struct ForEach<Data: RandomAccessCollection, Content: View>: Drawn where Data.Element: Identifiable {
+    public init(_ data: Data, @ViewBuilder content: @escaping (Data.Element) -> Content) {}
+    public func onDelete(perform action: ((IndexSet) -> Void)?) -> ModifiedView<Self> { ModifiedView() }
+}
+
+public struct Toggle<Label: View>: Drawn {
+    public init(isOn: Binding<Bool>, @ViewBuilder label: () -> Label) {}
+}
+
+extension Toggle where Label == Text {
+    public init<S: StringProtocol>(_ title: S, isOn: Binding<Bool>) {}
+}
+
+public struct LabeledContent: Drawn {
+    public init<S: StringProtocol, V: StringProtocol>(_ title: S, value: V) {}
+}
+
+public struct TextField: Drawn {
+    public init<S: StringProtocol>(_ title: S, text: Binding<String>) {}
+    public init<S: StringProtocol>(_ title: S, text: Binding<String>, axis: Axis) {}
+}
+
+public struct Button: Drawn {
+    public init<S: StringProtocol>(_ title: S, action: @escaping @MainActor () -> Void) {}
+    public init<S: StringProtocol>(_ title: S, systemImage: String, action: @escaping @MainActor () -> Void) {}
+}
+
+public struct VStack<Content: View>: Drawn {
+    public init(alignment: HorizontalAlignment = .center, spacing: Double? = nil, @ViewBuilder content: () -> Content) {
+    }
+}
+
+// MARK: - Modifiers
+
+public enum Axis: Sendable {
+    case horizontal
+    case vertical
+}
+
+public enum HorizontalAlignment: Sendable {
+    case leading
+    case center
+    case trailing
+}
+
+public struct Font: Sendable {
+    public static let body = Font()
+    public static let caption = Font()
+    public func monospaced() -> Font { self }
+}
+
+public protocol ShapeStyle: Sendable {}
+
+public struct Color: ShapeStyle {
+    public static let red = Color()
+}
+
+public struct HierarchicalShapeStyle: ShapeStyle {}
+
+extension ShapeStyle where Self == Color {
+    public static var red: Color { Color() }
+}
+
+extension ShapeStyle where Self == HierarchicalShapeStyle {
+    public static var secondary: HierarchicalShapeStyle { HierarchicalShapeStyle() }
+}
+
+extension View {
+    public func task(
+        priority: TaskPriority = .userInitiated,
+        @_inheritActorContext _ action: sending @escaping @isolated(any) () async -> Void
+    ) -> ModifiedView<Self> { ModifiedView() }
+
+    public func font(_ font: Font?) -> ModifiedView<Self> { ModifiedView() }
+
+    public func foregroundStyle<S: ShapeStyle>(_ style: S) -> ModifiedView<Self> { ModifiedView() }
+
+    public func lineLimit(_ limit: PartialRangeFrom<Int>) -> ModifiedView<Self> { ModifiedView() }
+
+    public func navigationTitle<S: StringProtocol>(_ title: S) -> ModifiedView<Self> { ModifiedView() }
+
+    public func toolbar<Content: View>(@ViewBuilder content: () -> Content) -> ModifiedView<Self> { ModifiedView() }
+
+    public func sheet<Content: View>(
+        isPresented: Binding<Bool>, onDismiss: (() -> Void)? = nil, @ViewBuilder content: @escaping () -> Content
+    ) -> ModifiedView<Self> { ModifiedView() }
+
+    public func disabled(_ disabled: Bool) -> ModifiedView<Self> { ModifiedView() }
+}
