@@ -12,7 +12,36 @@
 // https://developer.apple.com/documentation/swiftui/binding
 // https://developer.apple.com/documentation/swiftui/environment
 // https://developer.apple.com/documentation/swiftui/viewbuilder
-// and of the views and modifiers below. They draw nothing: what is found out is that the example's views are Swift that
+// https://developer.apple.com/documentation/swiftui/text
+// https://developer.apple.com/documentation/swiftui/navigationstack
+// https://developer.apple.com/documentation/swiftui/navigationlink
+// https://developer.apple.com/documentation/swiftui/list
+// https://developer.apple.com/documentation/swiftui/form
+// https://developer.apple.com/documentation/swiftui/section
+// https://developer.apple.com/documentation/swiftui/foreach
+// https://developer.apple.com/documentation/swiftui/toggle
+// https://developer.apple.com/documentation/swiftui/labeledcontent
+// https://developer.apple.com/documentation/swiftui/textfield
+// https://developer.apple.com/documentation/swiftui/button
+// https://developer.apple.com/documentation/swiftui/vstack
+// https://developer.apple.com/documentation/swiftui/windowgroup
+// https://developer.apple.com/documentation/swiftui/emptyview
+// https://developer.apple.com/documentation/swiftui/tupleview
+// https://developer.apple.com/documentation/swiftui/dismissaction
+// https://developer.apple.com/documentation/swiftui/environmentvalues
+// https://developer.apple.com/documentation/swiftui/font
+// https://developer.apple.com/documentation/swiftui/color
+// https://developer.apple.com/documentation/swiftui/hierarchicalshapestyle
+// https://developer.apple.com/documentation/swiftui/dynamicviewcontent/ondelete(perform:)
+// https://developer.apple.com/documentation/swiftui/view/task(priority:_:)
+// https://developer.apple.com/documentation/swiftui/view/font(_:)
+// https://developer.apple.com/documentation/swiftui/view/foregroundstyle(_:)
+// https://developer.apple.com/documentation/swiftui/view/linelimit(_:)
+// https://developer.apple.com/documentation/swiftui/view/navigationtitle(_:)
+// https://developer.apple.com/documentation/swiftui/view/toolbar(content:)
+// https://developer.apple.com/documentation/swiftui/view/sheet(ispresented:ondismiss:content:)
+// https://developer.apple.com/documentation/swiftui/view/disabled(_:)
+// They draw nothing: what is found out is that the example's views are Swift that
 // means something.
 
 @MainActor @preconcurrency

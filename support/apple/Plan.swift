@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Foundation
+
+/// Something that is compiled for a system.
+struct Module: Sendable {
+    enum Kind: Sendable {
+        /// Apple's SDK has it, and it is a stand-in here.
+        case system
+        /// Another package's, of which only the declarations are wanted: bodies are not looked at.
+        case foreign
+        case ours, test
+    }
+
+    var name: String
+    var kind: Kind
+    var files: [String]
+    var dependencies: [String]
+    var flags: [String] = []
+    var isProgram = false
+
+    /// As compilers have to be told.
+    var identifier: String { name.replacing("-", with: "_") }
+    var isOurs: Bool { kind == .ours || kind == .test }
+    var include: String { (files.first?.folder ?? root) + "/include" }
+    var swiftFiles: [String] { files.filter { $0.hasSuffix(".swift") } }
+    var cFiles: [String] { files.filter { $0.hasSuffix(".c") } }
+}
+
+/// What `swift package dump-package` says.
+private struct Manifest: Decodable {
+    struct Platform: Decodable { var platformName, version: String }
+    struct Name: Decodable { var name: String }
+
+    struct Target: Decodable {
+        struct Setting: Decodable {
+            var kind: [String: [String: String]]
+
+            private enum Key: String, CodingKey { case kind }
+
+            init(from decoder: any Decoder) throws {
+                let container = try decoder.container(keyedBy: Key.self)
+                // What has other values than texts says nothing here.
+                kind = (try? container.decode([String: [String: String]].self, forKey: .kind)) ?? [:]
+            }
+        }
+
+        var name, type: String
+        var path: String?
+        var exclude: [String]?
+        var dependencies: [Dependency]
+        var settings: [Setting]
+
+        var folder: String { "\(root)/\(path ?? "\(type == "test" ? "Tests" : "Sources")/\(name)")" }
+
+        func needs(_ system: String) -> [String] {
+            dependencies.filter { $0.platforms.isEmpty || $0.platforms.contains(system) }.map(\.name)
+        }
+    }
+
+    /// A target, or a product of a package, and where it is needed.
+    struct Dependency: Decodable {
+        struct Condition: Decodable { var platformNames: [String]? }
+
+        var name = ""
+        var platforms: [String] = []
+
+        private enum Kind: String, CodingKey { case byName, target, product }
+
+        init(from decoder: any Decoder) throws {
+            let kinds = try decoder.container(keyedBy: Kind.self)
+            guard let kind = kinds.allKeys.first else { return }
+            var parts = try kinds.nestedUnkeyedContainer(forKey: kind)
+            name = try parts.decode(String.self)
+            if kind == .product {
+                _ = try parts.decode(String?.self)  // Its package,
+                _ = try parts.decode([String: String]?.self)  // and another name for it.
+            }
+            platforms = try parts.decode(Condition?.self)?.platformNames ?? []
+        }
+    }
+
+    var platforms: [Platform]
+    var traits: [Name]
+    var targets: [Target]
+
+    static func read(standIns: Bool) async throws -> Manifest {
+        let more = standIns ? ["--scratch-path", "\(build)/manifest"] : []
+        let text = try await need(
+            ["swift", "package"] + more + ["dump-package"], environment: standIns ? ["CULVERT_STANDINS": "1"] : [:])
+        return try JSONDecoder().decode(Manifest.self, from: Data(text.utf8))
+    }
+}
+
+/// Which modules are compiled for which system, with which files and flags: what the manifest says, and little besides.
+struct Plan: Sendable {
+    // MARK: - What the manifest does not say
+
+    private static let checkouts = "\(root)/.build/checkouts"
+    private static let own = ["CRYPTO_IN_SWIFTPM", "CRYPTO_IN_SWIFTPM_FORCE_BUILD_API"]
+    // `Crypto` is swift-crypto as it is on Apple's systems; CryptoKit is what swift-crypto is elsewhere, which has
+    // CryptoKit's interface, by its authors.
+    private static let foreign: [(name: String, folder: String, defines: [String], dependencies: [String])] = [
+        ("CryptoKit", "swift-crypto/Sources/Crypto", own, ["CryptoBoringWrapper"]),
+        ("CryptoBoringWrapper", "swift-crypto/Sources/CryptoBoringWrapper", own, []),
+        ("Crypto", "swift-crypto/Sources/Crypto", ["CRYPTO_IN_SWIFTPM"], ["CryptoKit"]),
+        ("Logging", "swift-log/Sources/Logging", [], []),
+        ("SwiftASN1", "swift-asn1/Sources/SwiftASN1", [], []),
+        ("_CertificateInternals", "swift-certificates/Sources/_CertificateInternals", [], []),
+        (
+            "X509", "swift-certificates/Sources/X509", [],
+            ["SwiftASN1", "Crypto", "_CryptoExtras", "_CertificateInternals", "Security"]
+        ),
+        ("ArgumentParserToolInfo", "swift-argument-parser/Sources/ArgumentParserToolInfo", [], []),
+        ("ArgumentParser", "swift-argument-parser/Sources/ArgumentParser", [], ["ArgumentParserToolInfo"]),
+    ]
+    /// The folders of their C modules.
+    static let foreignC = ["CCryptoBoringSSL", "CCryptoBoringSSLShims", "CXKCP", "CXKCPShims"].map {
+        (name: $0, folder: "\(checkouts)/swift-crypto/Sources/\($0)/include")
+    }
+    /// The stand-ins. Whatever of ours is compiled may find those that Apple's SDK has.
+    private static let system: [String: [String]] = [
+        "Dispatch": [], "Foundation": ["Dispatch"], "os": ["Foundation"], "Network": ["Foundation"],
+        "Security": ["Foundation"], "NetworkExtension": ["Foundation", "Network"], "SwiftUI": ["Foundation"],
+        "_CryptoExtras": ["Foundation", "Crypto", "Security"],
+    ]
+    static let frameworks = system.keys.filter { $0 != "_CryptoExtras" }.sorted() + ["CryptoKit"]
+    /// Not compiled, though nothing of it says Linux: an example in C that makes a device of Linux, tests that need
+    /// namespaces, and tests that take more of Foundation (Process, JSONSerialization) than there is a stand-in of.
+    private static let elsewhere: Set = ["culvert-c-example", "CulvertTests", "PrivilegedTests"]
+    /// These have pinning and no packet tunnels.
+    private static let onlyPinning = ["watchos", "visionos"]
+
+    // MARK: -
+
+    let floors: [String: String]
+    private let traits: [String]
+    private let targets: [Manifest.Target]
+    /// Targets with nothing in them where the system is not Linux.
+    private let linux: Set<String>
+
+    init() async throws {
+        let ordinary = try await Manifest.read(standIns: false)
+        let apple = try await Manifest.read(standIns: true)
+        floors = Dictionary(uniqueKeysWithValues: ordinary.platforms.map { ($0.platformName, $0.version) })
+        traits = ordinary.traits.map(\.name).filter { $0 != "default" }
+        // A part of one platform has a folder of what it is on others. Those of Apple's are built with stand-ins only.
+        func isEmpty(_ target: Manifest.Target) -> Bool { target.path?.hasSuffix("/Elsewhere") == true }
+        linux = Set(ordinary.targets.filter { !isEmpty($0) && exists("\($0.folder)/Elsewhere") }.map(\.name))
+        var known: Set<String> = []
+        targets = (ordinary.targets + apple.targets).filter { !isEmpty($0) && known.insert($0.name).inserted }
+    }
+
+    /// Stand-ins and other packages.
+    func systemModules() throws -> [Module] {
+        var modules = Self.system.map {
+            Module(
+                name: $0, kind: .system, files: files(in: "\(standIns)/\($0)", ".swift"), dependencies: $1,
+                flags: ["-swift-version", "6"])
+        }
+        for (name, folder, defines, dependencies) in Self.foreign {
+            var sources = files(in: "\(Self.checkouts)/\(folder)", ".swift")
+            guard !sources.isEmpty else { throw Failed("there is no \(folder); run `swift package resolve`") }
+            if name == "CryptoKit" {
+                sources = try sources.map(Self.renamed) + files(in: "\(standIns)/CryptoKit", ".swift")
+            }
+            let package = folder.split(separator: "/").first.map(String.init) ?? folder
+            modules.append(
+                Module(
+                    name: name, kind: .foreign, files: sources,
+                    dependencies: dependencies + ["Foundation", "Dispatch"],
+                    flags: ["-swift-version", "5", "-package-name", package] + defines.flatMap { ["-D", $0] }))
+        }
+        return modules
+    }
+
+    /// A copy of a file of swift-crypto, which calls its module by its name here and there.
+    private static func renamed(_ path: String) throws -> String {
+        let copy = "\(build)/CryptoKit/\(path.dropFirst(checkouts.count + 1))"
+        try write(try read(path).replacing(pattern: "\\bCrypto\\.(?=[A-Z])", with: "CryptoKit."), to: copy)
+        return copy
+    }
+
+    /// What of the package is compiled for a system: everything but what needs NIO, or is Linux's; in order.
+    func ownModules(_ system: String) -> [Module] {
+        let known = Set(Self.foreign.map(\.name)).union(Self.system.keys).union(["CryptoKit"])
+        var refused = Self.elsewhere.union(linux)
+        var kept: [Module] = []
+        var waiting = targets.filter { target in
+            !known.contains(target.name) && !target.name.lowercased().contains("linux")
+                && !refused.contains(target.name)
+        }
+        var names = known
+        while true {
+            let there = Set(waiting.map(\.name)).union(names)
+            if let index = waiting.firstIndex(where: { !there.isSuperset(of: $0.needs(system)) }) {
+                refused.insert(waiting.remove(at: index).name)
+            } else if let index = waiting.firstIndex(where: { names.isSuperset(of: $0.needs(system)) }) {
+                let target = waiting.remove(at: index)
+                kept.append(module(target, needs: target.needs(system)))
+                names.insert(target.name)
+            } else {
+                break
+            }
+        }
+        if let model = kept.first(where: { $0.name == "AppleTunnelModel" }), let folder = model.files.first?.folder {
+            // One module with its views, as the example's Xcode project has it.
+            var app = model
+            app.name = "AppleTunnelApp"
+            app.files += files(in: "\(folder.folder)/App", ".swift")
+            kept.append(app)
+        }
+        if Self.onlyPinning.contains(system) {
+            let wanted = Self.reach(["TrustPinning", "TrustPinningFoundation"], kept)
+            kept.removeAll { !wanted.contains($0.name) }
+        }
+        if system != "macos" {
+            // A phone runs no command lines.
+            let programs = Set(kept.filter(\.isProgram).map(\.name)).union(["ArgumentParser"])
+            kept = kept.filter { Self.reach([$0.name], kept).isDisjoint(with: programs) }
+        }
+        return kept
+    }
+
+    /// These modules and all that they need.
+    static func reach(_ names: Set<String>, _ modules: [Module]) -> Set<String> {
+        let more = modules.filter { names.contains($0.name) }.reduce(into: names) { $0.formUnion($1.dependencies) }
+        return more == names ? names : reach(more, modules)
+    }
+
+    private func module(_ target: Manifest.Target, needs: [String]) -> Module {
+        let folder = target.folder
+        let excluded = (target.exclude ?? []).map { "\(folder)/\($0)" }
+        let sources = files(in: folder, ".swift", ".c").filter { file in
+            !excluded.contains { file == $0 || file.hasPrefix($0 + "/") }
+        }
+        var flags = ["-package-name", "culvert"] + traits.flatMap { ["-D", $0] }
+        for (kind, value) in target.settings.flatMap(\.kind) {
+            switch kind {
+            case "enableUpcomingFeature": flags += ["-enable-upcoming-feature", value["_0"] ?? ""]
+            case "swiftLanguageMode": flags += ["-swift-version", value["_0"] ?? ""]
+            case "strictMemorySafety": flags += ["-strict-memory-safety"]
+            default: break
+            }
+        }
+        let isTest = target.type == "test" || folder.hasPrefix("\(root)/Tests/")
+        return Module(
+            name: target.name, kind: isTest ? .test : .ours, files: sources, dependencies: needs, flags: flags,
+            isProgram: target.type == "executable")
+    }
+}
