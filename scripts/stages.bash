@@ -56,7 +56,7 @@ build_quietly() {
     if ((status == 0)); then
         tail -n 1 "$log"
     else
-        grep -E '^(/[^|]*: )?(error|warning):' "$log" | sort -u | head -n 60 || true
+        grep -E '^((/|macro )[^|]*: )?(error|warning):' "$log" | sort -u | head -n 60 || true
         tail -n 5 "$log"
     fi
     rm -f "$log"

@@ -28,8 +28,8 @@
                 try program.shell(
                     "ip address add \(program.inner4)/24 dev \(name)\nip link set \(name) mtu 1420 up")
                 try program.shell("ping -c 100 -i 0.01 -W 10 \(server.inner4)")
-                // It listens before it goes to the background.
-                try server.shell("iperf3 -s -1 -D")
+                let listener = try server.namespace.start("iperf3", "-s", "-1", "-B", server.inner4, "--forceflush")
+                try listener.waitForOutput(containing: "listening")
                 try program.shell("iperf3 -c \(server.inner4) -n 100M")
                 let peer = try Wg.peer(program.keys.publicKey, of: server.name)
                 #expect(peer.received > 100 << 20)
