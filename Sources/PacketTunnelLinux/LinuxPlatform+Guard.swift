@@ -17,22 +17,34 @@ extension LinuxPlatform {
     ///   - settings: the settings that the tunnel will have: its routes, and what is let through.
     ///   - untilReleased: whether it lasts also when the tunnel is taken down, until ``release(name:options:)``. Tunnels
     ///     of this name then have this policy at least.
-    /// - Throws: `.tunnelRunning`: then the policy holds from the tunnel's end on.
+    /// - Throws: `.tunnelRunning`: then the tunnel's process takes the policy over, where it is stricter than its own.
     public static func hold(
         _ policy: LeakPolicy, settings: TunnelSettings, name: String, untilReleased: Bool = false,
         options: LinuxHostOptions = LinuxHostOptions()
     ) throws(LinuxNetworkError) {
         let directory = JournalDirectory(path: options.journalFolder)
         try JournalDirectory.validate(name)
-        var held = HeldPolicy(policy: policy, isUntilReleased: untilReleased)
-        // What was said to last stays.
-        if !untilReleased, let before = try directory.heldPolicy(name), before.isUntilReleased {
-            held = HeldPolicy(policy: max(policy, before.policy), isUntilReleased: true)
-        } else {
-            try directory.hold(held, name)
-        }
         let core = LinuxPlatformCore(name: name, options: options, network: try LinuxNetwork(), owner: .nobody)
-        try core.hold(held.policy, settings)
+        let (before, held) = try directory.locked { () throws(LinuxNetworkError) in
+            let before = try directory.heldPolicy(name)
+            var held = HeldPolicy(policy: policy, isUntilReleased: untilReleased)
+            // What was said to last stays.
+            if !untilReleased, let before, before.isUntilReleased {
+                held = HeldPolicy(policy: max(policy, before.policy), isUntilReleased: true)
+            }
+            try directory.hold(held, name)
+            return (before, held)
+        }
+        do throws(LinuxNetworkError) {
+            try core.hold(held.policy, settings)
+        } catch {
+            if case .tunnelRunning = error.code { throw error }
+            // Nothing holds that was not in force before.
+            try directory.locked { () throws(LinuxNetworkError) in
+                if let before { try directory.hold(before, name) } else { directory.release(name) }
+            }
+            throw error
+        }
     }
 
     /// Takes back what ``hold(_:settings:name:untilReleased:options:)`` said, and undoes what is there of a tunnel that does
@@ -43,7 +55,8 @@ extension LinuxPlatform {
         name: String, options: LinuxHostOptions = LinuxHostOptions()
     ) throws(LinuxNetworkError) -> [String] {
         try JournalDirectory.validate(name)
-        JournalDirectory(path: options.journalFolder).release(name)
+        let directory = JournalDirectory(path: options.journalFolder)
+        try directory.locked { () throws(LinuxNetworkError) in directory.release(name) }
         do throws(LinuxNetworkError) {
             return try cleanUp(name: name, options: options)
         } catch {
@@ -54,17 +67,26 @@ extension LinuxPlatform {
     }
 
     /// The policy that holds for a tunnel also when it is down; nil for none.
+    /// - Parameter untilReleased: whether it has to last also when the tunnel is taken down.
     public static func heldPolicy(
-        name: String, options: LinuxHostOptions = LinuxHostOptions()
+        name: String, untilReleased: Bool = false, options: LinuxHostOptions = LinuxHostOptions()
     ) throws(LinuxNetworkError) -> LeakPolicy? {
-        try JournalDirectory(path: options.journalFolder).heldPolicy(name)?.policy
+        let held = try JournalDirectory(path: options.journalFolder).heldPolicy(name)
+        return untilReleased && held?.isUntilReleased != true ? nil : held?.policy
+    }
+
+    /// Whether the firewall of a policy that holds for a tunnel is there, in the calling thread's network namespace. Without a
+    /// process nobody loads it again.
+    public static func isGuardLoaded(name: String) throws(LinuxNetworkError) -> Bool {
+        try LinuxNetwork().presentTable(LeakGuard.tableName(name)) != nil
     }
 
     /// Undoes what is left of this tunnel, which is down: the firewall of a policy that was to hold until the user takes the
     /// tunnel down. One that was to hold until it is released stays.
     public func letGo() async {
         do throws(LinuxNetworkError) {
-            try JournalDirectory(path: options.journalFolder).releaseWithTunnel(name)
+            let directory = JournalDirectory(path: options.journalFolder)
+            try directory.locked { () throws(LinuxNetworkError) in try directory.releaseWithTunnel(name) }
             await tearDown(leavingBlocked: false)
             _ = try LinuxPlatform.cleanUp(name: name, options: options)
         } catch {

@@ -76,7 +76,7 @@ public final class LinuxPlatform: TunnelPlatform {
         } catch {
             throw LinuxNetworkError(.netlink(operation: "start a thread"), errno: error.errno)
         }
-        watch = NetworkWatch(table: LeakGuard.tableName(name), loop: loop)
+        watch = try NetworkWatch(tunnel: name, folder: JournalDirectory(path: options.journalFolder), loop: loop)
         do throws(TunnelIOError) {
             try watch.start { [core, madeAgain] parts, culprit in
                 defer { madeAgain.repairs = core.core.repairs }
@@ -86,7 +86,8 @@ public final class LinuxPlatform: TunnelPlatform {
             throw LinuxNetworkError(.netlink(operation: "follow changes of the network"), errno: error.errno)
         }
         if !watch.unwatched.isEmpty {
-            logger.debug("changes of the network by others are not all noticed here: \(watch.unwatched)")
+            logger.warning(
+                "what others undo of the tunnel's network is not all noticed here: the kernel does not tell of it")
         }
     }
 
@@ -133,7 +134,16 @@ public final class LinuxPlatform: TunnelPlatform {
 
     /// Brings settings into force instead of those before; where that fails, those before stay.
     public func apply(_ settings: TunnelSettings) async throws(TunnelError) -> any TunDevice {
-        try await onThread { (core) throws(TunnelError) in try core.apply(settings) }
+        let watch = watch
+        return try await onThread { (core) throws(TunnelError) in
+            do throws(TunnelError) {
+                return try core.apply(settings)
+            } catch {
+                // Those before may be there in part only.
+                watch.lookAgain()
+                throw error
+            }
+        }
     }
 
     /// Undoes everything, or all but what holds packets back.

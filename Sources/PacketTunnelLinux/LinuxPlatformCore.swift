@@ -32,6 +32,7 @@ final class LinuxPlatformCore {
     private var isAdopted = false
     /// What others undid of the tunnel's network.
     private(set) var repairs = NetworkRepairs()
+    private var contest = Contest()
     private var mtu = 0
     private(set) var numbers: RoutingNumbers?
 
@@ -58,18 +59,15 @@ final class LinuxPlatformCore {
         try checkTable(policy)
         self.policy = policy
         // Said before anything else: the way out may well be by that interface.
-        if device == nil, let link = try network.netlink.link(named: name), link.hardware != Self.tunnelHardware {
-            throw LinuxNetworkError(
-                .netlink(operation: "set up interface '\(name)': the name belongs to one of another kind"),
-                errno: EEXIST)
-        }
+        try checkInterface()
         if let left = ledger, !plan.contains(where: \.isFirewall) {
             // Undoing was not complete.
             try left.undoAll()
             ledger = nil
+            numbers = nil
         }
         let ledger = try requireLedger()
-        if numbers == nil { numbers = try freeNumbers() }
+        if numbers == nil { _ = try requireNumbers() }
         // A guard that holds back what a tunnel carried stays until the new settings are there.
         guard !plan.contains(where: \.isFirewall) || isAdopted, let table = try leakGuard().table else { return }
         isAdopted = false
@@ -80,6 +78,7 @@ final class LinuxPlatformCore {
     /// Puts the firewall that settings ask for in place, and leaves it to the tunnel that starts next.
     func hold(_ policy: LeakPolicy, _ settings: TunnelSettings) throws(LinuxNetworkError) {
         try checkTable(policy)
+        try checkInterface()
         self.policy = policy
         guardedSettings = settings
         let ledger = try requireLedger()
@@ -92,6 +91,14 @@ final class LinuxPlatformCore {
         guard options.namedTable == nil || policy == .routeBased else {
             throw LinuxNetworkError(.leakPolicyNeedsRules)
         }
+    }
+
+    /// - Throws: where the tunnel's name is that of an interface that is no tunnel's.
+    private func checkInterface() throws(LinuxNetworkError) {
+        guard device == nil, let link = try network.netlink.link(named: name), link.hardware != Self.tunnelHardware
+        else { return }
+        throw LinuxNetworkError(
+            .netlink(operation: "set up interface '\(name)': the name belongs to one of another kind"), errno: EEXIST)
     }
 
     /// `ARPHRD_NONE`, what TUN interfaces are.
@@ -176,6 +183,8 @@ final class LinuxPlatformCore {
     }
 
     func tearDown(leavingBlocked: Bool) {
+        // While the routes are still there.
+        if let ledger { followHeldPolicy(ledger) }
         // Its owner has closed it, and with it went what the kernel keeps by interfaces.
         device?.close()
         device = nil
@@ -204,19 +213,21 @@ final class LinuxPlatformCore {
     /// - Parameters:
     ///   - parts: what may have changed.
     ///   - culprit: who changed the firewall.
-    /// - Returns: whether that was possible; otherwise packets are held back as far as they can be, and it should be tried
-    ///   again.
-    func look(at parts: NetworkWatch.Parts, culprit: String? = nil) -> Bool {
-        guard let ledger, !plan.isEmpty else { return true }
+    /// - Returns: in how many nanoseconds it should be called again; nil when all is as it should be. Where that was not
+    ///   possible, packets are held back as far as they can be.
+    func look(at parts: NetworkWatch.Parts, culprit: String? = nil) -> Int64? {
+        guard let ledger, !plan.isEmpty else { return nil }
+        var next: Int64?
         do throws(LinuxNetworkError) {
+            if parts.contains(.heldPolicy) { followHeldPolicy(ledger) }
             if parts.contains(.firewall) {
-                try restore(plan.filter(\.isFirewall), ledger, culprit.map { " (by \($0))" } ?? "")
+                _ = try restore(plan.filter(\.isFirewall), ledger, culprit.map { " (by \($0))" } ?? "")
             }
             if parts.contains(.routing) {
                 try followLocalNetworks(ledger)
                 // Without it there is nothing to route; who has its descriptor hears of that.
                 if settings != nil, try network.netlink.link(named: name) != nil {
-                    try restore(plan.filter { !$0.isFirewall }, ledger)
+                    if try !restore(plan.filter { !$0.isFirewall }, ledger) { next = Contest.pause }
                 }
             }
             if holdsByRules {
@@ -224,22 +235,47 @@ final class LinuxPlatformCore {
                 holdsByRules = false
                 logger.notice("the firewall is there again")
             }
-            return true
+            return next
         } catch {
             logger.error("what others have undone of the tunnel's network could not be made again: \(error)")
             holdBack(ledger)
-            return false
+            return 1_000_000_000
         }
     }
 
+    /// Takes over a policy that came to hold while the tunnel ran, where it is stricter than its own.
+    private func followHeldPolicy(_ ledger: ChangeLedger) {
+        let before = policy
+        do throws(LinuxNetworkError) {
+            guard let held = try directory.heldPolicy(name)?.policy, held > policy else { return }
+            try checkTable(held)
+            policy = held
+            try followLocalNetworks(ledger)
+            logger.notice("the leak policy is '\(held.rawValue)' from now on, since it is held for this tunnel")
+        } catch {
+            policy = before
+            logger.error("the leak policy that is held for this tunnel is not in force: \(error)")
+        }
+    }
+
+    /// - Returns: whether all of them are in force.
     private func restore(
         _ steps: [NetworkStep], _ ledger: ChangeLedger, _ origin: String = ""
-    ) throws(LinuxNetworkError) {
-        let undone = try ledger.restore(steps)
-        guard !undone.isEmpty else { return }
+    ) throws(LinuxNetworkError) -> Bool {
+        var isWhole = true
+        let undone = try ledger.undone(of: steps).filter { step in
+            // The firewall is never given up.
+            guard !step.isFirewall, !contest.allows(step, at: LaneClock.now()) else { return true }
+            isWhole = false
+            warnOnce("\(step.summary) is undone again and again, and so made again every 30 seconds only")
+            return false
+        }
+        guard !undone.isEmpty else { return isWhole }
+        try ledger.restore(undone)
         let text = undone.map(\.summary).joined(separator: ", ") + origin
         repairs.note(text)
         logger.warning("others have undone this of the tunnel's network, and it was made again: \(text)")
+        return isWhole
     }
 
     /// Makes routes and firewall fit the local networks, of which some may be new and others gone.
@@ -277,8 +313,9 @@ final class LinuxPlatformCore {
                     isIPv6: isIPv6, priority: (isIPv6 ? numbers.priority6 : numbers.priority4) + 1, mark: numbers.mark))
         }
         do throws(LinuxNetworkError) {
-            try ledger.apply(plan + rules)
+            // What was made of them has to go again, also where one fails: without IPv6 there are no rules for it.
             holdsByRules = true
+            try ledger.apply(plan + rules)
             logger.warning(
                 "policy rules hold back what would leave beside the tunnel, until the firewall is there again")
         } catch {
@@ -416,25 +453,25 @@ final class LinuxPlatformCore {
 
     private func requireNumbers() throws(LinuxNetworkError) -> RoutingNumbers {
         if let numbers { return numbers }
-        let found = try freeNumbers()
-        numbers = found
-        return found
-    }
-
-    private func freeNumbers() throws(LinuxNetworkError) -> RoutingNumbers {
         let rules4 = try network.netlink.rules(isIPv6: false).map(\.rule)
         let rules6 = try network.netlink.rules(isIPv6: true).map(\.rule)
-        var tables: Set<UInt32> = []
-        for isIPv6 in [false, true] {
-            tables.formUnion(try network.netlink.routes(isIPv6: isIPv6).compactMap { $0.key?.table })
-        }
-        // It may well have no route yet.
-        if let table = options.namedTable { tables.insert(table) }
-        var mark = options.mark
-        if mark == nil { mark = try RoutingNumbers.freeTable(rules: rules4 + rules6, tables: tables) }
-        return RoutingNumbers(
-            mark: mark ?? RoutingNumbers.firstTable, priority4: try RoutingNumbers.freePriority(before: rules4),
+        var found = RoutingNumbers(
+            mark: options.mark ?? RoutingNumbers.firstTable,
+            priority4: try RoutingNumbers.freePriority(before: rules4),
             priority6: try RoutingNumbers.freePriority(before: rules6))
+        if options.mark == nil {
+            try requireLedger().reserve { (others) throws(LinuxNetworkError) in
+                // It may well have no route yet.
+                var tables = others.union(options.namedTable.map { [$0] } ?? [])
+                for isIPv6 in [false, true] {
+                    tables.formUnion(try network.netlink.routes(isIPv6: isIPv6).compactMap { $0.key?.table })
+                }
+                found.mark = try RoutingNumbers.freeTable(rules: rules4 + rules6, tables: tables)
+                return found.mark
+            }
+        }
+        numbers = found
+        return found
     }
 
     /// The MTU of the way to the server less what the tunnel adds, as wg-quick(8) has it.
@@ -474,5 +511,29 @@ enum ServerText {
             return try? IPAddress(text[text.index(after: text.startIndex)..<end])
         }
         return text.lastIndex(of: ":").flatMap { try? IPAddress(text[..<$0]) }
+    }
+}
+
+/// Steps that others undo for as long as they are made again, as two tunnels with the same route would.
+struct Contest {
+    private var counts: [NetworkStep: (count: Int, last: Int64)] = [:]
+
+    /// How often in a row a step is made again at once.
+    static let limit = 10
+    /// How long it has to be left alone after that, in nanoseconds.
+    static let pause: Int64 = 30_000_000_000
+
+    /// Whether a step that was undone is to be made again now.
+    mutating func allows(_ step: NetworkStep, at now: Int64) -> Bool {
+        let before = counts[step]
+        if let before, now - before.last < Self.pause {
+            guard before.count < Self.limit else { return false }
+            counts[step] = (before.count + 1, now)
+        } else {
+            // Nobody has touched it for a while, or it was left alone long enough.
+            counts = counts.filter { now - $0.value.last < Self.pause }
+            counts[step] = (1, now)
+        }
+        return true
     }
 }

@@ -6,10 +6,10 @@ import TunnelIO
 import TunnelSystem
 
 /// Hears of each change of links, addresses, routes, policy rules and one firewall table in the network namespace of the
-/// thread that made it, and calls for a look at them: soon, and not more often than a few times a second however much
-/// changes.
+/// thread that made it, and of the policy that is held for a tunnel; and calls for a look at them: soon, and not more often
+/// than a few times a second however much changes.
 ///
-/// Sources: rtnetlink(7), linux/netfilter/nfnetlink.h and nf_tables.h.
+/// Sources: rtnetlink(7), inotify(7), linux/netfilter/nfnetlink.h and nf_tables.h.
 final class NetworkWatch: Sendable {
     /// What may have changed.
     struct Parts: OptionSet {
@@ -19,15 +19,19 @@ final class NetworkWatch: Sendable {
         static let routing = Parts(rawValue: 1)
         /// The table.
         static let firewall = Parts(rawValue: 2)
+        /// The policy that is to hold whether or not the tunnel runs.
+        static let heldPolicy = Parts(rawValue: 4)
     }
 
     private let loop: EventLoop
+    private let tunnel: String
     private let shared: OnLoop
 
     /// What is used on the loop's thread only, after the start.
     private final class OnLoop: @unchecked Sendable {
         let routing: WatchedSocket?
         let firewall: WatchedSocket?
+        let marks: FolderNotices?
         let table: String
         var pending: Parts = []
         /// When the last look was, and when the next one is due; nil for none.
@@ -39,7 +43,8 @@ final class NetworkWatch: Sendable {
         var culprit: String?
         var awaitsCulprit = false
 
-        init(table: String) {
+        init(table: String, folder: String) {
+            marks = FolderNotices(folder)
             routing = try? WatchedSocket(groups: [
                 CTUNNEL_RTNLGRP_LINK, CTUNNEL_RTNLGRP_IPV4_IFADDR, CTUNNEL_RTNLGRP_IPV6_IFADDR,
                 CTUNNEL_RTNLGRP_IPV4_ROUTE, CTUNNEL_RTNLGRP_IPV6_ROUTE, CTUNNEL_RTNLGRP_IPV4_RULE,
@@ -63,7 +68,7 @@ final class NetworkWatch: Sendable {
     private static let settling: Int64 = 20_000_000
     /// The least time between two looks.
     private static let interval: Int64 = 250_000_000
-    /// From a look that failed to the next one.
+    /// From settings that could not be brought into force to a look at those before.
     private static let retry: Int64 = 1_000_000_000
 
     /// Parts that cannot be watched here (without nf_tables, or the right to follow it).
@@ -71,27 +76,32 @@ final class NetworkWatch: Sendable {
         var parts: Parts = []
         if shared.routing == nil { parts.insert(.routing) }
         if shared.firewall == nil { parts.insert(.firewall) }
+        if shared.marks == nil { parts.insert(.heldPolicy) }
         return parts
     }
 
-    /// - Parameter table: the firewall table's name.
-    init(table: String, loop: EventLoop) {
+    /// - Parameters:
+    ///   - tunnel: its name.
+    ///   - folder: where policies are held.
+    init(tunnel: String, folder: JournalDirectory, loop: EventLoop) throws(LinuxNetworkError) {
+        try folder.prepare()
         self.loop = loop
-        shared = OnLoop(table: table)
+        self.tunnel = tunnel
+        shared = OnLoop(table: LeakGuard.tableName(tunnel), folder: folder.path)
     }
 
     /// Begins to watch.
     /// - Parameter look: called on the loop's thread with what may have changed, and who changed the table where that is
-    ///   known. Where it returns false, it is called again a second later.
-    func start(_ look: @escaping @Sendable (Parts, _ culprit: String?) -> Bool) throws(TunnelIOError) {
+    ///   known. It returns in how many nanoseconds it is called again, where nothing else changes.
+    func start(_ look: @escaping @Sendable (Parts, _ culprit: String?) -> Int64?) throws(TunnelIOError) {
         let (shared, loop) = (shared, loop)
         shared.timer = loop.makeTimer { [weak loop] in
             guard let loop else { return }
             let (parts, culprit) = (shared.pending, shared.culprit)
             (shared.pending, shared.culprit, shared.due) = ([], nil, nil)
-            let isDone = look(parts, culprit)
+            let again = look(parts, culprit)
             shared.last = LaneClock.now()
-            if !isDone { Self.note(parts, after: Self.retry, shared, loop) }
+            if let again { Self.note(parts, after: again, shared, loop) }
         }
         if let routing = shared.routing {
             try register(routing) { messages in
@@ -109,6 +119,21 @@ final class NetworkWatch: Sendable {
                 return isAboutTable ? .firewall : []
             }
         }
+        if let marks = shared.marks {
+            let registration = try loop.register(marks.descriptor.number) { [weak loop, tunnel] _ in
+                let files = marks.changed()
+                guard let loop,
+                    files == nil || files?.contains(where: { JournalDirectory.tunnel(ofMark: $0) == tunnel }) == true
+                else { return }
+                Self.note(.heldPolicy, after: 0, shared, loop)
+            }
+            shared.registrations.append(registration)
+        }
+    }
+
+    /// Has everything looked at soon, since something may not be as it should. On the loop's thread.
+    func lookAgain() {
+        Self.note([.routing, .firewall], after: Self.retry, shared, loop)
     }
 
     /// Watches no more.
@@ -142,6 +167,46 @@ final class NetworkWatch: Sendable {
         guard due < shared.due ?? .max, let timer = shared.timer else { return }
         shared.due = due
         loop.set(timer, deadline: due)
+    }
+}
+
+/// Tells which files of a folder were put there, by inotify(7).
+final class FolderNotices: Sendable {
+    let descriptor: OwnedDescriptor
+
+    /// - Returns: nil where the folder cannot be watched.
+    init?(_ folder: String) {
+        let number = inotify_init1(Int32(IN_NONBLOCK | IN_CLOEXEC))
+        guard number >= 0 else { return nil }
+        descriptor = OwnedDescriptor(number)
+        guard unsafe inotify_add_watch(number, folder, UInt32(IN_MOVED_TO)) >= 0 else { return nil }
+    }
+
+    /// The names of the files that came; nil where there were so many that some are not told.
+    func changed() -> [String]? {
+        var names: [String] = []
+        var buffer = [UInt8](repeating: 0, count: 4096)
+        while true {
+            let count = unsafe buffer.withUnsafeMutableBytes { unsafe SystemCall.read(descriptor.number, into: $0) }
+            guard count > 0 else { return names }
+            guard let more = Self.names(in: buffer[..<count]) else { return nil }
+            names += more
+        }
+    }
+
+    /// `struct inotify_event`: watch, mask, cookie, length of what follows, and a name with zeros after it.
+    static func names(in bytes: ArraySlice<UInt8>) -> [String]? {
+        var (names, rest): ([String], ArraySlice<UInt8>) = ([], bytes)
+        while rest.count >= 16 {
+            func number(_ offset: Int) -> UInt32 {
+                (0..<4).reduce(0) { $0 | UInt32(rest[rest.startIndex + offset + $1]) << (8 * UInt32($1)) }
+            }
+            guard number(4) & UInt32(IN_Q_OVERFLOW) == 0 else { return nil }
+            let name = rest.dropFirst(16).prefix(Int(number(12)))
+            names.append(String(decoding: name.prefix { $0 != 0 }, as: UTF8.self))
+            rest = rest.dropFirst(16 + name.count)
+        }
+        return names
     }
 }
 

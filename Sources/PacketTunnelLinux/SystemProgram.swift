@@ -34,12 +34,15 @@ struct SystemProgram: Hashable, Sendable {
     /// - Parameters:
     ///   - input: what it reads from standard input.
     ///   - seconds: how long it may take.
+    ///   - outputLimit: how many bytes of what it writes are kept.
     /// - Throws: `.programNotStarted`, `.programTimedOut`.
-    func run(_ arguments: [String], input: String = "", seconds: Int = 10) throws(LinuxNetworkError) -> Outcome {
+    func run(
+        _ arguments: [String], input: String = "", seconds: Int = 10, outputLimit: Int = 65_536
+    ) throws(LinuxNetworkError) -> Outcome {
         let deadline = LaneClock.now() + Int64(seconds) * LaneClock.nanosecondsPerSecond
         let child: ChildProcess
         do throws(SystemError) {
-            child = try start(arguments, input: Array(input.utf8))
+            child = try start(arguments, input: Array(input.utf8), outputLimit)
         } catch {
             throw LinuxNetworkError(.programNotStarted(path: path), errno: error.errno)
         }
@@ -50,13 +53,16 @@ struct SystemProgram: Hashable, Sendable {
         return outcome
     }
 
-    private func start(_ arguments: [String], input: [UInt8]) throws(SystemError) -> ChildProcess {
+    private func start(
+        _ arguments: [String], input: [UInt8], _ outputLimit: Int
+    ) throws(SystemError) -> ChildProcess {
         // All of the input is in the pipe before anybody reads it: nobody has to write while waiting.
         let pipe = try DescriptorPipe()
         try pipe.fill(input)
         let child = try ChildProcess(
             path, arguments: [path] + arguments,
-            environment: ["PATH=" + Self.folders.joined(separator: ":"), "LC_ALL=C"], input: pipe.reader.number)
+            environment: ["PATH=" + Self.folders.joined(separator: ":"), "LC_ALL=C"], input: pipe.reader.number,
+            outputLimit: outputLimit)
         pipe.reader.close()
         pipe.writer.close()
         return child

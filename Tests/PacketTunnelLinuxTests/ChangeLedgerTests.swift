@@ -48,12 +48,13 @@ struct ChangeLedgerTests {
         let ledger = try ledger(network)
         try ledger.apply(plan)
         let made = network.state
-        #expect(try ledger.restore(plan).isEmpty)
+        #expect(try ledger.undone(of: plan).isEmpty)
         network.state.tables = [:]
         network.state.rules = before.rules
         network.state.routes = before.routes
         network.state.addresses = [:]
-        let undone = try ledger.restore(plan)
+        let undone = try ledger.undone(of: plan)
+        try ledger.restore(undone)
         #expect(
             undone
                 == plan.filter { step in
@@ -63,7 +64,7 @@ struct ChangeLedgerTests {
                     }
                 })
         #expect(network.state == made)
-        #expect(try ledger.restore(plan).isEmpty)
+        #expect(try ledger.undone(of: plan).isEmpty)
         try ledger.undoAll()
         #expect(network.state == before)
     }
@@ -75,7 +76,9 @@ struct ChangeLedgerTests {
         let ledger = try ledger(network)
         try ledger.apply(plan)
         network.state.settings["src_valid_mark"] = "0"
-        #expect(try ledger.restore(plan) == [.setting(path: "src_valid_mark", value: "1")])
+        let undone = try ledger.undone(of: plan)
+        #expect(undone == [.setting(path: "src_valid_mark", value: "1")])
+        try ledger.restore(undone)
         #expect(network.state.settings["src_valid_mark"] == "1")
         try ledger.undoAll()
         #expect(network.state.settings["src_valid_mark"] == "0")
@@ -259,6 +262,90 @@ struct ChangeLedgerTests {
             try ledger.undoAll()
             #expect(network.state == before)
         }
+    }
+
+    @Test("A step that failed is not taken for made: the same plan makes it")
+    func failedOnce() throws {
+        for index in plan.indices {
+            let network = FakeNetwork(before)
+            let ledger = try ledger(network)
+            var count = 0
+            network.failing = { _ in
+                count += 1
+                return count == index + 1
+            }
+            #expect(throws: LinuxNetworkError.self) { try ledger.apply(plan) }
+            network.failing = { _ in false }
+            try ledger.apply(plan)
+            #expect(try ledger.undone(of: plan).isEmpty, "after step \(index) had failed")
+            try ledger.undoAll()
+            #expect(network.state == before)
+        }
+    }
+
+    @Test("What is there already when it is made again is no failure")
+    func restoredByOthers() throws {
+        let network = FakeNetwork(before)
+        let ledger = try ledger(network)
+        try ledger.apply(plan)
+        network.state.rules = before.rules
+        network.failing = { if case .addRule = $0 { true } else { false } }
+        network.failure = EEXIST
+        try ledger.restore(try ledger.undone(of: plan))
+        network.failure = EPERM
+        #expect(throws: LinuxNetworkError.self) { try ledger.restore(try ledger.undone(of: plan)) }
+    }
+
+    @Test("A journal stays short, however often the network changes")
+    func journalLength() throws {
+        let network = FakeNetwork(before)
+        let ledger = try ledger(network)
+        var longest = 0
+        for index in 0..<3000 {
+            let route = NetworkStep.route(Route(to: try IPPrefix("10.\(index % 200).0.0/16"), interface: 7))
+            try ledger.apply(plan + [route])
+            if index % 100 == 0 {
+                longest = max(longest, try Data(contentsOf: URL(fileURLWithPath: folder.directory.file("cvt0"))).count)
+            }
+        }
+        #expect(longest > 100_000 && longest < 2 * ChangeJournal.growth, "\(longest) bytes")
+        // What is in the short one is all there is to undo.
+        #expect(
+            try ChangeLedger.cleanUp(name: "cvt0", directory: folder.directory, system: network).count > plan.count / 2)
+        #expect(network.state == before)
+    }
+
+    @Test("Tunnels that start at the same moment have different numbers")
+    func numbers() throws {
+        let network = FakeNetwork(before)
+        var numbers: Set<UInt32> = []
+        for index in 0..<4 {
+            let ledger = try ledger(network, "cvt\(index)", owner: .current)
+            try ledger.reserve { others in
+                #expect(others == numbers)
+                let number = (51_820...).first { !others.contains(UInt32($0)) } ?? 0
+                numbers.insert(UInt32(number))
+                return UInt32(number)
+            }
+            // It is kept until the tunnel's end.
+            try ledger.apply(index == 0 ? plan : [])
+            try ledger.apply([])
+        }
+        #expect(numbers.count == 4)
+    }
+
+    @Test("A step that is undone for ever is left alone for a while after ten times")
+    func contest() {
+        var contest = Contest()
+        let step = NetworkStep.setting(path: "src_valid_mark", value: "1")
+        func allows(_ step: NetworkStep, at second: Int64) -> Bool {
+            contest.allows(step, at: second * 1_000_000_000)
+        }
+        for second in Int64(0)..<10 { #expect(allows(step, at: second)) }
+        #expect(!allows(step, at: 10))
+        #expect(!allows(step, at: 38))
+        #expect(allows(.firewall(LinuxSamples.table), at: 38), "others are not concerned")
+        #expect(allows(step, at: 39))
     }
 
     @Test("What cannot be undone does not keep the rest, and is told and kept for another try")

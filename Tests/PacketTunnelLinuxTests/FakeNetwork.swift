@@ -36,6 +36,8 @@ final class FakeNetwork: NetworkSystem {
     var life: (operations: Int, doesLast: Bool) = (.max, false)
     /// Steps that fail once they are reached.
     var failing: (NetworkOperation) -> Bool = { _ in false }
+    /// What they fail with.
+    var failure: Int32 = 1
 
     init(_ state: State = State()) {
         self.state = state
@@ -70,7 +72,7 @@ final class FakeNetwork: NetworkSystem {
         guard life.operations > 0 else { throw Self.death }
         life.operations -= 1
         if life.operations == 0, !life.doesLast { throw Self.death }
-        if failing(operation) { throw LinuxNetworkError(.netlink(operation: "do this"), errno: 1) }
+        if failing(operation) { throw LinuxNetworkError(.netlink(operation: "do this"), errno: failure) }
         log.append(operation)
         carryOut(operation)
         if life.operations == 0 { throw Self.death }

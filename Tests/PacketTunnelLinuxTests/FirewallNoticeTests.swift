@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import PacketTunnel
 import Testing
 import TunnelSystem
 
@@ -54,5 +55,50 @@ struct FirewallNoticeTests {
             #expect(FirewallNotice.culprit([cut]) == nil, "\(length)")
             #expect(!FirewallNotice.isAbout("nft", [cut]))
         }
+    }
+}
+
+@Suite("What inotify tells of a folder")
+struct FolderNoticesTests {
+    private func event(_ name: String, mask: UInt32 = 0x80, padding: Int = 1) -> [UInt8] {
+        let text = Array(name.utf8) + [UInt8](repeating: 0, count: padding)
+        return [1, 0, 0, 0] + (0..<4).map { UInt8(truncatingIfNeeded: mask >> (8 * $0)) } + [0, 0, 0, 0]
+            + [UInt8(text.count), 0, 0, 0] + text
+    }
+
+    @Test("The names of files are read, zeros after them not among them")
+    func names() {
+        let events = event("home.guard", padding: 6) + event("a") + event("wg0.guard.new")
+        #expect(FolderNotices.names(in: events[...]) == ["home.guard", "a", "wg0.guard.new"])
+        #expect(FolderNotices.names(in: [][...]) == [])
+        #expect(FolderNotices.names(in: event("", mask: 0x4000, padding: 0)[...]) == nil, "some were lost")
+    }
+
+    @Test("A message that is cut off anywhere traps nowhere")
+    func truncated() {
+        let whole = event("home.guard", padding: 6)
+        for length in whole.indices {
+            let names = FolderNotices.names(in: whole[..<length])
+            #expect(names == (length < 16 ? [] : [String("home.guard".prefix(length - 16))]))
+        }
+    }
+
+    @Test("A tunnel's mark is told from other files")
+    func marks() {
+        #expect(JournalDirectory.tunnel(ofMark: "home.guard") == "home")
+        for file in ["home.guard.new", "home.journal", "guard", ""] {
+            #expect(JournalDirectory.tunnel(ofMark: file) == nil)
+        }
+    }
+
+    @Test("A file that is put into a folder is told")
+    func real() throws {
+        let folder = try JournalFolder()
+        try folder.directory.prepare()
+        let notices = try #require(FolderNotices(folder.directory.path))
+        #expect(notices.changed() == [])
+        try folder.directory.hold(HeldPolicy(policy: .everything, isUntilReleased: true), "cvt0")
+        #expect(notices.changed() == ["cvt0.guard"])
+        #expect(FolderNotices("/nowhere") == nil)
     }
 }

@@ -154,6 +154,8 @@
                 for command in [
                     ["nft", "flush", "ruleset"], ["nft", "delete", "table", "inet", table],
                     ["nft", "flush", "table", "inet", table],
+                    // In part.
+                    ["nft", "delete", "chain", "inet", table, column.running == .nothing ? "leaving" : "answers"],
                     ["ip", "rule", "flush"], ["ip", "-6", "rule", "flush"], ["ip", "route", "flush", "table", "51821"],
                     ["ip", "address", "flush", "dev", scene.name],
                 ] {
@@ -204,6 +206,51 @@
                 }
                 try expect(column.running, "with a new link", scene)
                 try host.run("ip", "link", "del", "br0")
+            }
+
+            @Test("A policy that comes to be held while a laxer tunnel runs is the tunnel's at once, and outlives it")
+            func heldLater() throws {
+                let scene = try CulvertUpScene()
+                let file = try scene.writeFile()
+                try scene.succeed("up", file)
+                try scene.ping()
+                try expect(.bound, "with the tunnel's own policy", scene)
+                let said = try scene.succeed("guard", file, "--leak-policy", "everything")
+                #expect(said.contains("takes the leak policy 'everything' over"), "\(said)")
+                try eventually("the tunnel has it", within: .seconds(2)) {
+                    try scene.world.host.run("nft", "list", "tables").output.contains("culvert_\(scene.name)")
+                }
+                try eventually("it is said") {
+                    try scene.succeed("log", scene.name).contains("since it is held for this tunnel")
+                }
+                try scene.ping()
+                try expect(.nothing, "held", scene)
+                kill(try #require(scene.processes.first), SIGKILL)
+                try eventually("it is gone") { scene.processes.isEmpty }
+                try expect(.nothing, "killed", scene)
+                #expect(try scene.status()["state"] as? String == "held")
+                // Nobody is there to load it again, which status says.
+                try scene.world.host.run("nft", "delete", "table", "inet", "culvert_\(scene.name)")
+                #expect(try scene.status()["state"] as? String == "dead")
+                #expect(try scene.succeed("status", scene.name).contains("somebody has deleted its firewall"))
+                try scene.succeed("guard", file, "--leak-policy", "everything")
+                try expect(.nothing, "loaded again", scene)
+                try scene.succeed("guard", scene.name, "--release")
+                try expect(.all, "released", scene)
+                try scene.expectUnchanged()
+            }
+
+            @Test("A policy that cannot be loaded is not said to hold")
+            func notHeld() throws {
+                let scene = try CulvertUpScene()
+                let file = try scene.writeFile()
+                // Its interface's name is another's.
+                try scene.world.host.run("ip", "link", "add", scene.name, "type", "bridge")
+                let refused = try scene.run("guard", file, "--leak-policy", "everything")
+                #expect(refused.status == 1 && refused.output.contains("one of another kind"), "\(refused)")
+                try scene.world.host.run("ip", "link", "del", scene.name)
+                try expect(.all, "refused", scene)
+                #expect(scene.remains.isEmpty, "\(scene.remains)")
             }
 
             @Test(

@@ -76,7 +76,9 @@ package struct JournalDirectory: Hashable, Sendable {
 
     // MARK: - Held policies
 
-    private func mark(_ name: String) -> String { "\(path)/\(name).guard" }
+    private static let markEnding = ".guard"
+
+    private func mark(_ name: String) -> String { "\(path)/\(name)\(Self.markEnding)" }
 
     /// The policy that holds for a tunnel whether or not it runs; nil for none.
     package func heldPolicy(_ name: String) throws(LinuxNetworkError) -> HeldPolicy? {
@@ -85,19 +87,32 @@ package struct JournalDirectory: Hashable, Sendable {
         return HeldPolicy(text: text) ?? HeldPolicy(policy: .everything, isUntilReleased: true)
     }
 
-    /// Says which policy holds for a tunnel from now on.
+    /// Says which policy holds for a tunnel from now on. For who has the lock.
     package func hold(_ held: HeldPolicy, _ name: String) throws(LinuxNetworkError) {
         try Self.validate(name)
         try prepare()
-        let file = mark(name)
-        let number = unsafe open(file, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0o600)
+        _ = try replace(mark(name), with: Array(held.text.utf8))
+    }
+
+    /// The tunnel that a file of this folder is the mark of; nil for other files.
+    static func tunnel(ofMark file: String) -> String? {
+        file.hasSuffix(markEnding) ? String(file.dropLast(markEnding.count)) : nil
+    }
+
+    /// Puts a file in place of another of this folder, all at once and on the disk.
+    /// - Returns: its descriptor, at its end.
+    fileprivate func replace(_ file: String, with bytes: [UInt8]) throws(LinuxNetworkError) -> OwnedDescriptor {
+        let new = file + ".new"
+        unsafe _ = unlink(new)
+        let number = SystemCall.open(new, O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW)
         guard number >= 0 else {
-            throw LinuxNetworkError(.journal(path: file, operation: "make it"), errno: errno)
+            throw LinuxNetworkError(.journal(path: new, operation: "make it"), errno: errno)
         }
         let descriptor = OwnedDescriptor(number)
-        guard SystemCall.writeAll(descriptor.number, Array(held.text.utf8)) else {
+        guard SystemCall.writeAll(number, bytes), fsync(number) == 0, unsafe rename(new, file) == 0 else {
             throw LinuxNetworkError(.journal(path: file, operation: "write it"), errno: errno)
         }
+        return descriptor
     }
 
     /// Says that no policy holds for a tunnel that does not run.
@@ -142,8 +157,11 @@ package final class ChangeJournal {
     package let directory: JournalDirectory
     /// The tunnel.
     package let name: String
-    private let descriptor: OwnedDescriptor
+    private var descriptor: OwnedDescriptor
+    private var owner: JournalOwner
     private var lastID = 0
+    /// How long it was when it held nothing but what counts, and how long it is now.
+    private var lengths: (compacted: Int, now: Int) = (0, 0)
 
     /// The present version of the format.
     static let version = 1
@@ -163,12 +181,31 @@ package final class ChangeJournal {
         descriptor = OwnedDescriptor(number)
         self.directory = directory
         self.name = name
-        try record(owner)
+        self.owner = owner
+        try append(.owner(owner, version: Self.version))
     }
 
-    /// Writes down whose journal it is from now on.
-    func record(_ owner: JournalOwner) throws(LinuxNetworkError) {
-        try append(.owner(owner, version: Self.version))
+    /// Writes down whose journal it is from now on, and of what was done only what is not undone.
+    func record(
+        _ owner: JournalOwner, _ pending: [(id: Int, change: NetworkChange)]
+    ) throws(LinuxNetworkError) {
+        self.owner = owner
+        try compact(pending)
+    }
+
+    /// How much a journal grows until it is written anew.
+    static let growth = 262_144
+
+    /// Writes the journal anew where it has grown long: others may undo what it tells of for as long as they like.
+    func compactIfLong(_ pending: [(id: Int, change: NetworkChange)]) throws(LinuxNetworkError) {
+        if lengths.now > lengths.compacted + Self.growth { try compact(pending) }
+    }
+
+    private func compact(_ pending: [(id: Int, change: NetworkChange)]) throws(LinuxNetworkError) {
+        var bytes = try line(.owner(owner, version: Self.version))
+        for entry in pending { bytes += try line(.change(entry.change, id: entry.id)) }
+        descriptor = try directory.replace(directory.file(name), with: bytes)
+        lengths = (bytes.count, bytes.count)
     }
 
     /// Goes on with the journal of a process that is gone.
@@ -183,7 +220,7 @@ package final class ChangeJournal {
             throw LinuxNetworkError(.journal(path: file, operation: "open it"), errno: errno)
         }
         let journal = ChangeJournal(
-            OwnedDescriptor(number), name: name, directory: directory,
+            OwnedDescriptor(number), name: name, directory: directory, owner: contents.owner ?? .nobody,
             lastID: contents.pending.map(\.id).max() ?? 0)
         // What was written last may lack its line feed, which the next line would suffer from.
         try journal.write([UInt8(ascii: "\n")])
@@ -191,9 +228,11 @@ package final class ChangeJournal {
     }
 
     private init(
-        _ descriptor: consuming OwnedDescriptor, name: String, directory: JournalDirectory, lastID: Int
+        _ descriptor: consuming OwnedDescriptor, name: String, directory: JournalDirectory, owner: JournalOwner,
+        lastID: Int
     ) {
         self.descriptor = descriptor
+        self.owner = owner
         self.name = name
         self.directory = directory
         self.lastID = lastID
@@ -218,13 +257,18 @@ package final class ChangeJournal {
     }
 
     private func append(_ record: JournalRecord) throws(LinuxNetworkError) {
+        try write(line(record))
+    }
+
+    private func line(_ record: JournalRecord) throws(LinuxNetworkError) -> [UInt8] {
         guard let line = JournalLine.encode(record) else {
             throw LinuxNetworkError(.journal(path: directory.file(name), operation: "encode an entry"))
         }
-        try write(line)
+        return line
     }
 
     private func write(_ bytes: [UInt8]) throws(LinuxNetworkError) {
+        lengths.now += bytes.count
         let number = descriptor.number
         guard SystemCall.writeAll(number, bytes), fsync(number) == 0 else {
             throw LinuxNetworkError(.journal(path: directory.file(name), operation: "write it"), errno: errno)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CTunnelSystem
+
 /// Makes the changes that a tunnel wants, each written to the journal first, and undoes them.
 ///
 /// For one thread at a time. While it works no other process of this kind does.
@@ -33,7 +35,7 @@ package final class ChangeLedger {
         let (journal, entries) = try directory.locked { () throws(LinuxNetworkError) -> (ChangeJournal, [Entry]) in
             if keepsFirewall, let left = try Self.resume(name: name, directory: directory, system: system) {
                 try left.undoAllLocked(keepingFirewall: true)
-                try left.journal.record(owner)
+                try left.journal.record(owner, left.pending)
                 return (left.journal, left.entries)
             }
             _ = try Self.cleanUpLocked(name: name, directory: directory, system: system)
@@ -72,7 +74,7 @@ package final class ChangeLedger {
         guard let ledger = try resume(name: name, directory: directory, system: system) else { return [] }
         let undone = ledger.entries.filter { !keepingFirewall || !$0.change.isFirewall }
         try ledger.undoAllLocked(keepingFirewall: keepingFirewall && undone.count < ledger.entries.count)
-        return undone.map(\.change.summary)
+        return undone.compactMap { entry in if case .number = entry.change { nil } else { entry.change.summary } }
     }
 
     /// The ledger of a process that is gone; nil where there is none.
@@ -86,6 +88,21 @@ package final class ChangeLedger {
         guard let (journal, _) = try ChangeJournal.resume(name, directory: directory) else { return nil }
         let entries = contents.pending.map { Entry(id: $0.id, step: nil, change: $0.change) }
         return ChangeLedger(journal, entries, system: system)
+    }
+
+    private var pending: [(id: Int, change: NetworkChange)] { entries.map { ($0.id, $0.change) } }
+
+    /// Takes a number for this tunnel alone, also among those that start at the same moment.
+    /// - Parameter choose: is given the numbers of others.
+    package func reserve(
+        _ choose: (Set<UInt32>) throws(LinuxNetworkError) -> UInt32
+    ) throws(LinuxNetworkError) {
+        try journal.directory.locked { () throws(LinuxNetworkError) in
+            let others = journal.directory.pendingChanges(except: journal.name)
+            let taken = others.compactMap { if case .number(let number) = $0 { number } else { nil } }
+            let change = NetworkChange.number(try choose(Set(taken)))
+            entries.append(Entry(id: try journal.record(change), step: nil, change: change))
+        }
     }
 
     /// The name of the firewall table that is there; nil for none.
@@ -118,29 +135,42 @@ package final class ChangeLedger {
             for step in plan where step.isFirewall { try make(step) }
             let slots = Set(plan.compactMap(\.slot))
             let obsolete = entries.filter { entry in
+                if case .number = entry.change { return false }
                 if let slot = entry.slot { return !slots.contains(slot) }
                 return entry.step.map { !plan.contains($0) } ?? true
             }
             for entry in obsolete.reversed() where !entry.change.isFirewall { try undo(entry) }
             for step in plan where !step.isFirewall { try make(step) }
             for entry in obsolete.reversed() where entry.change.isFirewall { try undo(entry) }
+            try journal.compactIfLong(pending)
         }
     }
 
-    /// Makes again what others have undone of steps that were applied.
-    /// - Returns: those steps.
-    package func restore(_ steps: [NetworkStep]) throws(LinuxNetworkError) -> [NetworkStep] {
-        try journal.directory.locked { () throws(LinuxNetworkError) in
-            let missing = try system.missing(of: steps)
-            for step in missing {
-                if let entry = entries.first(where: { $0.step == step }) {
-                    try system.perform(step.operation(for: entry.change))
-                } else {
-                    // It was so already when it was applied, and is not any more.
-                    try make(step)
-                }
+    /// The steps, of some that were applied, that others have undone.
+    package func undone(of steps: [NetworkStep]) throws(LinuxNetworkError) -> [NetworkStep] {
+        try system.missing(of: steps)
+    }
+
+    /// Makes again what others have undone.
+    package func restore(_ undone: [NetworkStep]) throws(LinuxNetworkError) {
+        var unmade: [NetworkStep] = []
+        for step in undone {
+            // The journal has it, and need not be waited for while somebody else has the lock.
+            guard let entry = entries.first(where: { $0.step == step }) else {
+                unmade.append(step)
+                continue
             }
-            return missing
+            do throws(LinuxNetworkError) {
+                try system.perform(step.operation(for: entry.change))
+            } catch {
+                // Somebody else was quicker, or the address is there with another prefix.
+                guard error.errno == EEXIST else { throw error }
+            }
+        }
+        guard !unmade.isEmpty else { return }
+        // It was so already when it was applied, and is not any more.
+        try journal.directory.locked { () throws(LinuxNetworkError) in
+            for step in unmade { try make(step) }
         }
     }
 
@@ -154,8 +184,10 @@ package final class ChangeLedger {
         guard let found = try system.change(for: step) ?? shared(step) else { return }
         let change = inheriting(found)
         let id = try journal.record(change)
-        entries.append(Entry(id: id, step: step, change: change))
+        // What fails may be there in part: it is undone, and not taken for made.
+        entries.append(Entry(id: id, step: nil, change: change))
         try system.perform(step.operation(for: change))
+        entries[entries.count - 1].step = step
     }
 
     /// The change, with what was there before any tunnel came where another tunnel has made the same one.

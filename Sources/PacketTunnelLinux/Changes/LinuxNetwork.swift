@@ -11,7 +11,14 @@ package final class LinuxNetwork: NetworkSystem {
     package let netlink: RouteSocket
     let resolver: ResolverControl
     /// What nft lists of the tables that were loaded, right after that.
-    private var listings: [String: String] = [:]
+    private var listings: [String: Listing] = [:]
+
+    private struct Listing {
+        /// What was loaded.
+        var body: String
+        /// What nft made of it.
+        var text: String
+    }
 
     package convenience init() throws(LinuxNetworkError) {
         try self.init(resolver: ResolverControl())
@@ -71,7 +78,13 @@ package final class LinuxNetwork: NetworkSystem {
             try SmallFile.overwrite(path, with: Array(value.utf8))
         case .loadTable(let table):
             try SystemProgram.required("nft").check(["-f", "-"], input: table.script)
-            listings[table.name] = try listing(table.name)
+            let text = try listing(table.name)
+            // Somebody has flushed it already, whole or in part: a table has each of its chains.
+            guard table.isWhole(in: text) else {
+                listings[table.name] = nil
+                throw LinuxNetworkError(.netlink(operation: "keep the firewall table \(table.name)"), errno: EBUSY)
+            }
+            listings[table.name] = Listing(body: table.body, text: text)
         case .removeTable(let name):
             // Made first where it is missing, so that its absence is no error.
             try SystemProgram.required("nft")
@@ -96,16 +109,17 @@ package final class LinuxNetwork: NetworkSystem {
         guard let start = listing.firstIndex(of: "\n"), let end = listing.lastIndex(of: "}"), start < end else {
             return nil
         }
-        listings[name] = listing
-        return FirewallTable(name: name, body: String(listing[listing.index(after: start)..<end]))
+        let table = FirewallTable(name: name, body: String(listing[listing.index(after: start)..<end]))
+        listings[name] = Listing(body: table.body, text: listing)
+        return table
     }
 
     private func isInForce(_ step: NetworkStep, _ present: Present) throws(LinuxNetworkError) -> Bool {
         switch step {
         case .setting(let path, let value): return try SmallFile.text(path) == value
         case .firewall(let table):
-            guard let loaded = listings[table.name] else { return false }
-            return try listing(table.name) == loaded
+            guard let loaded = listings[table.name], loaded.body == table.body else { return false }
+            return try listing(table.name) == loaded.text
         case .interface, .resolver: return true
         case .address, .link, .route, .rule: return present.has(step)
         }
@@ -113,7 +127,8 @@ package final class LinuxNetwork: NetworkSystem {
 
     /// What nft says of a table, but for its counters; empty where there is none.
     private func listing(_ name: String) throws(LinuxNetworkError) -> String {
-        let outcome = try SystemProgram.required("nft").run(["--stateless", "list", "table", "inet", name])
+        let outcome = try SystemProgram.required("nft").run(
+            ["--stateless", "list", "table", "inet", name], outputLimit: 1 << 24)
         return outcome.status == 0 ? outcome.output : ""
     }
 

@@ -31,11 +31,13 @@ package enum NetworkChange: Hashable, Sendable, Codable {
     /// The text of the table is not needed for undoing it.
     case firewall(name: String)
     case resolver(ResolverRecord)
+    /// The number of a routing table, and mark of packets, that the tunnel alone uses, before there is a route or rule with it.
+    case number(UInt32)
 
     /// What undoes the change.
     package var inverse: NetworkOperation {
         switch self {
-        case .interface, .link: .none
+        case .interface, .link, .number: .none
         case .address(let prefix, let interface): .removeAddress(prefix, interface)
         case .route(let route, nil): .removeRoute(route)
         case .route(let route, let before?): .restoreRoute(before, inPlaceOf: route)
@@ -58,6 +60,7 @@ package enum NetworkChange: Hashable, Sendable, Codable {
         case .setting(let change): "\(change.path) from \(change.before) to \(change.value)"
         case .firewall(let name): "firewall table \(name)"
         case .resolver(let record): "name servers through \(record.manager.rawValue)"
+        case .number(let number): "the number \(number)"
         }
     }
 }

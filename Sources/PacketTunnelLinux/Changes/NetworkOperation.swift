@@ -70,6 +70,16 @@ package struct FirewallTable: Hashable, Sendable, Codable {
         self.body = body
     }
 
+    /// Whether a listing has as many rules and hooks as the table: nft writes each of them on a line of its own.
+    func isWhole(in listing: String) -> Bool {
+        func count(_ text: String) -> Int {
+            text.split(separator: "\n").count { line in
+                ["accept", "drop", "admin-prohibited", "return", "jump "].contains { line.contains($0) }
+            }
+        }
+        return !listing.isEmpty && count(listing) >= count(body)
+    }
+
     /// What nft is given: the table in place of one of that name, all at once.
     package var script: String {
         "add table inet \(name)\ndelete table inet \(name)\ntable inet \(name) {\n\(body)}\n"

@@ -139,9 +139,10 @@ package struct LeakGuard: Hashable, Sendable {
         return matches + (asksTunnelForAllNames ? Self.lookups : [])
     }
 
-    /// Link-local addresses, and groups and broadcasts that no router forwards.
+    /// What no router forwards: groups, broadcasts, and link-local addresses of IPv6. Those of IPv4 are routed where nobody is
+    /// careful (clouds answer at one of them), and count where the host has such an address itself.
     private static let linkScope = [
-        "169.254.0.0/16", "224.0.0.0/24", "255.255.255.255/32", "fe80::/10", "ff02::/16",
+        "224.0.0.0/24", "255.255.255.255/32", "fe80::/10", "ff02::/16",
     ].compactMap { try? IPPrefix($0) }
 
     /// Where leases are asked for: at everybody on the link, and at servers on it (RFC 2131, RFC 8415).

@@ -10,6 +10,8 @@
             _ tunnel: LoadedTunnel, _ runtime: RuntimeDirectory, _ console: Console
         ) throws(CommandProblem) { throw unavailable }
 
+        static func isLoaded(_ name: String) -> Bool? { nil }
+
         static func release(
             _ name: String, _ runtime: RuntimeDirectory, _ console: Console
         ) throws(CommandProblem) { throw unavailable }

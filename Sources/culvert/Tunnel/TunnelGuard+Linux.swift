@@ -24,9 +24,15 @@
             } catch {
                 guard case .tunnelRunning = error.code else { throw problem(error, name) }
                 console.line(
-                    "\(name): the tunnel runs; the leak policy '\(words)' holds from its end on, until "
+                    "\(name): the tunnel that runs takes the leak policy '\(words)' over; it holds until "
                         + "'culvert guard \(name) --release'")
             }
+        }
+
+        /// Whether the firewall of a policy that is held for a tunnel is there; nil where nobody but root can tell.
+        static func isLoaded(_ name: String) -> Bool? {
+            guard geteuid() == 0 else { return nil }
+            return try? LinuxPlatform.isGuardLoaded(name: name)
         }
 
         /// Lets the policy go with the tunnel.

@@ -47,6 +47,7 @@
                     }
                     tell(event)
                 }
+                try process.raisePolicy(logger)
                 return await process.run(logger)
             } catch {
                 tell(.failed(error))
@@ -66,6 +67,19 @@
         }
 
         // MARK: - Steps
+
+        /// Lets the tunnel have the policy that is held for it from its first step on: routes differ by it.
+        private mutating func raisePolicy(_ logger: Logger) throws(TunnelError) {
+            do throws(LinuxNetworkError) {
+                let held = try LinuxPlatform.heldPolicy(
+                    name: tunnel.name, untilReleased: true, options: tunnel.options(runtime))
+                guard let held, held > tunnel.configuration.leakPolicy else { return }
+                tunnel.configuration.leakPolicy = held
+                logger.notice("the leak policy is '\(LeakPolicyName(held).rawValue)', which 'culvert guard' holds")
+            } catch {
+                throw TunnelError(host: error)
+            }
+        }
 
         private func openLog() throws(TunnelError) -> RingLogFile {
             do throws(LinuxNetworkError) {
@@ -144,13 +158,15 @@
             tell(.step(server.map { "connecting to \($0)" } ?? "starting to listen"))
             notice.status("connecting")
             let status: Int32
+            var isHeld = false
             do throws(TunnelError) {
                 try hold()
+                isHeld = blocks
                 try await host.start(tunnel.request)
                 status = await serve(host, logger)
             } catch {
                 // Told at the end, when nothing is left, or only what the policy leaves.
-                let stays = blocks && error.code != .stopped
+                let stays = isHeld && error.code != .stopped
                 await end(stays ? nil : host, service)
                 throw stays ? error.stayingBlocked(tunnel.name) : error
             }

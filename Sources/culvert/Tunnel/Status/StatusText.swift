@@ -30,14 +30,19 @@ struct StatusText {
         guard let report = tunnel.report else {
             add("problem", tunnel.problem)
             if let held = tunnel.heldPolicy {
-                add("leak policy", "\(LeakPolicyName(held).rawValue), without the tunnel")
+                add(
+                    "leak policy",
+                    "\(LeakPolicyName(held).rawValue), without the tunnel"
+                        + (tunnel.isGuardGone ? "; but somebody has deleted its firewall: nothing is held back" : ""))
             }
             if tunnel.problem == nil {
                 add(
                     "fix",
-                    tunnel.heldPolicy == nil
-                        ? "culvert down \(tunnel.name) undoes what it left behind"
-                        : "culvert up \(tunnel.name); or culvert down \(tunnel.name), and culvert guard \(tunnel.name) --release"
+                    tunnel.isGuardGone
+                        ? "culvert guard \(tunnel.name) loads it again"
+                        : tunnel.heldPolicy == nil
+                            ? "culvert down \(tunnel.name) undoes what it left behind"
+                            : "culvert up \(tunnel.name); or culvert down \(tunnel.name), and culvert guard \(tunnel.name) --release"
                 )
             }
             return lines

@@ -35,7 +35,7 @@ struct StatusTool: Sendable {
         guard try runtime.tunnels().contains(name) else { throw Self.notUp(name) }
         let channel = UnixTunnelChannel(path: runtime.socket(name))
         var first = await TunnelSnapshot.take(name, channel)
-        first.heldPolicy = runtime.heldPolicy(name)
+        first.note(runtime.heldPolicy(name))
         var tunnel = first
         if first.receivedBytes != nil {
             let began = ContinuousClock.now
@@ -43,7 +43,7 @@ struct StatusTool: Sendable {
                 throw CommandProblem(ExitStatus.interrupted, "interrupted")
             }
             tunnel = await TunnelSnapshot.take(name, channel)
-            tunnel.heldPolicy = first.heldPolicy
+            tunnel.note(first.heldPolicy)
             tunnel.rates = tunnel.rates(since: first, over: ContinuousClock.now - began)
         }
         if json {

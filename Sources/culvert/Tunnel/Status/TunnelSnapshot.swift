@@ -26,10 +26,20 @@ struct TunnelSnapshot: Sendable {
 
     /// The policy that holds whether or not the tunnel runs; nil for none.
     var heldPolicy: LeakPolicy?
+    /// Whether its firewall is gone, and there is no process that would notice.
+    var isGuardGone = false
+
+    /// Notes what holds without the tunnel's process.
+    mutating func note(_ held: LeakPolicy?) {
+        heldPolicy = held
+        isGuardGone = held != nil && report == nil && TunnelGuard.isLoaded(name) == false
+    }
 
     /// The tunnel's state as a word.
     var state: String {
-        guard let report else { return problem != nil ? "unknown" : heldPolicy != nil ? "held" : "dead" }
+        guard let report else {
+            return problem != nil ? "unknown" : heldPolicy != nil && !isGuardGone ? "held" : "dead"
+        }
         return report.status.status.rawValue
     }
 
@@ -61,7 +71,7 @@ struct TunnelSnapshot: Sendable {
     /// Asks a tunnel's service.
     static func take(_ name: String, _ runtime: RuntimeDirectory) async -> TunnelSnapshot {
         var snapshot = await take(name, UnixTunnelChannel(path: runtime.socket(name)))
-        snapshot.heldPolicy = runtime.heldPolicy(name)
+        snapshot.note(runtime.heldPolicy(name))
         return snapshot
     }
 
