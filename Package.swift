@@ -139,7 +139,12 @@ let package = Package(
             ],
             swiftSettings: settings),
         .target(
-            name: "CredentialTunnel", dependencies: ["NetworkAddresses", "WireGuardCore"], swiftSettings: settings),
+            name: "CredentialTunnel",
+            dependencies: [
+                "NetworkAddresses", "PacketTunnel", "WireGuardCore", "TunnelIO", "TunnelSystem", "CTunnelSystem",
+                logging,
+            ],
+            swiftSettings: settings),
         .target(
             name: "TrustPinning", dependencies: ["NetworkAddresses", "TunnelSystem", crypto, x509, asn1, logging],
             swiftSettings: settings),
@@ -218,7 +223,10 @@ let package = Package(
             swiftSettings: settings),
         .testTarget(
             name: "CredentialTunnelTests",
-            dependencies: ["NetworkAddresses", "CredentialTunnel", "WireGuardCore", "PacketTunnelTesting", crypto],
+            dependencies: [
+                "NetworkAddresses", "CredentialTunnel", "PacketTunnel", "WireGuardCore", "TunnelIO", "TunnelSystem",
+                "PacketTunnelTesting", "HostConformance", crypto, logging,
+            ],
             swiftSettings: settings),
         .testTarget(
             name: "TunnelSystemTests", dependencies: ["TunnelSystem", "PacketTunnelTesting"], swiftSettings: settings),

@@ -102,6 +102,12 @@ extension CredentialClient {
         return actions
     }
 
+    /// An empty packet, which tells the server where this client is.
+    mutating func keepAlive(at now: Instant) -> [ClientAction] {
+        guard isEstablished, current?.isUsable(at: now) == true else { return [] }
+        return sendEmpty(at: now)
+    }
+
     private mutating func sendEmpty(at now: Instant) -> [ClientAction] {
         lastSent = now
         return current?.seal(.data).map { [.send($0)] } ?? []
@@ -135,6 +141,7 @@ extension CredentialClient {
         guard case (let payload, var keys)? = rekey.noise.finish(body, presharedKey: presharedKey) else { return [] }
         defer { keys.wipe() }
         self.rekey = nil
+        rekeys += 1
         previous = current
         graceEnd = nil
         current = TunnelSession(

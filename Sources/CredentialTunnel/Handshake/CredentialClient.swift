@@ -69,6 +69,8 @@ package struct CredentialClient: ~Copyable {
     /// The session before the current one; packets under it still count.
     var previous: TunnelSession?
     var rekey: Rekey?
+    /// How often the keys were renewed.
+    var rekeys = 0
     /// Says under a new key that it works, until the server uses it too.
     var confirmation: Retransmission?
     /// When the previous session goes.

@@ -49,6 +49,10 @@ package final class TunnelSession {
         return (first, Int(count))
     }
 
+    /// Whether a packet is new, as far as is known: the cheap check before it is opened.
+    @inline(__always)
+    func mayAccept(_ counter: UInt64) -> Bool { replay.mayAccept(counter) }
+
     /// Marks a packet as received, once it was opened; false when it was before.
     func accept(_ counter: UInt64) -> Bool {
         guard replay.accept(counter) else { return false }

@@ -41,10 +41,14 @@ public struct Header: Hashable, Sendable {
         return bytes
     }
 
+    /// The first four bytes of a datagram, as a little-endian number.
+    @inline(__always)
+    static func firstWord(_ code: PacketCode) -> UInt32 { UInt32(code.rawValue) | UInt32(version) << 8 }
+
     /// Writes ``byteCount`` bytes.
     @inline(__always)
     package func store(to bytes: UnsafeMutableRawPointer) {
-        unsafe bytes.storeLittleEndian(UInt32(code.rawValue) | UInt32(Self.version) << 8, at: 0)
+        unsafe bytes.storeLittleEndian(Self.firstWord(code), at: 0)
         unsafe bytes.storeLittleEndian(index, at: 4)
         if code.isSealed { unsafe bytes.storeLittleEndian(counter, at: 8) }
     }

@@ -56,10 +56,22 @@ public enum MessageEncoder {
     package static func sealInPlace(
         _ header: Header, byteCount: Int, at datagram: UnsafeMutableRawPointer, keys: SessionKeys
     ) {
+        unsafe seal(header, datagram + Header.sealedLength, byteCount: byteCount, into: datagram, keys: keys)
+    }
+
+    /// Seals `byteCount` bytes of `source` into `datagram`, with header and tag around them. No allocation.
+    ///
+    /// `source` does not overlap what is written, or lies 16 behind `datagram`. The receiver's index is the session's,
+    /// whatever the header says.
+    @inline(__always)
+    static func seal(
+        _ header: Header, _ source: UnsafeRawPointer, byteCount: Int, into datagram: UnsafeMutableRawPointer,
+        keys: SessionKeys
+    ) {
         unsafe Header(code: header.code, index: keys.remoteIndex, counter: header.counter).store(to: datagram)
-        let body = unsafe datagram + Header.sealedLength
         unsafe keys.sealing.seal(
-            counter: header.counter, source: body, byteCount: byteCount,
-            authenticating: UnsafeRawBufferPointer(start: datagram, count: Header.sealedLength), destination: body)
+            counter: header.counter, source: source, byteCount: byteCount,
+            authenticating: UnsafeRawBufferPointer(start: datagram, count: Header.sealedLength),
+            destination: datagram + Header.sealedLength)
     }
 }

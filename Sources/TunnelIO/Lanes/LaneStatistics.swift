@@ -43,7 +43,7 @@ public struct LaneStatistics: Hashable, Sendable {
     public init() {}
 
     /// Adds what another lane has moved and dropped.
-    mutating func add(_ other: LaneStatistics) {
+    package mutating func add(_ other: LaneStatistics) {
         fromDevice.add(other.fromDevice)
         toDevice.add(other.toDevice)
         fromNetwork.add(other.fromNetwork)

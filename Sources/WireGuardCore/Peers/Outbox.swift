@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import NetworkAddresses
+package import NetworkAddresses
 
 /// Handshake messages and cookie replies that wait to be sent: a bounded first-in, first-out queue.
-struct Outbox {
-    struct Entry {
-        var bytes: [UInt8]
-        var endpoint: Endpoint
+package struct Outbox {
+    package struct Entry {
+        package var bytes: [UInt8]
+        package var endpoint: Endpoint
         var isCookieReply: Bool
     }
 
@@ -16,17 +16,19 @@ struct Outbox {
     /// How many of the messages are cookie replies, which anybody can ask for.
     private(set) var cookieReplies = 0
 
-    var count: Int { entries.count - head }
-    var isEmpty: Bool { count == 0 }
-    /// The length of the message that is next.
-    var firstByteCount: Int? { head < entries.count ? entries[head].bytes.count : nil }
+    package init() {}
 
-    mutating func append(_ bytes: [UInt8], to endpoint: Endpoint, isCookieReply: Bool = false) {
+    package var count: Int { entries.count - head }
+    package var isEmpty: Bool { count == 0 }
+    /// The length of the message that is next.
+    package var firstByteCount: Int? { head < entries.count ? entries[head].bytes.count : nil }
+
+    package mutating func append(_ bytes: [UInt8], to endpoint: Endpoint, isCookieReply: Bool = false) {
         entries.append(Entry(bytes: bytes, endpoint: endpoint, isCookieReply: isCookieReply))
         if isCookieReply { cookieReplies += 1 }
     }
 
-    mutating func popFirst() -> Entry? {
+    package mutating func popFirst() -> Entry? {
         guard head < entries.count else { return nil }
         let entry = entries[head]
         head += 1
@@ -42,7 +44,7 @@ struct Outbox {
         return entry
     }
 
-    mutating func removeAll() {
+    package mutating func removeAll() {
         entries = []
         head = 0
         cookieReplies = 0

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import NetworkAddresses
+import TunnelIO
+import WireGuardCore
+
+/// What becomes of a client's logins and its session.
+package enum ClientEvent: Sendable, Equatable {
+    /// A login is good: bring this into force.
+    case established(Body.Assignment)
+    /// A login failed. The session before it, where there is one, goes on.
+    case failed(CredentialError)
+    /// The session is over, and no login is on its way.
+    case ended(EndReason)
+    /// The server may have forgotten the session: log in again beside it.
+    case mayBeUnknown
+}
+
+/// What a client has moved.
+package struct ClientStatistics: Sendable, Equatable {
+    /// IP packets that were sealed, and their bytes.
+    package var sentPackets = 0
+    package var sentBytes = 0
+    /// IP packets that were delivered, and their bytes.
+    package var receivedPackets = 0
+    package var receivedBytes = 0
+    /// Packets that there was no session for.
+    package var withoutSession = 0
+    /// Datagrams that are not authentic, or of no session.
+    package var forged = 0
+    /// Datagrams that were received before.
+    package var replayed = 0
+    /// What came out of the tunnel and is no IP packet.
+    package var malformed = 0
+}
+
+/// A client as lanes drive it: the session in use, and a login beside it when there is one.
+final class ClientEnd: TunnelEnd, @unchecked Sendable {
+    // Unchecked: the transport's lock guards all of it.
+
+    /// One login and what comes of it.
+    final class Attempt {
+        var client: CredentialClient
+        /// Where the server may be; one once it has answered.
+        var endpoints: [Endpoint]
+        private var turn = 0
+
+        init(_ client: consuming CredentialClient, _ endpoints: [Endpoint]) {
+            self.client = client
+            self.endpoints = endpoints
+        }
+
+        /// Where the next datagram goes: to each address in turn, until one answers.
+        func nextEndpoint() -> Endpoint {
+            defer { turn += 1 }
+            return endpoints[turn % endpoints.count]
+        }
+    }
+
+    private var active: Attempt?
+    private var candidate: Attempt?
+    var outbox = Outbox()
+    private(set) var statistics = ClientStatistics()
+    private let emit: (ClientEvent) -> Void
+
+    /// - Parameter emit: called under the transport's lock.
+    init(emit: @escaping (ClientEvent) -> Void) { self.emit = emit }
+
+    // MARK: - Logins
+
+    /// Begins a login; one that is on its way is given up.
+    func logIn(_ client: consuming CredentialClient, at endpoints: [Endpoint], now: Instant) {
+        guard !endpoints.isEmpty else { return }
+        let attempt = Attempt(client, endpoints)
+        candidate = attempt
+        perform(attempt.client.start(at: now), of: attempt)
+    }
+
+    /// Says that it is still there, from wherever it is now.
+    func poke(now: Instant) {
+        guard let active else { return }
+        perform(active.client.keepAlive(at: now), of: active)
+    }
+
+    /// Sends to another address from now on: the server's, as it is resolved now.
+    func move(to endpoints: [Endpoint]) {
+        guard let first = endpoints.first, let active, !active.endpoints.contains(where: endpoints.contains) else {
+            return
+        }
+        active.endpoints = [first]
+    }
+
+    /// Ends all, and tells the server.
+    func close() {
+        candidate = nil
+        if let active { perform(active.client.close(), of: active) }
+        active = nil
+    }
+
+    var isEstablished: Bool { active?.client.isEstablished == true }
+    /// Where the server is.
+    var endpoint: Endpoint? { (active ?? candidate)?.endpoints.first }
+    /// How often the session's keys were renewed.
+    var rekeys: Int { active?.client.rekeys ?? 0 }
+    /// When the session's keys were made.
+    var keysMadeAt: Instant? { active?.client.current?.createdAt }
+
+    private func perform(_ actions: [ClientAction], of attempt: Attempt) {
+        for action in actions {
+            switch action {
+            case .send(let bytes): outbox.append(bytes, to: attempt.nextEndpoint())
+            case .established(let assignment):
+                let former = active
+                active = attempt
+                candidate = nil
+                // What it is taken back for is the client's own new session.
+                if let former { perform(former.client.close(), of: former) }
+                emit(.established(assignment))
+            case .mayBeUnknown: if candidate == nil { emit(.mayBeUnknown) }
+            case .failed(let error):
+                if attempt === candidate { candidate = nil }
+                emit(.failed(error))
+            case .ended(let reason):
+                guard attempt === active else { continue }
+                active = nil
+                // Where a login is on its way, that says how it goes on.
+                if candidate == nil { emit(.ended(reason)) }
+            case .deliver: break
+            }
+        }
+    }
+
+    // MARK: - TunnelEnd
+
+    func planSeal(_ plan: BatchPlan, at now: Instant) {
+        guard let active, let reserved = active.client.reserve(plan.count, at: now) else {
+            statistics.withoutSession += plan.count
+            return
+        }
+        plan.send(0..<reserved.count, from: reserved.first, under: reserved.keys, to: active.endpoints[0])
+        statistics.withoutSession += plan.count - reserved.count
+        statistics.sentPackets += reserved.count
+        for index in 0..<reserved.count { statistics.sentBytes &+= plan.byteCount(index) }
+    }
+
+    func planOpen(_ plan: BatchPlan, of datagrams: PacketBatch, at now: Instant) {
+        plan.planOpen { index in
+            guard let active, let session = active.client.session(receiving: index), session.isUsable(at: now) else {
+                return nil
+            }
+            return session
+        } other: { position in
+            for attempt in [active, candidate].compactMap(\.self) {
+                let actions = unsafe attempt.client.received(plan.bytes(position), at: now)
+                let source = datagrams[endpoint: position]
+                if !actions.isEmpty, let one = attempt.endpoints.first(where: { $0 == source }) {
+                    attempt.endpoints = [one]
+                }
+                perform(actions, of: attempt)
+            }
+        }
+    }
+
+    func commitOpen(_ plan: BatchPlan, of datagrams: PacketBatch, at now: Instant) {
+        unsafe plan.commitOpen { _, header, session, packet in
+            guard let active, let actions = active.client.commit(header, to: session, at: now) else {
+                statistics.replayed += 1
+                return 0
+            }
+            perform(actions, of: active)
+            guard unsafe !packet.isEmpty else { return 0 }
+            guard let total = unsafe IPHeader.totalLength(of: packet) else {
+                statistics.malformed += 1
+                return 0
+            }
+            statistics.receivedPackets &+= 1
+            statistics.receivedBytes &+= total
+            return total
+        } drop: { isForged in
+            if isForged { statistics.forged += 1 } else { statistics.replayed += 1 }
+        }
+    }
+
+    func deadlineReached(at now: Instant) {
+        for attempt in [active, candidate].compactMap(\.self) {
+            perform(attempt.client.deadlineReached(at: now), of: attempt)
+        }
+    }
+
+    var nextDeadline: Instant? {
+        switch (active?.client.nextDeadline, candidate?.client.nextDeadline) {
+        case (let one?, let other?): min(one, other)
+        case (let one, let other): one ?? other
+        }
+    }
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+package import NetworkAddresses
+package import TunnelIO
+import WireGuardCore
+
+/// A running client: logins and their session between a UDP socket and, once it has one, a TUN device.
+///
+/// A server says what the interface is to be like, so that there is none before the first login. Until then the lanes run on
+/// one in memory that nobody uses.
+package final class CredentialClientDevice: Sendable {
+    /// What a device is made with.
+    package struct Options: Sendable {
+        /// The mark of its sockets.
+        package var mark: UInt32 = 0
+        package var layout = LaneLayout.automatic
+        package var lane = LaneConfiguration()
+        /// Where keys and indices come from; cryptographically secure outside of tests.
+        package var random: @Sendable () -> any RandomNumberGenerator = { SystemRandomNumberGenerator() }
+
+        package init() {}
+    }
+
+    /// What becomes of logins and session, for one reader.
+    package let events: AsyncStream<ClientEvent>
+    private let transport: LaneTransport<ClientEnd>
+    private let lanes: EndLanes
+    private let random: @Sendable () -> any RandomNumberGenerator
+
+    /// A device that waits for a login.
+    /// - Parameter onFailure: called once, on a lane's thread, when the interface is gone or the system fails.
+    package init(
+        network: any DatagramNetwork, options: Options = Options(),
+        onFailure: @escaping @Sendable (TunnelIOError) -> Void = { _ in }
+    ) throws(TunnelIOError) {
+        let (events, continuation) = AsyncStream.makeStream(of: ClientEvent.self)
+        self.events = events
+        random = options.random
+        transport = LaneTransport(
+            ClientEnd { continuation.yield($0) }, batchCapacity: options.lane.largestBatch)
+        lanes = EndLanes(
+            transport, network: network, port: 0, mark: options.mark, layout: options.layout,
+            configuration: options.lane, onFailure: onFailure)
+        try lanes.run(on: MemoryTun(name: "login", queueCapacity: 1))
+    }
+
+    /// Begins a login beside the session that there may be; one that is on its way is given up. Where there are several
+    /// addresses, each is tried in turn.
+    package func logIn(_ configuration: CredentialClient.Configuration, at endpoints: [Endpoint]) {
+        let random = random
+        transport.withEnd { end, now in
+            end.logIn(CredentialClient(configuration, random: random()), at: endpoints, now: now)
+        }
+        lanes.wake()
+    }
+
+    /// Moves the packets of this device from now on.
+    package func attach(_ tun: any TunDevice) throws(TunnelIOError) { try lanes.run(on: tun) }
+
+    /// Goes on from new sockets, and to where the server is now, if that is known: after sleep or a change of network.
+    package func rebind(to endpoints: [Endpoint] = []) throws(TunnelIOError) {
+        try lanes.rebind()
+        transport.withEnd { end, now in
+            end.move(to: endpoints)
+            end.poke(now: now)
+        }
+        lanes.wake()
+    }
+
+    /// Whether packets pass.
+    package var isEstablished: Bool { transport.withEnd { end, _ in end.isEstablished } }
+    /// Where the server is.
+    package var endpoint: Endpoint? { transport.withEnd { end, _ in end.endpoint } }
+    /// How long ago the keys in use were made.
+    package var keyAge: Duration? {
+        transport.withEnd { end, now in end.keysMadeAt.map { .nanoseconds(now.nanoseconds - $0.nanoseconds) } }
+    }
+    /// How often its keys were renewed.
+    package var rekeys: Int { transport.withEnd { end, _ in end.rekeys } }
+    package var statistics: ClientStatistics { transport.withEnd { end, _ in end.statistics } }
+    package var laneStatistics: LaneStatistics { lanes.statistics }
+
+    /// Ends session, threads and sockets, and tells the server. Waits for threads. Safe to repeat.
+    package func close() {
+        transport.withEnd { end, _ in end.close() }
+        lanes.stop()
+    }
+}

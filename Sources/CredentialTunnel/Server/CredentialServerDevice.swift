@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import PacketTunnel
+import Synchronization
+package import TunnelIO
+package import WireGuardCore
+
+/// A running server: the sessions of many clients between UDP sockets and one TUN device.
+///
+/// What clients send is delivered to the device when it comes from the address that they were given, and packets of the device go
+/// to the client that has their destination. What clients may reach is the firewall's to say, not this type's.
+package final class CredentialServerDevice: Sendable {
+    /// What a server is made with.
+    package struct Options: Sendable {
+        package var limits = ServerLimits()
+        package var layout = LaneLayout.automatic
+        package var lane = LaneConfiguration()
+        /// The mark of its sockets.
+        package var mark: UInt32 = 0
+        /// Where keys and indices come from; cryptographically secure outside of tests.
+        package var random: @Sendable () -> any RandomNumberGenerator = { SystemRandomNumberGenerator() }
+
+        package init() {}
+    }
+
+    private let tun: any TunDevice
+    private let transport: LaneTransport<ServerEnd>
+    private let lanes: EndLanes
+    private let store: any CredentialStore
+    /// Logins that wait for a verdict: as many as ``ServerLimits/verifications``.
+    private let attempts: AsyncStream<LoginAttempt>
+    private let ends: AsyncStream<(ClientID, EndReason)>
+    private let attemptsContinuation: AsyncStream<LoginAttempt>.Continuation
+    private let endsContinuation: AsyncStream<(ClientID, EndReason)>.Continuation
+    private let tasks = Mutex<[Task<Void, Never>]>([])
+
+    /// A server that does not run yet. It owns `tun` from now on.
+    /// - Parameters:
+    ///   - port: the UDP port; 0 leaves the choice to the system.
+    ///   - onFailure: called once, on a lane's thread, when the interface is gone or the system fails. It must not call the
+    ///     server.
+    package init(
+        privateKey: PrivateKey, presharedKey: PresharedKey, store: any CredentialStore, tun: any TunDevice,
+        network: any DatagramNetwork, port: UInt16, options: Options = Options(),
+        onFailure: @escaping @Sendable (TunnelIOError) -> Void = { _ in }
+    ) {
+        self.tun = tun
+        self.store = store
+        let (attempts, attemptsContinuation) = AsyncStream.makeStream(
+            of: LoginAttempt.self, bufferingPolicy: .bufferingOldest(max(options.limits.verifications, 1)))
+        // One for each login that was accepted.
+        let (ends, endsContinuation) = AsyncStream.makeStream(of: (ClientID, EndReason).self)
+        (self.attempts, self.attemptsContinuation) = (attempts, attemptsContinuation)
+        (self.ends, self.endsContinuation) = (ends, endsContinuation)
+        let server = CredentialServer(
+            privateKey: privateKey, presharedKey: presharedKey, limits: options.limits, random: options.random())
+        let end = ServerEnd(server) { attempt in
+            if case .enqueued = attemptsContinuation.yield(attempt) { true } else { false }
+        } ended: { id, reason in
+            endsContinuation.yield((id, reason))
+        }
+        transport = LaneTransport(end, batchCapacity: options.lane.largestBatch)
+        lanes = EndLanes(
+            transport, network: network, port: port, mark: options.mark, layout: options.layout,
+            configuration: options.lane, onFailure: onFailure)
+    }
+
+    deinit { shutDown() }
+
+    /// Binds the port and begins.
+    package func start() throws(TunnelIOError) {
+        try lanes.run(on: tun)
+        let (transport, lanes, store, attempts, ends) = (transport, lanes, store, attempts, ends)
+        let verifier = Task {
+            for await attempt in attempts {
+                let verdict = await store.verdict(on: attempt)
+                transport.withEnd { end, now in end.answer(attempt, verdict, at: now) }
+                lanes.wake()
+            }
+        }
+        let ender = Task { for await (id, reason) in ends { await store.ended(id, reason) } }
+        tasks.withLock { $0 = [verifier, ender] }
+    }
+
+    /// Ends a session, and tells its client why.
+    package func disconnect(_ id: ClientID, _ reason: EndReason = .removed) {
+        transport.withEnd { end, now in end.disconnect(id, reason, at: now) }
+        lanes.wake()
+    }
+
+    /// The sessions there are.
+    package var sessions: [ServerSession] { transport.withEnd { end, now in end.sessions(at: now) } }
+    package var statistics: ServerDeviceStatistics { transport.withEnd { end, _ in end.statistics } }
+    package var laneStatistics: LaneStatistics { lanes.statistics }
+    /// The port that is bound; nil while none is.
+    package var port: UInt16? { lanes.boundPort }
+
+    /// Ends all sessions, and tells their clients; then threads, sockets and the device. When it returns, the store has heard
+    /// of every end. Waits for threads, and for a verdict that is being made. Safe to repeat.
+    package func stop() async {
+        shutDown()
+        for task in tasks.withLock({ $0 }) { await task.value }
+    }
+
+    private func shutDown() {
+        attemptsContinuation.finish()
+        transport.withEnd { end, now in end.close(at: now) }
+        lanes.stop()
+        tun.close()
+        // The verdict that is being made may still begin, and end, a session.
+        guard let verifier = tasks.withLock({ $0.first }) else { return endsContinuation.finish() }
+        let (transport, ends) = (transport, endsContinuation)
+        Task {
+            await verifier.value
+            transport.withEnd { end, now in end.close(at: now) }
+            ends.finish()
+        }
+    }
+}

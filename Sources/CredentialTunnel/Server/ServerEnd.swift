@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import NetworkAddresses
+import PacketTunnel
+import TunnelIO
+import WireGuardCore
+
+/// All clients of a server as lanes drive them: which address is whose, and what each has moved.
+final class ServerEnd: TunnelEnd, @unchecked Sendable {
+    // Unchecked: the transport's lock guards all of it.
+
+    /// A client whose login was accepted.
+    private final class Member {
+        let id: ClientID
+        let login: String
+        let assignment: Body.Assignment
+        let since: Instant
+        /// Whether it was told.
+        var hasJoined = false
+        var receivedPackets = 0
+        var receivedBytes = 0
+        var sentPackets = 0
+        var sentBytes = 0
+
+        init(_ id: ClientID, _ login: String, _ assignment: Body.Assignment, since: Instant) {
+            self.id = id
+            self.login = login
+            self.assignment = assignment
+            self.since = since
+        }
+    }
+
+    private var server: CredentialServer
+    /// Which client has which address.
+    private var routes = AllowedIPs()
+    /// By the client's slot.
+    private var members: ContiguousArray<Member?> = []
+    var outbox = Outbox()
+    private var counts = ServerDeviceStatistics()
+    private let verify: (LoginAttempt) -> Bool
+    private let ended: (ClientID, EndReason) -> Void
+
+    /// The most datagrams that wait to be sent beside packets.
+    private static let mostAnswers = 1024
+
+    /// - Parameters:
+    ///   - verify: takes a login that waits for a verdict; false when there is no place for it. Called under the lock.
+    ///   - ended: takes the end of a session whose login was accepted. Called under the lock.
+    init(
+        _ server: consuming CredentialServer, verify: @escaping (LoginAttempt) -> Bool,
+        ended: @escaping (ClientID, EndReason) -> Void
+    ) {
+        self.server = server
+        self.verify = verify
+        self.ended = ended
+    }
+
+    // MARK: - Clients
+
+    /// Takes the verdict on a login.
+    func answer(_ attempt: LoginAttempt, _ verdict: LoginVerdict, at now: Instant) {
+        let (id, slot) = (attempt.session, Int(attempt.session.slot))
+        guard case .accepted(let assignment) = verdict else {
+            counts.refused += 1
+            return perform(server.answer(id, verdict, at: now), at: now)
+        }
+        while members.count <= slot { members.append(nil) }
+        members[slot] = Member(id, attempt.login, assignment, since: now)
+        perform(server.answer(id, verdict, at: now), at: now)
+        // It has gone meanwhile, or what it was given cannot be told.
+        if let member = members[slot], member.id == id, !member.hasJoined { forget(member, .expired) }
+    }
+
+    /// Ends a session, and tells its client.
+    func disconnect(_ id: ClientID, _ reason: EndReason, at now: Instant) {
+        perform(server.disconnect(id, reason), at: now)
+    }
+
+    /// Ends all sessions.
+    func close(at now: Instant) {
+        for member in members.compactMap(\.self) { disconnect(member.id, .shutdown, at: now) }
+    }
+
+    func sessions(at now: Instant) -> [ServerSession] {
+        members.compactMap { member in
+            guard let member, let client = server.client(member.id) else { return nil }
+            return ServerSession(
+                id: member.id, login: member.login, assignment: member.assignment, endpoint: client.endpoint,
+                age: .nanoseconds(now.nanoseconds - member.since.nanoseconds),
+                receivedPackets: member.receivedPackets, receivedBytes: member.receivedBytes,
+                sentPackets: member.sentPackets, sentBytes: member.sentBytes)
+        }
+    }
+
+    var statistics: ServerDeviceStatistics {
+        var statistics = counts
+        statistics.protocolDrops = server.statistics
+        statistics.sessions = server.establishedCount
+        statistics.handshakes = server.waitingCount + server.verifyingCount
+        return statistics
+    }
+
+    private func member(_ slot: Int32) -> Member? {
+        slot >= 0 && Int(slot) < members.count ? members[Int(slot)] : nil
+    }
+
+    private func forget(_ member: Member, _ reason: EndReason) {
+        routes.removeAll(of: member.id.slot)
+        members[Int(member.id.slot)] = nil
+        ended(member.id, reason)
+    }
+
+    private func perform(_ actions: [ServerAction], at now: Instant) {
+        for action in actions {
+            switch action {
+            case .send(let bytes, let endpoint):
+                if outbox.count < Self.mostAnswers {
+                    outbox.append(bytes, to: endpoint)
+                } else {
+                    counts.answersDropped += 1
+                }
+            case .verify(let id, let login, let source):
+                let attempt = LoginAttempt(
+                    session: id, login: login.login, password: SecretBytes(Array(login.password.utf8)), source: source)
+                if !verify(attempt) { answer(attempt, .refused(Body.Refusal(.unavailable)), at: now) }
+            case .joined(let id):
+                guard let member = member(id.slot), member.id == id else { continue }
+                counts.accepted += 1
+                member.hasJoined = true
+                for address in member.assignment.addresses {
+                    routes.insert(IPPrefix(host: address.address), peer: id.slot)
+                }
+            case .left(let id, let reason):
+                if let member = member(id.slot), member.id == id { forget(member, reason) }
+            case .moved, .deliver: break
+            }
+        }
+    }
+
+    // MARK: - TunnelEnd
+
+    func planSeal(_ plan: BatchPlan, at now: Instant) {
+        var start = 0
+        var slot: Int32 = -1
+        for index in 0..<plan.count {
+            // One that was consumed belongs to nobody.
+            let isEmpty = plan.byteCount(index) == 0
+            let owner = isEmpty ? -1 : unsafe routes.lookupDestination(of: UnsafeRawBufferPointer(plan.bytes(index)))
+            if owner != slot {
+                finish(start..<index, slot, plan, at: now)
+                (start, slot) = (index, owner)
+            }
+            if owner < 0, !isEmpty { counts.noRoute += 1 }
+        }
+        finish(start..<plan.count, slot, plan, at: now)
+    }
+
+    private func finish(_ packets: Range<Int>, _ slot: Int32, _ plan: BatchPlan, at now: Instant) {
+        guard let member = member(slot), !packets.isEmpty,
+            let reserved = server.reserve(packets.count, to: member.id, at: now), reserved.count > 0
+        else { return }
+        let sent = packets.prefix(reserved.count)
+        plan.send(sent, from: reserved.first, under: reserved.keys, to: reserved.endpoint)
+        member.sentPackets &+= sent.count
+        for index in sent { member.sentBytes &+= plan.byteCount(index) }
+    }
+
+    func planOpen(_ plan: BatchPlan, of datagrams: PacketBatch, at now: Instant) {
+        plan.planOpen { index in
+            guard let session = server.session(receiving: index), session.isUsable(at: now) else { return nil }
+            return session
+        } other: { position in
+            perform(
+                unsafe server.received(plan.bytes(position), from: datagrams[endpoint: position], at: now), at: now)
+        }
+    }
+
+    func commitOpen(_ plan: BatchPlan, of datagrams: PacketBatch, at now: Instant) {
+        unsafe plan.commitOpen { position, header, session, packet in
+            guard
+                case (let client, let actions)? = server.commit(
+                    header, to: session, from: datagrams[endpoint: position], at: now)
+            else { return 0 }
+            if !actions.isEmpty { perform(actions, at: now) }
+            guard client.state == .established, let member = member(client.id.slot) else {
+                server.statistics.outOfPlace += 1
+                return 0
+            }
+            guard unsafe !packet.isEmpty else { return 0 }
+            guard let total = unsafe IPHeader.totalLength(of: packet) else {
+                counts.malformedPackets += 1
+                return 0
+            }
+            guard unsafe routes.lookupSource(of: packet) == client.id.slot else {
+                counts.disallowedSource += 1
+                return 0
+            }
+            member.receivedPackets &+= 1
+            member.receivedBytes &+= total
+            return total
+        } drop: { isForged in
+            if isForged { server.statistics.forged += 1 } else { server.statistics.replayed += 1 }
+        }
+    }
+
+    func deadlineReached(at now: Instant) {
+        perform(server.deadlineReached(at: now), at: now)
+    }
+
+    var nextDeadline: Instant? { server.nextDeadline }
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import NetworkAddresses
+import Synchronization
+import TunnelIO
+
+/// The lanes and sockets of one end, which may change the device and the sockets while its sessions go on.
+final class EndLanes: Sendable {
+    private struct State {
+        var lanes: LaneGroup?
+        var sockets: [DatagramSockets] = []
+        var isStopped = false
+        /// What lanes that were replaced have moved.
+        var former = LaneStatistics()
+    }
+
+    private let transport: any TunnelTransport
+    private let network: any DatagramNetwork
+    private let port: UInt16
+    private let mark: UInt32
+    private let layout: LaneLayout
+    private let configuration: LaneConfiguration
+    private let onFailure: @Sendable (TunnelIOError) -> Void
+    // Held while lanes or sockets change; never by a lane.
+    private let state = Mutex(State())
+
+    /// - Parameters:
+    ///   - port: the UDP port; 0 leaves the choice to the system.
+    ///   - onFailure: called on a lane's thread when the device is gone or the system fails.
+    init(
+        _ transport: any TunnelTransport, network: any DatagramNetwork, port: UInt16, mark: UInt32, layout: LaneLayout,
+        configuration: LaneConfiguration, onFailure: @escaping @Sendable (TunnelIOError) -> Void
+    ) {
+        self.transport = transport
+        self.network = network
+        self.port = port
+        self.mark = mark
+        self.layout = layout
+        self.configuration = configuration
+        self.onFailure = onFailure
+    }
+
+    deinit { stop() }
+
+    /// Moves packets of `device` from now on, instead of those of the one before. Waits for threads.
+    func run(on device: any TunDevice) throws(TunnelIOError) {
+        try state.withLock { (state) throws(TunnelIOError) in
+            guard !state.isStopped else { throw TunnelIOError(.closed) }
+            stopLanes(&state)
+            let lanes = try LaneGroup(
+                device: device, transport: transport, layout: layout, configuration: configuration, onFailure: onFailure
+            )
+            if state.sockets.isEmpty {
+                state.sockets = try network.bind(port: port, mark: mark, count: lanes.socketCount)
+            }
+            lanes.replaceSockets(state.sockets)
+            try lanes.start(name: "culvert-login")
+            state.lanes = lanes
+        }
+    }
+
+    /// Binds new sockets: after sleep or a change of network. On failure the old ones stay.
+    func rebind() throws(TunnelIOError) {
+        try state.withLock { (state) throws(TunnelIOError) in
+            guard let lanes = state.lanes, !state.isStopped else { throw TunnelIOError(.closed) }
+            let old = state.sockets
+            if port != 0 {
+                lanes.replaceSockets([])
+                for sockets in old { sockets.close() }
+                state.sockets = []
+            }
+            state.sockets = try network.bind(port: port, mark: mark, count: lanes.socketCount)
+            lanes.replaceSockets(state.sockets)
+            for sockets in old { sockets.close() }
+        }
+    }
+
+    /// Has what waits sent, and deadlines looked at.
+    func wake() {
+        state.withLock { $0.lanes?.wake() }
+    }
+
+    /// Ends threads and sockets, once what waits is sent. Waits for threads. Safe to repeat.
+    func stop() {
+        state.withLock { state in
+            guard !state.isStopped else { return }
+            state.isStopped = true
+            stopLanes(&state)
+            sendFarewells(through: state.sockets.first)
+            for sockets in state.sockets { sockets.close() }
+            state.sockets = []
+        }
+    }
+
+    private func stopLanes(_ state: inout State) {
+        guard let lanes = state.lanes else { return }
+        lanes.stop()
+        state.former.add(lanes.statistics)
+        state.lanes = nil
+    }
+
+    /// No lane is there any more to do it.
+    private func sendFarewells(through sockets: DatagramSockets?) {
+        guard let sockets, transport.hasPending, let batch = try? PacketBatch() else { return }
+        var hasMore = true
+        while hasMore {
+            batch.removeAll()
+            hasMore = transport.drain(into: batch)
+            guard !batch.isEmpty else { return }
+            for socket in sockets.all { _ = try? socket.send(batch, in: 0..<batch.count) }
+        }
+    }
+
+    /// The port that is bound; nil while none is.
+    var boundPort: UInt16? { state.withLock { $0.sockets.first?.port } }
+
+    /// What was moved and dropped.
+    var statistics: LaneStatistics {
+        state.withLock { state in
+            var sum = state.former
+            if let lanes = state.lanes { sum.add(lanes.statistics) }
+            return sum
+        }
+    }
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import NetworkAddresses
+import Synchronization
+import TunnelIO
+import WireGuardCore
+
+/// What a client and a server have to be for lanes. All of it is called under the transport's lock, so nothing of it is slow.
+protocol TunnelEnd: AnyObject, Sendable {
+    /// Settles what is to be sent.
+    func planSeal(_ plan: BatchPlan, at now: Instant)
+    /// Settles what is to be opened, and deals with everything that is no data.
+    func planOpen(_ plan: BatchPlan, of datagrams: PacketBatch, at now: Instant)
+    /// Settles what is delivered.
+    func commitOpen(_ plan: BatchPlan, of datagrams: PacketBatch, at now: Instant)
+    /// Does what is due.
+    func deadlineReached(at now: Instant)
+    /// When something is due next.
+    var nextDeadline: Instant? { get }
+    /// What waits to be sent beside packets.
+    var outbox: Outbox { get set }
+}
+
+/// An end behind the face that lanes know.
+///
+/// The lock is held for planning and committing only: once per batch on the way out, twice on the way in. Sealing and
+/// opening happen outside of it.
+final class LaneTransport<End: TunnelEnd>: TunnelTransport {
+    private let end: Mutex<End>
+    private let plans: Mutex<[BatchPlan]>
+    private let batchCapacity: Int
+
+    /// - Parameter batchCapacity: the most packets that a lane's batch has.
+    init(_ end: End, batchCapacity: Int) {
+        self.end = Mutex(end)
+        self.batchCapacity = batchCapacity
+        plans = Mutex([BatchPlan(capacity: batchCapacity)])
+    }
+
+    /// The lanes' clock, which counts while the machine sleeps.
+    static var now: Instant { Instant(nanoseconds: LaneClock.now()) }
+
+    /// Exclusive access. Whoever gives the end something to send wakes the lanes.
+    func withEnd<R: Sendable>(_ body: (End, Instant) -> R) -> R {
+        end.withLock { body($0, Self.now) }
+    }
+
+    // MARK: TunnelTransport
+
+    func seal(_ packets: PacketBatch, into datagrams: PacketBatch) {
+        withPlan { plan in
+            planSeal(packets, plan)
+            plan.seal(into: datagrams)
+        }
+    }
+
+    func open(_ datagrams: PacketBatch) {
+        withPlan { plan in
+            planOpen(datagrams, plan)
+            plan.open()
+            commitOpen(datagrams, plan)
+        }
+    }
+
+    func makeSteps() -> (any TransportSteps)? {
+        SeparateSteps(transport: self, plan: BatchPlan(capacity: batchCapacity))
+    }
+
+    func drain(into datagrams: PacketBatch) -> Bool {
+        end.withLock { end in
+            while let byteCount = end.outbox.firstByteCount {
+                let room = unsafe datagrams.freeBytes.count
+                guard datagrams.count < datagrams.packetCapacity, byteCount <= room else {
+                    return true
+                }
+                guard let entry = end.outbox.popFirst() else { break }
+                datagrams.append(copying: entry.bytes, endpoint: entry.endpoint)
+            }
+            return false
+        }
+    }
+
+    /// Nothing waits for a session here, so nothing can be passed.
+    func drainEnded() {}
+
+    var hasPending: Bool { end.withLock { !$0.outbox.isEmpty } }
+
+    func deadlineReached() { withEnd { $0.deadlineReached(at: $1) } }
+
+    var nextDeadline: Int64? { end.withLock { $0.nextDeadline?.nanoseconds } }
+
+    // MARK: Steps
+
+    fileprivate func planSeal(_ packets: PacketBatch, _ plan: BatchPlan) {
+        plan.begin(packets)
+        withEnd { $0.planSeal(plan, at: $1) }
+    }
+
+    fileprivate func planOpen(_ datagrams: PacketBatch, _ plan: BatchPlan) {
+        plan.begin(datagrams)
+        withEnd { $0.planOpen(plan, of: datagrams, at: $1) }
+    }
+
+    fileprivate func commitOpen(_ datagrams: PacketBatch, _ plan: BatchPlan) {
+        if plan.hasOpened { withEnd { $0.commitOpen(plan, of: datagrams, at: $1) } }
+        plan.narrow(datagrams)
+    }
+
+    private func withPlan(_ body: (BatchPlan) -> Void) {
+        let plan = plans.withLock { $0.popLast() } ?? BatchPlan(capacity: batchCapacity)
+        body(plan)
+        plans.withLock { $0.append(plan) }
+    }
+}
+
+/// The steps of batches that workers help with.
+private final class SeparateSteps<End: TunnelEnd>: TransportSteps {
+    private let transport: LaneTransport<End>
+    private let plan: BatchPlan
+
+    init(transport: LaneTransport<End>, plan: BatchPlan) {
+        self.transport = transport
+        self.plan = plan
+    }
+
+    func planSeal(_ packets: PacketBatch) { transport.planSeal(packets, plan) }
+
+    func seal(_ packets: PacketBatch, into datagrams: PacketBatch) { plan.seal(into: datagrams) }
+
+    func planOpen(_ datagrams: PacketBatch) { transport.planOpen(datagrams, plan) }
+
+    func open(_ datagrams: PacketBatch) { plan.open() }
+
+    func commitOpen(_ datagrams: PacketBatch) { transport.commitOpen(datagrams, plan) }
+}
