@@ -9,9 +9,23 @@
 
 #include "ctunnel_privileges.h"
 
+#include <errno.h>
+#include <termios.h>
+
+int ctunnel_terminal_echo(int descriptor, int on) {
+    struct termios settings;
+    if (tcgetattr(descriptor, &settings) != 0) return errno;
+    if (on) {
+        settings.c_lflag |= ECHO;
+    } else {
+        settings.c_lflag &= ~(tcflag_t)ECHO;
+    }
+    return tcsetattr(descriptor, TCSAFLUSH, &settings) == 0 ? 0 : errno;
+}
+
 #if defined(__linux__)
 
-#include <errno.h>
+#include <grp.h>
 #include <linux/capability.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -29,6 +43,29 @@ int ctunnel_keep_capabilities(uint64_t bits) {
         sets[half].inheritable = 0;
     }
     return syscall(SYS_capset, &header, sets) == 0 ? 0 : errno;
+}
+
+#ifndef PR_CAP_AMBIENT
+#define PR_CAP_AMBIENT 47
+#define PR_CAP_AMBIENT_RAISE 2
+#endif
+
+int ctunnel_become_user(unsigned int user, unsigned int group, uint64_t bits) {
+    if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) != 0) return errno;
+    if (setgroups(0, NULL) != 0 || setresgid(group, group, group) != 0 || setresuid(user, user, user) != 0) return errno;
+    struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    struct __user_cap_data_struct sets[2];
+    for (int half = 0; half < 2; half++) {
+        uint32_t keep = (uint32_t)(bits >> (32 * half));
+        sets[half].effective = keep;
+        sets[half].permitted = keep;
+        sets[half].inheritable = keep;
+    }
+    if (syscall(SYS_capset, &header, sets) != 0) return errno;
+    for (unsigned long bit = 0; bit < 64; bit++) {
+        if ((bits >> bit & 1) && prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, bit, 0, 0) != 0) return errno;
+    }
+    return 0;
 }
 
 int ctunnel_forbid_new_privileges(void) { return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 ? 0 : errno; }

@@ -2,7 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import CTunnelSystem
-import TunnelIO
+package import TunnelIO
 import TunnelSystem
 
 /// Hears of each change of links, addresses, routes, policy rules and one firewall table in the network namespace of the
@@ -10,17 +10,19 @@ import TunnelSystem
 /// than a few times a second however much changes.
 ///
 /// Sources: rtnetlink(7), inotify(7), linux/netfilter/nfnetlink.h and nf_tables.h.
-final class NetworkWatch: Sendable {
+package final class NetworkWatch: Sendable {
     /// What may have changed.
-    struct Parts: OptionSet {
-        let rawValue: UInt8
+    package struct Parts: OptionSet, Sendable {
+        package let rawValue: UInt8
+
+        package init(rawValue: UInt8) { self.rawValue = rawValue }
 
         /// Links, addresses, routes and rules.
-        static let routing = Parts(rawValue: 1)
+        package static let routing = Parts(rawValue: 1)
         /// The table.
-        static let firewall = Parts(rawValue: 2)
+        package static let firewall = Parts(rawValue: 2)
         /// The policy that is to hold whether or not the tunnel runs.
-        static let heldPolicy = Parts(rawValue: 4)
+        package static let heldPolicy = Parts(rawValue: 4)
     }
 
     private let loop: EventLoop
@@ -72,7 +74,7 @@ final class NetworkWatch: Sendable {
     private static let retry: Int64 = 1_000_000_000
 
     /// Parts that cannot be watched here (without nf_tables, or the right to follow it).
-    var unwatched: Parts {
+    package var unwatched: Parts {
         var parts: Parts = []
         if shared.routing == nil { parts.insert(.routing) }
         if shared.firewall == nil { parts.insert(.firewall) }
@@ -83,7 +85,7 @@ final class NetworkWatch: Sendable {
     /// - Parameters:
     ///   - tunnel: its name.
     ///   - folder: where policies are held.
-    init(tunnel: String, folder: JournalDirectory, loop: EventLoop) throws(LinuxNetworkError) {
+    package init(tunnel: String, folder: JournalDirectory, loop: EventLoop) throws(LinuxNetworkError) {
         try folder.prepare()
         self.loop = loop
         self.tunnel = tunnel
@@ -93,7 +95,7 @@ final class NetworkWatch: Sendable {
     /// Begins to watch.
     /// - Parameter look: called on the loop's thread with what may have changed, and who changed the table where that is
     ///   known. It returns in how many nanoseconds it is called again, where nothing else changes.
-    func start(_ look: @escaping @Sendable (Parts, _ culprit: String?) -> Int64?) throws(TunnelIOError) {
+    package func start(_ look: @escaping @Sendable (Parts, _ culprit: String?) -> Int64?) throws(TunnelIOError) {
         let (shared, loop) = (shared, loop)
         shared.timer = loop.makeTimer { [weak loop] in
             guard let loop else { return }
@@ -137,7 +139,7 @@ final class NetworkWatch: Sendable {
     }
 
     /// Watches no more.
-    func stop() {
+    package func stop() {
         for registration in shared.registrations { loop.unregister(registration) }
         if let timer = shared.timer { loop.remove(timer) }
     }

@@ -8,9 +8,9 @@ import TunnelSystem
 
 /// A program of the system: run without a shell, from the system's folders, with an environment of its own, for a
 /// limited time. What is secret is never among its arguments.
-struct SystemProgram: Hashable, Sendable {
+package struct SystemProgram: Hashable, Sendable {
     /// The program's file.
-    let path: String
+    package let path: String
 
     /// Where programs are looked for; `PATH` is not asked, since it may be another user's.
     static let folders = ["/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/sbin", "/usr/local/bin"]
@@ -23,12 +23,12 @@ struct SystemProgram: Hashable, Sendable {
     }
 
     /// The program of this name.
-    static func required(_ name: String) throws(LinuxNetworkError) -> SystemProgram {
+    package static func required(_ name: String) throws(LinuxNetworkError) -> SystemProgram {
         guard let program = SystemProgram(name) else { throw LinuxNetworkError(.programMissing(name: name)) }
         return program
     }
 
-    typealias Outcome = ChildProcess.Outcome
+    package typealias Outcome = ChildProcess.Outcome
 
     /// Runs it to its end.
     /// - Parameters:
@@ -36,13 +36,13 @@ struct SystemProgram: Hashable, Sendable {
     ///   - seconds: how long it may take.
     ///   - outputLimit: how many bytes of what it writes are kept.
     /// - Throws: `.programNotStarted`, `.programTimedOut`.
-    func run(
+    package func run(
         _ arguments: [String], input: String = "", seconds: Int = 10, outputLimit: Int = 65_536
     ) throws(LinuxNetworkError) -> Outcome {
         let deadline = LaneClock.now() + Int64(seconds) * LaneClock.nanosecondsPerSecond
         let child: ChildProcess
         do throws(SystemError) {
-            child = try start(arguments, input: Array(input.utf8), outputLimit)
+            child = try start(arguments, input: Array(input.utf8), outputLimit: outputLimit)
         } catch {
             throw LinuxNetworkError(.programNotStarted(path: path), errno: error.errno)
         }
@@ -54,47 +54,37 @@ struct SystemProgram: Hashable, Sendable {
     }
 
     private func start(
-        _ arguments: [String], input: [UInt8], _ outputLimit: Int
+        _ arguments: [String], input: [UInt8], outputLimit: Int
     ) throws(SystemError) -> ChildProcess {
-        // All of the input is in the pipe before anybody reads it: nobody has to write while waiting.
-        let pipe = try DescriptorPipe()
-        try pipe.fill(input)
-        let child = try ChildProcess(
+        // Nobody has to write while waiting, however much it is.
+        let file = try Self.memoryFile(input)
+        return try ChildProcess(
             path, arguments: [path] + arguments,
-            environment: ["PATH=" + Self.folders.joined(separator: ":"), "LC_ALL=C"], input: pipe.reader.number,
+            environment: ["PATH=" + Self.folders.joined(separator: ":"), "LC_ALL=C"], input: file.number,
             outputLimit: outputLimit)
-        pipe.reader.close()
-        pipe.writer.close()
-        return child
+    }
+
+    /// A file without a name that holds these bytes, to be read from its start.
+    private static func memoryFile(_ bytes: [UInt8]) throws(SystemError) -> OwnedDescriptor {
+        let file = OwnedDescriptor(try SystemCall.check("memfd_create") { ctunnel_memory_file() })
+        guard SystemCall.writeAll(file.number, bytes), lseek(file.number, 0, SEEK_SET) == 0 else {
+            throw SystemError("write", errno: errno)
+        }
+        return file
     }
 
     /// Runs it to its end, which must be a good one.
     /// - Throws: as ``run(_:input:seconds:)``; `.programFailed`.
     @discardableResult
-    func check(_ arguments: [String], input: String = "", seconds: Int = 10) throws(LinuxNetworkError) -> String {
-        let outcome = try run(arguments, input: input, seconds: seconds)
+    package func check(
+        _ arguments: [String], input: String = "", seconds: Int = 10, outputLimit: Int = 65_536
+    ) throws(LinuxNetworkError) -> String {
+        let outcome = try run(arguments, input: input, seconds: seconds, outputLimit: outputLimit)
         guard outcome.status == 0 else {
             let lines = outcome.output.split(separator: "\n").suffix(3).joined(separator: " ")
             throw LinuxNetworkError(
                 .programFailed(path: path, status: outcome.status, output: String(lines.prefix(300))))
         }
         return outcome.output
-    }
-}
-
-extension DescriptorPipe {
-    /// `F_SETPIPE_SZ` of linux/fcntl.h.
-    private static let setSize: Int32 = 1031
-
-    /// Puts all of it into the pipe.
-    fileprivate func fill(_ bytes: [UInt8]) throws(SystemError) {
-        if bytes.count > 65_536 { _ = fcntl(writer.number, Self.setSize, Int32(clamping: bytes.count)) }
-        _ = fcntl(writer.number, F_SETFL, O_NONBLOCK)
-        var written = 0
-        while written < bytes.count {
-            let count = unsafe bytes[written...].withUnsafeBytes { unsafe SystemCall.write(writer.number, $0) }
-            guard count > 0 else { throw SystemError("write", errno: count < 0 ? errno : EIO) }
-            written += count
-        }
     }
 }

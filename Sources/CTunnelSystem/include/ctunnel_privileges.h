@@ -6,10 +6,17 @@
 
 #include <stdint.h>
 
+// Whether a terminal shows what is typed: tcsetattr(3) with ECHO. 0 or errno.
+int ctunnel_terminal_echo(int descriptor, int on);
+
 #if defined(__linux__)
 
 // capset(2) to exactly these capability bits in the permitted, effective and (empty) inheritable sets. 0 or errno.
 int ctunnel_keep_capabilities(uint64_t bits);
+
+// Becomes this user and group, without other groups, and keeps exactly these capability bits, which programs that are
+// started from here have too. For a process with one thread. 0 or errno.
+int ctunnel_become_user(unsigned int user, unsigned int group, uint64_t bits);
 
 // prctl(PR_SET_NO_NEW_PRIVS). 0 or errno.
 int ctunnel_forbid_new_privileges(void);

@@ -6,6 +6,7 @@
 
 #if defined(__linux__)
 
+#include <stdint.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -15,6 +16,9 @@
 
 /// pidfd_open(2): a descriptor of a process, closed on exec, that can be read once it has ended.
 static inline int ctunnel_process_descriptor(int process) { return (int)syscall(SYS_pidfd_open, process, 0); }
+
+/// memfd_create(2): a file in memory, closed on exec.
+static inline int ctunnel_memory_file(void) { return (int)syscall(SYS_memfd_create, "culvert", 1U); }
 
 #endif
 

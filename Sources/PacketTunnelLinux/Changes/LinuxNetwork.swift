@@ -77,8 +77,8 @@ package final class LinuxNetwork: NetworkSystem {
             guard try SmallFile.text(path) == ours else { return }
             try SmallFile.overwrite(path, with: Array(value.utf8))
         case .loadTable(let table):
-            try SystemProgram.required("nft").check(["-f", "-"], input: table.script)
-            let text = try listing(table.name)
+            try SystemProgram.required("nft").check(table.options, input: table.script)
+            let text = try listing(table.name, table.form)
             // Somebody has flushed it already, whole or in part: a table has each of its chains.
             guard table.isWhole(in: text) else {
                 listings[table.name] = nil
@@ -118,17 +118,23 @@ package final class LinuxNetwork: NetworkSystem {
         switch step {
         case .setting(let path, let value): return try SmallFile.text(path) == value
         case .firewall(let table):
-            guard let loaded = listings[table.name], loaded.body == table.body else { return false }
-            return try listing(table.name) == loaded.text
+            // What is in maps changes without the table being loaded again.
+            guard let loaded = listings[table.name], table.form == .json || loaded.body == table.body else {
+                return false
+            }
+            return try listing(table.name, table.form) == loaded.text
         case .interface, .resolver: return true
         case .address, .link, .route, .rule: return present.has(step)
         }
     }
 
     /// What nft says of a table, but for its counters; empty where there is none.
-    private func listing(_ name: String) throws(LinuxNetworkError) -> String {
+    private func listing(
+        _ name: String, _ form: FirewallTable.Form = .statements
+    ) throws(LinuxNetworkError) -> String {
+        let options = ["--stateless"] + (form == .json ? ["--terse"] : [])
         let outcome = try SystemProgram.required("nft").run(
-            ["--stateless", "list", "table", "inet", name], outputLimit: 1 << 24)
+            options + ["list", "table", "inet", name], outputLimit: 1 << 24)
         return outcome.status == 0 ? outcome.output : ""
     }
 

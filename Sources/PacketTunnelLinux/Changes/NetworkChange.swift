@@ -67,7 +67,7 @@ package enum NetworkChange: Hashable, Sendable, Codable {
 
 extension NetworkStep {
     /// What it is, for people.
-    var summary: String {
+    package var summary: String {
         switch self {
         case .interface(let name): "interface \(name)"
         case .address(let prefix, let interface): "address \(prefix) of \(interface.name)"

@@ -46,7 +46,7 @@ package enum NetworkOperation: Hashable, Sendable {
     case writeSetting(path: String, value: String)
     /// Writes what it was before. Nothing where it is no longer what this program wrote.
     case restoreSetting(path: String, value: String, ifStill: String)
-    /// Puts a table of nftables in place of the one of that name.
+    /// Puts a table of nftables in place of the one of that name, or makes it.
     case loadTable(FirewallTable)
     /// Deletes the table. Nothing where it is gone.
     case removeTable(name: String)
@@ -60,28 +60,57 @@ package enum NetworkOperation: Hashable, Sendable {
 
 /// A table of nftables: its name, and the script that makes it.
 package struct FirewallTable: Hashable, Sendable, Codable {
+    /// How the table is written down.
+    package enum Form: Hashable, Sendable, Codable {
+        /// The statements inside the table, as nft(8) has them.
+        case statements
+        /// Commands in JSON with commas between them, as libnftables-json(5) has them, without those that make the table. What
+        /// is in sets and maps is their owner's to change, and no change of the table.
+        case json
+    }
+
     /// The table's name in the family `inet`.
     package var name: String
-    /// The statements inside the table.
+    /// What is in the table.
     package var body: String
+    package var form: Form
 
-    package init(name: String, body: String) {
+    package init(name: String, body: String, form: Form = .statements) {
         self.name = name
         self.body = body
+        self.form = form
     }
 
     /// Whether a listing has as many rules and hooks as the table: nft writes each of them on a line of its own.
     func isWhole(in listing: String) -> Bool {
+        let signs = [
+            "accept", "drop", "admin-prohibited", "return", "jump ", "goto ", "vmap ", "masquerade", "maxseg",
+        ]
         func count(_ text: String) -> Int {
-            text.split(separator: "\n").count { line in
-                ["accept", "drop", "admin-prohibited", "return", "jump "].contains { line.contains($0) }
-            }
+            text.split(separator: "\n").count { line in signs.contains { line.contains($0) } }
         }
-        return !listing.isEmpty && count(listing) >= count(body)
+        let wanted =
+            switch form {
+            case .statements: count(body)
+            case .json: ["\"rule\":", "\"policy\":"].map { body.split(separator: $0).count - 1 }.reduce(0, +)
+            }
+        return !listing.isEmpty && count(listing) >= wanted
     }
 
     /// What nft is given: the table in place of one of that name, all at once.
     package var script: String {
-        "add table inet \(name)\ndelete table inet \(name)\ntable inet \(name) {\n\(body)}\n"
+        switch form {
+        case .statements: "add table inet \(name)\ndelete table inet \(name)\ntable inet \(name) {\n\(body)}\n"
+        case .json:
+            #"{"nftables":["# + ["add", "delete", "add"].map(command).joined(separator: ",")
+                + (body.isEmpty ? "" : ",") + body + "]}"
+        }
+    }
+
+    /// The options that nft reads the script with.
+    package var options: [String] { form == .json ? ["-j", "-f", "-"] : ["-f", "-"] }
+
+    private func command(_ verb: String) -> String {
+        #"{"\#(verb)":{"table":{"family":"inet","name":"\#(name)"}}}"#
     }
 }

@@ -6,7 +6,7 @@ import TunnelIO
 import TunnelSystem
 
 /// Files that are read and written whole: journals, kernel settings, /etc/resolv.conf.
-enum SmallFile {
+package enum SmallFile {
     /// The most that is read.
     static let limit = 4 << 20
 
@@ -24,7 +24,7 @@ enum SmallFile {
     }
 
     /// A file's text without white space at its ends; nil where there is none.
-    static func text(_ path: String) throws(LinuxNetworkError) -> String? {
+    package static func text(_ path: String) throws(LinuxNetworkError) -> String? {
         guard let bytes = try read(path) else { return nil }
         let text = String(decoding: bytes, as: UTF8.self)
         return String(text.drop { $0.isWhitespace }.reversed().drop { $0.isWhitespace }.reversed())
