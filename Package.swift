@@ -74,6 +74,7 @@ func part(_ name: String, isBuilt: Bool, dependencies: [Target.Dependency]) -> T
         : .target(name: name, path: "Sources/\(name)/Elsewhere")
 }
 let linuxHost = Target.Dependency.target(name: "PacketTunnelLinux", condition: .when(platforms: [.linux]))
+let tunnelServer = Target.Dependency.target(name: "TunnelServer", condition: .when(platforms: [.linux]))
 
 let package = Package(
     name: "culvert",
@@ -97,6 +98,7 @@ let package = Package(
         .executable(name: "culvert", targets: ["culvert"]),
         .executable(name: "culvert-wg", targets: ["culvert-wg"]),
         .executable(name: "culvert-pin", targets: ["culvert-pin"]),
+        .executable(name: "culvert-credential-server", targets: ["culvert-credential-server"]),
     ],
     traits: traits,
     dependencies: [
@@ -128,6 +130,11 @@ let package = Package(
         part(
             "PacketTunnelLinux", isBuilt: buildsForLinux,
             dependencies: ["NetworkAddresses", "PacketTunnel", "TunnelIO", "TunnelSystem", "CTunnelSystem", logging]),
+        part(
+            "TunnelServer", isBuilt: buildsForLinux,
+            dependencies: [
+                "NetworkAddresses", "PacketTunnelLinux", "TunnelIO", "TunnelSystem", "CTunnelSystem", logging,
+            ]),
         part(
             "PacketTunnelApple", isBuilt: buildsForApple,
             dependencies: ["NetworkAddresses", "PacketTunnel", "TunnelIO", "TunnelSystem", logging]),
@@ -199,6 +206,14 @@ let package = Package(
             dependencies: [
                 "CommandLineSupport", "TunnelSystem", "CTunnelSystem", "TrustPinning", "TrustPinningNIO",
                 argumentParser, crypto,
+            ],
+            swiftSettings: settings),
+        .executableTarget(
+            name: "culvert-credential-server",
+            dependencies: [
+                "CommandLineSupport", "NetworkAddresses", "TunnelSystem", "CTunnelSystem", "WireGuardCore", "TunnelIO",
+                "PacketTunnel", "CredentialTunnel", tunnelServer, linuxHost, argumentParser, crypto, cryptoExtras,
+                logging,
             ],
             swiftSettings: settings),
 
@@ -276,6 +291,13 @@ let package = Package(
                 "TrustPinningTesting", "TrustPinningNIOTesting", argumentParser,
             ],
             swiftSettings: settings),
+        .testTarget(
+            name: "CulvertCredentialServerTests",
+            dependencies: [
+                "culvert-credential-server", "CommandLineSupport", "CommandLineTesting", "NetworkAddresses",
+                "PacketTunnel", "TunnelSystem", "PacketTunnelTesting", argumentParser, logging,
+            ],
+            swiftSettings: settings),
         .target(
             name: "TrustPinningTesting", dependencies: [crypto, cryptoExtras],
             path: "Tests/Support/TrustPinningTesting", swiftSettings: settings),
@@ -314,8 +336,9 @@ let package = Package(
             dependencies: [
                 "NetworkAddresses", "CTunnelSystem", "TunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice",
                 "PacketTunnel",
-                linuxHost,
+                linuxHost, tunnelServer,
                 "WireGuardTunnel", "PacketTunnelTesting", "HostConformance", "culvert", "culvert-wg",
+                "culvert-credential-server", "CredentialTunnel",
                 "culvert-c-example",
                 logging,
             ],
@@ -331,6 +354,14 @@ if buildsForLinux {
             dependencies: [
                 "NetworkAddresses", "PacketTunnel", linuxHost, "TunnelIO", "TunnelSystem", "PacketTunnelTesting",
                 logging,
+            ],
+            swiftSettings: settings))
+    package.targets.append(
+        .testTarget(
+            name: "TunnelServerTests",
+            dependencies: [
+                "NetworkAddresses", "PacketTunnelLinux", "TunnelServer", "TunnelIO", "TunnelSystem",
+                "PacketTunnelTesting",
             ],
             swiftSettings: settings))
 }

@@ -30,6 +30,8 @@ let places: [String: Place] = [
     "WireGuardDevice": Place(0.1, 2, .wireguard, "a running WireGuard"),
     "CCulvert": Place(1.06, 2, .other, "culvert.h"),
     "PacketTunnel": Place(3, 2, .tunnel, "what a tunnel is"),
+    "culvert-credential-server": Place(2.0, 0, .program, "the login tunnel's server"),
+    "TunnelServer": Place(1.0, 0, .tunnel, "pools, NAT and firewall"),
     "culvert-pin": Place(4.1, 2, .program, "pins as commands"),
     "TrustPinningFoundation": Place(5.1, 2, .pinning, "over URLSession"),
     "CredentialTunnel": Place(2.02, 2, .tunnel, "login and password"),

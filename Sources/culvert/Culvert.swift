@@ -31,6 +31,6 @@ struct Culvert: ParsableCommand {
         subcommands: [
             DemoCommand.self, KeyCommand.self, ConfigCommand.self, UpCommand.self, DownCommand.self,
             StatusCommand.self, LogCommand.self, ProfileCommand.self, GuardCommand.self, CleanupCommand.self,
-            PinCommand.self,
+            PinCommand.self, CredentialServerCommand.self,
         ])
 }

@@ -13,6 +13,11 @@ struct PinCommand: ProgramCommand {
         commandName: "pin", abstract: "Show, check and rehearse TLS pins; sign policies.")
 }
 
+struct CredentialServerCommand: ProgramCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "credential-server", abstract: "Serve the login tunnel: users, addresses, firewall.")
+}
+
 extension ProgramCommand {
     static var program: String { "culvert-\(_commandName)" }
 }

@@ -3,28 +3,26 @@
 
 #if os(Linux)
     import CTunnelSystem
-    import CommandLineSupport
-    import TunnelIO
     import TunnelSystem
 
     /// Tells the service manager how the service is (sd_notify(3)); does nothing without one.
-    struct ServiceManagerNotice: Sendable {
+    package struct ServiceManagerNotice: Sendable {
         /// The manager's socket: a path, or an abstract name behind an `@`.
-        let socket: String?
+        package let socket: String?
 
-        init(environment: (String) -> String? = StandardStream.environment) {
+        package init(environment: (String) -> String? = StandardStream.environment) {
             let value = environment("NOTIFY_SOCKET") ?? ""
             socket = value.hasPrefix("/") || value.hasPrefix("@") ? value : nil
         }
 
         /// The tunnel is up.
-        func ready(_ status: String) { send("READY=1\nSTATUS=\(status)\n") }
+        package func ready(_ status: String) { send("READY=1\nSTATUS=\(status)\n") }
 
         /// What `systemctl status` shows.
-        func status(_ text: String) { send("STATUS=\(text)\n") }
+        package func status(_ text: String) { send("STATUS=\(text)\n") }
 
         /// The tunnel is going down.
-        func stopping() { send("STOPPING=1\n") }
+        package func stopping() { send("STOPPING=1\n") }
 
         private func send(_ text: String) {
             guard let socket else { return }

@@ -3,17 +3,15 @@
 
 import CTunnelSystem
 import Synchronization
-import TunnelIO
 
 /// Work in tasks, while this thread takes the signals that end a command.
-enum SignalledRun {
+package enum SignalledRun {
     /// Runs `work` and returns its exit status. SIGINT, SIGTERM and SIGHUP cancel its task; it says itself what status that
     /// is. One more ends the process at once where `isImpatient` says so, but not within a second: a signal may come twice,
     /// to the process and to its group.
-    /// - Parameter followsOutput: whether it is cancelled as well when whoever reads standard output goes away, as in
-    ///   `culvert log --follow | head`: for what has no end of its own.
-    static func run(
-        isImpatient: Bool = true, followsOutput: Bool = false, _ work: @escaping @Sendable () async -> Int32
+    /// - Parameter beside: called once signals are this thread's alone, for threads that are to inherit that.
+    package static func run(
+        isImpatient: Bool = true, beside: () -> Void = {}, _ work: @escaping @Sendable () async -> Int32
     ) -> Int32 {
         // Threads inherit the mask, so that only this one ever sees these signals.
         var set = sigset_t()
@@ -27,7 +25,7 @@ enum SignalledRun {
             // Ends the wait below.
             kill(getpid(), SIGUSR1)
         }
-        if followsOutput { watchOutput() }
+        beside()
         var ending: ContinuousClock.Instant?
         while true {
             var number: Int32 = 0
@@ -40,19 +38,6 @@ enum SignalledRun {
                 ending = .now
                 task.cancel()
             }
-        }
-    }
-
-    private static func watchOutput() {
-        do throws(TunnelIOError) {
-            _ = try LoopThread(name: "culvert-output") {
-                // What is written to a pipe without a reader, or to a closed socket, would be lost.
-                var entry = pollfd(fd: 1, events: 0, revents: 0)
-                while unsafe poll(&entry, 1, -1) < 0, errno == EINTR {}
-                if entry.revents & Int16(POLLERR | POLLHUP) != 0 { kill(getpid(), SIGTERM) }
-            }
-        } catch {
-            // It can still be interrupted.
         }
     }
 }

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+package import NetworkAddresses
+
+/// What a client of a server has no business in: whatever is no part of the public internet, and what tells a cloud's machines
+/// their secrets.
+package enum ProtectedNetworks {
+    /// IPv4 (RFC 6890; the last one is Azure's metadata service, the others' are link-local or shared addresses).
+    package static let ipv4 = prefixes([
+        "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
+        "192.168.0.0/16", "198.18.0.0/15", "224.0.0.0/4", "240.0.0.0/4", "168.63.129.16/32",
+    ])
+    /// All of IPv6 that is global unicast (RFC 4291 section 2.4). The rest holds unique local addresses (a metadata service
+    /// among them), link-local ones, and those that have an IPv4 address in them.
+    package static let globalIPv6 = IPPrefix.globalUnicast
+    /// What has an IPv4 address in it among these, which nobody looks at on the way: Teredo and 6to4.
+    package static let ipv6 = prefixes(["2001::/32", "2002::/16"])
+
+    private static func prefixes(_ texts: [String]) -> [IPPrefix] { texts.compactMap { try? IPPrefix($0) } }
+}
+
+extension IPPrefix {
+    /// 2000::/3
+    fileprivate static let globalUnicast = IPPrefix(.v6(0x2000_0000_0000_0000, 0), length: 3) ?? .allIPv6
+}

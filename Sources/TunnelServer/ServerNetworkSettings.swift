@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+package import NetworkAddresses
+
+/// What a server does with a network, beside what its clients do.
+package struct ServerNetworkSettings: Hashable, Sendable {
+    /// How packets of a family get to the internet.
+    package enum Way: String, Hashable, Sendable, Codable, CaseIterable {
+        /// With the server's own address as their source.
+        case masqueraded
+        /// With the client's: routers on the way know that the pool's network is behind the server.
+        case routed
+    }
+
+    /// A service of the server itself.
+    package struct Service: Hashable, Sendable {
+        package enum Transport: String, Hashable, Sendable, Codable { case tcp, udp }
+        package var transport: Transport
+        package var port: UInt16
+
+        package init(_ transport: Transport, _ port: UInt16) {
+            self.transport = transport
+            self.port = port
+        }
+    }
+
+    /// The interface's name, which the firewall's table and the journal have as well.
+    package var name: String
+    /// The most bytes of an IP packet in the tunnel.
+    package var mtu: Int
+    /// The server's own addresses in the tunnel, one of each family at most. Their networks are the clients'.
+    package var addresses: [InterfaceAddress]
+    /// How the clients' packets get to the internet.
+    package var way4 = Way.masqueraded
+    package var way6 = Way.masqueraded
+    /// The name servers that clients are given: port 53 of them is reached wherever they are.
+    package var nameServers: [IPAddress] = []
+    /// What clients reach of the server itself.
+    package var services: [Service] = []
+    /// Whether the server answers pings of its clients.
+    package var answersPings = true
+    /// Networks that clients reach though they are private (``ProtectedNetworks``).
+    package var allowedNetworks: [IPPrefix] = []
+    /// Interfaces between which packets are forwarded as well. Where the host forwarded nothing before, it forwards nothing
+    /// else.
+    package var otherInterfaces: [String] = []
+    /// The folder of the journal.
+    package var journalFolder = "/run/culvert"
+
+    package init(name: String, mtu: Int, addresses: [InterfaceAddress]) {
+        self.name = name
+        self.mtu = mtu
+        self.addresses = addresses
+    }
+
+    /// The networks of the clients.
+    package var networks: [IPPrefix] { addresses.map(\.network) }
+
+    /// The same, for a host that has IPv4 alone.
+    var withoutIPv6: ServerNetworkSettings {
+        var settings = self
+        settings.addresses.removeAll(where: \.isIPv6)
+        return settings
+    }
+}

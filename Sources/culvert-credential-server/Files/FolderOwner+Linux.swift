@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import CTunnelSystem
+    import CommandLineSupport
+    import TunnelSystem
+
+    /// A server runs as who its folder belongs to.
+    enum FolderOwner {
+        /// What a server needs: interfaces, addresses and the firewall; ports below 1024.
+        static let capabilities: UInt64 = 1 << 12 | 1 << 10
+
+        /// Becomes the owner of a folder, where this is root and that is not; keeps these capabilities alone. Core dumps and
+        /// debuggers are shut out, since they would show keys.
+        /// - Parameter capabilities: none leaves root what it has where the folder is its own.
+        static func become(_ path: String, keeping capabilities: UInt64) throws(ServerError) {
+            _ = ctunnel_forbid_dumps()
+            guard geteuid() == 0 else { return }
+            guard let status = FileStatus(of: path, followsLinks: false), status.owner != 0 else {
+                if capabilities != 0 {
+                    _ = ctunnel_keep_capabilities(capabilities)
+                    _ = ctunnel_forbid_new_privileges()
+                }
+                return
+            }
+            guard let entry = unsafe getpwuid(status.owner) else {
+                throw ServerError("\(path) belongs to user \(status.owner), which does not exist", fix: "chown it")
+            }
+            let error = ctunnel_become_user(status.owner, unsafe entry.pointee.pw_gid, capabilities)
+            guard error == 0 else {
+                throw ServerError(
+                    "cannot become user \(status.owner), whom \(path) belongs to: \(SystemError.words(error))",
+                    status: ExitStatus.notPermitted)
+            }
+            _ = ctunnel_forbid_new_privileges()
+            // What was forbidden is allowed again when a process becomes another user.
+            _ = ctunnel_forbid_dumps()
+        }
+
+        /// Makes a folder and gives it to a user.
+        static func make(_ path: String, owner: String) throws(ServerError) {
+            guard let entry = unsafe getpwnam(owner) else {
+                throw ServerError(
+                    "there is no user '\(owner)'", status: ExitStatus.usage,
+                    fix: "useradd --system --home-dir / --shell /usr/sbin/nologin \(owner)")
+            }
+            let (user, group) = unsafe (entry.pointee.pw_uid, entry.pointee.pw_gid)
+            if let parent = path.lastIndex(of: "/").map({ String(path[..<$0]) }), !parent.isEmpty {
+                // The way there is everybody's.
+                _ = try? PrivateDirectory<ServerError>(path: parent, access: .readableByAll)
+            }
+            guard unsafe mkdir(path, 0o700) == 0 || errno == EEXIST, unsafe chown(path, user, group) == 0 else {
+                throw ServerError(
+                    "cannot make \(path) for '\(owner)': \(SystemError.words(errno))", status: ExitStatus.notPermitted,
+                    fix: "run as root")
+            }
+        }
+
+        /// Makes the folder of a journal for who the server will be.
+        static func makeJournal(_ path: String, for directory: String) {
+            guard geteuid() == 0, unsafe mkdir(path, 0o700) == 0 || errno == EEXIST,
+                let owner = FileStatus(of: directory)?.owner
+            else { return }
+            unsafe _ = lchown(path, owner, gid_t.max)
+        }
+    }
+#endif

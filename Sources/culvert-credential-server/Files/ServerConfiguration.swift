@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import CommandLineSupport
+import FoundationEssentials
+import NetworkAddresses
+
+/// How the server is set up: `server.json`. What is left out is as it is here.
+struct ServerConfiguration: Hashable, Sendable {
+    static let name = "server.json"
+
+    enum Way: String, Hashable, Sendable, Codable, CaseIterable { case masqueraded, routed }
+
+    /// The UDP port.
+    var port: UInt16 = 51_840
+    /// The tunnel's interface.
+    var interface = "cred0"
+    /// The server's own addresses in the tunnel. Their networks are the clients'.
+    var addresses: [InterfaceAddress] = []
+    var mtu = 1420
+    /// What clients reach through the tunnel.
+    var routes: [IPPrefix] = [.allIPv4, .allIPv6]
+    /// The name servers that clients are given.
+    var nameServers: [IPAddress] = []
+    /// How long a client may be silent, in seconds.
+    var keepalive = 25
+    var ipv4 = Way.masqueraded
+    var ipv6 = Way.masqueraded
+    /// What clients reach of the server itself: `tcp/PORT`, `udp/PORT`.
+    var services: [String] = []
+    var answersPings = true
+    /// Networks that clients reach though they are private.
+    var allowedNetworks: [IPPrefix] = []
+    /// Interfaces between which packets are forwarded as well, where the host forwarded nothing before.
+    var otherInterfaces: [String] = []
+    /// How long an address that was given back is given to nobody, in seconds.
+    var addressRest = 3600
+    var clients = 10_000
+    /// How many sessions a user has at once; the oldest makes room for one more.
+    var sessionsPerUser = 5
+    /// How long a session may last, in seconds, before its user has to log in again; 0: as long as it likes.
+    var sessionLifetime = 0
+    /// What hashing a new password costs.
+    var passwordCost = PasswordHash.Cost()
+    var failures = LoginLimiter.Limits()
+
+    init() {}
+}
+
+extension ServerConfiguration: Codable {
+    private enum CodingKeys: String, CodingKey, CaseIterable {
+        case port, interface, addresses, mtu, routes, nameServers, keepalive, ipv4, ipv6, services, answersPings
+        case allowedNetworks, otherInterfaces, addressRest, clients, sessionsPerUser, sessionLifetime, passwordCost
+        case failures
+    }
+
+    private struct AnyKey: CodingKey {
+        let stringValue: String
+        let intValue: Int? = nil
+        init?(stringValue: String) { self.stringValue = stringValue }
+        init?(intValue: Int) { nil }
+    }
+
+    init(from decoder: any Decoder) throws {
+        let known = Set(CodingKeys.allCases.map(\.rawValue))
+        if let key = try decoder.container(keyedBy: AnyKey.self).allKeys.first(where: {
+            !known.contains($0.stringValue)
+        }) {
+            throw DecodingError.dataCorrupted(
+                .init(codingPath: [key], debugDescription: "nothing is called so: known are \(known.sorted())"))
+        }
+        let values = try decoder.container(keyedBy: CodingKeys.self)
+        func take<Value: Decodable>(_ key: CodingKeys, _ value: inout Value) throws {
+            value = try values.decodeIfPresent(Value.self, forKey: key) ?? value
+        }
+        self.init()
+        try take(.port, &port)
+        try take(.interface, &interface)
+        try take(.addresses, &addresses)
+        try take(.mtu, &mtu)
+        try take(.routes, &routes)
+        try take(.nameServers, &nameServers)
+        try take(.keepalive, &keepalive)
+        try take(.ipv4, &ipv4)
+        try take(.ipv6, &ipv6)
+        try take(.services, &services)
+        try take(.answersPings, &answersPings)
+        try take(.allowedNetworks, &allowedNetworks)
+        try take(.otherInterfaces, &otherInterfaces)
+        try take(.addressRest, &addressRest)
+        try take(.clients, &clients)
+        try take(.sessionsPerUser, &sessionsPerUser)
+        try take(.sessionLifetime, &sessionLifetime)
+        try take(.passwordCost, &passwordCost)
+        try take(.failures, &failures)
+    }
+}
+
+extension ServerConfiguration {
+    /// What is wrong with it; nil where it can be used.
+    var problem: String? {
+        if port == 0 { return "port is 1 to 65535" }
+        let families = addresses.map(\.isIPv6)
+        if addresses.isEmpty || families.count != Set(families).count {
+            return "addresses has one address of IPv4, of IPv6, or of both, such as 10.66.0.1/24"
+        }
+        if addresses.contains(where: { $0.peer != nil }) { return "addresses has no peers" }
+        if !(576...65_535).contains(mtu) || (mtu < 1280 && families.contains(true)) {
+            return "mtu is 576 to 65535, and 1280 at least with IPv6"
+        }
+        if routes.count > 16 { return "routes has 16 networks at most" }
+        if nameServers.count > 4 { return "nameServers has 4 addresses at most" }
+        if !(0...3600).contains(keepalive) { return "keepalive is 0 to 3600 seconds" }
+        if let service = services.first(where: { Self.service($0) == nil }) {
+            return "services: '\(service)' is not tcp/PORT or udp/PORT"
+        }
+        if addressRest < 0 || sessionLifetime < 0 { return "addressRest and sessionLifetime are 0 seconds at least" }
+        if !(1...1_000_000).contains(clients) { return "clients is 1 to 1000000" }
+        if sessionsPerUser < 1 { return "sessionsPerUser is 1 at least" }
+        if !passwordCost.isValid {
+            return "passwordCost: n is a power of two up to 1048576, and 128*n*r*p at most 256 MiB"
+        }
+        if failures.free < 1 || failures.longestSourceWait < 1 || failures.longestLoginWait < 1 || failures.memory < 1 {
+            return "failures has numbers from 1 on"
+        }
+        return nil
+    }
+
+    /// Transport and port of `tcp/PORT` or `udp/PORT`.
+    static func service(_ text: String) -> (isTCP: Bool, port: UInt16)? {
+        let parts = text.split(separator: "/", omittingEmptySubsequences: false)
+        guard parts.count == 2, parts[0] == "tcp" || parts[0] == "udp", let port = UInt16(parts[1]), port > 0 else {
+            return nil
+        }
+        return (parts[0] == "tcp", port)
+    }
+
+    /// - Throws: what is wrong with the file, and where.
+    init(json: [UInt8]) throws(ServerError) {
+        do {
+            self = try JSONDecoder().decode(ServerConfiguration.self, from: Data(json))
+        } catch let error as DecodingError {
+            throw ServerError("\(Self.name): \(Self.words(error))", status: ExitStatus.usage)
+        } catch {
+            throw ServerError("\(Self.name): \(error)", status: ExitStatus.usage)
+        }
+        if let problem { throw ServerError("\(Self.name): \(problem)", status: ExitStatus.usage) }
+    }
+
+    private static func words(_ error: DecodingError) -> String {
+        func path(_ context: DecodingError.Context) -> String {
+            context.codingPath.map { $0.intValue.map(String.init) ?? $0.stringValue }.joined(separator: ".")
+        }
+        return switch error {
+        case .dataCorrupted(let context), .typeMismatch(_, let context), .valueNotFound(_, let context):
+            context.codingPath.isEmpty ? "this is no JSON object" : "\(path(context)): \(context.debugDescription)"
+        case .keyNotFound(let key, _): "\(key.stringValue) is missing"
+        @unknown default: "it cannot be read"
+        }
+    }
+
+    /// The file's text, each setting in it.
+    func text() throws(ServerError) -> [UInt8] {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+        guard let data = try? encoder.encode(self) else { throw ServerError("\(Self.name) cannot be written") }
+        return Array(data) + [UInt8(ascii: "\n")]
+    }
+}

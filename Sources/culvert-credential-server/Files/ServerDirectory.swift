@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import CTunnelSystem
+import CommandLineSupport
+import PacketTunnel
+import TunnelSystem
+import WireGuardCore
+
+/// The folder of a server: settings, keys and users, of which nobody but its owner sees anything.
+///
+/// Whoever the folder belongs to is who the server runs as: root that finds it another user's becomes that user, before
+/// anything is read or written.
+struct ServerDirectory {
+    /// Where it is unless something else is said.
+    static let standard = "/etc/culvert/credential-server"
+
+    let path: String
+    let files: PrivateDirectory<ServerError>
+
+    private static let privateKey = "private.key"
+    private static let presharedKey = "preshared.key"
+
+    /// The server's keys.
+    struct Keys {
+        var privateKey: PrivateKey
+        var presharedKey: PresharedKey
+    }
+
+    /// Opens a folder that ``make(_:configuration:)`` has made.
+    init(existing path: String) throws(ServerError) {
+        guard let files = try PrivateDirectory<ServerError>(existing: path, access: .ownerOnly, byteLimit: 1 << 26)
+        else {
+            throw ServerError(
+                "there is no folder \(path)", status: ExitStatus.notFound,
+                fix: "'culvert credential-server init' makes it; --directory names another one")
+        }
+        self.path = path
+        self.files = files
+    }
+
+    private init(made path: String) throws(ServerError) {
+        self.path = path
+        files = try PrivateDirectory(path: path, access: .ownerOnly, byteLimit: 1 << 26)
+    }
+
+    /// Makes the folder with fresh keys and these settings.
+    /// - Throws: where there is a server in it already.
+    static func make(_ path: String, _ configuration: ServerConfiguration) throws(ServerError) -> ServerDirectory {
+        let directory = try ServerDirectory(made: path)
+        try directory.files.lock()
+        guard try directory.files.read(privateKey) == nil else {
+            throw ServerError(
+                "\(path) has a server's keys already", status: ExitStatus.usage,
+                fix: "name another folder with --directory; new keys would lock out all clients that have these")
+        }
+        var random = SystemRandomNumberGenerator()
+        let key = PrivateKey(using: &random)
+        let presharedKey = PresharedKey(using: &random)
+        try directory.files.write(configuration.text(), to: ServerConfiguration.name)
+        try directory.files.write(Array((presharedKey.exportedBase64 + "\n").utf8), to: Self.presharedKey)
+        try directory.files.write(Array((key.exportedBase64 + "\n").utf8), to: privateKey)
+        return directory
+    }
+
+    func configuration() throws(ServerError) -> ServerConfiguration {
+        guard let bytes = try files.read(ServerConfiguration.name) else { throw missing(ServerConfiguration.name) }
+        return try ServerConfiguration(json: bytes)
+    }
+
+    func keys() throws(ServerError) -> Keys {
+        guard let privateKey = PrivateKey(base64: try text(Self.privateKey)), !privateKey.isZero else {
+            throw ServerError("\(path)/\(Self.privateKey) is no private key", fix: "restore it from a copy")
+        }
+        guard let presharedKey = PresharedKey(base64: try text(Self.presharedKey)), !presharedKey.isZero else {
+            throw ServerError("\(path)/\(Self.presharedKey) is no pre-shared key", fix: "restore it from a copy")
+        }
+        return Keys(privateKey: privateKey, presharedKey: presharedKey)
+    }
+
+    private func text(_ name: String) throws(ServerError) -> String {
+        guard var bytes = try files.read(name) else { throw missing(name) }
+        defer { wipe(&bytes) }
+        return String(decoding: bytes.prefix { $0 != UInt8(ascii: "\n") }, as: UTF8.self)
+    }
+
+    private func missing(_ name: String) -> ServerError {
+        ServerError(
+            "\(path)/\(name) is missing", status: ExitStatus.notFound,
+            fix: "restore it from a copy, or run init elsewhere")
+    }
+
+    // MARK: - Users
+
+    func users() throws(ServerError) -> UserFile { try UserFile.read(files) }
+
+    /// Changes the file of users, while nobody else does.
+    func changeUsers<Result>(
+        _ body: (inout UserFile) throws(ServerError) -> Result
+    ) throws(ServerError) -> Result {
+        // A folder of its own, whose lock goes with it.
+        let own = try ServerDirectory(existing: path)
+        try own.files.lock()
+        var file = try UserFile.read(own.files)
+        let result = try body(&file)
+        try file.write(own.files)
+        return result
+    }
+
+    /// What tells one state of the file of users from another.
+    struct Stamp: Hashable, Sendable {
+        private var identity: FileIdentity?
+        private var seconds = 0
+        private var nanoseconds = 0
+
+        /// The present one. The file is replaced as a whole, so a change is another file.
+        init(_ path: String) {
+            let file = "\(path)/\(UserFile.name)"
+            identity = FileIdentity(of: file)
+            var status = stat()
+            guard unsafe lstat(file, &status) == 0 else { return }
+            (seconds, nanoseconds) = Self.modification(status)
+        }
+    }
+
+    var stamp: Stamp { Stamp(path) }
+}

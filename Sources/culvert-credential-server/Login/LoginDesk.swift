@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import CTunnelSystem
+import Logging
+import NetworkAddresses
+import PacketTunnel
+import Synchronization
+
+/// Which addresses clients get.
+protocol AddressSource: Sendable {
+    /// Says which addresses belong to users.
+    mutating func keep(_ addresses: [IPAddress])
+    /// An address of each family, of `own` where that has one; nil where there are none left.
+    mutating func take(own: [IPAddress], at now: Int64) -> [IPAddress]?
+    mutating func give(back addresses: [IPAddress], at now: Int64)
+}
+
+/// Judges logins by the file of users, and keeps count of who has a session. Each call may hash a password, and is made on a
+/// thread where that disturbs nobody; calls come one at a time.
+///
+/// A wrong password and an unknown login are alike in the answer, in what it takes (one hash, of a cost that users have) and in
+/// what is counted.
+final class LoginDesk<SessionID: Hashable & Sendable>: Sendable {
+    enum Judgement: Hashable, Sendable {
+        case accepted([IPAddress])
+        case wrong
+        /// There were too many failures lately: for so many seconds nothing is looked at.
+        case tooEarly(seconds: Int)
+        /// No address is left.
+        case full
+        case unavailable
+    }
+
+    /// Of what happens, what others have to know.
+    struct Effects: Sendable {
+        /// Ends a session.
+        var disconnect: @Sendable (SessionID) -> Void = { _ in }
+        /// Nanoseconds of a clock that goes forward only.
+        var now: @Sendable () -> Int64
+    }
+
+    private struct Session {
+        var login: String
+        var password: PasswordHash
+        /// Those that it still has: its user's own are the next session's from the moment that this begins.
+        var addresses: [IPAddress]
+        var since: Int64
+        /// Later sessions have higher ones.
+        var number: Int
+        /// Whether it was told to end, and has not said that it has.
+        var isLeaving = false
+    }
+
+    private struct State: ~Copyable {
+        var users: [String: User] = [:]
+        /// The costs that users' passwords have: a login that nobody has is as expensive as one of them.
+        var costs: [PasswordHash.Cost] = []
+        private(set) var sessions: [SessionID: Session] = [:]
+        /// The same by their users.
+        private(set) var owned: [String: Set<SessionID>] = [:]
+        var lastNumber = 0
+        var limiter: LoginLimiter
+        var log = BoundedLog()
+        var addresses: any AddressSource
+
+        init(limiter: LoginLimiter, addresses: any AddressSource) {
+            self.limiter = limiter
+            self.addresses = addresses
+        }
+
+        mutating func set(_ id: SessionID, _ session: Session) {
+            sessions[id] = session
+            owned[session.login, default: []].insert(id)
+        }
+
+        mutating func remove(_ id: SessionID) -> Session? {
+            guard let session = sessions.removeValue(forKey: id) else { return nil }
+            owned[session.login]?.remove(id)
+            if owned[session.login]?.isEmpty == true { owned[session.login] = nil }
+            return session
+        }
+    }
+
+    private let state: Mutex<State>
+    private let defaultCost: PasswordHash.Cost
+    private let sessionsPerUser: Int
+    private let effects: Effects
+    private let logger: Logger
+    /// Which cost a login has that nobody has: the same each time, and for nobody to know.
+    private let secret = UInt64.random(in: 0...UInt64.max)
+
+    init(
+        cost: PasswordHash.Cost, limits: LoginLimiter.Limits, sessionsPerUser: Int, addresses: some AddressSource,
+        logger: Logger, effects: Effects
+    ) {
+        defaultCost = cost
+        self.sessionsPerUser = max(sessionsPerUser, 1)
+        self.effects = effects
+        self.logger = logger
+        state = Mutex(State(limiter: LoginLimiter(limits), addresses: addresses))
+    }
+
+    // MARK: - Users
+
+    /// Takes the users as they are now. Sessions of those that are gone, or whose password or addresses are others, end.
+    func use(_ file: UserFile) {
+        let over = state.withLock { state in
+            state.users = Dictionary(file.users.map { ($0.login, $0) }) { first, _ in first }
+            state.costs = file.users.map(\.password.cost)
+            state.addresses.keep(file.users.flatMap(\.addresses))
+            return state.sessions.filter { _, session in
+                if session.isLeaving { return false }
+                guard let user = state.users[session.login] else { return true }
+                return user.password != session.password || !user.addresses.allSatisfy(session.addresses.contains)
+            }.map(\.key)
+        }
+        over.forEach(effects.disconnect)
+    }
+
+    /// Ends sessions that began longer ago than this.
+    func end(olderThan seconds: Int) {
+        let oldest = effects.now() - Int64(seconds) * 1_000_000_000
+        let over = state.withLock { $0.sessions.filter { $0.value.since < oldest }.map(\.key) }
+        over.forEach(effects.disconnect)
+    }
+
+    /// How many sessions there are.
+    var sessionCount: Int { state.withLock { $0.sessions.count { !$0.value.isLeaving } } }
+
+    // MARK: - Logins
+
+    func judge(_ id: SessionID, login: String, password: SecretBytes, from source: IPAddress) -> Judgement {
+        let now = effects.now()
+        let (wait, user) = state.withLock { state in
+            (state.limiter.wait(from: source, as: login, at: now), state.users[login])
+        }
+        guard wait == 0 else {
+            let seconds = Int((wait + 999_999_999) / 1_000_000_000)
+            return refuse(.tooEarly(seconds: seconds), login, source, "too many failures, \(seconds) s to wait")
+        }
+        let hash = user?.password ?? .dummy(cost(ofUnknown: login))
+        var bytes = password.bytes
+        defer { wipe(&bytes) }
+        let isRight = hash.matches(bytes)
+        guard let user, isRight else {
+            state.withLock { $0.limiter.failed(from: source, as: login, at: effects.now()) }
+            return refuse(.wrong, login, source, "wrong password or unknown login")
+        }
+        return begin(id, user, source)
+    }
+
+    private func cost(ofUnknown login: String) -> PasswordHash.Cost {
+        var hasher = Hasher()
+        hasher.combine(secret)
+        hasher.combine(login)
+        let number = UInt(bitPattern: hasher.finalize())
+        return state.withLock { state in
+            state.costs.isEmpty ? defaultCost : state.costs[Int(number % UInt(state.costs.count))]
+        }
+    }
+
+    private func begin(_ id: SessionID, _ user: User, _ source: IPAddress) -> Judgement {
+        let (addresses, over) = state.withLock { state -> ([IPAddress]?, [SessionID]) in
+            state.limiter.succeeded(from: source, as: user.login)
+            let now = effects.now()
+            // Of the user's sessions the oldest make room, and whoever has an address of the user's own.
+            let own = (state.owned[user.login] ?? []).compactMap { id in state.sessions[id].map { (id, $0) } }
+                .filter { !$0.1.isLeaving }.sorted { $0.1.number < $1.1.number }.map(\.0)
+            let kept = user.addresses.isEmpty ? sessionsPerUser - 1 : 0
+            let holders =
+                user.addresses.isEmpty
+                ? [] : state.sessions.filter { $0.value.addresses.contains(where: user.addresses.contains) }.map(\.key)
+            let over = Set(own.prefix(max(own.count - kept, 0)) + holders)
+            for old in over {
+                guard var session = state.sessions[old] else { continue }
+                session.isLeaving = true
+                state.addresses.give(back: session.addresses.filter(user.addresses.contains), at: now)
+                session.addresses.removeAll(where: user.addresses.contains)
+                state.set(old, session)
+            }
+            let addresses = state.addresses.take(own: user.addresses, at: now)
+            if let addresses {
+                state.lastNumber += 1
+                let session = Session(
+                    login: user.login, password: user.password, addresses: addresses, since: now,
+                    number: state.lastNumber)
+                state.set(id, session)
+            }
+            return (addresses, Array(over))
+        }
+        over.forEach(effects.disconnect)
+        guard let addresses else { return refuse(.full, user.login, source, "no address is left") }
+        logger.info("'\(user.login)' logged in from \(source): \(IPAddress.list(addresses))")
+        return .accepted(addresses)
+    }
+
+    /// The addresses that a session has, and no other.
+    func addresses(of id: SessionID) -> [IPAddress] { state.withLock { $0.sessions[id]?.addresses ?? [] } }
+
+    /// Forgets a session. Its addresses are free.
+    func ended(_ id: SessionID, _ reason: String) {
+        let session = state.withLock { state in
+            let session = state.remove(id)
+            if let session { state.addresses.give(back: session.addresses, at: effects.now()) }
+            return session
+        }
+        if let session { logger.info("the session of '\(session.login)' is over: \(reason)") }
+    }
+
+    /// Logs a refusal, without what somebody typed unless a user is called so: it may be a password.
+    private func refuse(
+        _ judgement: Judgement, _ login: String, _ source: IPAddress, _ why: String
+    ) -> Judgement {
+        let now = effects.now()
+        let lines = state.withLock { state in
+            let name = state.users[login] == nil ? "an unknown login" : "'\(login)'"
+            return state.log.lines("\(name) was refused from \(source): \(why)", at: now)
+        }
+        for line in lines { logger.warning("\(line)") }
+        return judgement
+    }
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import NetworkAddresses
+
+/// How many failed logins there may be, and how long is waited after more. A value without a clock.
+///
+/// Failures are counted for each source (an address, or an IPv6 network of 64 bits) and for each login. After a few, attempts
+/// wait: each further failure doubles the time, up to a limit. Attempts that come too early are refused unlooked at, and count
+/// for nothing: a wait ends, whoever knocks, and the right password works after it. Nobody is locked out: a source that a login
+/// succeeded from lately does not wait for what others do to that login.
+struct LoginLimiter: Sendable {
+    struct Limits: Hashable, Sendable, Codable {
+        /// Failures that nobody waits for.
+        var free = 5
+        /// The longest wait of a source, in seconds.
+        var longestSourceWait = 300
+        /// The longest wait of a login, in seconds. Short: strangers can cause it.
+        var longestLoginWait = 15
+        /// How long failures are remembered, in seconds from the last one on.
+        var memory = 900
+    }
+
+    private struct Failures {
+        var count: Int
+        var until: Int64
+        var last: Int64
+    }
+
+    private enum Source: Hashable {
+        case address(UInt32)
+        case network(UInt64)
+
+        init(_ address: IPAddress) {
+            let value = address.value
+            // An IPv4 address that was mapped into IPv6 is that address.
+            if !address.isIPv6 || value >> 32 == 0xffff {
+                self = .address(UInt32(truncatingIfNeeded: value))
+            } else {
+                self = .network(UInt64(truncatingIfNeeded: value >> 64))
+            }
+        }
+    }
+
+    private struct Visitor: Hashable {
+        var login: Int
+        var source: Source
+    }
+
+    private let limits: Limits
+    private var sources: BoundedTable<Source, Failures>
+    /// By the hash of a login, seeded for this process: what somebody typed is not kept.
+    private var logins: BoundedTable<Int, Failures>
+    /// Where logins succeeded from lately.
+    private var known: BoundedTable<Visitor, Bool>
+
+    init(_ limits: Limits = Limits(), capacity: Int = 16_384) {
+        self.limits = limits
+        sources = BoundedTable(capacity: capacity)
+        logins = BoundedTable(capacity: capacity)
+        known = BoundedTable(capacity: capacity)
+    }
+
+    /// How many sources, logins and visitors are remembered.
+    var counts: (sources: Int, logins: Int, known: Int) { (sources.count, logins.count, known.count) }
+
+    private static let second: Int64 = 1_000_000_000
+
+    /// How long an attempt has to wait, in nanoseconds; zero for not at all.
+    func wait(from address: IPAddress, as login: String, at now: Int64) -> Int64 {
+        let source = Source(address)
+        var until = sources[source]?.until ?? 0
+        if known[Visitor(login: login.hashValue, source: source)] == nil {
+            until = max(until, logins[login.hashValue]?.until ?? 0)
+        }
+        return max(until - now, 0)
+    }
+
+    /// Notes that a password was wrong, or a login unknown.
+    mutating func failed(from address: IPAddress, as login: String, at now: Int64) {
+        let source = Source(address)
+        sources[source] = failure(after: sources[source], limits.longestSourceWait, at: now)
+        logins[login.hashValue] = failure(after: logins[login.hashValue], limits.longestLoginWait, at: now)
+    }
+
+    private func failure(after before: Failures?, _ longest: Int, at now: Int64) -> Failures {
+        let isForgotten = before.map { now - $0.last > Int64(limits.memory) * Self.second } ?? true
+        let count = (isForgotten ? 0 : before?.count ?? 0) + 1
+        let doublings = min(max(count - limits.free - 1, 0), 30)
+        let seconds = count > limits.free ? min(1 << doublings, max(longest, 1)) : 0
+        return Failures(count: count, until: now + Int64(seconds) * Self.second, last: now)
+    }
+
+    /// Notes a login that was good.
+    mutating func succeeded(from address: IPAddress, as login: String) {
+        let source = Source(address)
+        sources[source] = nil
+        known[Visitor(login: login.hashValue, source: source)] = true
+    }
+}

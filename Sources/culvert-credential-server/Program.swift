@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import ArgumentParser
+import CTunnelSystem
+import CommandLineSupport
+
+@main
+enum Program {
+    static func main() {
+        // A reader that went away is noticed at the next write.
+        _ = signal(SIGPIPE, SIG_IGN)
+        exit(run(Array(CommandLine.arguments.dropFirst()), console: .standard))
+    }
+
+    /// Parses and runs one command line.
+    /// - Returns: the exit status.
+    static func run(_ arguments: [String], console: Console) -> Int32 {
+        do {
+            var command = try ServerCommand.parseAsRoot(arguments)
+            try command.run()
+            return ExitStatus.success
+        } catch {
+            return ServerCommand.end(arguments, with: error, console: console)
+        }
+    }
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Crypto
+import CryptoExtras
+import FoundationEssentials
+import PacketTunnel
+
+/// A password as scrypt (RFC 7914) leaves it, with all that it takes to compare another one.
+struct PasswordHash: Hashable, Sendable, Codable {
+    /// What one hash costs: `128 * n * r` bytes of memory, and time in proportion to `n * r * p`.
+    struct Cost: Hashable, Sendable, Codable, CustomStringConvertible {
+        var n = 32_768
+        var r = 8
+        var p = 1
+
+        /// More memory than this nobody asks for on purpose.
+        private static let mostBytes = 1 << 28
+
+        var isValid: Bool {
+            (2...1 << 20).contains(n) && n & (n - 1) == 0 && (1...64).contains(r) && (1...16).contains(p)
+                && 128 * n * r * p <= Self.mostBytes
+        }
+
+        var description: String { "scrypt n=\(n) r=\(r) p=\(p)" }
+    }
+
+    var cost: Cost
+    /// Both in base64.
+    var salt: Data
+    var key: Data
+
+    private static let byteCount = 32
+
+    /// The hash of a new password.
+    init?(_ password: [UInt8], cost: Cost, using random: inout some RandomNumberGenerator) {
+        let salt = Data((0..<16).map { _ in UInt8.random(in: 0...255, using: &random) })
+        self.init(password, cost: cost, salt: salt)
+    }
+
+    private init?(_ password: [UInt8], cost: Cost, salt: Data) {
+        guard let derived = Self.derive(password, salt, cost) else { return nil }
+        self.cost = cost
+        self.salt = salt
+        key = unsafe derived.withUnsafeBytes { unsafe Data($0) }
+    }
+
+    private init(cost: Cost, salt: Data, key: Data) {
+        self.cost = cost
+        self.salt = salt
+        self.key = key
+    }
+
+    /// What the password of a login is compared with that nobody has: no password gives this.
+    static func dummy(_ cost: Cost) -> PasswordHash {
+        PasswordHash(cost: cost, salt: Data(repeating: 0, count: 16), key: Data(repeating: 0, count: byteCount))
+    }
+
+    /// Whether this is the password. It takes as long whether or not it is.
+    func matches(_ password: [UInt8]) -> Bool {
+        guard let derived = Self.derive(password, salt, cost) else { return false }
+        // Compares in constant time.
+        return derived == SymmetricKey(data: key)
+    }
+
+    var isValid: Bool { cost.isValid && key.count == Self.byteCount && (8...64).contains(salt.count) }
+
+    private static func derive(_ password: [UInt8], _ salt: Data, _ cost: Cost) -> SymmetricKey? {
+        guard cost.isValid else { return nil }
+        return try? KDF.Scrypt.deriveKey(
+            from: password, salt: salt, outputByteCount: byteCount, rounds: cost.n, blockSize: cost.r,
+            parallelism: cost.p)
+    }
+}
+
+extension PasswordHash: CustomStringConvertible, CustomReflectable {
+    var description: String { "(password, \(cost))" }
+    var customMirror: Mirror { Mirror(self, children: []) }
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import CTunnelSystem
+import CommandLineSupport
+import TunnelIO
+
+extension SignalledRun {
+    /// - Parameter followsOutput: whether it is cancelled as well when whoever reads standard output goes away, as in
+    ///   `culvert log --follow | head`: for what has no end of its own.
+    static func run(followsOutput: Bool, _ work: @escaping @Sendable () async -> Int32) -> Int32 {
+        run(beside: { if followsOutput { watchOutput() } }, work)
+    }
+
+    private static func watchOutput() {
+        do throws(TunnelIOError) {
+            _ = try LoopThread(name: "culvert-output") {
+                // What is written to a pipe without a reader, or to a closed socket, would be lost.
+                var entry = pollfd(fd: 1, events: 0, revents: 0)
+                while unsafe poll(&entry, 1, -1) < 0, errno == EINTR {}
+                if entry.revents & Int16(POLLERR | POLLHUP) != 0 { kill(getpid(), SIGTERM) }
+            }
+        } catch {
+            // It can still be interrupted.
+        }
+    }
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Logging
+import NetworkAddresses
+import PacketTunnel
+import Synchronization
+import Testing
+
+@testable import culvert_credential_server
+
+@Suite struct LoginDeskTests {
+    /// Cheap enough for tests; as expensive as it is in earnest it is measured elsewhere.
+    private static let cost = PasswordHash.Cost(n: 16, r: 8, p: 1)
+    private static let home = IPAddress.v4(192, 0, 2, 1)
+
+    private struct Pool: AddressSource {
+        var free: [IPAddress] = (2...4).map { .v4(10, 66, 0, $0) }
+        mutating func keep(_ addresses: [IPAddress]) { free.removeAll(where: addresses.contains) }
+        mutating func take(own: [IPAddress], at _: Int64) -> [IPAddress]? {
+            own.isEmpty ? (free.isEmpty ? nil : [free.removeFirst()]) : own
+        }
+        mutating func give(back addresses: [IPAddress], at _: Int64) { free += addresses.filter { $0.bytes[3] < 10 } }
+    }
+
+    private final class World: Sendable {
+        let desk: LoginDesk<Int>
+        let disconnected = Shared()
+        final class Shared: Sendable {
+            let ids = Mutex<[Int]>([])
+            let lines = Mutex<[String]>([])
+        }
+
+        init(sessionsPerUser: Int = 2) {
+            let shared = disconnected
+            let logger = Logger(label: "test") { _ in LineHandler(shared) }
+            desk = LoginDesk(
+                cost: cost, limits: LoginLimiter.Limits(), sessionsPerUser: sessionsPerUser, addresses: Pool(),
+                logger: logger,
+                effects: LoginDesk.Effects(disconnect: { id in shared.ids.withLock { $0.append(id) } }, now: { 0 }))
+        }
+
+        func log(_ id: Int, _ login: String, _ password: String, from source: IPAddress = home)
+            -> LoginDesk<Int>.Judgement
+        {
+            desk.judge(id, login: login, password: SecretBytes(Array(password.utf8)), from: source)
+        }
+    }
+
+    private struct LineHandler: LogHandler {
+        let shared: World.Shared
+        init(_ shared: World.Shared) { self.shared = shared }
+        var logLevel = Logger.Level.trace
+        var metadata: Logger.Metadata = [:]
+        subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+            get { nil }
+            set {}
+        }
+        func log(event: LogEvent) { shared.lines.withLock { $0.append("\(event.message)") } }
+    }
+
+    private static func user(
+        _ login: String, _ password: String, _ addresses: [IPAddress] = [], cost: PasswordHash.Cost = cost
+    ) throws -> User {
+        var random = SystemRandomNumberGenerator()
+        let hash = try #require(PasswordHash(Array(password.utf8), cost: cost, using: &random))
+        return User(login: login, password: hash, addresses: addresses, added: "")
+    }
+
+    @Test("The right password is let in; a wrong one and an unknown login get the same answer")
+    func judges() throws {
+        let world = World()
+        world.desk.use(UserFile(users: [try Self.user("anna", "correct horse")]))
+        #expect(world.log(1, "anna", "correct horse") == .accepted([.v4(10, 66, 0, 2)]))
+        #expect(world.log(2, "anna", "correct hors") == .wrong)
+        #expect(world.log(3, "nobody", "correct horse") == .wrong)
+        #expect(world.log(4, "anna", "") == .wrong)
+        // No password gives what unknown logins are compared with.
+        #expect(world.log(5, "nobody", "") == .wrong)
+    }
+
+    @Test("Unknown logins and wrong passwords are counted alike, and the right password works after the wait")
+    func limits() throws {
+        for login in ["anna", "nobody"] {
+            let world = World()
+            world.desk.use(UserFile(users: [try Self.user("anna", "correct horse")]))
+            for number in 0..<6 { #expect(world.log(number, login, "wrong") == .wrong) }
+            #expect(world.log(7, login, "wrong") == .tooEarly(seconds: 1))
+            #expect(world.log(8, login, "correct horse") == .tooEarly(seconds: 1))
+        }
+    }
+
+    @Test("The log has neither passwords nor what somebody typed for a login that nobody has")
+    func logsNoSecrets() throws {
+        let world = World()
+        world.desk.use(UserFile(users: [try Self.user("anna", "correct horse")]))
+        _ = world.log(1, "correct horse", "anna")
+        _ = world.log(2, "anna", "wrong horse")
+        _ = world.log(3, "anna", "correct horse")
+        let lines = world.disconnected.lines.withLock { $0 }
+        #expect(lines.count == 3)
+        #expect(!lines.contains { $0.contains("horse") }, "\(lines)")
+        #expect(lines[1].contains("'anna'"))
+    }
+
+    @Test("One session more than a user may have ends the oldest, and a full pool is said to be full")
+    func sessions() throws {
+        let world = World(sessionsPerUser: 2)
+        world.desk.use(
+            UserFile(users: [try Self.user("anna", "correct horse"), try Self.user("ben", "battery staple")]))
+        for id in 1...3 {
+            guard case .accepted = world.log(id, "anna", "correct horse") else { return #expect(Bool(false)) }
+        }
+        #expect(world.disconnected.ids.withLock { $0 } == [1])
+        #expect(world.desk.sessionCount == 2)
+        #expect(world.log(4, "ben", "battery staple") == .full)
+        world.desk.ended(1, "removed")
+        guard case .accepted = world.log(5, "ben", "battery staple") else { return #expect(Bool(false)) }
+    }
+
+    @Test("A user's own address goes to whoever of its sessions logged in last")
+    func ownAddress() throws {
+        let world = World()
+        let own = IPAddress.v4(10, 66, 0, 99)
+        world.desk.use(UserFile(users: [try Self.user("anna", "correct horse", [own])]))
+        #expect(world.log(1, "anna", "correct horse") == .accepted([own]))
+        #expect(world.log(2, "anna", "correct horse") == .accepted([own]))
+        #expect(world.disconnected.ids.withLock { $0 } == [1])
+        // What the first one had is the second one's by now.
+        #expect(world.desk.addresses(of: 1).isEmpty)
+        world.desk.ended(1, "removed")
+        #expect(world.desk.addresses(of: 2) == [own])
+    }
+
+    @Test("Sessions end whose user is removed or has another password, and no others")
+    func removal() throws {
+        let world = World()
+        let (anna, ben) = (try Self.user("anna", "correct horse"), try Self.user("ben", "battery staple"))
+        world.desk.use(UserFile(users: [anna, ben]))
+        _ = world.log(1, "anna", "correct horse")
+        _ = world.log(2, "ben", "battery staple")
+        world.desk.use(UserFile(users: [anna, ben]))
+        #expect(world.disconnected.ids.withLock { $0 }.isEmpty)
+        world.desk.use(UserFile(users: [ben]))
+        #expect(world.disconnected.ids.withLock { $0 } == [1])
+        world.desk.use(UserFile(users: [try Self.user("ben", "another password")]))
+        #expect(world.disconnected.ids.withLock { Set($0) } == [1, 2])
+    }
+
+    @Test("A wrong password and an unknown login take the same time, whatever costs the users' hashes have")
+    func sameTime() throws {
+        let world = World()
+        let expensive = PasswordHash.Cost(n: 4096, r: 8, p: 1)
+        world.desk.use(UserFile(users: [try Self.user("anna", "correct horse", cost: expensive)]))
+        let cheap = ContinuousClock().measure {
+            _ = PasswordHash.dummy(Self.cost).matches([1])
+        }
+        // Waits would begin after five failures of one login.
+        var known: [Duration] = []
+        var unknown: [Duration] = []
+        let clock = ContinuousClock()
+        for number in 0..<5 as Range<UInt8> {
+            known.append(clock.measure { _ = world.log(1, "anna", "wrong", from: .v4(198, 51, 100, number)) })
+            unknown.append(
+                clock.measure { _ = world.log(1, "nobody\(number)", "wrong", from: .v4(203, 0, 113, number)) })
+        }
+        let (a, b) = (known.sorted()[2], unknown.sorted()[2])
+        print("login: wrong password \(a), unknown login \(b); a cheap hash takes \(cheap)")
+        #expect(b > a / 2 && b < a * 2 && b > cheap)
+    }
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import NetworkAddresses
+import Testing
+
+@testable import culvert_credential_server
+
+private let second: Int64 = 1_000_000_000
+
+@Suite struct LoginLimiterTests {
+    private let anna = "anna"
+
+    @Test(
+        "After a few failures each further one doubles the wait, up to a limit, and attempts within it change nothing")
+    func grows() throws {
+        var limiter = LoginLimiter()
+        let source = try IPAddress("192.0.2.7")
+        var now: Int64 = 0
+        var waits: [Int64] = []
+        for _ in 0..<18 {
+            limiter.failed(from: source, as: anna, at: now)
+            let wait = limiter.wait(from: source, as: anna, at: now)
+            waits.append(wait / second)
+            now += wait
+        }
+        #expect(waits == [0, 0, 0, 0, 0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300, 300])
+        // The wait ends, whoever asked meanwhile how long it is.
+        #expect(limiter.wait(from: source, as: anna, at: now) == 0)
+    }
+
+    @Test("What others do to a login does not hold up where it succeeded from lately")
+    func knownSources() throws {
+        var limiter = LoginLimiter()
+        let home = try IPAddress("2001:db8:1::5")
+        limiter.succeeded(from: home, as: anna)
+        for number in 0..<200 {
+            limiter.failed(from: .v4(UInt32(0xc000_0200) + UInt32(number)), as: anna, at: 0)
+        }
+        #expect(limiter.wait(from: home, as: anna, at: 0) == 0)
+        // The same network, another machine in it.
+        #expect(limiter.wait(from: try IPAddress("2001:db8:1::6"), as: anna, at: 0) == 0)
+        // Elsewhere it waits, but not for long.
+        #expect(limiter.wait(from: try IPAddress("198.51.100.1"), as: anna, at: 0) == 15 * second)
+        #expect(limiter.wait(from: try IPAddress("198.51.100.1"), as: "ben", at: 0) == 0)
+    }
+
+    @Test("An IPv6 network of 64 bits is one source, and so is an IPv4 address that is mapped into IPv6")
+    func sources() throws {
+        var limiter = LoginLimiter()
+        for number in 1...10 {
+            limiter.failed(from: try IPAddress("2001:db8::\(number)"), as: "user\(number)", at: 0)
+            limiter.failed(from: try IPAddress("::ffff:192.0.2.1"), as: "other\(number)", at: 0)
+        }
+        #expect(limiter.wait(from: try IPAddress("2001:db8::99"), as: "new", at: 0) > 0)
+        #expect(limiter.wait(from: try IPAddress("2001:db8:0:1::99"), as: "new", at: 0) == 0)
+        #expect(limiter.wait(from: try IPAddress("192.0.2.1"), as: "new", at: 0) > 0)
+    }
+
+    @Test("Failures are forgotten after a while, and a success forgets those of its source")
+    func forgets() throws {
+        var limiter = LoginLimiter()
+        let source = try IPAddress("192.0.2.7")
+        for _ in 0..<8 { limiter.failed(from: source, as: anna, at: 0) }
+        limiter.failed(from: source, as: anna, at: 901 * second)
+        #expect(limiter.wait(from: source, as: anna, at: 901 * second) == 0)
+        for _ in 0..<8 { limiter.failed(from: source, as: anna, at: 901 * second) }
+        limiter.succeeded(from: source, as: anna)
+        #expect(limiter.wait(from: source, as: anna, at: 901 * second) == 0)
+    }
+
+    @Test("Millions of sources and logins make it no larger than it is allowed to be")
+    func bounded() {
+        var limiter = LoginLimiter(capacity: 100)
+        for number in 0..<20_000 as Range<UInt32> {
+            limiter.failed(from: .v4(number), as: "login\(number)", at: 0)
+            limiter.succeeded(from: .v4(number), as: "login\(number)")
+        }
+        #expect(limiter.counts.sources <= 100 && limiter.counts.logins <= 100 && limiter.counts.known <= 100)
+    }
+
+    @Test("What happens often is logged a few times a minute, with the number of those that were left out")
+    func log() {
+        var log = BoundedLog(most: 2)
+        var lines: [String] = []
+        for number in 0..<1000 { lines += log.lines("refusal \(number)", at: Int64(number) * second / 100) }
+        #expect(lines == ["refusal 0", "refusal 1"])
+        lines = log.lines("later", at: 61 * second)
+        #expect(lines == ["998 more were refused meanwhile", "later"])
+    }
+}

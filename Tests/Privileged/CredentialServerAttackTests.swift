@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import Foundation
+    import NetworkAddresses
+    import PacketTunnelTesting
+    import Synchronization
+    import Testing
+    import TunnelIO
+    import WireGuardCore
+
+    @testable import CredentialTunnel
+
+    extension CredentialServerTests {
+        /// Attacks on a server that runs. `CULVERT_ATTACK=1` makes them as long, and the numbers as hard, as the issue has them: with
+        /// programs that are optimized (`CULVERT_CREDENTIAL_SERVER`), as `make soak` has it.
+        @Suite("Attacks on the login tunnel's server", .timeLimit(.minutes(20)))
+        struct AttackTests {
+            private static let isEarnest = ProcessInfo.processInfo.environment["CULVERT_ATTACK"] == "1"
+            private let password = "correct horse battery"
+
+            @Test("A flood of 50,000 unauthenticated packets a second takes little from sessions, and no memory")
+            func flood() throws {
+                let scene = try CredentialServerScene()
+                try scene.initialize()
+                try scene.add("anna", password)
+                try scene.start()
+                let client = try scene.client()
+                try client.configure(client.logIn("anna", password).get())
+                #expect(try client.pings("203.0.113.7"))
+                // The same packets to a socket that nobody reads: what the kernel and the sender take is no fault of the server's.
+                let sink = try TestSocket.datagrams(in: scene.world.host, at: "0.0.0.0", port: 9)
+                let flood = try DatagramFlood(
+                    from: scene.outside, hello: hello(scene), rate: Self.isEarnest ? 50_000 : 2_000)
+                defer { flood.stop() }
+                let seconds = Self.isEarnest ? 6 : 2
+                var (beside, against): ([Double], [Double]) = ([], [])
+                var memory: [Int] = []
+                for _ in 0..<(Self.isEarnest ? 3 : 1) {
+                    flood.aim(at: try SocketAddress(CredentialServerScene.address, 9))
+                    beside.append(try throughput(scene, client, seconds: seconds))
+                    flood.aim(at: try SocketAddress(CredentialServerScene.address, CredentialServerScene.port))
+                    let sent = flood.sent
+                    let began = ContinuousClock.now
+                    against.append(try throughput(scene, client, seconds: seconds))
+                    let rate = Double(flood.sent - sent) / ((ContinuousClock.now - began) / .seconds(1))
+                    memory.append(scene.memory)
+                    print("flood: \(Int(rate)) packets/s, server \(scene.memory) KiB")
+                }
+                flood.stop()
+                let ratio = (against.max() ?? 0) / max(beside.max() ?? 0, 1)
+                print(
+                    "flood: \(beside.map { Int($0 / 1e6) }) Mbit/s with the flood beside, \(against.map { Int($0 / 1e6) }) against the "
+                        + "server: \(Int(ratio * 100)) %")
+                // Programs that are not optimized are busy with the flood alone.
+                if Self.isEarnest { #expect(ratio >= 0.9) }
+                // Tables of sources and handshakes have a bound, which one round has reached.
+                #expect(memory.allSatisfy { $0 < (memory.first ?? 0) + 2048 }, "\(memory)")
+                #expect(memory.allSatisfy { $0 < 65_536 }, "\(memory)")
+                try eventually("packets pass after the flood") { try client.pings("203.0.113.7", patience: 1) }
+                #expect(client.events.count == 1, "no second login: \(client.events)")
+                withExtendedLifetime(sink) {}
+            }
+
+            /// A hello that is made with both keys: what strangers who know them can send.
+            private func hello(_ scene: CredentialServerScene) throws -> [UInt8] {
+                let keys = SharedKeys(
+                    server: try #require(PublicKey(base64: scene.serverKey)),
+                    presharedKey: try #require(PresharedKey(base64: scene.presharedKey)))
+                var client = CredentialClient(
+                    .init(keys: keys, login: Body.ClientAuthRequest(login: "x", password: "x")),
+                    random: SystemRandomNumberGenerator())
+                guard case .send(let bytes)? = client.start(at: Instant(nanoseconds: 1)).first else {
+                    throw CommandFailure(description: "the client makes no hello")
+                }
+                return bytes
+            }
+
+            /// Bits a second from the client to the internet.
+            private func throughput(
+                _ scene: CredentialServerScene, _ client: LoginClient, seconds: Int
+            ) throws -> Double {
+                let listener = try scene.world.router.start("iperf3", "-s", "-1", "-B", "203.0.113.7", "--forceflush")
+                try listener.waitForOutput(containing: "listening")
+                let text = try client.namespace.run(
+                    "iperf3", "-c", "203.0.113.7", "-J", "-t", "\(seconds)", deadline: .seconds(60)
+                ).output
+                let report = try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any]
+                let received = (report?["end"] as? [String: Any])?["sum_received"] as? [String: Any]
+                return try #require(received?["bits_per_second"] as? Double)
+            }
+
+            @Test("Ten thousand clients log in to one server, and the first and the last of them are served")
+            func manySessions() throws {
+                let count = Self.isEarnest ? 10_000 : 300
+                let users = max(count / 100, 1)
+                let scene = try CredentialServerScene()
+                try scene.initialize([
+                    "passwordCost": ["n": 16, "r": 8, "p": 1], "addresses": ["10.66.0.1/16", "fd66::1/64"],
+                    "clients": count, "sessionsPerUser": count,
+                ])
+                for number in 0..<users { try scene.add("user\(number)", password) }
+                try scene.start()
+                let before = scene.memory
+                let crowd = try LoginCrowd(scene)
+                let clock = ContinuousClock()
+                let took = try clock.measure {
+                    for start in stride(from: 0, to: count, by: 32) {
+                        try crowd.logIn((start..<min(start + 32, count)).map { "user\($0 % users)" }, password)
+                    }
+                }
+                print(
+                    "sessions: \(count) logins at scrypt n=16 within \(took), \(scene.memory - before) KiB more than without "
+                        + "(\(scene.memory) KiB in all)")
+                let map = try scene.world.host.run("nft", "list", "map", "inet", "culvert_cred0", "clients4").output
+                #expect(map.split(separator: ": goto client").count == count + 1)
+                for index in [0, count / 2, count - 1] { #expect(try crowd.pings(index), "client \(index)") }
+                #expect(scene.memory < before + 1024 + count * 16)
+            }
+        }
+    }
+
+    /// A thread that sends packets of no session at a rate: hellos with wrong keys and with the right ones, data of sessions that
+    /// there are none of, and noise, from 16 ports.
+    private final class DatagramFlood: Sendable {
+        private let target = Mutex<SocketAddress?>(nil)
+        private let isStopped = Atomic(false)
+        private let count = Atomic<Int>(0)
+        private let ended = Event()
+
+        var sent: Int { count.load(ordering: .relaxed) }
+
+        init(from namespace: Namespace, hello: [UInt8], rate: Int) throws {
+            let sockets = try (0..<16).map { _ in try TestSocket.datagrams(in: namespace, at: "0.0.0.0") }
+            var wrong = hello
+            wrong[40] ^= 1
+            var data = Header(code: .data, index: 0x1234_5678, counter: 1).bytes
+            data += [UInt8](repeating: 0xa5, count: 112)
+            let kinds = [hello, wrong, data, [UInt8](repeating: 0xff, count: 100)]
+            nonisolated(unsafe) let handedOver = sockets
+            Thread.detachNewThread { [self] in
+                let clock = ContinuousClock()
+                let start = clock.now
+                var offered = 0
+                while !isStopped.load(ordering: .relaxed) {
+                    let due = Int(Double(rate) * ((clock.now - start) / .seconds(1)))
+                    // What the machine had no time for is not made up for.
+                    offered = max(offered, due - rate / 20)
+                    let address = target.withLock { $0 }
+                    while offered < due {
+                        if let address {
+                            let socket = unsafe handedOver[offered % 16]
+                            if socket.send(kinds[(offered / 16) % kinds.count], to: address) {
+                                count.wrappingAdd(1, ordering: .relaxed)
+                            }
+                        }
+                        offered += 1
+                    }
+                    _ = Poll.readable([], before: clock.now + .milliseconds(1))
+                }
+                ended.signal()
+            }
+        }
+
+        func aim(at address: SocketAddress) { target.withLock { $0 = address } }
+
+        func stop() {
+            isStopped.store(true, ordering: .relaxed)
+            _ = ended.wait(timeout: .seconds(10))
+        }
+    }
+
+    /// Many clients behind one socket, without interfaces.
+    private final class LoginCrowd {
+        private final class Member {
+            var client: CredentialClient
+            var assignment: Body.Assignment?
+            var error: CredentialError?
+            init(_ client: consuming CredentialClient) { self.client = client }
+        }
+
+        private let socket: TestSocket
+        private let server: SocketAddress
+        private let keys: SharedKeys
+        private var members: [Member] = []
+
+        init(_ scene: CredentialServerScene) throws {
+            socket = try TestSocket.datagrams(in: scene.outside, at: "0.0.0.0")
+            server = try SocketAddress(CredentialServerScene.address, CredentialServerScene.port)
+            keys = SharedKeys(
+                server: try #require(PublicKey(base64: scene.serverKey)),
+                presharedKey: try #require(PresharedKey(base64: scene.presharedKey)))
+        }
+
+        private var now: Instant { Instant(nanoseconds: LaneClock.now()) }
+
+        /// Logs some in at the same time.
+        func logIn(_ logins: [String], _ password: String) throws {
+            let group = logins.map { login in
+                Member(
+                    CredentialClient(
+                        .init(keys: keys, login: Body.ClientAuthRequest(login: login, password: password)),
+                        random: SystemRandomNumberGenerator()))
+            }
+            for member in group { perform(member.client.start(at: now), member) }
+            let end = ContinuousClock.now + .seconds(60)
+            while group.contains(where: { $0.assignment == nil && $0.error == nil }) {
+                guard ContinuousClock.now < end else { throw CommandFailure(description: "logins without an answer") }
+                if let (bytes, _) = socket.receive(within: .milliseconds(50)) {
+                    for member in group {
+                        // What is not for it has no effect, and it is opened in place.
+                        var copy = bytes
+                        let actions = unsafe copy.withUnsafeMutableBytes { unsafe member.client.received($0, at: now) }
+                        perform(actions, member)
+                    }
+                }
+                for member in group where member.assignment == nil {
+                    if let deadline = member.client.nextDeadline, deadline <= now {
+                        perform(member.client.deadlineReached(at: now), member)
+                    }
+                }
+            }
+            if let error = group.compactMap(\.error).first { throw error }
+            members += group
+        }
+
+        private func perform(_ actions: [ClientAction], _ member: Member) {
+            for action in actions {
+                switch action {
+                case .send(let bytes): socket.send(bytes, to: server)
+                case .established(let assignment): member.assignment = assignment
+                case .failed(let error): member.error = error
+                case .deliver, .mayBeUnknown, .ended: break
+                }
+            }
+        }
+
+        /// Whether the server answers a ping of this client through its session.
+        func pings(_ index: Int) throws -> Bool {
+            let member = members[index]
+            let address = try #require(member.assignment?.addresses.first { !$0.isIPv6 }?.address)
+            let packet = Self.echoRequest(from: address.bytes, to: [10, 66, 0, 1])
+            guard let datagram = member.client.current?.seal(.data, packet) else { return false }
+            socket.send(datagram, to: server)
+            while var (bytes, _) = socket.receive(within: .seconds(5)) {
+                for case .deliver(let range) in unsafe bytes.withUnsafeMutableBytes({
+                    unsafe member.client.received($0, at: now)
+                }) {
+                    // An echo reply.
+                    if bytes[range].count == packet.count, bytes[range.lowerBound + 20] == 0 { return true }
+                }
+            }
+            return false
+        }
+
+        private static func echoRequest(from source: [UInt8], to destination: [UInt8]) -> [UInt8] {
+            func sum(_ bytes: [UInt8]) -> [UInt8] {
+                var total: UInt32 = 0
+                for index in stride(from: 0, to: bytes.count, by: 2) {
+                    total += UInt32(bytes[index]) << 8 | UInt32(bytes[index + 1])
+                }
+                while total >> 16 != 0 { total = total & 0xffff + total >> 16 }
+                return [UInt8(truncatingIfNeeded: ~total >> 8), UInt8(truncatingIfNeeded: ~total)]
+            }
+            var header: [UInt8] = [0x45, 0, 0, 28, 0, 1, 0, 0, 64, 1, 0, 0] + source + destination
+            header.replaceSubrange(10..<12, with: sum(header))
+            var echo: [UInt8] = [8, 0, 0, 0, 0, 7, 0, 1]
+            echo.replaceSubrange(2..<4, with: sum(echo))
+            return header + echo
+        }
+    }
+#endif

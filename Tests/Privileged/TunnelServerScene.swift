@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import Foundation
+    import NetworkAddresses
+    import Testing
+    import TunnelIO
+
+    @testable import PacketTunnelLinux
+    @testable import TunnelServer
+
+    /// Carries packets between two devices as they are, until this object goes: a tunnel without a protocol.
+    final class TunCable: Sendable {
+        private let loop: EventLoop
+
+        /// What is used on the loop's thread only.
+        private final class Way: @unchecked Sendable {
+            let batch: PacketBatch
+            init(_ batch: PacketBatch) { self.batch = batch }
+        }
+
+        init(_ ends: [LinuxTun]) throws {
+            loop = try EventLoop()
+            for (from, to) in [(ends[0], ends[1]), (ends[1], ends[0])] {
+                let way = Way(try PacketBatch())
+                _ = try loop.register(from.readiness) { _ in
+                    way.batch.removeAll()
+                    guard let count = try? from.receive(into: way.batch), count > 0 else { return }
+                    _ = try? to.send(way.batch)
+                }
+            }
+            try loop.startThread(name: "cable")
+        }
+
+        deinit { loop.stop() }
+    }
+
+    /// A server between a router with the internet behind it, a local network, and a client in a namespace of its own whose
+    /// packets come out of the server's tunnel.
+    final class TunnelServerScene {
+        static let name = "srv0"
+        let world: LinuxHostWorld
+        let client: Namespace
+        /// A machine beside the server, which has the server for its router.
+        let neighbour: Namespace
+        private(set) var network: ServerNetwork?
+        private var cable: TunCable?
+        private var ends: [LinuxTun] = []
+
+        init() throws {
+            world = try LinuxHostWorld()
+            client = try Namespace()
+            neighbour = try Namespace()
+            // Behind the router too: what clients have no business in.
+            for address in ["192.168.77.1/32", "169.254.169.254/32", "100.64.1.1/32"] {
+                try world.router.run("ip", "address", "add", address, "dev", "lo")
+            }
+            try world.router.run("ip", "address", "add", "fd55::1/128", "dev", "lo", "nodad")
+            // Each refusal is to be heard of, however many there are.
+            try world.host.run("sysctl", "-qw", "net.ipv4.icmp_ratelimit=0", "net.ipv6.icmp.ratelimit=0")
+            try world.host.run(
+                "ip", "link", "add", "eth1", "type", "veth", "peer", "name", "eth0", "netns", neighbour.name)
+            for (namespace, link, last) in [(world.host, "eth1", 1), (neighbour, "eth0", 2)] {
+                try namespace.run("ip", "address", "add", "198.51.100.\(last)/24", "dev", link)
+                try namespace.run("ip", "link", "set", link, "up")
+            }
+            try neighbour.run("ip", "route", "add", "default", "via", "198.51.100.1")
+            try world.router.run("ip", "route", "add", "198.51.100.0/24", "via", "192.0.2.2")
+        }
+
+        func settings() throws -> ServerNetworkSettings {
+            var settings = ServerNetworkSettings(
+                name: Self.name, mtu: 1400,
+                addresses: [try InterfaceAddress("10.66.0.1/24"), try InterfaceAddress("fd66::1/64")])
+            settings.nameServers = [try IPAddress("10.55.1.1"), try IPAddress("fd55::1")]
+            settings.services = [.init(.tcp, 8080)]
+            settings.journalFolder = world.folder
+            return settings
+        }
+
+        /// Starts the server, with a client of 10.66.0.2 and fd66::2 behind it, and another one that is not there.
+        func start(_ settings: ServerNetworkSettings) async throws {
+            let network = try world.host.perform { try ServerNetwork(settings) }
+            self.network = network
+            let (device, _) = try await network.start()
+            let end = try client.perform { try LinuxTun(name: "tun0", mtu: 1400) }
+            try client.perform { try end.setUp(true) }
+            for command in [
+                ["address", "add", "10.66.0.2/24", "dev", "tun0"], ["route", "add", "default", "dev", "tun0"],
+                ["-6", "address", "add", "fd66::2/64", "dev", "tun0", "nodad"],
+                ["-6", "route", "add", "default", "dev", "tun0"],
+            ] {
+                try run(["ip", "netns", "exec", client.name, "ip"] + command)
+            }
+            ends = [device, end]
+            cable = try TunCable(ends)
+            try await network.allow(["10.66.0.2", "fd66::2", "10.66.0.3", "fd66::3"].map { try IPAddress($0) })
+        }
+
+        func stop() async {
+            cable = nil
+            await network?.stop()
+            for end in ends { end.close() }
+        }
+
+        // MARK: - What the client tries
+
+        /// Whether pings are answered.
+        func pings(_ address: String, from: Namespace? = nil, source: String? = nil, patience: Int = 1) throws -> Bool {
+            var command = ["ping", "-n", "-q", "-c", "1", "-W", "\(patience)"]
+            if let source { command += ["-I", source] }
+            let result = try runAllowingFailure(
+                ["ip", "netns", "exec", (from ?? client).name] + command + [address])
+            return result.status == 0
+        }
+
+        enum Outcome: String {
+            /// Nobody listens there, which only the machine itself can say.
+            case reached = "Connection refused"
+            /// A firewall on the way says so.
+            case refused = "No route to host"
+            case silent
+        }
+
+        /// What comes of a TCP connection to where nobody listens.
+        func connects(to address: String, port: Int) throws -> Outcome {
+            let output = try client.runAllowingFailure(
+                "timeout", "2", "bash", "-c", "exec 3<>/dev/tcp/\(address)/\(port)"
+            ).output
+            if output.contains(Outcome.reached.rawValue) { return .reached }
+            if output.contains(Outcome.refused.rawValue) || output.contains("Permission denied") { return .refused }
+            return .silent
+        }
+
+        /// How many packets a rule has counted.
+        func counted(_ chain: String) throws -> Int {
+            let text = try world.host.run("nft", "list", "chain", "inet", "culvert_\(Self.name)", chain).output
+            return text.split(separator: "packets ").dropFirst().compactMap { Int($0.prefix { $0.isNumber }) }.reduce(
+                0, +)
+        }
+
+        /// What a server may change of the host, beside interfaces, routes and rules.
+        func kernelSettings() throws -> String {
+            try world.host.run(
+                "sh", "-c",
+                "cat /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv4/conf/*/forwarding "
+                    + "/proc/sys/net/ipv6/conf/*/forwarding /proc/sys/net/ipv6/conf/*/accept_ra"
+            ).output
+        }
+    }
+#endif

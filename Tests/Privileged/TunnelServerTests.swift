@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import Foundation
+    import NetworkAddresses
+    import Testing
+    import TunnelIO
+
+    @testable import PacketTunnelLinux
+    @testable import TunnelServer
+
+    @Suite("A tunnel server's network", .enabled(if: Privileged.isAvailable), .serialized, .timeLimit(.minutes(5)))
+    struct TunnelServerTests {
+        @Test("The firewall lets a client reach the internet and what it was given, and nothing else")
+        func firewall() async throws {
+            let scene = try TunnelServerScene()
+            try await scene.start(scene.settings())
+            // The internet, with the server's address as source: the router has no route to the pool.
+            #expect(try scene.pings("203.0.113.7", patience: 9))
+            #expect(try scene.pings("2001:db8:7::7", patience: 9))
+            #expect(try scene.connects(to: "203.0.113.7", port: 443) == .reached)
+            #expect(try scene.connects(to: "2001:db8:7::7", port: 443) == .reached)
+            // Port 53 of the name servers that were given out, which are in networks that are denied.
+            #expect(try scene.connects(to: "10.55.1.1", port: 53) == .reached)
+            #expect(try scene.connects(to: "fd55::1", port: 53) == .reached)
+            #expect(try scene.connects(to: "10.55.1.1", port: 80) == .refused)
+            #expect(try scene.connects(to: "fd55::1", port: 80) == .refused)
+            for address in ["192.168.77.1", "169.254.169.254", "100.64.1.1", "172.31.2.1"] {
+                #expect(try scene.connects(to: address, port: 53) == .refused, "\(address)")
+                #expect(try !scene.pings(address), "\(address)")
+            }
+            // Other clients, whether or not they are there.
+            #expect(try scene.connects(to: "10.66.0.3", port: 80) == .refused)
+            #expect(try scene.connects(to: "fd66::3", port: 80) == .refused)
+            // The server itself, by any of its addresses: pings and what was allowed.
+            #expect(try scene.pings("10.66.0.1"))
+            #expect(try scene.pings("fd66::1"))
+            for address in ["10.66.0.1", "192.0.2.2", "fd66::1", "2001:db8:2::2"] {
+                #expect(try scene.connects(to: address, port: 22) == .refused, "\(address)")
+                #expect(try scene.connects(to: address, port: 8080) == .reached, "\(address)")
+            }
+            await scene.stop()
+        }
+
+        @Test(
+            "A source that no client has is dropped, in the tunnel and outside of it, and nobody begins a flow to a client"
+        )
+        func spoofing() async throws {
+            let scene = try TunnelServerScene()
+            try await scene.start(scene.settings())
+            try scene.client.run("ip", "address", "add", "10.66.0.77/32", "dev", "tun0")
+            try scene.client.run("ip", "address", "add", "203.0.113.99/32", "dev", "tun0")
+            let before = try scene.counted("arriving")
+            for source in ["10.66.0.77", "203.0.113.99"] {
+                #expect(try !scene.pings("203.0.113.7", source: source))
+                #expect(try !scene.pings("10.66.0.1", source: source))
+            }
+            #expect(try scene.counted("arriving") >= before + 4)
+            // From the router, as though it were a client.
+            let outside = try scene.counted("outside")
+            try scene.world.router.run("ip", "address", "add", "10.66.0.2/32", "dev", "lo")
+            #expect(try !scene.pings("192.0.2.2", from: scene.world.router, source: "10.66.0.2"))
+            #expect(try scene.counted("outside") > outside)
+            try scene.world.router.run("ip", "address", "delete", "10.66.0.2/32", "dev", "lo")
+            // The router knows the way to the pool, and is let in only as an answer.
+            try scene.world.router.run("ip", "route", "add", "10.66.0.0/24", "via", "192.0.2.2")
+            let forwarded = try scene.counted("forwarding")
+            #expect(try !scene.pings("10.66.0.2", from: scene.world.router))
+            #expect(try scene.counted("forwarding") > forwarded)
+            // A client that has gone is nobody.
+            try await scene.network?.remove([IPAddress("10.66.0.2")])
+            #expect(try !scene.pings("203.0.113.7"))
+            try await scene.network?.allow([IPAddress("10.66.0.2")])
+            #expect(try scene.pings("203.0.113.7"))
+            await scene.stop()
+        }
+
+        @Test("Forwarding for clients is no forwarding for others, and all is as it was at the end")
+        func forwardsNothingElse() async throws {
+            let scene = try TunnelServerScene()
+            #expect(try !scene.pings("203.0.113.7", from: scene.neighbour))
+            let (before, kernel) = (try scene.world.snapshot(), try scene.kernelSettings())
+            try await scene.start(scene.settings())
+            #expect(try scene.pings("203.0.113.7", patience: 9))
+            #expect(try !scene.pings("203.0.113.7", from: scene.neighbour))
+            await scene.stop()
+            try scene.world.expectUnchanged(since: before)
+            #expect(try scene.kernelSettings() == kernel)
+            // Where the host forwards already, it goes on to.
+            try scene.world.host.run("sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
+            try await scene.start(scene.settings())
+            #expect(try scene.pings("203.0.113.7", from: scene.neighbour, patience: 9))
+            await scene.stop()
+            #expect(try scene.pings("203.0.113.7", from: scene.neighbour, patience: 9))
+        }
+
+        @Test("Rules that others flush are loaded again within a second, with all clients")
+        func repaired() async throws {
+            let scene = try TunnelServerScene()
+            try await scene.start(scene.settings())
+            let network = try #require(scene.network)
+            let table = "culvert_\(TunnelServerScene.name)"
+            for (count, command) in [
+                ["flush", "ruleset"], ["delete", "table", "inet", table], ["flush", "table", "inet", table],
+                ["flush", "map", "inet", table, "clients4"],
+                ["insert", "rule", "inet", table, "client", "accept"],
+                ["add", "element", "inet", table, "clients4", "{ 10.66.0.99 : accept }"],
+            ].enumerated() {
+                let clock = ContinuousClock()
+                let began = clock.now
+                try run(["ip", "netns", "exec", scene.world.host.name, "nft"] + command)
+                try eventually("\(command) is repaired", pollEvery: .milliseconds(2)) { network.repairs.count > count }
+                let duration = clock.now - began
+                print("flush: \(command.joined(separator: " ")): repaired after \(duration)")
+                // A fraction of a second, on a machine that has time for it.
+                #expect(duration < .seconds(5), "\(command)")
+                #expect(try scene.pings("203.0.113.7", patience: 9), "\(command)")
+                #expect(try scene.connects(to: "192.168.77.1", port: 53) == .refused, "\(command)")
+                let map = try scene.world.host.run("nft", "list", "map", "inet", table, "clients4").output
+                #expect(map.contains("10.66.0.3") && !map.contains("10.66.0.99"))
+            }
+            await scene.stop()
+        }
+
+        @Test("Where the rules cannot be made again nothing is forwarded, until they can", .enabled(if: isSandbox))
+        func held() async throws {
+            let scene = try TunnelServerScene()
+            try await scene.start(scene.settings())
+            let network = try #require(scene.network)
+            let folder = try TemporaryFolder()
+            let nft = try run(["sh", "-c", "command -v nft"]).output.split(separator: "\n").map(String.init)[0]
+            try run(["cp", nft, "\(folder.path)/nft"])
+            try run(["mount", "--bind", "/bin/false", nft])
+            defer { _ = try? run(["umount", nft]) }
+            try scene.world.host.run("\(folder.path)/nft", "flush", "ruleset")
+            try eventually("nothing is forwarded", within: .seconds(2), pollEvery: .milliseconds(2)) { network.isHeld }
+            #expect(try !scene.pings("203.0.113.7"))
+            #expect(try !scene.pings("10.66.0.1"))
+            try run(["umount", nft])
+            try eventually("packets are forwarded again") { !network.isHeld }
+            #expect(try scene.pings("203.0.113.7", patience: 9))
+            #expect(try scene.pings("2001:db8:7::7", patience: 9))
+            #expect(try scene.connects(to: "192.168.77.1", port: 53) == .refused)
+            await scene.stop()
+        }
+
+        private static let isSandbox =
+            ((try? String(contentsOfFile: "/proc/1/cmdline", encoding: .utf8)) ?? "").contains("sandbox")
+
+        @Test("Where IPv6 is switched off on the host, IPv4 works as ever")
+        func withoutIPv6() async throws {
+            let scene = try TunnelServerScene()
+            try scene.world.host.run(
+                "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1")
+            try await scene.start(scene.settings())
+            let started = try #require(scene.network)
+            #expect(try await started.start().settings.addresses.map(\.description) == ["10.66.0.1/24"])
+            #expect(try scene.pings("203.0.113.7", patience: 9))
+            #expect(try scene.connects(to: "192.168.77.1", port: 53) == .refused)
+            await scene.stop()
+        }
+
+        @Test("Segments are clamped to the tunnel, whatever both ends believe")
+        func clamped() async throws {
+            let scene = try TunnelServerScene()
+            try await scene.start(scene.settings())
+            let capture = try scene.world.router.start(
+                "tcpdump", "-n", "-l", "-c", "1", "-i", "eth0", "tcp[tcpflags] & tcp-syn != 0 and dst port 4444")
+            try capture.waitForOutput(containing: "listening on")
+            // An interface as large as the router's, so that the client asks for more than the tunnel carries.
+            try scene.client.run("ip", "link", "set", "tun0", "mtu", "1500")
+            _ = try scene.connects(to: "203.0.113.7", port: 4444)
+            let line = try capture.wait().output
+            #expect(line.contains("mss 1360"), "\(line)")
+            await scene.stop()
+        }
+
+        @Test("Ten thousand clients come, are made again after a flush, and go")
+        func manyClients() async throws {
+            let scene = try TunnelServerScene()
+            var settings = try scene.settings()
+            settings.addresses = [try InterfaceAddress("10.66.0.1/16"), try InterfaceAddress("fd66::1/64")]
+            try await scene.start(settings)
+            let network = try #require(scene.network)
+            var pools = try AddressPools(servers: settings.addresses, rest: .zero)
+            let clock = ContinuousClock()
+            // All at once, as after a restart of the server.
+            var leases: [[IPAddress]] = []
+            for _ in 0..<10_000 { leases.append(try pools.take(at: 0)) }
+            let joined = try await clock.measure {
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    for lease in leases { group.addTask { try await network.allow(lease) } }
+                    try await group.waitForAll()
+                }
+            }
+            let one = try await clock.measure { try await network.allow([IPAddress("10.66.255.7")]) }
+            let repairs = network.repairs.count
+            try scene.world.host.run("nft", "flush", "ruleset")
+            let began = clock.now
+            try eventually("the table is there again", pollEvery: .milliseconds(2)) { network.repairs.count > repairs }
+            let repaired = clock.now - began
+            print(
+                "clients: 10,000 let in within \(joined), one more within \(one), all loaded again \(repaired) after a flush"
+            )
+            // The rules that keep everybody out are there before the clients are.
+            #expect(repaired < .seconds(10))
+            #expect(try scene.pings("203.0.113.7", patience: 9))
+            let left = try await clock.measure { try await network.remove(leases.flatMap(\.self)) }
+            print("clients: 10,000 put out within \(left)")
+            #expect(try !scene.pings("203.0.113.7"))
+            await scene.stop()
+        }
+    }
+#endif
