@@ -89,12 +89,12 @@ struct Counts {
         }
     }
 
-    /// Writes the counts, and what stand-ins rest on, into the page, and prints the counts.
+    /// Writes the counts, what is left out, and what stand-ins rest on, into the page, and prints the counts.
     static func write(_ plan: Plan) throws {
         let page = "\(root)/docs/apple.md"
         let counts = try table(plan)
         var whole = try read(page)
-        for (name, text) in [("counts", counts), ("signatures", try signatures())] {
+        for (name, text) in [("counts", counts), ("signatures", try signatures()), ("left out", leftOut(plan))] {
             guard let begin = whole.range(of: "<!-- \(name): scripts/apple --counts -->\n"),
                 let end = whole.range(of: "<!-- end of \(name) -->")
             else { throw Failed("\(page) has no place for the \(name)") }
@@ -102,6 +102,11 @@ struct Counts {
         }
         try whole.write(toFile: page, atomically: true, encoding: .utf8)
         print(counts, terminator: "")
+    }
+
+    private static func leftOut(_ plan: Plan) -> String {
+        plan.leftOut("macos").map { "- \($0.replacing(pattern: "[\\w-]{3,}(?=[,) ]|$)(?<!needs)", with: "`$0`"))\n" }
+            .joined()
     }
 
     /// The pages of documentation that each stand-in names.

@@ -123,12 +123,16 @@ struct Plan: Sendable {
     private static let system: [String: [String]] = [
         "Dispatch": [], "Foundation": ["Dispatch"], "os": ["Foundation"], "Network": ["Foundation"],
         "Security": ["Foundation"], "NetworkExtension": ["Foundation", "Network"], "SwiftUI": ["Foundation"],
-        "_CryptoExtras": ["Foundation", "Crypto", "Security"],
+        "_CryptoExtras": ["Foundation", "Crypto", "Security"], "CryptoExtras": ["_CryptoExtras"],
     ]
-    static let frameworks = system.keys.filter { $0 != "_CryptoExtras" }.sorted() + ["CryptoKit"]
-    /// Not compiled, though nothing of it says Linux: an example in C that makes a device of Linux, tests that need
-    /// namespaces, and tests that take more of Foundation (Process, JSONSerialization) than there is a stand-in of.
-    private static let elsewhere: Set = ["culvert-c-example", "CulvertTests", "PrivilegedTests"]
+    static let frameworks = system.keys.filter { !$0.hasSuffix("CryptoExtras") }.sorted() + ["CryptoKit"]
+    /// Not compiled, though nothing of it says Linux: what makes devices of Linux or serves tunnels on it, tests that need
+    /// namespaces, tests that play the other side of stand-ins, and tests that take more of Foundation (Process,
+    /// JSONSerialization) than there is a stand-in of.
+    private static let elsewhere: Set = [
+        "culvert-c-example", "culvert-credential-server", "CulvertTests", "PrivilegedTests", "AppleTests",
+    ]
+    private static let elsewhereFiles: Set = ["OpenSSLTests.swift"]
     /// These have pinning and no packet tunnels.
     private static let onlyPinning = ["watchos", "visionos"]
 
@@ -144,7 +148,8 @@ struct Plan: Sendable {
         let ordinary = try await Manifest.read(standIns: false)
         let apple = try await Manifest.read(standIns: true)
         floors = Dictionary(uniqueKeysWithValues: ordinary.platforms.map { ($0.platformName, $0.version) })
-        traits = ordinary.traits.map(\.name).filter { $0 != "default" }
+        // A set, which is printed in any order.
+        traits = ordinary.traits.map(\.name).filter { $0 != "default" }.sorted()
         // A part of one platform has a folder of what it is on others. Those of Apple's are built with stand-ins only.
         func isEmpty(_ target: Manifest.Target) -> Bool { target.path?.hasSuffix("/Elsewhere") == true }
         linux = Set(ordinary.targets.filter { !isEmpty($0) && exists("\($0.folder)/Elsewhere") }.map(\.name))
@@ -223,6 +228,16 @@ struct Plan: Sendable {
         return kept
     }
 
+    /// The targets that are not compiled for a system that has tunnels and programs, and why.
+    func leftOut(_ system: String) -> [String] {
+        let kept = Set(ownModules(system).map(\.name)).union(Self.system.keys)
+        let known = kept.union(Self.foreign.map(\.name))
+        return targets.filter { !kept.contains($0.name) }.map { target in
+            let missing = target.needs(system).filter { !known.contains($0) }
+            return missing.isEmpty ? target.name : "\(target.name) (needs \(missing.joined(separator: ", ")))"
+        }
+    }
+
     /// These modules and all that they need.
     static func reach(_ names: Set<String>, _ modules: [Module]) -> Set<String> {
         let more = modules.filter { names.contains($0.name) }.reduce(into: names) { $0.formUnion($1.dependencies) }
@@ -233,7 +248,8 @@ struct Plan: Sendable {
         let folder = target.folder
         let excluded = (target.exclude ?? []).map { "\(folder)/\($0)" }
         let sources = files(in: folder, ".swift", ".c").filter { file in
-            !excluded.contains { file == $0 || file.hasPrefix($0 + "/") }
+            !Self.elsewhereFiles.contains(file.lastPart)
+                && !excluded.contains { file == $0 || file.hasPrefix($0 + "/") }
         }
         var flags = ["-package-name", "culvert"] + traits.flatMap { ["-D", $0] }
         for (kind, value) in target.settings.flatMap(\.kind) {

@@ -26,6 +26,9 @@ do {
             tests: $0.name == "macos" && !options.contains("--no-tests"))
     }
     var problems = try await compile(checks, jobs: ProcessInfo.processInfo.activeProcessorCount)
+    if systems.contains(where: { $0.name == "macos" }), !objects {
+        say("macos    left out: " + plan.leftOut("macos").joined(separator: "; "), [])
+    }
     for (index, check) in checks.enumerated() where check.system.name == "macos" && problems[index] == 0 {
         if objects {
             problems[index] += try await missingSymbols("CulvertC", of: check, floor: plan.floors["macos"] ?? "")

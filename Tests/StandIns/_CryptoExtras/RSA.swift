@@ -42,6 +42,7 @@ public enum _RSA {
             public init<Bytes: DataProtocol>(derRepresentation: Bytes) throws {}
             public init(pemRepresentation: String) throws {}
             public var publicKey: PublicKey { PublicKey() }
+            public var pkcs8PEMRepresentation: String { "" }
             public var derRepresentation: Data { Data() }
             public var pemRepresentation: String { "" }
             public func signature<D: Digest>(for digest: D, padding: Padding) throws -> RSASignature {
