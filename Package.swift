@@ -194,7 +194,7 @@ let package = Package(
             dependencies: [
                 "NetworkAddresses", "CommandLineSupport", "CTunnelSystem", "TunnelSystem", "WireGuardCore", "TunnelIO",
                 "WireGuardDevice",
-                "PacketTunnel", linuxHost, "WireGuardTunnel", argumentParser, logging,
+                "PacketTunnel", linuxHost, "WireGuardTunnel", "CredentialTunnel", argumentParser, logging,
             ],
             swiftSettings: settings),
         .executableTarget(
@@ -275,7 +275,8 @@ let package = Package(
             dependencies: [
                 "culvert", "CommandLineSupport", "CommandLineTesting", "TunnelSystem", "WireGuardCore", "TunnelIO",
                 "WireGuardDevice",
-                "PacketTunnel", linuxHost, "WireGuardTunnel", "PacketTunnelTesting", argumentParser, logging,
+                "PacketTunnel", linuxHost, "WireGuardTunnel", "CredentialTunnel", "PacketTunnelTesting", argumentParser,
+                logging,
             ],
             swiftSettings: settings),
         .target(

@@ -13,6 +13,8 @@ package enum ClientEvent: Sendable, Equatable {
     case failed(CredentialError)
     /// The session is over, and no login is on its way.
     case ended(EndReason)
+    /// The keys were renewed: the server is there.
+    case renewed
     /// The server may have forgotten the session: log in again beside it.
     case mayBeUnknown
 }
@@ -77,10 +79,10 @@ final class ClientEnd: TunnelEnd, @unchecked Sendable {
         perform(attempt.client.start(at: now), of: attempt)
     }
 
-    /// Says that it is still there, from wherever it is now.
-    func poke(now: Instant) {
+    /// Renews the keys now, from wherever it is.
+    func renew(now: Instant) {
         guard let active else { return }
-        perform(active.client.keepAlive(at: now), of: active)
+        perform(active.client.renew(at: now), of: active)
     }
 
     /// Sends to another address from now on: the server's, as it is resolved now.
@@ -152,12 +154,14 @@ final class ClientEnd: TunnelEnd, @unchecked Sendable {
             return session
         } other: { position in
             for attempt in [active, candidate].compactMap(\.self) {
+                let rekeys = attempt.client.rekeys
                 let actions = unsafe attempt.client.received(plan.bytes(position), at: now)
                 let source = datagrams[endpoint: position]
                 if !actions.isEmpty, let one = attempt.endpoints.first(where: { $0 == source }) {
                     attempt.endpoints = [one]
                 }
                 perform(actions, of: attempt)
+                if attempt.client.rekeys != rekeys { emit(.renewed) }
             }
         }
     }

@@ -58,12 +58,12 @@ package final class CredentialClientDevice: Sendable {
     /// Moves the packets of this device from now on.
     package func attach(_ tun: any TunDevice) throws(TunnelIOError) { try lanes.run(on: tun) }
 
-    /// Goes on from new sockets, and to where the server is now, if that is known: after sleep or a change of network.
+    /// Goes on from new sockets with new keys, and to where the server is now, if that is known: after sleep or a change of network.
     package func rebind(to endpoints: [Endpoint] = []) throws(TunnelIOError) {
         try lanes.rebind()
         transport.withEnd { end, now in
             end.move(to: endpoints)
-            end.poke(now: now)
+            end.renew(now: now)
         }
         lanes.wake()
     }

@@ -102,10 +102,10 @@ extension CredentialClient {
         return actions
     }
 
-    /// An empty packet, which tells the server where this client is.
-    mutating func keepAlive(at now: Instant) -> [ClientAction] {
-        guard isEstablished, current?.isUsable(at: now) == true else { return [] }
-        return sendEmpty(at: now)
+    /// Begins to renew the keys now: that tells the server where this client is, and the answer proves that packets pass.
+    mutating func renew(at now: Instant) -> [ClientAction] {
+        guard isEstablished, let current, current.isUsable(at: now) else { return [] }
+        return rekey == nil ? beginRekey(current, at: now) : sendRekey()
     }
 
     private mutating func sendEmpty(at now: Instant) -> [ClientAction] {

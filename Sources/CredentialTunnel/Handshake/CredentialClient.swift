@@ -94,7 +94,7 @@ package struct CredentialClient: ~Copyable {
     /// Begins. Once for each value.
     package mutating func start(at now: Instant) -> [ClientAction] {
         guard phase == .idle else { return [] }
-        do throws(MessageError) {
+        do throws(PacketParsingError) {
             loginBody = try MessageEncoder.encode(login)
         } catch {
             return fail(.invalidLogin(error))
@@ -177,7 +177,7 @@ package struct CredentialClient: ~Copyable {
     mutating func receivedResponse(_ body: [UInt8], at now: Instant) -> [ClientAction] {
         guard phase == .login else { return [] }
         let response: Body.ServerAuthResponse
-        do throws(MessageError) {
+        do throws(PacketParsingError) {
             response = try MessageDecoder.serverAuthResponse(body)
         } catch {
             return fail(.invalidResponse(error))

@@ -14,9 +14,9 @@ public enum CredentialError: Error, Hashable, Sendable, CustomStringConvertible 
     /// The configured key of the server is no key that a handshake is possible with.
     case invalidServerKey
     /// The login cannot be sent.
-    case invalidLogin(MessageError)
+    case invalidLogin(PacketParsingError)
     /// The server's answer, which is authentic, cannot be read.
-    case invalidResponse(MessageError)
+    case invalidResponse(PacketParsingError)
 
     /// What went without an answer.
     public enum Stage: Hashable, Sendable {

@@ -126,11 +126,11 @@ extension Body.ServerAuthResponse: Codable {
 
 /// A body whose fields have bounds, which are the same for who sends and who receives it.
 protocol BoundedBody: Codable {
-    func check() throws(MessageError)
+    func check() throws(PacketParsingError)
 }
 
 extension Body.ClientAuthRequest: BoundedBody {
-    func check() throws(MessageError) {
+    func check() throws(PacketParsingError) {
         guard (1...128).contains(login.utf8.count) else {
             throw .outOfBounds(field: "login", problem: "has \(login.utf8.count) bytes; it has 1 to 128")
         }
@@ -144,7 +144,7 @@ extension Body.ClientAuthRequest: BoundedBody {
 }
 
 extension Body.ServerAuthResponse: BoundedBody {
-    func check() throws(MessageError) {
+    func check() throws(PacketParsingError) {
         switch self {
         case .accepted(let assignment): try assignment.check()
         case .refused(let refusal): try refusal.check()
@@ -153,7 +153,7 @@ extension Body.ServerAuthResponse: BoundedBody {
 }
 
 extension Body.Assignment {
-    fileprivate func check() throws(MessageError) {
+    fileprivate func check() throws(PacketParsingError) {
         let hasIPv6 = addresses.contains(where: \.isIPv6)
         guard !addresses.isEmpty, addresses.count <= 2,
             addresses.count == 1 || addresses[0].isIPv6 != addresses[1].isIPv6
@@ -178,7 +178,7 @@ extension Body.Assignment {
 }
 
 extension Body.Refusal {
-    fileprivate func check() throws(MessageError) {
+    fileprivate func check() throws(PacketParsingError) {
         let reason = reason.rawValue.utf8
         guard (1...32).contains(reason.count),
             reason.allSatisfy({ (UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0) || $0 == UInt8(ascii: "-") })

@@ -12,15 +12,15 @@ package import WireGuardCore
 /// Reads messages. Nothing that arrives makes it trap.
 public enum MessageDecoder {
     /// The header of a datagram whose length fits its code.
-    public static func header(of datagram: [UInt8]) throws(MessageError) -> Header {
+    public static func header(of datagram: [UInt8]) throws(PacketParsingError) -> Header {
         let result = unsafe datagram.withUnsafeBytes { raw in
-            Result { () throws(MessageError) in try unsafe header(of: raw) }
+            Result { () throws(PacketParsingError) in try unsafe header(of: raw) }
         }
         return try result.get()
     }
 
     /// The header of a datagram whose length fits its code.
-    package static func header(of datagram: UnsafeRawBufferPointer) throws(MessageError) -> Header {
+    package static func header(of datagram: UnsafeRawBufferPointer) throws(PacketParsingError) -> Header {
         guard let base = datagram.baseAddress, datagram.count >= Header.length else {
             throw .truncated(byteCount: datagram.count)
         }
@@ -37,16 +37,16 @@ public enum MessageDecoder {
     }
 
     /// A login from its JSON.
-    public static func clientAuthRequest(_ body: [UInt8]) throws(MessageError) -> Body.ClientAuthRequest {
+    public static func clientAuthRequest(_ body: [UInt8]) throws(PacketParsingError) -> Body.ClientAuthRequest {
         try decode(body)
     }
 
     /// An answer from its JSON.
-    public static func serverAuthResponse(_ body: [UInt8]) throws(MessageError) -> Body.ServerAuthResponse {
+    public static func serverAuthResponse(_ body: [UInt8]) throws(PacketParsingError) -> Body.ServerAuthResponse {
         try decode(body)
     }
 
-    private static func decode<Value: BoundedBody>(_ body: [UInt8]) throws(MessageError) -> Value {
+    private static func decode<Value: BoundedBody>(_ body: [UInt8]) throws(PacketParsingError) -> Value {
         guard body.count <= Body.maximumByteCount else { throw .bodyTooLong(byteCount: body.count) }
         var data = Data(body)
         defer { data.resetBytes(in: 0..<data.count) }

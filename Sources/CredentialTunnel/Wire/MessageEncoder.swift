@@ -12,16 +12,16 @@ package import WireGuardCore
 /// Writes messages.
 public enum MessageEncoder {
     /// The JSON of a login, padded; the caller wipes it.
-    public static func encode(_ body: Body.ClientAuthRequest) throws(MessageError) -> [UInt8] {
+    public static func encode(_ body: Body.ClientAuthRequest) throws(PacketParsingError) -> [UInt8] {
         try json(of: body)
     }
 
     /// The JSON of an answer, padded.
-    public static func encode(_ body: Body.ServerAuthResponse) throws(MessageError) -> [UInt8] {
+    public static func encode(_ body: Body.ServerAuthResponse) throws(PacketParsingError) -> [UInt8] {
         try json(of: body)
     }
 
-    private static func json(of body: some BoundedBody) throws(MessageError) -> [UInt8] {
+    private static func json(of body: some BoundedBody) throws(PacketParsingError) -> [UInt8] {
         try body.check()
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]

@@ -88,3 +88,11 @@ public struct NetworkPath: Codable, Hashable, Sendable {
     /// What the preferred interface is; nil without one.
     public var primaryKind: InterfaceKind? { interfaces.first?.kind }
 }
+
+extension NetworkPath {
+    /// Whether packets leave over the same interfaces, network and families as on `other`.
+    package func isSameWay(as other: NetworkPath) -> Bool {
+        interfaces == other.interfaces && ssid == other.ssid && supportsIPv4 == other.supportsIPv4
+            && supportsIPv6 == other.supportsIPv6
+    }
+}

@@ -39,6 +39,8 @@ public struct TunnelError: Error, Codable, Hashable, Sendable {
         case nameResolutionFailed
         /// The server does not answer.
         case serverUnreachable
+        /// Something answers, but a key does not match: the server's or the one that is shared with it.
+        case keyMismatch
         /// The server refused the credentials.
         case authenticationFailed
         /// There is no network.
@@ -115,7 +117,7 @@ extension TunnelError.Code {
         switch self {
         case .stopped: .userInitiated
         case .startTimedOut, .serverUnreachable, .nameResolutionFailed: .connectionFailed
-        case .configurationInvalid, .settingsInvalid, .secretUnavailable: .configurationFailed
+        case .configurationInvalid, .settingsInvalid, .secretUnavailable, .keyMismatch: .configurationFailed
         case .authenticationFailed: .authenticationCanceled
         case .networkUnavailable: .noNetworkAvailable
         case .connectivityLost: .connectivityLost

@@ -54,6 +54,23 @@ package final class LoopThread: Sendable {
     }
 }
 
+extension LoopThread {
+    /// Runs what waits for threads, which is nothing for a task to do, on a thread of its own.
+    package static func run(name: String, _ body: @escaping @Sendable () -> Void) async {
+        await withCheckedContinuation { continuation in
+            do throws(TunnelIOError) {
+                _ = try LoopThread(name: name) {
+                    body()
+                    continuation.resume()
+                }
+            } catch {
+                body()
+                continuation.resume()
+            }
+        }
+    }
+}
+
 private final class ThreadStart {
     let name: String
     let body: @Sendable () -> Void

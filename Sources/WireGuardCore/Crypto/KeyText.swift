@@ -33,6 +33,14 @@ enum KeyText {
         return String(decoding: text, as: UTF8.self)
     }
 
+    /// 32 bytes that are stored as they are, or as base64 with white space around it; nil for anything else.
+    static func stored(_ bytes: [UInt8]) -> [UInt8]? {
+        if bytes.count == Secret.byteCount { return bytes }
+        let text = bytes.filter { $0 > 32 }
+        guard text.count == 44 else { return nil }
+        return key(base64: String(decoding: text, as: UTF8.self)[...])
+    }
+
     /// The 32 bytes that 44 characters of canonical base64 stand for; nil for any other text.
     static func key(base64 text: Substring) -> [UInt8]? {
         var characters = Array(text.utf8)

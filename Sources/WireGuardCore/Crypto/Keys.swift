@@ -113,6 +113,26 @@ public struct PresharedKey: Equatable, Sendable {
     public static func == (a: PresharedKey, b: PresharedKey) -> Bool { a.secret.isEqual(to: b.secret) }
 }
 
+// MARK: - Keys as they are stored
+
+extension PrivateKey {
+    /// A key from what a secret store keeps: 32 bytes as they are, or their base64 with white space around it.
+    package init?(stored bytes: [UInt8]) {
+        guard var key = KeyText.stored(bytes) else { return nil }
+        defer { unsafe key.withUnsafeMutableBytes { unsafe wipe($0) } }
+        self.init(bytes: key)
+    }
+}
+
+extension PresharedKey {
+    /// A key from what a secret store keeps: 32 bytes as they are, or their base64 with white space around it.
+    package init?(stored bytes: [UInt8]) {
+        guard var key = KeyText.stored(bytes) else { return nil }
+        defer { unsafe key.withUnsafeMutableBytes { unsafe wipe($0) } }
+        self.init(bytes: key)
+    }
+}
+
 extension Secret {
     package convenience init?(copying bytes: [UInt8]) {
         guard bytes.count == Secret.byteCount else { return nil }

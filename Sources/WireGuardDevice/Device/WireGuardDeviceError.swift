@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import CTunnelSystem
+public import NetworkAddresses
 public import TunnelIO
 import TunnelSystem
 public import WireGuardCore

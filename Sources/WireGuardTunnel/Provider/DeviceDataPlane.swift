@@ -98,18 +98,7 @@ final class DeviceDataPlane: DataPlane {
 
     func close() async {
         isClosing.store(true, ordering: .releasing)
-        // It waits for threads, which is nothing for a task to do.
         let device = device
-        await withCheckedContinuation { continuation in
-            do throws(TunnelIOError) {
-                _ = try LoopThread(name: "culvert-stop") {
-                    device.close()
-                    continuation.resume()
-                }
-            } catch {
-                device.close()
-                continuation.resume()
-            }
-        }
+        await LoopThread.run(name: "culvert-stop") { device.close() }
     }
 }

@@ -199,14 +199,6 @@ extension WireGuardTunnelProvider {
     }
 }
 
-extension NetworkPath {
-    /// Whether packets leave over the same interfaces, network and families as on `other`.
-    func isSameWay(as other: NetworkPath) -> Bool {
-        interfaces == other.interfaces && ssid == other.ssid && supportsIPv4 == other.supportsIPv4
-            && supportsIPv6 == other.supportsIPv6
-    }
-}
-
 /// Where a peer may be. A type of its own: of a tuple that a child task returns, optimized builds lose the index when the
 /// task's body catches typed errors.
 private struct Candidates: Sendable {

@@ -37,7 +37,7 @@ extension ExitStatus {
         case .permissionDenied: notPermitted
         case .alreadyRunning: alreadyRunning
         case .serverUnreachable, .nameResolutionFailed, .networkUnavailable, .startTimedOut, .connectivityLost,
-            .authenticationFailed:
+            .authenticationFailed, .keyMismatch:
             unreachable
         case .configurationInvalid, .settingsInvalid, .secretUnavailable, .profileDisabled: usage
         case .stopped: interrupted

@@ -76,8 +76,8 @@ struct GuardCommand: ParsableCommand {
 
     private func load() async throws(CommandProblem) -> LoadedTunnel {
         var loaded = try await TunnelLoader(profiles: profiles.folder, interface: interface).load(tunnel)
-        if let leakPolicy { loaded.configuration.leakPolicy = leakPolicy.policy }
-        guard loaded.configuration.leakPolicy.blocksAfterFailure else {
+        if let leakPolicy { loaded.leakPolicy = leakPolicy.policy }
+        guard loaded.leakPolicy.blocksAfterFailure else {
             throw CommandProblem(
                 ExitStatus.usage,
                 "the leak policy of \(loaded.source) is 'route-based', which holds nothing back\n"

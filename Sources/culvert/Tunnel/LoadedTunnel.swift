@@ -35,7 +35,7 @@ struct LoadedTunnel: Sendable {
     var source: String
     /// The profile's name, where it is one.
     var profile: String?
-    var configuration: WireGuardTunnelConfiguration
+    var kind: TunnelKind
     /// Where its secrets are, under ``profileID``.
     var secrets: any SecretStore
     var profileID: String
@@ -47,17 +47,15 @@ struct LoadedTunnel: Sendable {
     var request: TunnelStartRequest {
         get throws(TunnelError) {
             TunnelStartRequest(
-                configuration: try JSONValue(encoding: configuration).text(), leakPolicy: configuration.leakPolicy,
+                configuration: try kind.json.text(), leakPolicy: leakPolicy,
                 profileID: profileID)
         }
     }
 
     /// The key that peers know this end by; nil without a private key that can be read.
     func publicKey() async -> String? {
-        let name = configuration.privateKeyName
-        guard let secret = try? await secrets.read(name, of: profileID),
-            let key = PrivateKey(bytes: secret.bytes)
-                ?? PrivateKey(base64: String(decoding: secret.bytes.filter { $0 > 32 }, as: UTF8.self))
+        guard let name = wireGuard?.privateKeyName, let secret = try? await secrets.read(name, of: profileID),
+            let key = PrivateKey(stored: secret.bytes)
         else { return nil }
         return Identity(key).publicKey.base64
     }
@@ -98,11 +96,12 @@ struct TunnelLoader {
         let parts = try WgQuickParts(file)
         let hooks = Hooks(parts.interface, name: name)
         if !hooks.isEmpty { try Self.checkTrust(file, path) }
-        var tunnel = LoadedTunnel(
-            name: name, source: path, configuration: parts.imported.configuration,
-            secrets: FixedSecrets(parts.imported.secrets), profileID: "file", hooks: hooks, warnings: parts.warnings)
+        var configuration = parts.imported.configuration
         // Networks that are attached directly stay reachable, by their more specific routes.
-        tunnel.configuration.allowsLocalNetwork = true
+        configuration.allowsLocalNetwork = true
+        var tunnel = LoadedTunnel(
+            name: name, source: path, kind: .wireGuard(configuration),
+            secrets: FixedSecrets(parts.imported.secrets), profileID: "file", hooks: hooks, warnings: parts.warnings)
         if parts.interface.saveConfig {
             tunnel.warnings.append("SaveConfig is not carried out: the file stays as it is")
         }
@@ -136,19 +135,14 @@ struct TunnelLoader {
                 "the profile's name '\(name)' cannot be an interface's\n  fix: name one with --interface")
         }
         do throws(TunnelError) {
-            guard profile.provider == ProfileFolder.provider else {
-                throw TunnelError(
-                    .configurationInvalid, "the profile '\(profile.name)' is for '\(profile.provider)'",
-                    fix: "start it with the program that knows it")
-            }
+            let kind = try TunnelKind(profile)
             guard profile.isEnabled else {
                 throw TunnelError(.profileDisabled, "the profile '\(profile.name)' is disabled", fix: "enable it")
             }
             var tunnel = LoadedTunnel(
                 name: name, source: "profile \(profile.name)", profile: profile.name,
-                configuration: try profile.configuration.decode(), secrets: try profiles.secrets(),
-                profileID: profile.id)
-            tunnel.configuration.leakPolicy = max(tunnel.configuration.leakPolicy, profile.leakPolicy)
+                kind: kind, secrets: try profiles.secrets(), profileID: profile.id)
+            tunnel.leakPolicy = max(tunnel.leakPolicy, profile.leakPolicy)
             return tunnel
         } catch {
             throw CommandProblem(error)

@@ -3,6 +3,7 @@
 
 import ArgumentParser
 import CommandLineSupport
+import CredentialTunnel
 import NetworkAddresses
 import PacketTunnel
 import WireGuardTunnel
@@ -30,11 +31,19 @@ struct PassingOptions: ParsableArguments {
     var allowedNetworks: [IPPrefix] = []
 
     func apply(to configuration: inout WireGuardTunnelConfiguration) {
-        if let leakPolicy { configuration.leakPolicy = leakPolicy.policy }
-        if let localNetwork { configuration.allowsLocalNetwork = localNetwork }
-        for network in allowedNetworks where !configuration.allowedNetworks.contains(network) {
-            configuration.allowedNetworks.append(network)
-        }
+        apply(
+            &configuration.leakPolicy, &configuration.allowsLocalNetwork, &configuration.allowedNetworks)
+    }
+
+    func apply(to configuration: inout CredentialTunnelConfiguration) {
+        apply(
+            &configuration.leakPolicy, &configuration.allowsLocalNetwork, &configuration.allowedNetworks)
+    }
+
+    private func apply(_ policy: inout LeakPolicy, _ allowsLocal: inout Bool, _ networks: inout [IPPrefix]) {
+        if let leakPolicy { policy = leakPolicy.policy }
+        if let localNetwork { allowsLocal = localNetwork }
+        for network in allowedNetworks where !networks.contains(network) { networks.append(network) }
     }
 
     /// A network, without bits behind its prefix: nothing says whether it or the one address was meant.
@@ -49,19 +58,5 @@ struct PassingOptions: ParsableArguments {
                 "'\(text)' has bits set behind its prefix: write \(network) or \(IPPrefix(host: interface.address))")
         }
         return network
-    }
-}
-
-extension WireGuardTunnelConfiguration {
-    /// Says before a start, or before a profile is kept, why it would not be taken.
-    func check(_ source: String) throws(CommandProblem) {
-        try checkRouteTable(source)
-        let problems = validate()
-        guard problems.isEmpty else {
-            throw CommandProblem(
-                TunnelError(
-                    .configurationInvalid, "\(source) cannot be used as it is",
-                    fix: "correct the fields that are listed", problems: problems))
-        }
     }
 }

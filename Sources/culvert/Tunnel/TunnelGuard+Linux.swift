@@ -14,11 +14,11 @@
         static func hold(
             _ tunnel: LoadedTunnel, _ runtime: RuntimeDirectory, _ console: Console
         ) throws(CommandProblem) {
-            let (name, policy) = (tunnel.name, tunnel.configuration.leakPolicy)
+            let (name, policy) = (tunnel.name, tunnel.leakPolicy)
             let words = LeakPolicyName(policy).rawValue
             do throws(LinuxNetworkError) {
                 try LinuxPlatform.hold(
-                    policy, settings: tunnel.configuration.settings(), name: name, untilReleased: true,
+                    policy, settings: tunnel.kind.settings, name: name, untilReleased: true,
                     options: tunnel.options(runtime))
                 console.line("\(name): the leak policy '\(words)' holds until 'culvert guard \(name) --release'")
             } catch {
@@ -59,8 +59,8 @@
         /// How it is set up, beside its settings.
         func options(_ runtime: RuntimeDirectory) -> LinuxHostOptions {
             LinuxHostOptions(
-                journalFolder: runtime.path, mark: configuration.fwMark.flatMap { $0 == 0 ? nil : $0 },
-                routeTable: configuration.routeTable)
+                journalFolder: runtime.path, mark: wireGuard?.fwMark.flatMap { $0 == 0 ? nil : $0 },
+                routeTable: wireGuard?.routeTable)
         }
     }
 #endif

@@ -21,7 +21,7 @@
         /// The tunnel, with what the user should know of it on this host.
         private static func load(_ command: UpCommand) async throws(CommandProblem) -> LoadedTunnel {
             var tunnel = try await command.load()
-            if IPv6Outside.isLeft(by: tunnel.configuration), IPv6Outside.isThere {
+            if let wireGuard = tunnel.wireGuard, IPv6Outside.isLeft(by: wireGuard), IPv6Outside.isThere {
                 tunnel.warnings.append(IPv6Outside.warning)
             }
             return tunnel

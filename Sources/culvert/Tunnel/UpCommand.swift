@@ -3,6 +3,7 @@
 
 import ArgumentParser
 import CommandLineSupport
+import CredentialTunnel
 import PacketTunnel
 import WireGuardDevice
 import WireGuardTunnel
@@ -11,7 +12,7 @@ import WireGuardTunnel
 struct UpCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "up",
-        abstract: "Bring a tunnel up, from a wg-quick file or a profile.",
+        abstract: "Bring a tunnel up, from a wg-quick file or a profile, WireGuard's or one with a login.",
         discussion: """
             The argument is a file's path, whose name names the interface (wg0.conf: wg0); else the name of a profile; \
             else that of a file in /etc/wireguard. A process in the background runs the tunnel; this returns when the \
@@ -108,18 +109,28 @@ extension UpCommand {
     func load() async throws(CommandProblem) -> LoadedTunnel {
         let loader = TunnelLoader(profiles: profiles.folder, interface: interface)
         let loaded = adapt(try await loader.load(tunnel))
-        try loaded.configuration.check(loaded.source)
+        try loaded.kind.check(loaded.source)
         return loaded
     }
 
     /// A tunnel with what the options say.
     func adapt(_ loaded: LoadedTunnel) -> LoadedTunnel {
         var loaded = loaded
-        passing.apply(to: &loaded.configuration)
-        if noDns { loaded.configuration.dns = nil }
-        connectivity.apply(to: &loaded.configuration.connectivity)
-        loaded.configuration.handshakeTimeout = Double(timeout)
-        loaded.configuration.waitsForHandshake = !doesNotWait
+        switch loaded.kind {
+        case .wireGuard(var configuration):
+            passing.apply(to: &configuration)
+            if noDns { configuration.dns = nil }
+            connectivity.apply(to: &configuration.connectivity)
+            configuration.handshakeTimeout = Double(timeout)
+            configuration.waitsForHandshake = !doesNotWait
+            loaded.kind = .wireGuard(configuration)
+        case .login(var configuration):
+            passing.apply(to: &configuration)
+            if noDns { configuration.usesNameServers = false }
+            // Only the server knows the settings: there is nothing to bring into force before it has answered.
+            if doesNotWait { loaded.warnings.append("--no-wait is not for a login: it waits for the server's answer") }
+            loaded.kind = .login(configuration)
+        }
         return loaded
     }
 }

@@ -43,18 +43,20 @@ struct MessageTests {
                         && header.counter == (header.code.isSealed ? 9 : 0))
             }
         }
-        #expect(throws: MessageError.wrongLength(.data, byteCount: 65_508)) {
+        #expect(throws: PacketParsingError.wrongLength(.data, byteCount: 65_508)) {
             try MessageDecoder.header(of: Self.datagram(3, count: 65_508))
         }
     }
 
     @Test("What is wrong with a header is said")
     func headerErrors() {
-        #expect(throws: MessageError.truncated(byteCount: 7)) {
+        #expect(throws: PacketParsingError.truncated(byteCount: 7)) {
             try MessageDecoder.header(of: Self.datagram(3, count: 7))
         }
-        #expect(throws: MessageError.unknownCode(11)) { try MessageDecoder.header(of: Self.datagram(11, count: 64)) }
-        for (index, error) in [(1, MessageError.unknownVersion(9)), (2, .reservedBytes), (3, .reservedBytes)] {
+        #expect(throws: PacketParsingError.unknownCode(11)) {
+            try MessageDecoder.header(of: Self.datagram(11, count: 64))
+        }
+        for (index, error) in [(1, PacketParsingError.unknownVersion(9)), (2, .reservedBytes), (3, .reservedBytes)] {
             var datagram = Self.datagram(3, count: 32)
             datagram[index] = 9
             #expect(throws: error) { try MessageDecoder.header(of: datagram) }
@@ -107,13 +109,13 @@ struct MessageTests {
 
     @Test("A login that is too long or empty is not sent")
     func loginBounds() {
-        func error(_ login: String, _ password: String) -> MessageError? {
-            do throws(MessageError) {
+        func error(_ login: String, _ password: String) -> PacketParsingError? {
+            do throws(PacketParsingError) {
                 _ = try MessageEncoder.encode(Body.ClientAuthRequest(login: login, password: password))
                 return nil
             } catch { return error }
         }
-        func field(_ error: MessageError?) -> String? {
+        func field(_ error: PacketParsingError?) -> String? {
             if case .outOfBounds(let field, _)? = error { field } else { nil }
         }
         #expect(error(String(repeating: "x", count: 128), String(repeating: "y", count: 512)) == nil)
@@ -170,10 +172,10 @@ struct MessageTests {
             #""keepalive":0"#,
         ]
         #expect(throws: Never.self) { try answer(fields) }
-        #expect(throws: MessageError.self) {
+        #expect(throws: PacketParsingError.self) {
             try answer(fields.map { $0.hasPrefix("\"\(name)\"") ? field : $0 })
         }
-        #expect(throws: MessageError.self) { try answer(fields.filter { !$0.hasPrefix("\"\(name)\"") }) }
+        #expect(throws: PacketParsingError.self) { try answer(fields.filter { !$0.hasPrefix("\"\(name)\"") }) }
     }
 
     private func answer(_ fields: [String]) throws -> Body.ServerAuthResponse {
@@ -186,7 +188,7 @@ struct MessageTests {
         assignment.mtu = 576
         #expect(throws: Never.self) { try MessageEncoder.encode(.accepted(assignment)) }
         assignment.addresses.append(try InterfaceAddress("fd00::2"))
-        #expect(throws: MessageError.self) { try MessageEncoder.encode(.accepted(assignment)) }
+        #expect(throws: PacketParsingError.self) { try MessageEncoder.encode(.accepted(assignment)) }
     }
 
     @Test("The largest answer within bounds fits in one datagram, or is refused as too long")
@@ -202,15 +204,17 @@ struct MessageTests {
     func prefixes() throws {
         let login = Array(#"{"login":"kean","password":"123456"}"#.utf8)
         for count in 0..<login.count {
-            #expect(throws: MessageError.self) { try MessageDecoder.clientAuthRequest(Array(login.prefix(count))) }
+            #expect(throws: PacketParsingError.self) {
+                try MessageDecoder.clientAuthRequest(Array(login.prefix(count)))
+            }
         }
         var broken = login
         broken[11] = 0xff
-        #expect(throws: MessageError.self) { try MessageDecoder.clientAuthRequest(broken) }
-        #expect(throws: MessageError.bodyTooLong(byteCount: 1201)) {
+        #expect(throws: PacketParsingError.self) { try MessageDecoder.clientAuthRequest(broken) }
+        #expect(throws: PacketParsingError.bodyTooLong(byteCount: 1201)) {
             try MessageDecoder.clientAuthRequest(login + [UInt8](repeating: 0x20, count: 1201 - login.count))
         }
-        #expect(throws: MessageError.self) {
+        #expect(throws: PacketParsingError.self) {
             try MessageDecoder.clientAuthRequest([UInt8](repeating: UInt8(ascii: "["), count: 1200))
         }
     }
@@ -249,7 +253,7 @@ struct MessageTests {
         dump(login, to: &text)
         #expect(!text.contains("hunter2"))
         let broken = Array(#"{"login":"kean","password":["hunter2"]}"#.utf8)
-        do throws(MessageError) {
+        do throws(PacketParsingError) {
             _ = try MessageDecoder.clientAuthRequest(broken)
         } catch { text = error.description }
         #expect(text.contains("password") && !text.contains("hunter2"))

@@ -4,6 +4,7 @@
 import ArgumentParser
 import CommandLineSupport
 import CommandLineTesting
+import CredentialTunnel
 import Foundation
 import NetworkAddresses
 import PacketTunnel
@@ -37,6 +38,44 @@ struct ProfileToolTests {
         } catch {
             return error.status
         }
+    }
+
+    @Test("A profile with a login is added, shown without its secrets, changed, and loaded to be started")
+    func login() async throws {
+        let key = "mS4w5aZqHY0Ko5V7Yt4LR/wVBuaRu7C0hJ8ZL0E8LGo="
+        try folder.write(key + "\n", to: "psk")
+        let change = LoginChange(
+            name: "office", server: "vpn.example:4500", serverKey: key, login: "kean",
+            presharedKeyFile: folder.path + "/psk")
+        try await tool.addLogin(change) { (_) throws(CommandProblem) in SecretBytes(Array("123456".utf8)) }
+        try await tool.list(json: false)
+        #expect(captured.output.contains("office  vpn.example:4500  route-based\n"))
+        try await tool.show("office", showsSecrets: false, json: false)
+        #expect(captured.output.contains("Login = kean\nPassword = (hidden)\nPresharedKey = (hidden)\n"))
+        #expect(!captured.output.contains("123456"))
+        try await tool.show("office", showsSecrets: true, json: false)
+        #expect(captured.output.contains("Password = 123456\nPresharedKey = \(key)\n"))
+        // What is not said stays.
+        try await tool.addLogin(LoginChange(name: "office", server: "vpn.example:4501")) { isNew in
+            #expect(!isNew)
+            return nil
+        }
+        let tunnel = try await TunnelLoader(profiles: tool.folder).load("office")
+        guard case .login(let configuration) = tunnel.kind else {
+            Issue.record("\(tunnel.kind)")
+            return
+        }
+        #expect(configuration.server == "vpn.example:4501" && configuration.login == "kean")
+        #expect(try await tunnel.secrets.read("password", of: tunnel.profileID).bytes == Array("123456".utf8))
+        #expect(try tunnel.request.profileID == tunnel.profileID)
+        // Mistakes are told before anything is kept.
+        var bad = change
+        bad.name = "other"
+        bad.serverKey = "short"
+        let status = await status { () throws(CommandProblem) in
+            try await tool.addLogin(bad) { (_) throws(CommandProblem) in nil }
+        }
+        #expect(status == ExitStatus.usage)
     }
 
     @Test("A profile is added, listed, shown and removed")

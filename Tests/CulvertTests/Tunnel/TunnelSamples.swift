@@ -134,3 +134,10 @@ final class FakeHost: TunnelHost {
         }
     }
 }
+
+extension LoadedTunnel {
+    /// WireGuard's configuration; an empty one where the tunnel is of another kind.
+    var configuration: WireGuardTunnelConfiguration {
+        wireGuard ?? WireGuardTunnelConfiguration(addresses: [], peers: [])
+    }
+}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import HostConformance
 import NetworkAddresses
 import PacketTunnel
 import PacketTunnelTesting

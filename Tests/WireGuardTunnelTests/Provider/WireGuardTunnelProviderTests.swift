@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import HostConformance
 import NetworkAddresses
 import PacketTunnel
 import PacketTunnelTesting
@@ -303,6 +304,18 @@ struct WireGuardTunnelProviderTests {
         #expect(scene.host.status.status == .reasserting)
         #expect(try await scene.status().state == .listening)
         await scene.stop()
+    }
+
+    @Test("Healing moves to the next address, and elsewhere a peer stays where one of its addresses is")
+    func rotation() throws {
+        let (a, b) = (try Endpoint("10.0.0.1:1"), try Endpoint("10.0.0.2:1"))
+        typealias Provider = WireGuardTunnelProvider
+        #expect(Provider.next(of: [a, b], after: a, rotating: true) == b)
+        #expect(Provider.next(of: [a, b], after: b, rotating: true) == a)
+        #expect(Provider.next(of: [a], after: a, rotating: true) == nil)
+        #expect(Provider.next(of: [a, b], after: b, rotating: false) == nil)
+        #expect(Provider.next(of: [a], after: b, rotating: false) == a)
+        #expect(Provider.next(of: [a], after: nil, rotating: false) == a)
     }
 }
 

@@ -16,7 +16,7 @@ struct ProfileCommand: ParsableCommand {
               sudo culvert profile list
               sudo culvert up wg0
             """,
-        subcommands: [Add.self, List.self, Show.self, Remove.self])
+        subcommands: [Add.self, AddLogin.self, List.self, Show.self, Remove.self])
 
     struct Add: ParsableCommand {
         static let configuration = CommandConfiguration(
@@ -86,7 +86,7 @@ struct ProfileCommand: ParsableCommand {
 
     struct Show: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Show a profile as a wg-quick file.",
+            abstract: "Show a profile: WireGuard's as a wg-quick file.",
             discussion: """
                 Keys are hidden unless --show-secrets asks for them, for which one must be able to read them.
 
@@ -100,7 +100,7 @@ struct ProfileCommand: ParsableCommand {
         @Argument(help: ArgumentHelp("The profile.", valueName: "name"))
         var name: String
 
-        @Flag(help: "Show private and pre-shared keys.")
+        @Flag(help: "Show passwords, private and pre-shared keys.")
         var showSecrets = false
 
         @Flag(help: "Print one JSON object.")
@@ -141,7 +141,7 @@ struct ProfileCommand: ParsableCommand {
 
 extension ParsableCommand {
     /// Runs what a command does with profiles.
-    fileprivate func runTool(
+    func runTool(
         _ profiles: ProfileOptions, _ runtime: RuntimeDirectory = RuntimeDirectory(),
         _ body: @escaping @Sendable (ProfileTool) async throws(CommandProblem) -> Void
     ) throws {

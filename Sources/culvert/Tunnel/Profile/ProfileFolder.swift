@@ -11,6 +11,8 @@ import WireGuardTunnel
 struct ProfileFolder: Sendable {
     /// The word for this program's provider in profiles.
     static let provider = "wireguard"
+    /// The word for the login tunnel's.
+    static let loginProvider = "credential"
     static let standard = "/etc/culvert"
 
     var path: String = standard

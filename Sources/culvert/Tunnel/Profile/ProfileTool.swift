@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import CommandLineSupport
+import CredentialTunnel
 import NetworkAddresses
 import PacketTunnel
 import TunnelSystem
@@ -29,7 +30,7 @@ struct ProfileTool {
         var configuration = parts.imported.configuration
         configuration.allowsLocalNetwork = true
         adjust(&configuration)
-        try configuration.check(path)
+        try TunnelKind.wireGuard(configuration).check(path)
         var profile = TunnelProfile(
             name: name, provider: ProfileFolder.provider, serverAddress: configuration.peers.first?.endpoint ?? "",
             configuration: try problem { () throws(TunnelError) in try JSONValue(encoding: configuration) })
@@ -77,17 +78,20 @@ struct ProfileTool {
         }
     }
 
-    /// Shows a profile as a wg-quick file.
+    /// Shows a profile: WireGuard's as a wg-quick file.
     func show(_ name: String, showsSecrets: Bool, json: Bool) async throws(CommandProblem) {
         let (profile, _) = try await named(name)
-        let configuration: WireGuardTunnelConfiguration
+        let kind: TunnelKind
         var secrets: [String: String] = [:]
         do throws(TunnelError) {
-            configuration = try profile.configuration.decode()
+            kind = try TunnelKind(profile)
             if showsSecrets {
                 let store = try folder.secrets()
                 for name in try await store.names(of: profile.id) {
-                    secrets[name] = Self.text(try await store.read(name, of: profile.id))
+                    let secret = try await store.read(name, of: profile.id)
+                    // A password is text, whatever its length.
+                    let isText = if case .login(let login) = kind { login.passwordName == name } else { false }
+                    secrets[name] = isText ? String(decoding: secret.bytes, as: UTF8.self) : Self.text(secret)
                 }
             }
         } catch {
@@ -98,10 +102,20 @@ struct ProfileTool {
         }
         if json {
             guard case .object(var members) = Self.json(profile) else { return }
-            members.append(JSON.Member(name: "configuration", value: Self.json(configuration, secrets)))
+            let value =
+                switch kind {
+                case .wireGuard(let configuration): Self.json(configuration, secrets)
+                case .login(let configuration): Self.json(configuration, secrets)
+                }
+            members.append(JSON.Member(name: "configuration", value: value))
             console.line(JSON.object(members).text)
         } else {
-            for line in WgQuickText.lines(configuration, secrets: secrets) { console.line(line) }
+            let lines =
+                switch kind {
+                case .wireGuard(let configuration): WgQuickText.lines(configuration, secrets: secrets)
+                case .login(let configuration): Self.lines(configuration, secrets)
+                }
+            for line in lines { console.line(line) }
         }
     }
 
@@ -135,7 +149,7 @@ struct ProfileTool {
 
     // MARK: - Help
 
-    private func loaded() async throws(CommandProblem) -> (manager: TunnelManager, errors: [TunnelError]) {
+    func loaded() async throws(CommandProblem) -> (manager: TunnelManager, errors: [TunnelError]) {
         do throws(TunnelError) {
             return try await folder.manager()
         } catch {

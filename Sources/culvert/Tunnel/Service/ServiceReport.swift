@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import CommandLineSupport
+import CredentialTunnel
 import NetworkAddresses
 import PacketTunnel
 import WireGuardTunnel
@@ -33,6 +34,8 @@ struct ServiceReport: Codable, Hashable, Sendable {
     var status: TunnelStatusUpdate
     /// The provider's own status; nil while there is no provider.
     var wireGuard: StatusRequest.Reply?
+    /// The same of a tunnel with a login.
+    var login: CredentialStatusRequest.Reply?
     var publicKey: String?
     var addresses: [String]
     var routes: [String]
@@ -53,21 +56,33 @@ struct ServiceReport: Codable, Hashable, Sendable {
 extension ServiceReport {
     /// What is known of a tunnel before it runs.
     init(_ tunnel: LoadedTunnel, publicKey: String?, processID: Int32, startedAt: Double) {
-        let settings = tunnel.configuration.settings()
+        let settings = tunnel.kind.settings
+        let isKnown = tunnel.wireGuard != nil
         self.init(
             name: tunnel.name, processID: processID, version: programVersion, source: tunnel.source,
             profile: tunnel.profile, startedAt: startedAt, status: TunnelStatusUpdate(.disconnected),
             publicKey: publicKey, addresses: settings.addresses.map(\.description),
-            routes: settings.effectiveRoutes.map(\.description),
+            routes: isKnown ? settings.effectiveRoutes.map(\.description) : [],
             excludedRoutes: settings.excludedRoutes.map(\.description),
             dnsServers: (settings.dns?.servers ?? []).map(\.description),
-            searchDomains: settings.dns?.searchDomains ?? [], mtu: settings.mtu, leakPolicy: settings.leakPolicy,
+            searchDomains: settings.dns?.searchDomains ?? [], mtu: isKnown ? settings.mtu : nil,
+            leakPolicy: settings.leakPolicy,
             allowsLocalNetwork: settings.allowsLocalNetwork,
             allowedNetworks: settings.allowedNetworks.map(\.description),
-            peers: tunnel.configuration.peers.map { peer in
+            peers: (tunnel.wireGuard?.peers ?? []).map { peer in
                 Peer(
                     publicKey: peer.publicKey, endpoint: peer.endpoint,
                     allowedIPs: peer.allowedIPs.map(\.description), persistentKeepalive: peer.persistentKeepalive)
             }, residentBytes: 0)
+    }
+
+    /// Takes what a login has come to.
+    mutating func note(_ reply: CredentialStatusRequest.Reply?) {
+        login = reply
+        guard let assignment = reply?.assignment else { return }
+        addresses = assignment.addresses.map(\.description)
+        routes = assignment.routes.map(\.description)
+        dnsServers = assignment.dns.map(\.description)
+        mtu = assignment.mtu
     }
 }

@@ -4,6 +4,7 @@
 #if os(Linux)
     import CTunnelSystem
     import CommandLineSupport
+    import CredentialTunnel
     import Logging
     import PacketTunnel
     import PacketTunnelLinux
@@ -73,8 +74,8 @@
             do throws(LinuxNetworkError) {
                 let held = try LinuxPlatform.heldPolicy(
                     name: tunnel.name, untilReleased: true, options: tunnel.options(runtime))
-                guard let held, held > tunnel.configuration.leakPolicy else { return }
-                tunnel.configuration.leakPolicy = held
+                guard let held, held > tunnel.leakPolicy else { return }
+                tunnel.leakPolicy = held
                 logger.notice("the leak policy is '\(LeakPolicyName(held).rawValue)', which 'culvert guard' holds")
             } catch {
                 throw TunnelError(host: error)
@@ -107,15 +108,29 @@
 
         private func makeHost(_ logger: Logger) throws(TunnelError) -> (HookedHost, LinuxPlatform) {
             let budget = budget
-            do throws(LinuxNetworkError) {
-                let host = try LinuxHost(
-                    name: tunnel.name, options: tunnel.options(runtime), secrets: tunnel.secrets,
-                    deadlines: .linux(start: startLimit), logger: logger
-                ) {
+            switch tunnel.kind {
+            case .wireGuard:
+                return try makeHost(logger) {
                     var environment = WireGuardEnvironment()
                     environment.budget = budget
                     return WireGuardTunnelProvider(environment: environment)
                 }
+            case .login:
+                return try makeHost(logger) {
+                    var environment = CredentialEnvironment()
+                    if let lane = budget?.lane { environment.lane = lane }
+                    return CredentialTunnelProvider(environment: environment)
+                }
+            }
+        }
+
+        private func makeHost<Provider: PacketTunnelProvider>(
+            _ logger: Logger, makeProvider: @escaping @Sendable () -> Provider
+        ) throws(TunnelError) -> (HookedHost, LinuxPlatform) {
+            do throws(LinuxNetworkError) {
+                let host = try LinuxHost(
+                    name: tunnel.name, options: tunnel.options(runtime), secrets: tunnel.secrets,
+                    deadlines: .linux(start: startLimit), logger: logger, makeProvider: makeProvider)
                 let (runner, platform) = (HookRunner(logger: logger), host.platform)
                 let hooked = HookedHost(host, hooks: tunnel.hooks, logger: logger, letGo: { await platform.letGo() }) {
                     command throws(TunnelError) in try await runner.run(command)
@@ -135,7 +150,7 @@
                     return
                 }
                 try LinuxPlatform.hold(
-                    tunnel.configuration.leakPolicy, settings: tunnel.configuration.settings(), name: tunnel.name,
+                    tunnel.leakPolicy, settings: tunnel.kind.settings, name: tunnel.name,
                     options: options)
             } catch {
                 throw TunnelError(host: error)
@@ -143,7 +158,7 @@
         }
 
         /// Whether the policy holds also when the tunnel fails.
-        private var blocks: Bool { tunnel.configuration.leakPolicy.blocksAfterFailure }
+        private var blocks: Bool { tunnel.leakPolicy.blocksAfterFailure }
 
         private func life(_ logger: Logger) async throws(TunnelError) -> Int32 {
             let (host, platform) = try makeHost(logger)
@@ -154,8 +169,7 @@
                 (router) throws(MessageRouter.RegistrationError) in
                 try router.register(ServiceReportRequest.self) { _ in await report.now(host, platform.repairs) }
             }
-            let server = tunnel.configuration.peers.compactMap(\.endpoint).first
-            tell(.step(server.map { "connecting to \($0)" } ?? "starting to listen"))
+            tell(.step(tunnel.kind.server.map { "connecting to \($0)" } ?? "starting to listen"))
             notice.status("connecting")
             let status: Int32
             var isHeld = false
@@ -177,7 +191,7 @@
         /// Waits for the end of a tunnel that is up.
         private func serve(_ host: HookedHost, _ logger: Logger) async -> Int32 {
             let readiness: StartEvent.Readiness =
-                if tunnel.configuration.peers.allSatisfy({ $0.endpoint == nil }) {
+                if tunnel.kind.server == nil {
                     .listening
                 } else if host.status.status == .connected {
                     .connected
@@ -220,6 +234,7 @@
             if report.status.status.isRunning {
                 let client = MessageClient(channel: ProviderMessageChannel(host), timeout: .seconds(2))
                 report.wireGuard = try? await client.send(StatusRequest())
+                if report.wireGuard == nil { report.note(try? await client.send(CredentialStatusRequest())) }
             }
             return report
         }

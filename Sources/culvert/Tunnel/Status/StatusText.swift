@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import CommandLineSupport
+import CredentialTunnel
 import PacketTunnel
 import WireGuardTunnel
 
@@ -51,7 +52,9 @@ struct StatusText {
             add("error", error.message)
             add("fix", error.fix)
         }
-        if report.status.status == .reasserting, [.connecting, .healing].contains(report.wireGuard?.state) {
+        let isTrying =
+            [.connecting, .healing].contains(report.wireGuard?.state) || report.login?.state == .reconnecting
+        if report.status.status == .reasserting, isTrying {
             add("meanwhile", "what is routed into the tunnel goes nowhere; it goes on trying to reach its server")
         }
         add("source", report.source)
@@ -70,7 +73,12 @@ struct StatusText {
         }
         add("received", Self.amount(tunnel.receivedBytes, tunnel.rates?.received))
         add("sent", Self.amount(tunnel.sentBytes, tunnel.rates?.sent))
-        let drops = (report.wireGuard?.drops ?? [:]).sorted { $0.key < $1.key }
+        if let login = report.login {
+            add("login", login.login)
+            add("server", login.server)
+            add("keys", Self.age(login.keyAge))
+        }
+        let drops = (report.wireGuard?.drops ?? report.login?.drops ?? [:]).sorted { $0.key < $1.key }
         add("dropped", drops.map { "\($0.key) \(Figure.grouped($0.value))" }.joined(separator: ", "))
         for peer in report.peers {
             let now = report.wireGuard?.peers.first { $0.publicKey == peer.publicKey }
@@ -87,7 +95,7 @@ struct StatusText {
 
     /// The state, and what the provider is doing where that says more.
     func stateText(_ tunnel: TunnelSnapshot, width: Int = 80) -> String {
-        let activity = tunnel.report?.wireGuard?.state.rawValue
+        let activity = tunnel.report?.wireGuard?.state.rawValue ?? tunnel.report?.login?.state.rawValue
         let more = activity == nil || activity == tunnel.state ? "" : " (\(activity ?? ""))"
         let state = String(tunnel.state.prefix(width))
         return paint.state(tunnel.state, state) + more.prefix(width - state.count)

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import CommandLineSupport
+import CredentialTunnel
 import PacketTunnel
 import TunnelSystem
 import WireGuardTunnel
@@ -43,18 +44,18 @@ struct TunnelSnapshot: Sendable {
         return report.status.status.rawValue
     }
 
-    var receivedBytes: UInt64? { report?.wireGuard?.receivedBytes }
-    var sentBytes: UInt64? { report?.wireGuard?.sentBytes }
+    var receivedBytes: UInt64? { report?.wireGuard?.receivedBytes ?? report?.login?.receivedBytes }
+    var sentBytes: UInt64? { report?.wireGuard?.sentBytes ?? report?.login?.sentBytes }
 
     /// Seconds since the latest handshake of any peer.
-    var handshakeAge: Double? { report?.wireGuard?.peers.compactMap(\.lastHandshakeAge).min() }
+    var handshakeAge: Double? { report?.wireGuard?.peers.compactMap(\.lastHandshakeAge).min() ?? report?.login?.keyAge }
 
     /// The endpoint of the peer that was heard of last; else the first one.
     var endpoint: String? {
         let peers = report?.wireGuard?.peers ?? []
         let newest = peers.filter { $0.endpoint != nil }
             .min { $0.lastHandshakeAge ?? .infinity < $1.lastHandshakeAge ?? .infinity }
-        return newest?.endpoint ?? report?.peers.compactMap(\.endpoint).first
+        return newest?.endpoint ?? report?.login?.server ?? report?.peers.compactMap(\.endpoint).first
     }
 
     /// Bits per second between an earlier look and this one; nil where that says nothing.

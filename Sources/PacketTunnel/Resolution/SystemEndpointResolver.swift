@@ -2,7 +2,6 @@
 // Copyright (c) 2026 The Culvert Authors
 
 public import NetworkAddresses
-public import PacketTunnel
 import Synchronization
 import TunnelIO
 

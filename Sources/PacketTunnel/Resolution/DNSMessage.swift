@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import NetworkAddresses
-import PacketTunnel
+package import NetworkAddresses
 
 /// One question for a name's addresses of one family, and its answer, as they are on the wire (RFC 1035).
-struct DNSMessage: Hashable, Sendable {
+package struct DNSMessage: Hashable, Sendable {
     /// What a server says.
-    enum Answer: Hashable, Sendable {
+    package enum Answer: Hashable, Sendable {
         /// The addresses; none when the name has none of this family.
         case addresses([IPAddress])
         /// There is no such name.
@@ -17,14 +16,14 @@ struct DNSMessage: Hashable, Sendable {
     }
 
     /// The port of name servers.
-    static let port: UInt16 = 53
+    package static let port: UInt16 = 53
 
     let name: String
     let isIPv6: Bool
-    let identifier: UInt16
+    package let identifier: UInt16
 
     /// A question; nil where `name` is no host name.
-    init?(name: String, wantsIPv6: Bool, using random: inout some RandomNumberGenerator) {
+    package init?(name: String, wantsIPv6: Bool, using random: inout some RandomNumberGenerator) {
         let labels = name.split(separator: ".", omittingEmptySubsequences: true)
         guard !labels.isEmpty, name.utf8.count <= 253, labels.allSatisfy({ (1...63).contains($0.utf8.count) }) else {
             return nil
@@ -45,12 +44,12 @@ struct DNSMessage: Hashable, Sendable {
     }
 
     /// The message that asks, with recursion.
-    var query: [UInt8] {
+    package var query: [UInt8] {
         [UInt8(identifier >> 8), UInt8(identifier & 0xff), 1, 0, 0, 1, 0, 0, 0, 0, 0, 0] + question
     }
 
     /// What `message` answers; nil when it is no answer to this question.
-    func answer(in message: [UInt8]) -> Answer? {
+    package func answer(in message: [UInt8]) -> Answer? {
         let reader = Reader(bytes: message)
         guard reader.word(0) == identifier, let flags = reader.word(2), flags & 0x8000 != 0, reader.word(4) == 1,
             let asked = reader.slice(12, question.count), Self.lowercased(asked) == Self.lowercased(question[...])

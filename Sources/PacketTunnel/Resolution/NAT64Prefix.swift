@@ -1,36 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import NetworkAddresses
-import PacketTunnel
+package import NetworkAddresses
 
 /// A prefix under which a network maps IPv4 addresses into IPv6 (RFC 6052), as found by asking for `ipv4only.arpa`
 /// (RFC 7050).
-struct NAT64Prefix: Hashable, Sendable {
+package struct NAT64Prefix: Hashable, Sendable {
     /// The name whose only addresses are ``wellKnown``, so that an IPv6 answer shows the prefix.
-    static let discoveryName = "ipv4only.arpa"
+    package static let discoveryName = "ipv4only.arpa"
     /// The IPv4 addresses of that name.
-    static let wellKnown: [UInt32] = [0xc000_00aa, 0xc000_00ab]
+    package static let wellKnown: [UInt32] = [0xc000_00aa, 0xc000_00ab]
     /// The lengths that there are (RFC 6052 section 2.2), the most usual first.
-    static let lengths = [96, 64, 56, 48, 40, 32]
+    package static let lengths = [96, 64, 56, 48, 40, 32]
 
     /// The address with the bits behind the prefix zero.
-    let value: UInt128
+    package let value: UInt128
     /// The number of bits.
-    let length: Int
+    package let length: Int
 
     /// A prefix; nil unless it has one of the lengths of RFC 6052.
-    init?(value: UInt128, length: Int) {
+    package init?(value: UInt128, length: Int) {
         guard Self.lengths.contains(length) else { return nil }
         self.value = (value >> UInt128(128 - length)) << UInt128(128 - length)
         self.length = length
     }
 
     /// 64:ff9b::/96, the well-known prefix.
-    static let standard = NAT64Prefix(value: 0x64_ff9b << 96, length: 96)
+    package static let standard = NAT64Prefix(value: 0x64_ff9b << 96, length: 96)
 
     /// The IPv6 address that stands for `address`: its bits follow the prefix, but skip bits 64 to 71, which are zero.
-    func embed(_ address: UInt32) -> IPAddress {
+    package func embed(_ address: UInt32) -> IPAddress {
         let bits = UInt128(address)
         let mapped: UInt128
         if length == 96 {
@@ -47,7 +46,7 @@ struct NAT64Prefix: Hashable, Sendable {
     }
 
     /// The prefixes that the answers to ``discoveryName`` show, without repetition, in their order.
-    static func discover(from answers: [IPAddress]) -> [NAT64Prefix] {
+    package static func discover(from answers: [IPAddress]) -> [NAT64Prefix] {
         var found: [NAT64Prefix] = []
         for address in answers where address.isIPv6 {
             let prefix = lengths.lazy.compactMap { NAT64Prefix(value: address.value, length: $0) }.first { prefix in

@@ -2,7 +2,6 @@
 // Copyright (c) 2026 The Culvert Authors
 
 public import NetworkAddresses
-public import PacketTunnel
 
 /// Turns host names into addresses.
 public protocol EndpointResolver: Sendable {

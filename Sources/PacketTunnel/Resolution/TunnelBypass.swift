@@ -2,7 +2,6 @@
 // Copyright (c) 2026 The Culvert Authors
 
 public import NetworkAddresses
-import PacketTunnel
 public import TunnelIO
 
 /// A way past a tunnel that is up, or that holds everything back, for the lookups of its server's name.

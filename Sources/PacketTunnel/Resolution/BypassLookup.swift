@@ -3,7 +3,6 @@
 
 import CTunnelSystem
 import NetworkAddresses
-import PacketTunnel
 import TunnelIO
 
 /// Asks name servers for a name's addresses, over sockets that get past the tunnel. It waits: for a thread of its own.

@@ -3,7 +3,6 @@
 
 import NetworkAddresses
 import Testing
-import WireGuardCore
 
 @Suite("Endpoints with a host that may be a name")
 struct EndpointAddressTests {

@@ -2,7 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 /// Why bytes are no message of the protocol, or a body cannot be sent. No error shows a password.
-public enum MessageError: Error, Hashable, Sendable, CustomStringConvertible {
+public enum PacketParsingError: Error, Hashable, Sendable, CustomStringConvertible {
     /// There are fewer bytes than a header has.
     case truncated(byteCount: Int)
     /// No packet has this code.

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-public import NetworkAddresses
-
 /// Where a peer is, as a configuration file says it: a host name or an address, and a port. Resolved when the tunnel starts.
 public struct EndpointAddress: Hashable, Sendable, CustomStringConvertible {
     /// A host name, an IPv4 address, or an IPv6 address without brackets that may end in `%zone`.

@@ -2,10 +2,9 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import NetworkAddresses
-import PacketTunnel
 import Testing
 
-@testable import WireGuardTunnel
+@testable import PacketTunnel
 
 @Suite("NAT64")
 struct NAT64PrefixTests {

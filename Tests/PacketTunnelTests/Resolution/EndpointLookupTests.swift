@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import HostConformance
 import NetworkAddresses
-import PacketTunnel
 import PacketTunnelTesting
 import Testing
-import WireGuardCore
 
-@testable import WireGuardTunnel
+@testable import PacketTunnel
 
 @Suite("Endpoint lookup", .timeLimit(.minutes(5)))
 struct EndpointLookupTests {
@@ -63,18 +62,6 @@ struct EndpointLookupTests {
         let error = await #expect(throws: TunnelError.self) { _ = try await task.value }
         #expect(error?.code == .nameResolutionFailed)
         resolver.release()
-    }
-
-    @Test("Healing moves to the next address, and elsewhere a peer stays where one of its addresses is")
-    func rotation() throws {
-        let (a, b) = (try Endpoint("10.0.0.1:1"), try Endpoint("10.0.0.2:1"))
-        typealias Provider = WireGuardTunnelProvider
-        #expect(Provider.next(of: [a, b], after: a, rotating: true) == b)
-        #expect(Provider.next(of: [a, b], after: b, rotating: true) == a)
-        #expect(Provider.next(of: [a], after: a, rotating: true) == nil)
-        #expect(Provider.next(of: [a, b], after: b, rotating: false) == nil)
-        #expect(Provider.next(of: [a], after: b, rotating: false) == a)
-        #expect(Provider.next(of: [a], after: nil, rotating: false) == a)
     }
 
     @Test("The system's resolver knows localhost, and says what is wrong with a name that there is not")

@@ -1,22 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import NetworkAddresses
-import PacketTunnel
+package import NetworkAddresses
 import TunnelSystem
-import WireGuardCore
 
 /// Where a peer can be reached over a path: names resolved, IPv4 addresses mapped where there is only IPv6.
-struct EndpointLookup: Sendable {
+package struct EndpointLookup: Sendable {
     var resolver: any EndpointResolver
     var clock: any Clock<Duration>
     var timeout: Duration
     /// The way past a tunnel that is up or holds everything back; nil where none is needed.
     var bypass: TunnelBypass?
 
+    package init(
+        resolver: any EndpointResolver, clock: any Clock<Duration>, timeout: Duration, bypass: TunnelBypass? = nil
+    ) {
+        self.resolver = resolver
+        self.clock = clock
+        self.timeout = timeout
+        self.bypass = bypass
+    }
+
     /// The endpoints to try, the preferred one first; never empty.
     /// - Throws: `.nameResolutionFailed`, `.networkUnavailable` when the path has no family that the peer has.
-    func endpoints(of address: EndpointAddress, on path: NetworkPath) async throws(TunnelError) -> [Endpoint] {
+    package func endpoints(of address: EndpointAddress, on path: NetworkPath) async throws(TunnelError) -> [Endpoint] {
         if let literal = address.endpoint, literal.isIPv6 { return [literal] }
         let found: [IPAddress]
         if let literal = try? IPAddress(address.host) {

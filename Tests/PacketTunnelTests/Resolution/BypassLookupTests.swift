@@ -3,12 +3,11 @@
 
 import HostConformance
 import NetworkAddresses
-import PacketTunnel
 import PacketTunnelTesting
 import Testing
 import TunnelIO
 
-@testable import WireGuardTunnel
+@testable import PacketTunnel
 
 @Suite("Names, asked for past the tunnel", .timeLimit(.minutes(3)))
 struct BypassLookupTests {

@@ -2,7 +2,6 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import NetworkAddresses
-import PacketTunnel
 
 #if canImport(FoundationEssentials)
     import FoundationEssentials

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import NetworkAddresses
-import PacketTunnel
-import PacketTunnelTesting
+package import NetworkAddresses
+package import PacketTunnel
+package import PacketTunnelTesting
 import Synchronization
 
-@testable import WireGuardTunnel
-
 /// A resolver that answers from a table, or hangs.
-final class ScriptedResolver: EndpointResolver {
-    enum Answer: Sendable {
+package final class ScriptedResolver: EndpointResolver {
+    package enum Answer: Sendable {
         case addresses([IPAddress])
         case failure
         case hang
@@ -21,20 +19,20 @@ final class ScriptedResolver: EndpointResolver {
     private let changes: Changes
 
     /// A resolver that tells `changes` whenever it is asked.
-    init(_ table: [String: [IPAddress]] = [:], changes: Changes = Changes()) {
+    package init(_ table: [String: [IPAddress]] = [:], changes: Changes = Changes()) {
         self.changes = changes
         state.withLock { $0.table = table.mapValues { .addresses($0) } }
     }
 
-    func set(_ name: String, _ answer: Answer) { state.withLock { $0.table[name] = answer } }
+    package func set(_ name: String, _ answer: Answer) { state.withLock { $0.table[name] = answer } }
 
-    var asked: [String] { state.withLock { $0.asked } }
+    package var asked: [String] { state.withLock { $0.asked } }
 
-    func resolve(_ name: String, around bypass: TunnelBypass) async throws(TunnelError) -> [IPAddress] {
+    package func resolve(_ name: String, around bypass: TunnelBypass) async throws(TunnelError) -> [IPAddress] {
         try await resolve(name)
     }
 
-    func resolve(_ name: String) async throws(TunnelError) -> [IPAddress] {
+    package func resolve(_ name: String) async throws(TunnelError) -> [IPAddress] {
         let answer = state.withLock { state in
             state.asked.append(name)
             return state.table[name] ?? .failure
@@ -52,7 +50,7 @@ final class ScriptedResolver: EndpointResolver {
 
     private let hanging = Mutex<[CheckedContinuation<Void, Never>]>([])
 
-    func release() {
+    package func release() {
         let all = hanging.withLock { hanging in
             defer { hanging = [] }
             return hanging

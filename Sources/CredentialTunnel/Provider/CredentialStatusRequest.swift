@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+public import PacketTunnel
+
+/// Asks the provider how the tunnel does.
+public struct CredentialStatusRequest: TunnelMessage {
+    /// How it does.
+    public struct Reply: Codable, Hashable, Sendable {
+        /// What it is doing.
+        public var state: CredentialState
+        /// The user's name.
+        public var login: String
+        /// Where the server is; nil when that is not known.
+        public var server: String?
+        /// What the server gave this client; nil before the first login.
+        public var assignment: Body.Assignment?
+        /// Seconds since the keys in use were made; nil while there are none.
+        public var keyAge: Double?
+        /// Bytes of IP packets that came out of the tunnel.
+        public var receivedBytes: UInt64
+        /// Bytes of IP packets that went into it.
+        public var sentBytes: UInt64
+        /// Packets and datagrams that were dropped, by cause; those with a count.
+        public var drops: [String: UInt64]
+    }
+
+    /// The name of the message.
+    public static let name = "culvert.credential.status"
+
+    /// A request.
+    public init() {}
+}
+
+/// What a login tunnel is doing.
+public enum CredentialState: String, Codable, Hashable, Sendable, CaseIterable {
+    /// It logs in for the first time.
+    case connecting
+    /// It is up.
+    case connected
+    /// It was up, and logs in again, or has not heard the server over another network yet.
+    case reconnecting
+    /// There is no network.
+    case paused
+    /// It has ended.
+    case stopped
+}

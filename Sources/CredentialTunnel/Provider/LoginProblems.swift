@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import PacketTunnel
+import TunnelIO
+
+extension TunnelError {
+    /// The error of a start that a login ended.
+    init(_ error: CredentialError) {
+        switch error {
+        case .refused(let refusal):
+            self.init(
+                .authenticationFailed, error.description,
+                fix: refusal.reason == .credentials ? "check login and password" : "try again later")
+        case .unreachable: self.init(.serverUnreachable, error.description)
+        case .keyMismatch: self.init(.keyMismatch, error.description)
+        case .invalidServerKey, .invalidLogin: self.init(.configurationInvalid, error.description)
+        case .invalidResponse: self.init(.providerFailed, error.description)
+        }
+    }
+}
+
+extension CredentialError {
+    /// Whether another try with the same configuration comes to the same.
+    var isFinal: Bool {
+        switch self {
+        case .refused(let refusal): refusal.reason == .credentials
+        case .invalidServerKey, .invalidLogin: true
+        case .unreachable, .keyMismatch, .invalidResponse: false
+        }
+    }
+}
+
+extension CredentialClientDevice {
+    /// Moves the tunnel's packets from now on.
+    func attach(tun: any TunDevice) throws(TunnelError) {
+        do throws(TunnelIOError) {
+            try attach(tun)
+        } catch {
+            throw TunnelError(.providerFailed, "the tunnel's interface cannot be used: \(error)")
+        }
+    }
+
+    /// Closes it on a thread of its own: that waits for threads, which is nothing for a task to do.
+    func end() async { await LoopThread.run(name: "culvert-stop") { self.close() } }
+}
+
+extension [UInt8] {
+    /// Without the line break that a text file ends with.
+    var trimmingLastLineBreak: ArraySlice<UInt8> {
+        var bytes = self[...]
+        if bytes.last == UInt8(ascii: "\n") { bytes.removeLast() }
+        if bytes.last == UInt8(ascii: "\r") { bytes.removeLast() }
+        return bytes
+    }
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import ArgumentParser
+import CTunnelSystem
+import CommandLineSupport
+import CredentialTunnel
+import PacketTunnel
+import TunnelSystem
+
+extension ProfileCommand {
+    /// `culvert profile add-login`: a tunnel with a login.
+    struct AddLogin: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "add-login",
+            abstract: "Add a profile for a server that asks for a login, or change one.",
+            discussion: """
+                The password is asked for on the terminal, or read from a file or standard input; it is never an argument, \
+                which every user of the machine could see. Password and pre-shared key go into the folder of secrets.
+
+                Where there is a profile of this name already, what is given is changed, and the rest stays. \
+                Addresses, routes and name servers are what the server says.
+
+                Examples:
+                  sudo culvert profile add-login office --server vpn.example:4500 --server-key KEY --login kean \\
+                    --preshared-key-file office.psk
+                  sudo culvert profile add-login office --password-file -
+                  sudo culvert up office
+
+                Exit status: 0 added, 2 wrong usage, 3 no such file, 4 not permitted.
+                """)
+
+        @Argument(help: ArgumentHelp("The profile's and its interface's name.", valueName: "name"))
+        var name: String
+
+        @Option(help: ArgumentHelp("Where the server is: host:port or [v6]:port.", valueName: "server"))
+        var server: String?
+
+        @Option(help: ArgumentHelp("The server's public key, in 44 characters of base64.", valueName: "key"))
+        var serverKey: String?
+
+        @Option(help: ArgumentHelp("The user's name.", valueName: "login"))
+        var login: String?
+
+        @Option(
+            help: ArgumentHelp(
+                "A file that holds the password; - is standard input. Without it, it is asked for.", valueName: "file"),
+            completion: .file())
+        var passwordFile: String?
+
+        @Option(
+            help: ArgumentHelp("A file that holds the pre-shared key; - is standard input.", valueName: "file"),
+            completion: .file())
+        var presharedKeyFile: String?
+
+        @OptionGroup(title: "What may pass beside the tunnel") var passing: PassingOptions
+
+        @Flag(help: "Print the profile as one JSON object.")
+        var json = false
+
+        @OptionGroup var profiles: ProfileOptions
+
+        func run() throws {
+            let command = self
+            try runTool(profiles) { tool throws(CommandProblem) in
+                try await tool.addLogin(
+                    command.change, password: { (isNew) throws(CommandProblem) in try command.password(isNew) })
+            }
+        }
+
+        private var change: LoginChange {
+            LoginChange(
+                name: name, server: server, serverKey: serverKey, login: login, presharedKeyFile: presharedKeyFile,
+                adjust: { [passing] in passing.apply(to: &$0) }, json: json)
+        }
+
+        /// The password that was given; nil where the one there is stays.
+        private func password(_ isNew: Bool) throws(CommandProblem) -> SecretBytes? {
+            if let passwordFile { return try LoginSecrets.password(CheckedFile(path: passwordFile)) }
+            guard isNew else { return nil }
+            guard let typed = PasswordPrompt.read("password for '\(login ?? name)': ") else {
+                throw CommandProblem(
+                    ExitStatus.usage, "there is no terminal to ask for the password\n  fix: use --password-file")
+            }
+            return typed
+        }
+    }
+}
+
+/// What is said of a profile with a login.
+struct LoginChange: Sendable {
+    var name: String
+    var server: String?
+    var serverKey: String?
+    var login: String?
+    var presharedKeyFile: String?
+    var adjust: @Sendable (inout CredentialTunnelConfiguration) -> Void = { _ in }
+    var json = false
+}
+
+/// Secrets of a login in files.
+enum LoginSecrets {
+    /// A password: the file's first line.
+    static func password(_ file: CheckedFile) throws(CommandProblem) -> SecretBytes {
+        let line = try bytes(file).prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") }
+        guard !line.isEmpty else {
+            throw CommandProblem(ExitStatus.usage, "\(file.name) holds no password\n  fix: write it in the first line")
+        }
+        return SecretBytes(line)
+    }
+
+    static func bytes(_ file: CheckedFile) throws(CommandProblem) -> [UInt8] {
+        guard let bytes = file.bytes else {
+            throw CommandProblem(
+                file.isMissing ? ExitStatus.notFound : file.isForbidden ? ExitStatus.notPermitted : ExitStatus.usage,
+                "\(file.name): \(file.failure)")
+        }
+        return bytes
+    }
+}
+
+/// Asks for a password on the terminal, which does not show it.
+enum PasswordPrompt {
+    /// What was typed; nil without a terminal.
+    static func read(_ prompt: String) -> SecretBytes? {
+        let terminal = SystemCall.open("/dev/tty", O_RDWR)
+        guard terminal >= 0 else { return nil }
+        defer { SystemCall.close(terminal) }
+        var shown = termios()
+        guard unsafe tcgetattr(terminal, &shown) == 0 else { return nil }
+        var hidden = shown
+        hidden.c_lflag &= ~tcflag_t(ECHO)
+        guard unsafe tcsetattr(terminal, TCSAFLUSH, &hidden) == 0 else { return nil }
+        defer {
+            _ = unsafe tcsetattr(terminal, TCSAFLUSH, &shown)
+            StandardStream.write("\n", to: terminal)
+        }
+        StandardStream.write(prompt, to: terminal)
+        var line = [UInt8](repeating: 0, count: 1024)
+        defer { wipe(&line) }
+        let count = unsafe line.withUnsafeMutableBytes { unsafe SystemCall.read(terminal, into: $0) }
+        guard count > 0 else { return nil }
+        return SecretBytes(line.prefix(count).prefix { $0 != UInt8(ascii: "\n") })
+    }
+}

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import NetworkAddresses
+import PacketTunnel
+import PacketTunnelTesting
+import Synchronization
+import Testing
+import TunnelIO
+import WireGuardCore
+
+@testable import CredentialTunnel
+
+@Suite("The login tunnel's provider", .timeLimit(.minutes(3)))
+struct CredentialProviderTests {
+    @Test("It logs in, brings into force what the server says, carries packets, tells how it does, and says goodbye")
+    func login() async throws {
+        let scene = try ProviderScene()
+        try await scene.start()
+        #expect(scene.host.status.status == .connected)
+        let settings = try #require(scene.host.platform.settings)
+        #expect(settings.addresses == [InterfaceAddress(host: ProviderScene.inner)])
+        #expect(settings.includedRoutes == [.allIPv4] && settings.dns?.servers == [.v4(10, 7, 0, 1)])
+        #expect(settings.mtu == 1420 && settings.remoteAddress == "vpn.example")
+        #expect(await scene.passes())
+        let status = try await scene.status()
+        #expect(
+            status.state == .connected && status.login == "kean" && status.receivedBytes > 0 && status.sentBytes > 0)
+        #expect(status.server == "198.51.100.1:4500" && status.keyAge.map { $0 < 60 } == true)
+        await scene.host.stop(.userInitiated)
+        #expect(await scene.changes.wait { scene.server.store.state.withLock { $0.ended } == [.closed] })
+        await scene.stop()
+    }
+
+    @Test("A refusal ends the start with the server's reason, and nothing was brought into force")
+    func refusal() async throws {
+        let scene = try ProviderScene()
+        let error = await scene.failure(password: "wrong")
+        #expect(error?.code == .authenticationFailed)
+        #expect(error?.message.contains("no such user, or another password") == true)
+        #expect(scene.host.platform.settings == nil)
+        #expect(await scene.reaches(.disconnected))
+        scene.server.store.state.withLock { $0.refusal = Body.Refusal(.full, message: "all 250 addresses are in use") }
+        let full = await scene.failure()
+        #expect(full?.code == .authenticationFailed && full?.message.contains("all 250 addresses") == true)
+        await scene.stop()
+    }
+
+    @Test("Another server key than the one that is pinned is told from a server that is not there")
+    func pin() async throws {
+        let scene = try ProviderScene(loginDeadline: .seconds(1)) {
+            $0.serverKey = FixedKeys.privateKey(FixedKeys.serverEphemeral).publicKey.base64
+        }
+        #expect(await scene.failure()?.code == .keyMismatch)
+        await scene.stop()
+    }
+
+    @Test("A rogue that knows the pre-shared key fails as a server, and learns no password")
+    func rogue() async throws {
+        let scene = try ProviderScene(serverKey: FixedKeys.clientEphemeral, loginDeadline: .seconds(1))
+        let seen = Eavesdropper<[UInt8]>()
+        scene.internet.setFilter { datagram in
+            seen.observe(datagram.bytes)
+            return true
+        }
+        #expect(await scene.failure()?.code == .keyMismatch)
+        #expect(scene.logins == 0)
+        // Nothing but hellos went out: there was no session that a login could be sealed in.
+        let codes = Set(seen.messages.compactMap { PacketCode(rawValue: $0.first ?? 0) })
+        #expect(codes == [.clientHello, .error])
+        await scene.stop()
+    }
+
+    @Test("Another pre-shared key is told from a server that is not there")
+    func presharedKey() async throws {
+        let scene = try ProviderScene(loginDeadline: .seconds(1))
+        #expect(await scene.failure(presharedKey: FixedKeys.server)?.code == .keyMismatch)
+        await scene.stop()
+    }
+
+    @Test("A spoofed answer does not abort a login")
+    func spoof() async throws {
+        let scene = try ProviderScene()
+        let spoofed = Atomic<Int>(0)
+        scene.internet.setFilter { datagram in
+            // The first answer comes from somebody else, who gets there first.
+            if datagram.source == LoginServer.address, spoofed.add(1, ordering: .relaxed).oldValue == 0 {
+                datagram.bytes[20] ^= 1
+            }
+            return true
+        }
+        try await scene.start()
+        #expect(scene.host.status.status == .connected && spoofed.load(ordering: .relaxed) > 1)
+        await scene.stop()
+    }
+
+    @Test("Where nothing answers, the start ends at its deadline and says so")
+    func nothing() async throws {
+        let scene = try ProviderScene(loginDeadline: .seconds(1))
+        scene.internet.setFilter { $0.source != LoginServer.address }
+        let error = await scene.failure()
+        #expect(error?.code == .serverUnreachable)
+        #expect(error?.message.contains("nothing answered") == true)
+        await scene.stop()
+    }
+
+    @Test("A configuration that cannot be used is refused with every problem, and so is a missing secret")
+    func invalid() async throws {
+        let scene = try ProviderScene {
+            $0.server = "no port"
+            $0.serverKey = "short"
+            $0.login = ""
+        }
+        let error = await scene.failure()
+        #expect(error?.code == .configurationInvalid)
+        #expect(error?.problems.map(\.field) == ["server", "serverKey", "login"])
+        #expect(await scene.failure(presharedKey: [1, 2, 3])?.code == .configurationInvalid)
+        let other = try ProviderScene()
+        #expect(await other.failure(presharedKey: [1, 2, 3])?.code == .secretUnavailable)
+        let offline = try ProviderScene(path: NetworkPath(status: .unsatisfied))
+        #expect(await offline.failure()?.code == .networkUnavailable)
+        for scene in [scene, other, offline] { await scene.stop() }
+    }
+
+    @Test("Over another network the session goes on without a login, and new keys prove that it does")
+    func roaming() async throws {
+        let scene = try ProviderScene()
+        try await scene.start()
+        #expect(await scene.passes())
+        scene.host.pathChanged(NetworkPath(status: .unsatisfied))
+        #expect(await scene.reaches(.reasserting))
+        scene.network.move(to: [.v4(0xc000_0277)])
+        scene.host.pathChanged(ProviderScene.cellular)
+        #expect(await scene.reaches(.connected))
+        #expect(await scene.passes(2))
+        #expect(scene.server.running.sessions.map(\.endpoint.address) == [.v4(0xc000_0277)])
+        #expect(scene.logins == 1)
+        await scene.stop()
+    }
+
+    @Test("After a restart of the server it logs in again by itself, and packets pass")
+    func restart() async throws {
+        let scene = try ProviderScene()
+        try await scene.start()
+        #expect(await scene.passes())
+        try await scene.server.restart(scene.internet)
+        #expect(await scene.passes(2))
+        #expect(scene.logins == 2 && scene.host.status.status == .connected)
+        await scene.stop()
+    }
+
+    @Test("A server that stays away is tried again, with pauses on the clock, until it is there")
+    func pauses() async throws {
+        let clock = VirtualClock()
+        let scene = try ProviderScene(clock: clock, loginDeadline: .milliseconds(200))
+        try await scene.start()
+        // It says goodbye, and stays away for several tries.
+        await scene.server.running.stop()
+        #expect(await scene.reaches(.reasserting))
+        let hellos = Atomic<Int>(0)
+        let changes = scene.changes
+        scene.internet.setFilter { datagram in
+            if datagram.bytes.first == PacketCode.clientHello.rawValue { hellos.add(1, ordering: .relaxed) }
+            changes.tell()
+            return true
+        }
+        func pass(until condition: () -> Bool) async -> Bool {
+            for _ in 0..<1000 {
+                if condition() { return true }
+                _ = await changes.wait(within: .milliseconds(20)) { condition() }
+                clock.advance(by: .seconds(1))
+            }
+            return false
+        }
+        #expect(await pass { hellos.load(ordering: .relaxed) > 3 })
+        #expect(scene.logins == 1 && scene.host.status.status == .reasserting)
+        try await scene.server.restart(scene.internet)
+        #expect(await pass { scene.host.status.status == .connected })
+        await scene.stop()
+    }
+
+    @Test("Keys are renewed while packets pass, without the password")
+    func rekey() async throws {
+        let scene = try ProviderScene(rekeyAfter: .milliseconds(100))
+        try await scene.start()
+        try await scene.secrets.remove("password", of: "test")
+        var sequence: UInt16 = 0
+        #expect(
+            await scene.changes.wait(within: .seconds(30)) {
+                sequence += 1
+                _ = await scene.passes(sequence)
+                return sequence > 20
+            })
+        #expect(try await scene.status().keyAge.map { $0 < 30 } == true)
+        #expect(scene.logins == 1)
+        await scene.stop()
+    }
+
+    @Test("A session that the server took away ends the tunnel, and so does a password that is not right any more")
+    func removed() async throws {
+        let scene = try ProviderScene()
+        try await scene.start()
+        let session = try #require(scene.server.running.sessions.first)
+        scene.server.running.disconnect(session.id, .removed)
+        #expect(await scene.reaches(.disconnected))
+        #expect(scene.host.status.error?.code == .authenticationFailed)
+
+        try await scene.start()
+        scene.server.store.state.withLock { $0.users = ["kean": "another"] }
+        // It says that it goes down, and is there again.
+        await scene.server.running.stop()
+        #expect(await scene.reaches(.reasserting))
+        try await scene.server.restart(scene.internet)
+        #expect(await scene.reaches(.disconnected))
+        #expect(scene.host.status.error?.code == .authenticationFailed)
+        await scene.stop()
+    }
+
+    @Test("A configuration survives JSON, with defaults left out")
+    func json() throws {
+        let text = #"{"server":"vpn.example:4500","serverKey":"k","login":"kean"}"#
+        let configuration = try JSONCoding.decode(CredentialTunnelConfiguration.self, text)
+        #expect(
+            configuration == CredentialTunnelConfiguration(server: "vpn.example:4500", serverKey: "k", login: "kean"))
+        var full = configuration
+        full.excludedRoutes = [.allIPv6]
+        full.leakPolicy = .everything
+        full.allowsLocalNetwork = true
+        #expect(try JSONCoding.decode(CredentialTunnelConfiguration.self, JSONCoding.encode(full)) == full)
+    }
+}
