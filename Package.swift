@@ -89,6 +89,7 @@ let package = Package(
         .library(name: "PacketTunnelApple", targets: ["PacketTunnelApple"]),
         .library(name: "WireGuardTunnel", targets: ["WireGuardTunnel"]),
         .library(name: "CredentialTunnel", targets: ["CredentialTunnel"]),
+        .library(name: "Provisioning", targets: ["Provisioning"]),
         .library(name: "TrustPinning", targets: ["TrustPinning"]),
         .library(name: "TrustPinningNIO", targets: ["TrustPinningNIO"]),
         .library(name: "TrustPinningFoundation", targets: ["TrustPinningFoundation"]),
@@ -150,6 +151,12 @@ let package = Package(
             dependencies: [
                 "NetworkAddresses", "PacketTunnel", "WireGuardCore", "TunnelIO", "TunnelSystem", "CTunnelSystem",
                 logging,
+            ],
+            swiftSettings: settings),
+        .target(
+            name: "Provisioning",
+            dependencies: [
+                "NetworkAddresses", "PacketTunnel", "TunnelSystem", "WireGuardCore", "WireGuardTunnel", logging,
             ],
             swiftSettings: settings),
         .target(
@@ -268,6 +275,13 @@ let package = Package(
             dependencies: [
                 "NetworkAddresses", "WireGuardTunnel", "PacketTunnel", "WireGuardDevice", "WireGuardCore", "TunnelIO",
                 "PacketTunnelTesting", "HostConformance", "WireGuardTesting", logging,
+            ],
+            swiftSettings: settings),
+        .testTarget(
+            name: "ProvisioningTests",
+            dependencies: [
+                "NetworkAddresses", "Provisioning", "PacketTunnel", "WireGuardTunnel", "WireGuardDevice",
+                "WireGuardCore", "TunnelIO", "PacketTunnelTesting", logging,
             ],
             swiftSettings: settings),
         .testTarget(

@@ -21,6 +21,7 @@ struct Place {
 
 let places: [String: Place] = [
     "culvert": Place(3.05, 0, .program, "tunnels as commands"),
+    "Provisioning": Place(4.1, 0, .tunnel, "a tunnel that is asked for"),
     "culvert-wg": Place(0, 1, .program, "the daemon"),
     "CulvertC": Place(1, 1, .wireguard, "tunnels for C programs"),
     "WireGuardTunnel": Place(2, 1, .tunnel, "WireGuard as a provider"),

@@ -38,6 +38,13 @@ public struct ProviderContext: Sendable {
         self.host = host
     }
 
+    /// The same context with another host between: for a provider that runs another one.
+    package func passing(through host: any ProviderHost) -> ProviderContext {
+        ProviderContext(
+            packetFlow: packetFlow, logger: logger, clock: clock, path: path, leakPolicy: leakPolicy,
+            socketMark: socketMark, host: host)
+    }
+
     /// Brings settings into force, instead of those before. Returns once they are.
     ///
     /// Calls are carried out one after the other.

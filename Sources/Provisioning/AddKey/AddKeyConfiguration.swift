@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+public import NetworkAddresses
+public import PacketTunnel
+import WireGuardCore
+public import WireGuardTunnel
+
+/// What a tunnel needs whose server is asked for it at each start, by `addKey`. Without secrets: the token is in the
+/// profile's secret store.
+public struct AddKeyConfiguration: Codable, Hashable, Sendable {
+    /// Who is asked, in turn.
+    public var servers: [ProvisioningServer]
+    /// The name of the secret that holds the token.
+    public var tokenName: String
+    /// Name servers in place of the server's.
+    public var customDNSServers: [IPAddress]
+    /// The most bytes of one IP packet in the tunnel.
+    public var packetSize: Int
+    /// Seconds between keepalives.
+    public var keepalive: UInt16
+    /// What is routed into the tunnel.
+    public var routes: [IPPrefix]
+    /// Whether networks that are attached directly are reached directly.
+    public var allowsLocalNetwork: Bool
+    /// What may leave outside of the tunnel.
+    public var leakPolicy: LeakPolicy
+    /// How a dead server is noticed. Where it ends the tunnel (``ConnectivityOptions/endWhenDead``), the next server is
+    /// asked first.
+    public var connectivity: ConnectivityOptions
+
+    /// The port of PIA's API.
+    public static let defaultPort: UInt16 = 1337
+
+    /// A configuration, with PIA's values.
+    public init(
+        servers: [ProvisioningServer], tokenName: String = "token", customDNSServers: [IPAddress] = [],
+        packetSize: Int = 1280, keepalive: UInt16 = 25, routes: [IPPrefix] = [.allIPv4, .allIPv6],
+        allowsLocalNetwork: Bool = false, leakPolicy: LeakPolicy = .routeBased,
+        connectivity: ConnectivityOptions = ConnectivityOptions(endWhenDead: .atOnce)
+    ) {
+        self.servers = servers
+        self.tokenName = tokenName
+        self.customDNSServers = customDNSServers
+        self.packetSize = packetSize
+        self.keepalive = keepalive
+        self.routes = routes
+        self.allowsLocalNetwork = allowsLocalNetwork
+        self.leakPolicy = leakPolicy
+        self.connectivity = connectivity
+    }
+
+    /// A configuration from the keys that PIA's library has in its provider configuration, and the token that is among them:
+    /// keep it in the secret store, under ``tokenName``.
+    ///
+    /// `use_ip` connects to the address in `serverAddress` and verifies the name in `cn`. `serial` and
+    /// `activationAttemptId` have no meaning here.
+    /// - Throws: `.configurationInvalid`, with each key that is wrong.
+    public static func fromProviderConfiguration(
+        _ values: [String: JSONValue], serverAddress: String
+    ) throws(TunnelError) -> (configuration: AddKeyConfiguration, token: SecretBytes) {
+        var problems: [SettingsProblem] = []
+        func problem(_ field: String, _ value: String, _ problem: String, fix: String) {
+            problems.append(SettingsProblem(field: field, value: value, problem: problem, fix: fix))
+        }
+        func value<Value>(_ key: String, _ kind: String, _ read: (JSONValue) -> Value?) -> Value? {
+            guard let found = values[key], found != .null else { return nil }
+            guard let value = read(found) else {
+                // It may be the token.
+                problem(key, "", "it is not \(kind)", fix: "give \(kind)")
+                return nil
+            }
+            return value
+        }
+        func text(_ key: String) -> String? {
+            value(key, "a text") { if case .string(let text) = $0 { text } else { nil } }
+        }
+        let token = text("token")
+        if token?.isEmpty ?? true { problem("token", "", "it is missing", fix: "give the account's token") }
+        let usesAddress =
+            value("use_ip", "true or false") { if case .bool(let flag) = $0 { flag } else { nil } } ?? false
+        let (name, address) = (text("cn"), try? IPAddress(serverAddress))
+        if usesAddress {
+            if address == nil {
+                problem("serverAddress", serverAddress, "it is no IP address", fix: "give one, or leave out 'use_ip'")
+            }
+            if name?.isEmpty ?? true {
+                problem("cn", "", "it is missing", fix: "give the name that the server's certificate is for")
+            }
+        } else if serverAddress.isEmpty || address != nil {
+            problem("serverAddress", serverAddress, "it is no host name", fix: "give one, or say 'use_ip' and 'cn'")
+        }
+        let servers = value("customDNSServers", "a list of IP addresses") { list -> [IPAddress]? in
+            guard case .array(let items) = list else { return nil }
+            let addresses = items.compactMap { item in
+                if case .string(let text) = item { try? IPAddress(text) } else { nil }
+            }
+            return addresses.count == items.count ? addresses : nil
+        }
+        let size = value("packetSize", "a number of bytes") {
+            if case .integer(let size) = $0 { Int(size) } else { nil }
+        }
+        guard problems.isEmpty, let token else {
+            throw TunnelError(
+                .configurationInvalid, "the provider configuration cannot be used",
+                fix: "correct the keys that are listed", problems: problems)
+        }
+        var configuration = AddKeyConfiguration(
+            servers: [
+                ProvisioningServer(
+                    name: usesAddress ? name ?? "" : serverAddress, address: usesAddress ? address : nil,
+                    port: defaultPort)
+            ],
+            customDNSServers: servers ?? [], packetSize: size ?? 1280)
+        configuration.connectivity.pingAddress = text("ping")
+        return (configuration, SecretBytes(Array(token.utf8)))
+    }
+
+    /// The tunnel that a server has given out.
+    func tunnel(_ reply: AddKeyReply) -> WireGuardTunnelConfiguration {
+        let servers = customDNSServers.isEmpty ? reply.nameServers : customDNSServers
+        return WireGuardTunnelConfiguration(
+            addresses: [reply.address], dns: servers.isEmpty ? nil : DNSSettings(servers: servers), mtu: packetSize,
+            allowsLocalNetwork: allowsLocalNetwork, leakPolicy: leakPolicy,
+            peers: [
+                .init(
+                    publicKey: reply.serverKey.base64, endpoint: reply.endpoint.description, allowedIPs: routes,
+                    persistentKeepalive: keepalive)
+            ],
+            connectivity: connectivity)
+    }
+}

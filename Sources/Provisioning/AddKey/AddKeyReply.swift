@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+package import NetworkAddresses
+package import WireGuardCore
+
+#if canImport(FoundationEssentials)
+    import FoundationEssentials
+#else
+    import Foundation
+#endif
+
+/// What a server answers to `addKey`, every field checked.
+package struct AddKeyReply: Hashable, Sendable {
+    /// The server's key.
+    package var serverKey: PublicKey
+    /// Where it listens for WireGuard.
+    package var endpoint: Endpoint
+    /// The client's address in the tunnel.
+    package var address: InterfaceAddress
+    /// Name servers inside the tunnel.
+    package var nameServers: [IPAddress]
+    /// The server's own address inside the tunnel, where it says one.
+    package var innerAddress: IPAddress?
+
+    private struct Fields: Decodable {
+        var status: String
+        var message: String?
+        var serverKey: String?
+        var serverPort: Int?
+        var serverIP: String?
+        var serverVIP: String?
+        var peerIP: String?
+        var peerPublicKey: String?
+        var dnsServers: [String]?
+
+        enum CodingKeys: String, CodingKey {
+            case status, message
+            case serverKey = "server_key"
+            case serverPort = "server_port"
+            case serverIP = "server_ip"
+            case serverVIP = "server_vip"
+            case peerIP = "peer_ip"
+            case peerPublicKey = "peer_pubkey"
+            case dnsServers = "dns_servers"
+        }
+    }
+
+    /// Reads a reply.
+    /// - Parameter publicKey: the key that was registered, which the server has to repeat.
+    package init(_ reply: ProvisioningReply, for publicKey: PublicKey) throws(ProvisioningError) {
+        let fields = try? JSONDecoder().decode(Fields.self, from: Data(reply.body))
+        guard reply.status == 200, fields?.status == "OK" else {
+            throw Self.refusal(reply.status, fields.map { [$0.status, $0.message].compactMap { $0 } } ?? [])
+        }
+        guard let fields else { throw .reply(field: "body", problem: "it is not the JSON that was expected") }
+        let echoed = try Self.key(fields.peerPublicKey, "peer_pubkey")
+        guard echoed == publicKey else {
+            throw .reply(field: "peer_pubkey", problem: "it is not the key that was sent")
+        }
+        serverKey = try Self.key(fields.serverKey, "server_key")
+        guard serverKey != publicKey else { throw .reply(field: "server_key", problem: "it is the client's own key") }
+        let host = try Self.parse(fields.serverIP, "server_ip") { (text) throws(AddressTextError) in
+            try IPAddress(text)
+        }
+        guard !host.isUnspecified, !host.isMulticast, !host.isBroadcast else {
+            throw .reply(field: "server_ip", problem: "\(host) is no server's address")
+        }
+        guard let port = fields.serverPort, let number = UInt16(exactly: port), number != 0 else {
+            throw .reply(
+                field: "server_port",
+                problem: fields.serverPort.map { "\($0) is not in 1...65535" } ?? "it is missing")
+        }
+        endpoint = Endpoint(address: host, port: number)
+        address = try Self.parse(fields.peerIP, "peer_ip") { (text) throws(AddressTextError) in
+            try InterfaceAddress(text)
+        }
+        guard !address.address.isUnspecified, !address.address.isMulticast, !address.address.isLoopback else {
+            throw .reply(field: "peer_ip", problem: "\(address) is no client's address")
+        }
+        nameServers = []
+        for text in fields.dnsServers ?? [] {
+            nameServers.append(
+                try Self.parse(text, "dns_servers") { (text) throws(AddressTextError) in try IPAddress(text) })
+        }
+        if let text = fields.serverVIP, !text.isEmpty {
+            innerAddress = try Self.parse(text, "server_vip") { (text) throws(AddressTextError) in try IPAddress(text) }
+        }
+    }
+
+    private static func key(_ text: String?, _ field: String) throws(ProvisioningError) -> PublicKey {
+        guard let text else { throw .reply(field: field, problem: "it is missing") }
+        guard let key = PublicKey(base64: text), !key.isZero else {
+            throw .reply(field: field, problem: "it is no key of 32 bytes in base64")
+        }
+        return key
+    }
+
+    private static func parse<Value>(
+        _ text: String?, _ field: String, _ read: (String) throws(AddressTextError) -> Value
+    ) throws(ProvisioningError) -> Value {
+        guard let text else { throw .reply(field: field, problem: "it is missing") }
+        do throws(AddressTextError) {
+            return try read(text)
+        } catch {
+            throw .reply(field: field, problem: "\(error)")
+        }
+    }
+
+    private static func refusal(_ status: Int, _ words: [String]) -> ProvisioningError {
+        let said = words.joined(separator: ": ").filter { !$0.isNewline }.prefix(200)
+        let reason = said.isEmpty ? "" : ": \(said)"
+        switch status {
+        case 401, 403: return .refused("the server does not take the token (HTTP \(status)\(reason))")
+        case 408, 425, 429, 500...599: return .busy("the server cannot answer now (HTTP \(status)\(reason))")
+        case 200: return .refused("the server says no\(reason)")
+        default: return .refused("the server does not answer as expected (HTTP \(status)\(reason))")
+        }
+    }
+}

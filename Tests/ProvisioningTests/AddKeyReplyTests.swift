@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Foundation
+import NetworkAddresses
+import PacketTunnel
+import PacketTunnelTesting
+import Testing
+import WireGuardCore
+
+@testable import Provisioning
+
+@Suite("The reply to addKey")
+struct AddKeyReplyTests {
+    private let key: PublicKey
+    private let server: PublicKey
+
+    init() {
+        var random = SeededGenerator(seed: 3)
+        key = Identity(PrivateKey(using: &random)).publicKey
+        server = Identity(PrivateKey(using: &random)).publicKey
+    }
+
+    private func body(_ change: (inout [String: Any]) -> Void = { _ in }) -> [UInt8] {
+        var fields: [String: Any] = [
+            "status": "OK", "server_key": server.base64, "server_port": 1337, "server_ip": "198.51.100.1",
+            "server_vip": "10.9.0.1", "peer_ip": "10.9.3.7/16", "peer_pubkey": key.base64,
+            "dns_servers": ["10.0.0.243", "10.0.0.242"],
+        ]
+        change(&fields)
+        return Array((try? JSONSerialization.data(withJSONObject: fields)) ?? Data())
+    }
+
+    private func read(_ body: [UInt8], _ status: Int = 200) throws(ProvisioningError) -> AddKeyReply {
+        try AddKeyReply(ProvisioningReply(status: status, body: body), for: key)
+    }
+
+    @Test("A whole reply is read")
+    func whole() throws {
+        let reply = try read(body())
+        #expect(reply.serverKey == server)
+        #expect(reply.endpoint.description == "198.51.100.1:1337")
+        #expect(reply.address.description == "10.9.3.7/16")
+        #expect(reply.nameServers == [.v4(10, 0, 0, 243), .v4(10, 0, 0, 242)])
+        #expect(reply.innerAddress == .v4(10, 9, 0, 1))
+        // Unknown fields, and those that may be missing.
+        #expect(
+            try read(
+                body {
+                    $0["new"] = 1
+                    $0["server_vip"] = nil
+                    $0["dns_servers"] = nil
+                    $0["peer_ip"] = "10.9.3.7"
+                    $0["server_ip"] = "2001:db8::1"
+                }
+            ).endpoint.description == "[2001:db8::1]:1337")
+    }
+
+    @Test(
+        "A field that is wrong is named",
+        arguments: [
+            ("server_key", nil), ("server_key", "AAAA"), ("server_key", String(repeating: "A", count: 43) + "="),
+            ("server_key", "!" + String(repeating: "A", count: 42) + "="), ("peer_pubkey", nil), ("peer_pubkey", "x"),
+            ("server_ip", nil), ("server_ip", ""), ("server_ip", "vpn.example"), ("server_ip", "0.0.0.0"),
+            ("server_ip", "224.0.0.1"), ("peer_ip", nil), ("peer_ip", "10.9.3.7/33"), ("peer_ip", "0.0.0.0/0"),
+            ("peer_ip", "127.0.0.1/8"), ("server_vip", "x"),
+        ] as [(String, String?)])
+    func wrong(_ field: String, _ value: String?) {
+        let body = body { $0[field] = value }
+        let error = #expect(throws: ProvisioningError.self) { try read(body) }
+        guard case .reply(let named, _) = error else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
+        #expect(named == field)
+    }
+
+    @Test("A port that is none is named", arguments: [0, -1, 65_536, Int.max])
+    func port(_ port: Int) {
+        #expect(throws: ProvisioningError.reply(field: "server_port", problem: "\(port) is not in 1...65535")) {
+            try read(body { $0["server_port"] = port })
+        }
+    }
+
+    @Test("The key has to be the one that was sent, and the server's another")
+    func keys() {
+        #expect(throws: ProvisioningError.self) { try read(body { $0["peer_pubkey"] = server.base64 }) }
+        #expect(throws: ProvisioningError.self) { try read(body { $0["server_key"] = key.base64 }) }
+    }
+
+    @Test("The status decides, in HTTP and in the body")
+    func status() {
+        for (status, word, isRefusal) in [
+            (200, "ERROR", true), (401, "OK", true), (403, "OK", true), (404, "OK", true), (500, "OK", false),
+            (503, "OK", false), (429, "OK", false),
+        ] {
+            let error = #expect(throws: ProvisioningError.self) { try read(body { $0["status"] = word }, status) }
+            let isRefused = if case .refused = error { true } else { false }
+            #expect(isRefused == isRefusal, "\(status)")
+            #expect(error?.concernsServerOnly == !isRefusal)
+        }
+        let error = #expect(throws: ProvisioningError.self) {
+            try read(Array(#"{"status":"ERROR","message":"Login failed!\nand more"}"#.utf8), 401)
+        }
+        #expect(error?.tunnelError.code == .authenticationFailed)
+        #expect(error?.tunnelError.message.contains("Login failed!and more") == true)
+    }
+
+    @Test("A body that is cut off anywhere, or no JSON, is an error and no trap")
+    func cut() {
+        let whole = body()
+        for length in whole.indices { #expect(throws: ProvisioningError.self) { try read(Array(whole[..<length])) } }
+        for text in ["", "{}", "[]", "null", "\u{feff}{}", "{\"status\":1}"] {
+            #expect(throws: ProvisioningError.self) { try read(Array(text.utf8)) }
+        }
+        var random = SeededGenerator(seed: 11)
+        for _ in 0..<2000 {
+            var damaged = whole
+            for _ in 0..<3 {
+                damaged[Int.random(in: damaged.indices, using: &random)] = UInt8.random(in: 0...255, using: &random)
+            }
+            // It may still be whole where a field without a meaning was hit.
+            if let reply = try? read(damaged) { #expect(reply.serverKey == server || reply.endpoint.port != 0) }
+        }
+    }
+
+    @Test("Each value of the query is encoded once")
+    func query() {
+        #expect(QueryText.encode("aZ09-._~".utf8) == "aZ09-._~")
+        #expect(QueryText.encode("a+b/c=d e&f%\u{e9}\n".utf8) == "a%2Bb%2Fc%3Dd%20e%26f%25%C3%A9%0A")
+    }
+}
