@@ -25,7 +25,7 @@ extension LinuxPlatform {
         let directory = JournalDirectory(path: options.journalFolder)
         try JournalDirectory.validate(name)
         let core = LinuxPlatformCore(name: name, options: options, network: try LinuxNetwork(), owner: .nobody)
-        let (before, held) = try directory.locked { () throws(LinuxNetworkError) in
+        let (before, held, isNew) = try directory.locked { () throws(LinuxNetworkError) in
             let before = try directory.heldPolicy(name)
             var held = HeldPolicy(policy: policy, isUntilReleased: untilReleased)
             // What was said to last stays.
@@ -33,15 +33,21 @@ extension LinuxPlatform {
                 held = HeldPolicy(policy: max(policy, before.policy), isUntilReleased: true)
             }
             try directory.hold(held, name)
-            return (before, held)
+            return (before, held, try directory.read(name) == nil)
         }
         do throws(LinuxNetworkError) {
             try core.hold(held.policy, settings)
         } catch {
             if case .tunnelRunning = error.code { throw error }
-            // Nothing holds that was not in force before.
+            // What held before holds on, and nothing else.
             try directory.locked { () throws(LinuxNetworkError) in
+                guard try directory.heldPolicy(name) == held else { return }
                 if let before { try directory.hold(before, name) } else { directory.release(name) }
+            }
+            if let before {
+                try? core.hold(before.policy, settings)
+            } else if isNew {
+                _ = try? cleanUp(name: name, options: options)
             }
             throw error
         }
@@ -78,7 +84,7 @@ extension LinuxPlatform {
     /// Whether the firewall of a policy that holds for a tunnel is there, in the calling thread's network namespace. Without a
     /// process nobody loads it again.
     public static func isGuardLoaded(name: String) throws(LinuxNetworkError) -> Bool {
-        try LinuxNetwork().presentTable(LeakGuard.tableName(name)) != nil
+        try LinuxNetwork().holdsBack(LeakGuard.tableName(name))
     }
 
     /// Undoes what is left of this tunnel, which is down: the firewall of a policy that was to hold until the user takes the

@@ -28,6 +28,8 @@ final class LinuxPlatformCore {
     private var warnings: Set<String> = []
     /// Whether policy rules hold packets back, since the firewall cannot.
     private var holdsByRules = false
+    /// Whether some of these rules are there, which have to go again.
+    private var mayHaveRules = false
     /// Whether the firewall is an earlier process's.
     private var isAdopted = false
     /// What others undid of the tunnel's network.
@@ -145,7 +147,7 @@ final class LinuxPlatformCore {
 
     private func bringIntoForce(_ settings: TunnelSettings) throws(TunnelError) -> LinuxTun {
         do throws(LinuxNetworkError) {
-            policy = max(policy, settings.leakPolicy)
+            policy = max(policy, settings.leakPolicy, try directory.heldPolicy(name)?.policy ?? .routeBased)
             try checkTable(policy)
             let ledger = try requireLedger()
             let mtu = try mtu(for: settings)
@@ -183,17 +185,21 @@ final class LinuxPlatformCore {
     }
 
     func tearDown(leavingBlocked: Bool) {
-        // While the routes are still there.
-        if let ledger { followHeldPolicy(ledger) }
         // Its owner has closed it, and with it went what the kernel keeps by interfaces.
         device?.close()
         device = nil
         settings = nil
         guard let ledger else { return }
         do throws(LinuxNetworkError) {
+            // Before anything is undone.
+            try followHeldPolicy(ledger)
+        } catch {
+            logger.error("the leak policy that is held for this tunnel is not in force: \(error)")
+        }
+        do throws(LinuxNetworkError) {
             let isHeld = try directory.heldPolicy(name) != nil
             plan = leavingBlocked || isHeld ? plan.filter(\.isFirewall) : []
-            holdsByRules = false
+            (holdsByRules, mayHaveRules) = (false, false)
             if plan.isEmpty {
                 guardedSettings = nil
                 try ledger.undoAll()
@@ -216,10 +222,11 @@ final class LinuxPlatformCore {
     /// - Returns: in how many nanoseconds it should be called again; nil when all is as it should be. Where that was not
     ///   possible, packets are held back as far as they can be.
     func look(at parts: NetworkWatch.Parts, culprit: String? = nil) -> Int64? {
-        guard let ledger, !plan.isEmpty else { return nil }
+        guard let ledger else { return nil }
         var next: Int64?
         do throws(LinuxNetworkError) {
-            if parts.contains(.heldPolicy) { followHeldPolicy(ledger) }
+            try followHeldPolicy(ledger)
+            guard !plan.isEmpty else { return nil }
             if parts.contains(.firewall) {
                 _ = try restore(plan.filter(\.isFirewall), ledger, culprit.map { " (by \($0))" } ?? "")
             }
@@ -230,9 +237,9 @@ final class LinuxPlatformCore {
                     if try !restore(plan.filter { !$0.isFirewall }, ledger) { next = Contest.pause }
                 }
             }
-            if holdsByRules {
+            if mayHaveRules {
                 try ledger.apply(plan)
-                holdsByRules = false
+                (holdsByRules, mayHaveRules) = (false, false)
                 logger.notice("the firewall is there again")
             }
             return next
@@ -244,18 +251,33 @@ final class LinuxPlatformCore {
     }
 
     /// Takes over a policy that came to hold while the tunnel ran, where it is stricter than its own.
-    private func followHeldPolicy(_ ledger: ChangeLedger) {
+    private func followHeldPolicy(_ ledger: ChangeLedger) throws(LinuxNetworkError) {
+        guard let held = try directory.heldPolicy(name)?.policy, held > policy else { return }
+        try checkTable(held)
         let before = policy
+        policy = held
         do throws(LinuxNetworkError) {
-            guard let held = try directory.heldPolicy(name)?.policy, held > policy else { return }
-            try checkTable(held)
-            policy = held
-            try followLocalNetworks(ledger)
-            logger.notice("the leak policy is '\(held.rawValue)' from now on, since it is held for this tunnel")
+            let next: [NetworkStep]
+            if let settings, try network.netlink.link(named: name) != nil {
+                next = try steps(settings, mtu: mtu, resolver: resolverInForce)
+            } else if let table = try leakGuard().table {
+                next = [.firewall(table)] + plan.filter { !$0.isFirewall }
+            } else {
+                // It holds what is routed into the tunnel, which is not known yet.
+                return
+            }
+            try ledger.apply(next)
+            plan = next
+            isAdopted = false
         } catch {
             policy = before
-            logger.error("the leak policy that is held for this tunnel is not in force: \(error)")
+            throw error
         }
+        logger.notice("the leak policy is '\(held.rawValue)' from now on, since it is held for this tunnel")
+    }
+
+    private var resolverInForce: NetworkStep? {
+        plan.first { if case .resolver = $0 { true } else { false } }
     }
 
     /// - Returns: whether all of them are in force.
@@ -263,16 +285,18 @@ final class LinuxPlatformCore {
         _ steps: [NetworkStep], _ ledger: ChangeLedger, _ origin: String = ""
     ) throws(LinuxNetworkError) -> Bool {
         var isWhole = true
+        let now = LaneClock.now()
         let undone = try ledger.undone(of: steps).filter { step in
-            // The firewall is never given up.
-            guard !step.isFirewall, !contest.allows(step, at: LaneClock.now()) else { return true }
+            // The firewall is never left alone.
+            guard !step.isFirewall, contest.isPaused(step, at: now) else { return true }
             isWhole = false
             warnOnce("\(step.summary) is undone again and again, and so made again every 30 seconds only")
             return false
         }
-        guard !undone.isEmpty else { return isWhole }
-        try ledger.restore(undone)
-        let text = undone.map(\.summary).joined(separator: ", ") + origin
+        let made = try ledger.restore(undone)
+        guard !made.isEmpty else { return isWhole }
+        for step in made { contest.note(step, at: now) }
+        let text = made.map(\.summary).joined(separator: ", ") + origin
         repairs.note(text)
         logger.warning("others have undone this of the tunnel's network, and it was made again: \(text)")
         return isWhole
@@ -284,8 +308,7 @@ final class LinuxPlatformCore {
         let next: [NetworkStep]
         if let settings {
             guard try network.netlink.link(named: name) != nil else { return }
-            let resolver = plan.first { if case .resolver = $0 { true } else { false } }
-            next = try steps(settings, mtu: mtu, resolver: resolver)
+            next = try steps(settings, mtu: mtu, resolver: resolverInForce)
         } else if isAdopted {
             return
         } else {
@@ -307,15 +330,16 @@ final class LinuxPlatformCore {
     /// Refuses what would leave beside the tunnel by policy rules, while the firewall cannot be had.
     private func holdBack(_ ledger: ChangeLedger) {
         guard policy.blocksAfterFailure, !holdsByRules, let numbers else { return }
-        let rules = [false, true].map { isIPv6 in
+        let hasIPv6 = (try? ipv6Support(name)) != .absent
+        let rules = (hasIPv6 ? [false, true] : [false]).map { isIPv6 in
             NetworkStep.rule(
                 .prohibition(
                     isIPv6: isIPv6, priority: (isIPv6 ? numbers.priority6 : numbers.priority4) + 1, mark: numbers.mark))
         }
         do throws(LinuxNetworkError) {
-            // What was made of them has to go again, also where one fails: without IPv6 there are no rules for it.
-            holdsByRules = true
+            mayHaveRules = true
             try ledger.apply(plan + rules)
+            holdsByRules = true
             logger.warning(
                 "policy rules hold back what would leave beside the tunnel, until the firewall is there again")
         } catch {
@@ -459,16 +483,14 @@ final class LinuxPlatformCore {
             mark: options.mark ?? RoutingNumbers.firstTable,
             priority4: try RoutingNumbers.freePriority(before: rules4),
             priority6: try RoutingNumbers.freePriority(before: rules6))
-        if options.mark == nil {
-            try requireLedger().reserve { (others) throws(LinuxNetworkError) in
-                // It may well have no route yet.
-                var tables = others.union(options.namedTable.map { [$0] } ?? [])
-                for isIPv6 in [false, true] {
-                    tables.formUnion(try network.netlink.routes(isIPv6: isIPv6).compactMap { $0.key?.table })
-                }
-                found.mark = try RoutingNumbers.freeTable(rules: rules4 + rules6, tables: tables)
-                return found.mark
+        found.mark = try requireLedger().reserve { (others) throws(LinuxNetworkError) in
+            if let mark = options.mark { return mark }
+            // It may well have no route yet.
+            var tables = others.union(options.namedTable.map { [$0] } ?? [])
+            for isIPv6 in [false, true] {
+                tables.formUnion(try network.netlink.routes(isIPv6: isIPv6).compactMap { $0.key?.table })
             }
+            return try RoutingNumbers.freeTable(rules: rules4 + rules6, tables: tables)
         }
         numbers = found
         return found
@@ -520,20 +542,19 @@ struct Contest {
 
     /// How often in a row a step is made again at once.
     static let limit = 10
-    /// How long it has to be left alone after that, in nanoseconds.
+    /// From then on, the time between two attempts, in nanoseconds; and how long nobody may have touched it until it is made
+    /// again at once as before, beyond that.
     static let pause: Int64 = 30_000_000_000
 
-    /// Whether a step that was undone is to be made again now.
-    mutating func allows(_ step: NetworkStep, at now: Int64) -> Bool {
-        let before = counts[step]
-        if let before, now - before.last < Self.pause {
-            guard before.count < Self.limit else { return false }
-            counts[step] = (before.count + 1, now)
-        } else {
-            // Nobody has touched it for a while, or it was left alone long enough.
-            counts = counts.filter { now - $0.value.last < Self.pause }
-            counts[step] = (1, now)
-        }
-        return true
+    /// Whether a step that was undone is left alone for now.
+    func isPaused(_ step: NetworkStep, at now: Int64) -> Bool {
+        guard let before = counts[step], before.count >= Self.limit else { return false }
+        return now - before.last < Self.pause
+    }
+
+    /// Notes that a step was made again.
+    mutating func note(_ step: NetworkStep, at now: Int64) {
+        counts = counts.filter { now - $0.value.last < 2 * Self.pause }
+        counts[step] = (min(Self.limit, (counts[step]?.count ?? 0) + 1), now)
     }
 }

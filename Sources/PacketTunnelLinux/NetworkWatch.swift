@@ -175,13 +175,19 @@ package final class NetworkWatch: Sendable {
 /// Tells which files of a folder were put there, by inotify(7).
 final class FolderNotices: Sendable {
     let descriptor: OwnedDescriptor
+    private let folder: String
 
     /// - Returns: nil where the folder cannot be watched.
     init?(_ folder: String) {
+        self.folder = folder
         let number = inotify_init1(Int32(IN_NONBLOCK | IN_CLOEXEC))
         guard number >= 0 else { return nil }
         descriptor = OwnedDescriptor(number)
-        guard unsafe inotify_add_watch(number, folder, UInt32(IN_MOVED_TO)) >= 0 else { return nil }
+        guard watch() else { return nil }
+    }
+
+    private func watch() -> Bool {
+        unsafe inotify_add_watch(descriptor.number, folder, UInt32(IN_MOVED_TO)) >= 0
     }
 
     /// The names of the files that came; nil where there were so many that some are not told.
@@ -191,7 +197,11 @@ final class FolderNotices: Sendable {
         while true {
             let count = unsafe buffer.withUnsafeMutableBytes { unsafe SystemCall.read(descriptor.number, into: $0) }
             guard count > 0 else { return names }
-            guard let more = Self.names(in: buffer[..<count]) else { return nil }
+            guard let more = Self.names(in: buffer[..<count]) else {
+                // The folder itself may have been removed, and made anew.
+                _ = watch()
+                return nil
+            }
             names += more
         }
     }
@@ -203,7 +213,7 @@ final class FolderNotices: Sendable {
             func number(_ offset: Int) -> UInt32 {
                 (0..<4).reduce(0) { $0 | UInt32(rest[rest.startIndex + offset + $1]) << (8 * UInt32($1)) }
             }
-            guard number(4) & UInt32(IN_Q_OVERFLOW) == 0 else { return nil }
+            guard number(4) & UInt32(IN_Q_OVERFLOW | IN_IGNORED) == 0 else { return nil }
             let name = rest.dropFirst(16).prefix(Int(number(12)))
             names.append(String(decoding: name.prefix { $0 != 0 }, as: UTF8.self))
             rest = rest.dropFirst(16 + name.count)

@@ -217,9 +217,12 @@
                 try expect(.bound, "with the tunnel's own policy", scene)
                 let said = try scene.succeed("guard", file, "--leak-policy", "everything")
                 #expect(said.contains("takes the leak policy 'everything' over"), "\(said)")
-                try eventually("the tunnel has it", within: .seconds(2)) {
-                    try scene.world.host.run("nft", "list", "tables").output.contains("culvert_\(scene.name)")
+                let began = ContinuousClock.now
+                try eventually("the tunnel has it", within: .seconds(5)) {
+                    try scene.world.host.run("nft", "list", "table", "inet", "culvert_\(scene.name)").output
+                        .contains("chain leaving")
                 }
+                #expect(ContinuousClock.now - began < .seconds(1))
                 try eventually("it is said") {
                     try scene.succeed("log", scene.name).contains("since it is held for this tunnel")
                 }
@@ -251,6 +254,17 @@
                 try scene.world.host.run("ip", "link", "del", scene.name)
                 try expect(.all, "refused", scene)
                 #expect(scene.remains.isEmpty, "\(scene.remains)")
+                // What a killed process has left is not let go by a start that cannot take it over.
+                try scene.succeed("up", file, "--leak-policy", "everything")
+                kill(try #require(scene.processes.first), SIGKILL)
+                try eventually("it is gone") { scene.processes.isEmpty }
+                try scene.world.host.run("ip", "link", "add", scene.name, "type", "bridge")
+                let failed = try scene.run("up", file, "--leak-policy", "everything")
+                #expect(failed.status != 0 && failed.output.contains("one of another kind"), "\(failed)")
+                try expect(.nothing, "killed, and not to be started again", scene)
+                try scene.world.host.run("ip", "link", "del", scene.name)
+                try scene.succeed("down", scene.name)
+                try expect(.all, "down", scene)
             }
 
             @Test(

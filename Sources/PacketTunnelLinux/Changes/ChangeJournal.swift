@@ -42,15 +42,19 @@ package struct JournalDirectory: Hashable, Sendable {
         _ body: () throws(LinuxNetworkError) -> Result
     ) throws(LinuxNetworkError) -> Result {
         try prepare()
-        let number = SystemCall.open(path, O_RDONLY | O_DIRECTORY)
-        guard number >= 0 else {
-            throw LinuxNetworkError(.journal(path: path, operation: "open its folder"), errno: errno)
+        while true {
+            let number = SystemCall.open(path, O_RDONLY | O_DIRECTORY)
+            guard number >= 0 else {
+                throw LinuxNetworkError(.journal(path: path, operation: "open its folder"), errno: errno)
+            }
+            let descriptor = OwnedDescriptor(number)
+            guard SystemCall.retry({ flock(descriptor.number, LOCK_EX) }) == 0 else {
+                throw LinuxNetworkError(.journal(path: path, operation: "lock its folder"), errno: errno)
+            }
+            // The lock is that of a folder which somebody may have removed meanwhile: then there is another one.
+            if FileStatus(of: descriptor.number)?.identity == FileIdentity(of: path) { return try body() }
+            try prepare()
         }
-        let descriptor = OwnedDescriptor(number)
-        guard SystemCall.retry({ flock(descriptor.number, LOCK_EX) }) == 0 else {
-            throw LinuxNetworkError(.journal(path: path, operation: "lock its folder"), errno: errno)
-        }
-        return try body()
     }
 
     /// The names of the tunnels that have a journal, sorted.
@@ -110,7 +114,9 @@ package struct JournalDirectory: Hashable, Sendable {
         }
         let descriptor = OwnedDescriptor(number)
         guard SystemCall.writeAll(number, bytes), fsync(number) == 0, unsafe rename(new, file) == 0 else {
-            throw LinuxNetworkError(.journal(path: file, operation: "write it"), errno: errno)
+            let error = errno
+            unsafe _ = unlink(new)
+            throw LinuxNetworkError(.journal(path: file, operation: "write it"), errno: error)
         }
         return descriptor
     }
@@ -162,6 +168,8 @@ package final class ChangeJournal {
     private var lastID = 0
     /// How long it was when it held nothing but what counts, and how long it is now.
     private var lengths: (compacted: Int, now: Int) = (0, 0)
+    /// Whether its last line may lack its end.
+    private var isTorn = false
 
     /// The present version of the format.
     static let version = 1
@@ -196,9 +204,10 @@ package final class ChangeJournal {
     /// How much a journal grows until it is written anew.
     static let growth = 262_144
 
-    /// Writes the journal anew where it has grown long: others may undo what it tells of for as long as they like.
-    func compactIfLong(_ pending: [(id: Int, change: NetworkChange)]) throws(LinuxNetworkError) {
-        if lengths.now > lengths.compacted + Self.growth { try compact(pending) }
+    /// Writes the journal anew where it has grown long: others may undo what it tells of for as long as they like. Where that
+    /// cannot be, it goes on as it is.
+    func compactIfLong(_ pending: [(id: Int, change: NetworkChange)]) {
+        if lengths.now > lengths.compacted + Self.growth { try? compact(pending) }
     }
 
     private func compact(_ pending: [(id: Int, change: NetworkChange)]) throws(LinuxNetworkError) {
@@ -206,6 +215,7 @@ package final class ChangeJournal {
         for entry in pending { bytes += try line(.change(entry.change, id: entry.id)) }
         descriptor = try directory.replace(directory.file(name), with: bytes)
         lengths = (bytes.count, bytes.count)
+        isTorn = false
     }
 
     /// Goes on with the journal of a process that is gone.
@@ -270,9 +280,12 @@ package final class ChangeJournal {
     private func write(_ bytes: [UInt8]) throws(LinuxNetworkError) {
         lengths.now += bytes.count
         let number = descriptor.number
-        guard SystemCall.writeAll(number, bytes), fsync(number) == 0 else {
+        // What was written in part only is a line of its own.
+        guard SystemCall.writeAll(number, isTorn ? [UInt8(ascii: "\n")] + bytes : bytes), fsync(number) == 0 else {
+            isTorn = true
             throw LinuxNetworkError(.journal(path: directory.file(name), operation: "write it"), errno: errno)
         }
+        isTorn = false
     }
 }
 

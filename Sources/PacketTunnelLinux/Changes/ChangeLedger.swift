@@ -72,9 +72,10 @@ package final class ChangeLedger {
         name: String, directory: JournalDirectory, system: any NetworkSystem, keepingFirewall: Bool = false
     ) throws(LinuxNetworkError) -> [String] {
         guard let ledger = try resume(name: name, directory: directory, system: system) else { return [] }
-        let undone = ledger.entries.filter { !keepingFirewall || !$0.change.isFirewall }
-        try ledger.undoAllLocked(keepingFirewall: keepingFirewall && undone.count < ledger.entries.count)
-        return undone.compactMap { entry in if case .number = entry.change { nil } else { entry.change.summary } }
+        let keeps = keepingFirewall && ledger.firewall != nil
+        let undone = ledger.entries.filter { $0.change.number == nil && !(keeps && $0.change.isFirewall) }
+        try ledger.undoAllLocked(keepingFirewall: keeps)
+        return undone.map(\.change.summary)
     }
 
     /// The ledger of a process that is gone; nil where there is none.
@@ -92,16 +93,19 @@ package final class ChangeLedger {
 
     private var pending: [(id: Int, change: NetworkChange)] { entries.map { ($0.id, $0.change) } }
 
-    /// Takes a number for this tunnel alone, also among those that start at the same moment.
+    /// Takes a number for this tunnel alone, also among those that start at the same moment. The one that a firewall has which an
+    /// earlier process has left stays.
     /// - Parameter choose: is given the numbers of others.
     package func reserve(
         _ choose: (Set<UInt32>) throws(LinuxNetworkError) -> UInt32
-    ) throws(LinuxNetworkError) {
-        try journal.directory.locked { () throws(LinuxNetworkError) in
+    ) throws(LinuxNetworkError) -> UInt32 {
+        if let number = entries.lazy.compactMap(\.change.number).first { return number }
+        return try journal.directory.locked { () throws(LinuxNetworkError) in
             let others = journal.directory.pendingChanges(except: journal.name)
-            let taken = others.compactMap { if case .number(let number) = $0 { number } else { nil } }
-            let change = NetworkChange.number(try choose(Set(taken)))
+            let number = try choose(Set(others.compactMap(\.number)))
+            let change = NetworkChange.number(number)
             entries.append(Entry(id: try journal.record(change), step: nil, change: change))
+            return number
         }
     }
 
@@ -135,14 +139,14 @@ package final class ChangeLedger {
             for step in plan where step.isFirewall { try make(step) }
             let slots = Set(plan.compactMap(\.slot))
             let obsolete = entries.filter { entry in
-                if case .number = entry.change { return false }
+                if entry.change.number != nil { return false }
                 if let slot = entry.slot { return !slots.contains(slot) }
                 return entry.step.map { !plan.contains($0) } ?? true
             }
             for entry in obsolete.reversed() where !entry.change.isFirewall { try undo(entry) }
             for step in plan where !step.isFirewall { try make(step) }
             for entry in obsolete.reversed() where entry.change.isFirewall { try undo(entry) }
-            try journal.compactIfLong(pending)
+            journal.compactIfLong(pending)
         }
     }
 
@@ -152,8 +156,9 @@ package final class ChangeLedger {
     }
 
     /// Makes again what others have undone.
-    package func restore(_ undone: [NetworkStep]) throws(LinuxNetworkError) {
-        var unmade: [NetworkStep] = []
+    /// - Returns: what it has made.
+    package func restore(_ undone: [NetworkStep]) throws(LinuxNetworkError) -> [NetworkStep] {
+        var (made, unmade): ([NetworkStep], [NetworkStep]) = ([], [])
         for step in undone {
             // The journal has it, and need not be waited for while somebody else has the lock.
             guard let entry = entries.first(where: { $0.step == step }) else {
@@ -162,16 +167,18 @@ package final class ChangeLedger {
             }
             do throws(LinuxNetworkError) {
                 try system.perform(step.operation(for: entry.change))
+                made.append(step)
             } catch {
                 // Somebody else was quicker, or the address is there with another prefix.
                 guard error.errno == EEXIST else { throw error }
             }
         }
-        guard !unmade.isEmpty else { return }
+        guard !unmade.isEmpty else { return made }
         // It was so already when it was applied, and is not any more.
         try journal.directory.locked { () throws(LinuxNetworkError) in
             for step in unmade { try make(step) }
         }
+        return made + unmade
     }
 
     private func make(_ step: NetworkStep) throws(LinuxNetworkError) {
@@ -227,7 +234,9 @@ package final class ChangeLedger {
         var failures: [String] = []
         // The firewall, made first, goes last of all.
         let firewalls = keepingFirewall ? [] : entries.filter(\.change.isFirewall)
-        for entry in entries.filter({ !$0.change.isFirewall }).reversed() + firewalls {
+        // So does the number that is in it.
+        let others = entries.filter { !$0.change.isFirewall && !(keepingFirewall && $0.change.number != nil) }
+        for entry in others.reversed() + firewalls {
             do throws(LinuxNetworkError) {
                 try undo(entry)
             } catch {
@@ -270,6 +279,11 @@ extension NetworkStep {
 }
 
 extension NetworkChange {
+    /// The number that the tunnel alone uses.
+    var number: UInt32? {
+        if case .number(let number) = self { number } else { nil }
+    }
+
     var isFirewall: Bool {
         if case .firewall = self { true } else { false }
     }

@@ -114,6 +114,17 @@ package final class LinuxNetwork: NetworkSystem {
         return table
     }
 
+    /// Whether a table is there that refuses packets, at each of the places where they leave.
+    func holdsBack(_ name: String) throws(LinuxNetworkError) -> Bool {
+        let text = try listing(name)
+        guard !text.isEmpty else {
+            // Where nothing can be listed, nobody knows.
+            try SystemProgram.required("nft").check(["list", "tables"])
+            return false
+        }
+        return ["hook output", "hook forward", "hook postrouting", "reject", "drop"].allSatisfy(text.contains)
+    }
+
     private func isInForce(_ step: NetworkStep, _ present: Present) throws(LinuxNetworkError) -> Bool {
         switch step {
         case .setting(let path, let value): return try SmallFile.text(path) == value

@@ -47,7 +47,7 @@ struct RuntimeDirectory: Sendable, Equatable {
 
     /// The names of the tunnels that run or have left something behind, sorted.
     /// - Throws: when the folder is there and cannot be read.
-    func tunnels() throws(CommandProblem) -> [String] { try names(of: [".sock", ".journal"]) }
+    func tunnels() throws(CommandProblem) -> [String] { try names(of: [".sock", ".journal", ".guard"]) }
 
     /// The names of the tunnels that have a log, sorted.
     func logs() throws(CommandProblem) -> [String] { try names(of: [".log"]) }

@@ -93,10 +93,10 @@ struct StatusTests {
         held.heldPolicy = .everything
         #expect(held.state == "held")
         #expect(text().detail(held).contains("  leak policy:   everything, without the tunnel"))
+        #expect(text().detail(held).joined().contains("culvert guard wg0 --release"))
         held.isGuardGone = true
         #expect(held.state == "dead")
         #expect(text().detail(held).contains { $0.contains("fix:") && $0.contains("culvert guard") })
-        #expect(text().detail(held).joined().contains("culvert guard wg0 --release"))
         var repaired = Samples.report(wireGuard: Samples.status())
         (repaired.repairs, repaired.lastRepair) = (3, "firewall table culvert_wg0")
         #expect(

@@ -171,16 +171,20 @@
             }
             tell(.step(tunnel.kind.server.map { "connecting to \($0)" } ?? "starting to listen"))
             notice.status("connecting")
-            let status: Int32
-            var isHeld = false
             do throws(TunnelError) {
                 try hold()
-                isHeld = blocks
+            } catch {
+                // What held before it was tried holds on: nothing is undone.
+                await end(nil, service)
+                throw error
+            }
+            let status: Int32
+            do throws(TunnelError) {
                 try await host.start(tunnel.request)
                 status = await serve(host, logger)
             } catch {
                 // Told at the end, when nothing is left, or only what the policy leaves.
-                let stays = isHeld && error.code != .stopped
+                let stays = blocks && error.code != .stopped
                 await end(stays ? nil : host, service)
                 throw stays ? error.stayingBlocked(tunnel.name) : error
             }
