@@ -390,7 +390,8 @@ if Context.environment["CULVERT_STANDINS"] == "1" {
     let standIns = ["NetworkExtension", "Network", "Security", "os"]
     let libraries = [
         "CTunnelSystem", "NetworkAddresses", "TunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice",
-        "PacketTunnel", "PacketTunnelLinux", "PacketTunnelApple", "WireGuardTunnel", "PacketTunnelTesting",
+        "PacketTunnel", "PacketTunnelLinux", "PacketTunnelApple", "WireGuardTunnel", "CredentialTunnel",
+        "PacketTunnelTesting",
         "HostConformance", "WireGuardTesting", "TrustPinning",
         "TrustPinningTesting",
         "TrustPinningTests", "TrustPinningFoundation",
@@ -423,15 +424,17 @@ if Context.environment["CULVERT_STANDINS"] == "1" {
         package.targets.append(
             .target(
                 name: "AppleTunnel\(part)",
-                dependencies: ["PacketTunnel", "PacketTunnelApple", "WireGuardTunnel", logging]
+                dependencies: ["PacketTunnel", "PacketTunnelApple", "WireGuardTunnel", "CredentialTunnel", logging]
                     + standIns.map { .byName(name: $0) },
                 path: "Examples/AppleTunnel/\(part)",
-                exclude: part == "Extension" ? ["Info.plist", "AppleTunnelExtension.entitlements"] : [],
+                exclude: part == "Extension"
+                    ? ["Info.plist", "LoginInfo.plist", "AppleTunnelExtension.entitlements"] : [],
                 swiftSettings: settings))
     }
     let used: [Target.Dependency] =
         [
             "NetworkAddresses", "PacketTunnel", "PacketTunnelApple", "WireGuardTunnel", "WireGuardDevice",
+            "CredentialTunnel",
             "WireGuardCore",
             "TunnelIO",
             "TunnelSystem", "PacketTunnelTesting", "HostConformance", "WireGuardTesting", "AppleTunnelExtension",
@@ -469,7 +472,7 @@ if Context.environment["CULVERT_BENCH"] == "1", Context.environment["CULVERT_STA
         .executableTarget(
             name: "culvert-bench",
             dependencies: [
-                "NetworkAddresses", "WireGuardCore", "TunnelIO", "WireGuardDevice", "PacketTunnel",
+                "NetworkAddresses", "WireGuardCore", "TunnelIO", "WireGuardDevice", "CredentialTunnel", "PacketTunnel",
                 "PacketTunnelTesting", "TrustPinning", "TrustPinningNIO", crypto, x509, asn1,
             ] + nio + stageCalls.map { .byName(name: $0.name) },
             path: "Benchmarks/culvert-bench", exclude: excluded, swiftSettings: settings, linkerSettings: linking))

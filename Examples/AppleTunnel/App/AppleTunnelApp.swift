@@ -7,11 +7,20 @@ import SwiftUI
 @main
 struct AppleTunnelApp: App {
     @State private var model = TunnelModel(TunnelModel.makeManager())
+    @State private var login = LoginModel(LoginModel.makeManager())
 
     var body: some Scene {
         WindowGroup {
-            ProfileList(model: model)
-                .task { await model.load() }
+            TabView {
+                ProfileList(model: model)
+                    .tabItem { Label("WireGuard", systemImage: "key") }
+                LoginView(model: login)
+                    .tabItem { Label("Login", systemImage: "person") }
+            }
+            .task {
+                await model.load()
+                await login.load()
+            }
         }
     }
 }

@@ -113,7 +113,7 @@ public final class TunnelModel {
 }
 
 /// Messages to the provider of a profile's tunnel.
-private struct ManagerChannel: MessageChannel {
+struct ManagerChannel: MessageChannel {
     let manager: TunnelManager
     let id: String
 

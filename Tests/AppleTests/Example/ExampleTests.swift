@@ -43,7 +43,7 @@ extension OneNetworkTests {
         @Test(
             "Its property lists can be read, and say what the system needs to find the extension",
             arguments: [
-                "App/Info.plist", "App/AppleTunnel.entitlements", "Extension/Info.plist",
+                "App/Info.plist", "App/AppleTunnel.entitlements", "Extension/Info.plist", "Extension/LoginInfo.plist",
                 "Extension/AppleTunnelExtension.entitlements",
             ])
         func propertyLists(_ path: String) throws {
@@ -58,10 +58,13 @@ extension OneNetworkTests {
             } else {
                 #expect(list["CulvertKeychainGroup"] is String)
             }
-            if path == "Extension/Info.plist" {
+            if path.hasPrefix("Extension"), path.hasSuffix("Info.plist") {
                 let entry = try #require(list["NSExtension"] as? [String: String])
                 #expect(entry["NSExtensionPointIdentifier"] == "com.apple.networkextension.packet-tunnel")
-                #expect(entry["NSExtensionPrincipalClass"] == "$(PRODUCT_MODULE_NAME).\(Tunnel.self)")
+                #expect(
+                    entry["NSExtensionPrincipalClass"]
+                        == "$(PRODUCT_MODULE_NAME).\(path.hasSuffix("LoginInfo.plist") ? "\(LoginTunnel.self)" : "\(Tunnel.self)")"
+                )
             }
         }
 

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+public import CredentialTunnel
+import Foundation
+public import Observation
+public import PacketTunnel
+import PacketTunnelApple
+
+/// What the screens of a tunnel with a login show and do: one profile, its details, its switch.
+@MainActor @Observable
+public final class LoginModel {
+    /// What a person writes into the form of a profile.
+    public struct Details: Equatable, Sendable {
+        /// The server, as `host:port`.
+        public var server = ""
+        /// The server's public key.
+        public var serverKey = ""
+        /// The pre-shared key; empty leaves the one that is kept.
+        public var presharedKey = ""
+        /// The user's name.
+        public var login = ""
+        /// The password; empty leaves the one that is kept. It is never shown.
+        public var password = ""
+
+        /// An empty form.
+        public init() {}
+    }
+
+    /// The profile; nil before there is one.
+    public private(set) var profile: TunnelProfile?
+    /// What is in the form.
+    public var details = Details()
+    /// How the tunnel is.
+    public private(set) var status = TunnelStatusUpdate(.disconnected)
+    /// What went wrong last, in words for the user.
+    public private(set) var problem: String?
+    /// Whether the user is being asked if the profile is to go.
+    public var isConfirmingRemoval = false
+
+    private let manager: TunnelManager
+    private var follower: Task<Void, Never>?
+
+    /// A model over `manager`.
+    public init(_ manager: TunnelManager) { self.manager = manager }
+
+    /// The manager for this app: tunnels in the login extension on a device, in the app itself on a simulator.
+    public static func makeManager() -> TunnelManager {
+        let identifier = (Bundle.main.bundleIdentifier ?? "com.example.AppleTunnel") + ".login"
+        let group = Bundle.main.object(forInfoDictionaryKey: "CulvertKeychainGroup") as? String
+        return TunnelManager.default(
+            NetworkExtensionManagerOptions(providerBundleIdentifier: identifier, accessGroup: group)
+        ) { CredentialTunnelProvider() }
+    }
+
+    /// The status in a word, as the details show it.
+    public var statusText: String {
+        switch status.status {
+        case .connected: "Connected"
+        case .connecting: "Connecting"
+        case .reasserting: "Reconnecting"
+        case .disconnecting: "Disconnecting"
+        case .invalid: "Invalid"
+        case .blocked: "Blocked"
+        case .disconnected: "Disconnected"
+        }
+    }
+
+    /// Reads what is saved, and follows it from then on.
+    public func load() async {
+        await perform { if let error = try await manager.load().first { throw error } }
+        await refresh()
+    }
+
+    /// Installs the profile that the form describes.
+    public func install() async {
+        await perform {
+            let configuration = CredentialTunnelConfiguration(
+                server: details.server, serverKey: details.serverKey, login: details.login)
+            try Self.check(configuration)
+            let profile = TunnelProfile(
+                name: "Login tunnel", provider: "credential", serverAddress: details.server,
+                configuration: try JSONValue(encoding: configuration))
+            try await manager.create(profile, secrets: secrets(of: configuration))
+        }
+        await refresh()
+    }
+
+    /// Saves what was changed in the form. A tunnel that is up goes on as it is until it starts again.
+    public func save() async {
+        await perform {
+            guard var profile else { return }
+            var configuration: CredentialTunnelConfiguration = try profile.configuration.decode()
+            configuration.server = details.server
+            configuration.serverKey = details.serverKey
+            configuration.login = details.login
+            try Self.check(configuration)
+            profile.serverAddress = details.server
+            profile.configuration = try JSONValue(encoding: configuration)
+            try await manager.update(profile, secrets: secrets(of: configuration).mapValues { $0 })
+            (details.password, details.presharedKey) = ("", "")
+        }
+        await refresh()
+    }
+
+    /// Starts the tunnel, or stops it when it is up.
+    public func toggle() async {
+        await perform {
+            guard let profile else { return }
+            if await manager.status(profile.id).status.isActive {
+                try await manager.stop(profile.id)
+            } else {
+                try await manager.start(profile.id)
+            }
+        }
+    }
+
+    /// Removes the profile and its secrets, which the user has confirmed.
+    public func remove() async {
+        isConfirmingRemoval = false
+        await perform { if let profile { try await manager.remove(profile.id) } }
+        await refresh()
+    }
+
+    /// How the tunnel does; nil while it is down.
+    public func statistics() async -> CredentialStatusRequest.Reply? {
+        guard let profile else { return nil }
+        return try? await MessageClient(channel: ManagerChannel(manager: manager, id: profile.id)).send(
+            CredentialStatusRequest())
+    }
+
+    private func refresh() async {
+        let present = await manager.profiles.first
+        guard present != profile else { return }
+        let isOther = present?.id != profile?.id
+        profile = present
+        details = Details()
+        if let present, let configuration: CredentialTunnelConfiguration = try? present.configuration.decode() {
+            details.server = configuration.server
+            details.serverKey = configuration.serverKey
+            details.login = configuration.login
+        }
+        guard isOther else { return }
+        follower?.cancel()
+        status = TunnelStatusUpdate(.disconnected)
+        guard let present else { return }
+        let updates = await manager.statusUpdates(present.id)
+        follower = Task { [weak self] in
+            for await update in updates { self?.status = update }
+        }
+    }
+
+    private func secrets(of configuration: CredentialTunnelConfiguration) -> [String: SecretBytes] {
+        var secrets: [String: SecretBytes] = [:]
+        if !details.password.isEmpty {
+            secrets[configuration.passwordName] = SecretBytes(Array(details.password.utf8))
+        }
+        if !details.presharedKey.isEmpty {
+            secrets[configuration.presharedKeyName] = SecretBytes(Array(details.presharedKey.utf8))
+        }
+        return secrets
+    }
+
+    private static func check(_ configuration: CredentialTunnelConfiguration) throws(TunnelError) {
+        let problems = configuration.validate()
+        guard problems.isEmpty else {
+            throw TunnelError(
+                .configurationInvalid, "the profile cannot be used", fix: "correct the fields that are listed",
+                problems: problems)
+        }
+    }
+
+    private func perform(_ body: () async throws -> Void) async {
+        do {
+            try await body()
+            problem = nil
+        } catch {
+            problem = "\(error)"
+        }
+    }
+}
