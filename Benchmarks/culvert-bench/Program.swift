@@ -80,7 +80,7 @@ enum Program {
     private static func run(_ options: Options) throws {
         let suites = [
             DataPath.suites, Handshakes.suites, Routing.suites, PeerMemory.suites, ConfigurationText.suites,
-            TrustEvaluation.suites, MessageRoundTrip.suites,
+            TrustEvaluation.suites, MessageRoundTrip.suites, LoginTunnel.suites,
         ].flatMap { $0(options.isQuick) }
         let chosen = suites.filter { suite in
             options.filter.map { suite.name.lowercased().contains($0.lowercased()) } ?? true

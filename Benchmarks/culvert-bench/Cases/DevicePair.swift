@@ -1,46 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import Foundation
 import NetworkAddresses
 import PacketTunnelTesting
-import Synchronization
 import TunnelIO
 import WireGuardCore
 import WireGuardDevice
 
 /// Two whole devices in one process: TUN devices in memory, UDP sockets of the system on loopback.
 final class DevicePair {
-    private let leftTun: MemoryTun
-    private let rightTun: MemoryTun
     private let left: WireGuardDevice
     private let right: WireGuardDevice
-    private let count: Counter
-    private let packet: [UInt8]
-
-    private final class Counter: Sendable {
-        let value = Atomic<Int>(0)
-    }
+    private let stream: PacketStream
 
     init() throws {
-        leftTun = try MemoryTun(name: "left", mtu: 1420)
-        rightTun = try MemoryTun(name: "right", mtu: 1420)
-        left = try WireGuardDevice(tun: leftTun, network: SystemDatagramNetwork())
-        right = try WireGuardDevice(tun: rightTun, network: SystemDatagramNetwork())
-        let count = Counter()
-        self.count = count
-        unsafe rightTun.onDeliver = { _ in count.value.add(1, ordering: .relaxed) }
-        var packet = Pair.greeting + [UInt8](repeating: 0, count: 1400)
-        packet[2] = UInt8(packet.count >> 8)
-        packet[3] = UInt8(packet.count & 255)
-        self.packet = packet
-
+        stream = try PacketStream()
+        left = try WireGuardDevice(tun: stream.source, network: SystemDatagramNetwork())
+        right = try WireGuardDevice(tun: stream.target, network: SystemDatagramNetwork())
         var random = SeededGenerator(seed: 31)
         try left.setPrivateKey(PrivateKey(using: &random))
         try right.setPrivateKey(PrivateKey(using: &random))
         for device in [left, right] { try device.start() }
-        for tun in [leftTun, rightTun] { try tun.setUp(true) }
-        try wait("bind their sockets") { left.listenPort != nil && right.listenPort != nil }
+        for tun in [stream.source, stream.target] { try tun.setUp(true) }
+        try PacketStream.wait("bind their sockets") { left.listenPort != nil && right.listenPort != nil }
         try introduce(left, to: right)
         try introduce(right, to: left)
         try send(1)
@@ -59,39 +41,10 @@ final class DevicePair {
     }
 
     /// Packets that arrived so far.
-    var delivered: Int { count.value.load(ordering: .relaxed) }
+    var delivered: Int { stream.delivered }
 
     /// Sends packets until `wanted` more have arrived, never more than a few hundred ahead.
-    func send(_ wanted: Int) throws {
-        let target = delivered + wanted
-        var sent = delivered
-        var idleSince = nanoseconds()
-        var last = sent
-        while delivered < target {
-            let arrived = delivered
-            if arrived != last {
-                last = arrived
-                idleSince = nanoseconds()
-            }
-            if sent - arrived < 256 {
-                if unsafe packet.withUnsafeBytes({ unsafe leftTun.inject($0) }) { sent += 1 }
-                continue
-            }
-            usleep(50)
-            let idle = nanoseconds() - idleSince
-            // Loopback may drop as well: what has not come by now is lost.
-            if idle > 100_000_000 { sent = arrived }
-            guard idle < 5_000_000_000 else { throw BenchmarkError("packets do not arrive") }
-        }
-    }
-
-    private func wait(_ what: String, until condition: () -> Bool) throws {
-        let start = nanoseconds()
-        while !condition() {
-            guard nanoseconds() - start < 5_000_000_000 else { throw BenchmarkError("the devices do not \(what)") }
-            usleep(1000)
-        }
-    }
+    func send(_ wanted: Int) throws { try stream.send(wanted) }
 
     func close() {
         left.close()

@@ -43,6 +43,9 @@ struct Aim: Sendable {
             $0.row(Figure.memoryPeak.title, ContenderName.culvert)?.median
         },
         Aim(title: "Seal and open of 1420 bytes, to the bare AEAD", bound: .atMost(1.10), value: sealAndOpen),
+        Aim(title: "Time of a packet in the login tunnel, to WireGuard's", bound: .atMost(1.10)) {
+            $0.row(LoginTunnel.suite, LoginTunnel.ratio)?.median
+        },
         Aim(title: "Allocations per packet, most of all stages", bound: .atMost(0), value: allocations),
         ratio("Round trip when idle, to the baseline", .idleMedian, ContenderName.baseline, .atMost(1.6)),
         ratio("Round trip under load, to the baseline", .loadedMedian, ContenderName.baseline, .atMost(1.5)),

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import CredentialTunnel
+import NetworkAddresses
+import PacketTunnel
+import PacketTunnelTesting
+import Synchronization
+import TunnelIO
+import WireGuardCore
+
+/// A client and a server of the login tunnel in one process, as two devices of WireGuard are in ``DevicePair``.
+final class LoginPair {
+    private let client: CredentialClientDevice
+    private let server: CredentialServerDevice
+    private let stream: PacketStream
+
+    /// Lets everybody in.
+    private struct OpenStore: CredentialStore {
+        func verdict(on attempt: LoginAttempt) async -> LoginVerdict {
+            .accepted(Body.Assignment(addresses: [InterfaceAddress(host: .v4(10, 0, 0, 1))], keepalive: 0))
+        }
+
+        func ended(_ session: ClientID, _ reason: EndReason) async {}
+    }
+
+    init() throws {
+        var random = SeededGenerator(seed: 37)
+        let key = PrivateKey(using: &random)
+        let presharedKey = PresharedKey(using: &random)
+        stream = try PacketStream()
+        server = CredentialServerDevice(
+            privateKey: key, presharedKey: presharedKey, store: OpenStore(), tun: stream.target,
+            network: SystemDatagramNetwork(), port: 0)
+        try server.start()
+        client = try CredentialClientDevice(network: SystemDatagramNetwork())
+        guard let port = server.port else { throw BenchmarkError("the server has no port") }
+        client.logIn(
+            CredentialClient.Configuration(
+                keys: SharedKeys(server: key.publicKey, presharedKey: presharedKey),
+                login: Body.ClientAuthRequest(login: "kean", password: "123456")),
+            at: [Endpoint(address: .v4(0x7f00_0001), port: port)])
+        let client = client
+        try PacketStream.wait("come to a session") { client.isEstablished }
+        try client.attach(stream.source)
+        try stream.send(1)
+    }
+
+    /// Sends packets until `wanted` more have arrived.
+    func send(_ wanted: Int) throws { try stream.send(wanted) }
+
+    func close() {
+        client.close()
+        let server = server
+        Task { await server.stop() }
+    }
+}
+
+/// The login tunnel beside WireGuard: the same packets through two whole devices each, in turns.
+enum LoginTunnel {
+    static let suite = "Login tunnel beside WireGuard, two devices each, 1420-byte packets"
+    static let ratio = "login tunnel / WireGuard"
+
+    static func suites(isQuick: Bool) -> [Suite] {
+        var result = Suite(name: suite) { _ in
+            let (wireGuard, login) = (try DevicePair(), try LoginPair())
+            return [
+                Case(name: "WireGuard", unit: .nanosecondsPerPacket) { time($0) { try wireGuard.send(2_000) } },
+                Case(name: "login tunnel", unit: .nanosecondsPerPacket) { time($0) { try login.send(2_000) } },
+            ]
+        }
+        result.derive = { rows in
+            guard rows.count == 2 else { return [] }
+            // Samples of one turn belong together.
+            let ratios = zip(rows[1].samples, rows[0].samples).map { $0 / $1 }
+            return [Row(suite, ratio, .ratio, samples: ratios)]
+        }
+        return [result]
+    }
+
+    /// The time of a packet; not a number when packets are lost for good.
+    private static func time(_ duration: Int, _ send: () throws -> Void) -> Double {
+        var hasFailed = false
+        let nanoseconds = timed(duration, count: 2_000) {
+            do { try send() } catch { hasFailed = true }
+        }
+        return hasFailed ? .nan : nanoseconds
+    }
+}
