@@ -218,7 +218,10 @@ final class ServerNetworkCore {
             isHeld = false
             return isComplete ? nil : LaneClock.nanosecondsPerSecond
         } catch {
-            logger.error("what others have undone of the server's network could not be made again: \(error)")
+            // Said once: it is tried again each second.
+            if !isHeld {
+                logger.error("what others have undone of the server's network could not be made again: \(error)")
+            }
             hold(running)
             return LaneClock.nanosecondsPerSecond
         }

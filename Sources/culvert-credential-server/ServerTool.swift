@@ -68,6 +68,11 @@ struct ServerTool {
         console.line("  server's key    \(publicKey)")
         console.line("  pre-shared key  \(presharedKey)")
         console.line()
+        console.line("On Linux, with the pre-shared key in a file:")
+        console.line(
+            "  culvert profile add-login NAME --server \(place) --server-key \(publicKey) --login LOGIN --preshared-key-file FILE"
+        )
+        console.line()
         console.line("Whoever has the pre-shared key can try passwords: give it to your users alone.")
         if configuration.nameServers.isEmpty {
             console.line("Clients are given no name servers; --dns, or nameServers in server.json, does that.")

@@ -31,32 +31,43 @@
                 #expect(try client.pings("203.0.113.7"))
                 // The same packets to a socket that nobody reads: what the kernel and the sender take is no fault of the server's.
                 let sink = try TestSocket.datagrams(in: scene.world.host, at: "0.0.0.0", port: 9)
+                let hello = try hello(scene)
                 let flood = try DatagramFlood(
-                    from: scene.outside, hello: hello(scene), rate: Self.isEarnest ? 50_000 : 2_000)
+                    from: scene.outside, hello: hello, rate: Self.isEarnest ? 50_000 : 2_000)
                 defer { flood.stop() }
-                let seconds = Self.isEarnest ? 6 : 2
-                var (beside, against): ([Double], [Double]) = ([], [])
+                let server = try SocketAddress(CredentialServerScene.address, CredentialServerScene.port)
+                let elsewhere = try SocketAddress(CredentialServerScene.address, 9)
                 var memory: [Int] = []
-                for _ in 0..<(Self.isEarnest ? 3 : 1) {
-                    flood.aim(at: try SocketAddress(CredentialServerScene.address, 9))
-                    beside.append(try throughput(scene, client, seconds: seconds))
-                    flood.aim(at: try SocketAddress(CredentialServerScene.address, CredentialServerScene.port))
-                    let sent = flood.sent
-                    let began = ContinuousClock.now
-                    against.append(try throughput(scene, client, seconds: seconds))
-                    let rate = Double(flood.sent - sent) / ((ContinuousClock.now - began) / .seconds(1))
-                    memory.append(scene.memory)
-                    print("flood: \(Int(rate)) packets/s, server \(scene.memory) KiB")
+                /// Runs a flood beside the server, one at it, and one of those who know its keys; what is left of the throughput.
+                func measure(offered: String) throws -> [Double] {
+                    var rates: [Double] = []
+                    for (name, target, knowsKeys) in [
+                        ("beside the server", elsewhere, false), ("at the server", server, false),
+                        ("at the server, a quarter with its keys", server, true),
+                    ] {
+                        flood.aim(at: target, knowsKeys: knowsKeys)
+                        let (sent, began) = (flood.sent, ContinuousClock.now)
+                        rates.append(try throughput(scene, client, offered: offered) / 1e6)
+                        let rate = Double(flood.sent - sent) / ((ContinuousClock.now - began) / .seconds(1))
+                        memory.append(scene.memory)
+                        print(
+                            "flood: \(Int(rate)) packets/s \(name): \(Int(rates.last ?? 0)) Mbit/s of \(offered), "
+                                + "\(scene.memory) KiB")
+                    }
+                    return rates.map { $0 / max(rates[0], 1) }
                 }
+                // As much as a session on a fast line has: what two cores can do at most, they cannot do beside a flood.
+                var best = [0.0, 0, 0]
+                for _ in 0..<(Self.isEarnest ? 3 : 1) {
+                    best = zip(best, try measure(offered: "200M")).map { max($0, $1) }
+                }
+                if Self.isEarnest { _ = try measure(offered: "0") }
                 flood.stop()
-                let ratio = (against.max() ?? 0) / max(beside.max() ?? 0, 1)
-                print(
-                    "flood: \(beside.map { Int($0 / 1e6) }) Mbit/s with the flood beside, \(against.map { Int($0 / 1e6) }) against the "
-                        + "server: \(Int(ratio * 100)) %")
+                print("flood: of the throughput \(best.map { Int($0 * 100) }) % are left")
                 // Programs that are not optimized are busy with the flood alone.
-                if Self.isEarnest { #expect(ratio >= 0.9) }
+                if Self.isEarnest { #expect(best[1] >= 0.9 && best[2] >= 0.9) }
                 // Tables of sources and handshakes have a bound, which one round has reached.
-                #expect(memory.allSatisfy { $0 < (memory.first ?? 0) + 2048 }, "\(memory)")
+                #expect(memory.allSatisfy { $0 < (memory.first ?? 0) + 4096 }, "\(memory)")
                 #expect(memory.allSatisfy { $0 < 65_536 }, "\(memory)")
                 try eventually("packets pass after the flood") { try client.pings("203.0.113.7", patience: 1) }
                 #expect(client.events.count == 1, "no second login: \(client.events)")
@@ -79,12 +90,13 @@
 
             /// Bits a second from the client to the internet.
             private func throughput(
-                _ scene: CredentialServerScene, _ client: LoginClient, seconds: Int
+                _ scene: CredentialServerScene, _ client: LoginClient, offered: String
             ) throws -> Double {
                 let listener = try scene.world.router.start("iperf3", "-s", "-1", "-B", "203.0.113.7", "--forceflush")
                 try listener.waitForOutput(containing: "listening")
                 let text = try client.namespace.run(
-                    "iperf3", "-c", "203.0.113.7", "-J", "-t", "\(seconds)", deadline: .seconds(60)
+                    "iperf3", "-c", "203.0.113.7", "-J", "-t", Self.isEarnest ? "5" : "2", "-b", offered,
+                    deadline: .seconds(60)
                 ).output
                 let report = try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any]
                 let received = (report?["end"] as? [String: Any])?["sum_received"] as? [String: Any]
@@ -108,6 +120,8 @@
                 let took = try clock.measure {
                     for start in stride(from: 0, to: count, by: 32) {
                         try crowd.logIn((start..<min(start + 32, count)).map { "user\($0 % users)" }, password)
+                        // A log that nobody reads holds the server up once its pipe is full.
+                        _ = scene.log
                     }
                 }
                 print(
@@ -124,7 +138,7 @@
     /// A thread that sends packets of no session at a rate: hellos with wrong keys and with the right ones, data of sessions that
     /// there are none of, and noise, from 16 ports.
     private final class DatagramFlood: Sendable {
-        private let target = Mutex<SocketAddress?>(nil)
+        private let target = Mutex<(address: SocketAddress, kinds: Int)?>(nil)
         private let isStopped = Atomic(false)
         private let count = Atomic<Int>(0)
         private let ended = Event()
@@ -137,7 +151,8 @@
             wrong[40] ^= 1
             var data = Header(code: .data, index: 0x1234_5678, counter: 1).bytes
             data += [UInt8](repeating: 0xa5, count: 112)
-            let kinds = [hello, wrong, data, [UInt8](repeating: 0xff, count: 100)]
+            // The last one only of those who know the keys.
+            let kinds = [wrong, data, [UInt8](repeating: 0xff, count: 100), hello]
             nonisolated(unsafe) let handedOver = sockets
             Thread.detachNewThread { [self] in
                 let clock = ContinuousClock()
@@ -147,11 +162,11 @@
                     let due = Int(Double(rate) * ((clock.now - start) / .seconds(1)))
                     // What the machine had no time for is not made up for.
                     offered = max(offered, due - rate / 20)
-                    let address = target.withLock { $0 }
+                    let aim = target.withLock { $0 }
                     while offered < due {
-                        if let address {
+                        if let (address, used) = aim {
                             let socket = unsafe handedOver[offered % 16]
-                            if socket.send(kinds[(offered / 16) % kinds.count], to: address) {
+                            if socket.send(kinds[(offered / 16) % used], to: address) {
                                 count.wrappingAdd(1, ordering: .relaxed)
                             }
                         }
@@ -163,7 +178,7 @@
             }
         }
 
-        func aim(at address: SocketAddress) { target.withLock { $0 = address } }
+        func aim(at address: SocketAddress, knowsKeys: Bool) { target.withLock { $0 = (address, knowsKeys ? 4 : 3) } }
 
         func stop() {
             isStopped.store(true, ordering: .relaxed)
@@ -221,7 +236,10 @@
                     }
                 }
             }
-            if let error = group.compactMap(\.error).first { throw error }
+            if let error = group.compactMap(\.error).first {
+                let failed = group.count { $0.error != nil }
+                throw CommandFailure(description: "\(failed) of \(group.count) logins after \(members.count): \(error)")
+            }
             members += group
         }
 

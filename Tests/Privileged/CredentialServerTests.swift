@@ -186,7 +186,8 @@
             let right = try clock.measure { _ = try client.logIn("anna", password).get() }
             let (known, unknown) = (try #require(times["anna"]?.min()), try #require(times["nobody"]?.min()))
             print("login at real cost: wrong password \(known), unknown login \(unknown), good login \(right)")
-            #expect(unknown > known * 0.6 && unknown < known / 0.6)
+            // One hash each: without one the answer is there a hundred times sooner. How close they are, the machine's load decides.
+            #expect(unknown > known * 0.2 && unknown < known / 0.2)
         }
     }
 #endif

@@ -21,7 +21,6 @@
         private let hashing: EventLoop
         /// The file of users as it was read last; used on the hashing thread only, where one change is read once.
         private let stamp = Mutex<ServerDirectory.Stamp?>(nil)
-        private let disconnect: @Sendable (ClientID) -> Void
 
         /// - Parameters:
         ///   - addresses: the server's own addresses that are in force.
@@ -34,7 +33,6 @@
             self.configuration = configuration
             self.network = network
             self.logger = logger
-            self.disconnect = disconnect
             let pools: AddressPools
             do throws(AddressPoolError) {
                 pools = try AddressPools(servers: addresses, rest: .seconds(configuration.addressRest))
