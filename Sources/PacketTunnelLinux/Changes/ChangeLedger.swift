@@ -157,6 +157,7 @@ package final class ChangeLedger {
 
     /// Makes again what others have undone.
     /// - Returns: what it has made.
+    @discardableResult
     package func restore(_ undone: [NetworkStep]) throws(LinuxNetworkError) -> [NetworkStep] {
         var (made, unmade): ([NetworkStep], [NetworkStep]) = ([], [])
         for step in undone {
