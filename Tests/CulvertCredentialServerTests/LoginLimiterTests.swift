@@ -40,9 +40,12 @@ private let second: Int64 = 1_000_000_000
         #expect(limiter.wait(from: home, as: anna, at: 0) == 0)
         // The same network, another machine in it.
         #expect(limiter.wait(from: try IPAddress("2001:db8:1::6"), as: anna, at: 0) == 0)
-        // Elsewhere it waits, but not for long.
-        #expect(limiter.wait(from: try IPAddress("198.51.100.1"), as: anna, at: 0) == 15 * second)
-        #expect(limiter.wait(from: try IPAddress("198.51.100.1"), as: "ben", at: 0) == 0)
+        // Nor elsewhere, where nobody has failed; who has failed once waits, but not for long.
+        let elsewhere = try IPAddress("198.51.100.1")
+        #expect(limiter.wait(from: elsewhere, as: anna, at: 0) == 0)
+        limiter.failed(from: elsewhere, as: "ben", at: 0)
+        #expect(limiter.wait(from: elsewhere, as: anna, at: 0) == 15 * second)
+        #expect(limiter.wait(from: elsewhere, as: "ben", at: 0) == 0)
     }
 
     @Test("An IPv6 network of 64 bits is one source, and so is an IPv4 address that is mapped into IPv6")
@@ -57,7 +60,20 @@ private let second: Int64 = 1_000_000_000
         #expect(limiter.wait(from: try IPAddress("192.0.2.1"), as: "new", at: 0) > 0)
     }
 
-    @Test("Failures are forgotten after a while, and a success forgets those of its source")
+    @Test("A login of one's own is no way to guess at others for ever")
+    func ownLogin() throws {
+        var limiter = LoginLimiter()
+        let source = try IPAddress("192.0.2.7")
+        for round in 0..<4 {
+            for number in 0..<5 { limiter.failed(from: source, as: "victim\(round)-\(number)", at: 0) }
+            let isLate = limiter.wait(from: source, as: "victim", at: 0) > 0
+            #expect(isLate == (round > 0), "\(round)")
+            limiter.succeeded(from: source, as: anna)
+            #expect(limiter.wait(from: source, as: anna, at: 0) == 0)
+        }
+    }
+
+    @Test("Failures are forgotten after a while, and after a success its source waits no longer")
     func forgets() throws {
         var limiter = LoginLimiter()
         let source = try IPAddress("192.0.2.7")

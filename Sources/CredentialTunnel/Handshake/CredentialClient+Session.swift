@@ -47,6 +47,7 @@ extension CredentialClient {
     /// - Returns: what follows; nil when it was received before, and has to be dropped.
     package mutating func commit(_ header: Header, to session: TunnelSession, at now: Instant) -> [ClientAction]? {
         guard session.accept(header.counter) else { return nil }
+        doubt = nil
         if confirmation != nil, session === current {
             // The server uses the new key: what it sent under the old one arrives soon or never.
             confirmation = nil
@@ -74,7 +75,9 @@ extension CredentialClient {
 
     var sessionDeadlines: [Instant?] {
         guard let current else { return [] }
-        var times = [confirmation?.next, graceEnd, current.createdAt + .nanoseconds(TimerConstants.rejectAfterTime)]
+        var times = [
+            confirmation?.next, graceEnd, doubt, current.createdAt + .nanoseconds(TimerConstants.rejectAfterTime),
+        ]
         if let rekey {
             times.append(rekey.retransmission.next)
         } else {
@@ -87,6 +90,10 @@ extension CredentialClient {
     mutating func sessionDeadlineReached(at now: Instant) -> [ClientAction] {
         guard let current, current.isUsable(at: now) else { return end(.expired) }
         var actions: [ClientAction] = []
+        if let doubt, doubt <= now {
+            self.doubt = nil
+            actions.append(.mayBeUnknown)
+        }
         if let graceEnd, graceEnd <= now {
             previous = nil
             self.graceEnd = nil

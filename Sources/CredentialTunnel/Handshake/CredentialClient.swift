@@ -78,6 +78,8 @@ package struct CredentialClient: ~Copyable {
     var keepalive: Duration?
     var lastSent: Instant?
     var lastHint: Instant?
+    /// When the server has to have been heard, after somebody said that it has forgotten the session.
+    var doubt: Instant?
 
     package init(_ configuration: Configuration, random: some RandomNumberGenerator) {
         shared = configuration.keys
@@ -88,6 +90,9 @@ package struct CredentialClient: ~Copyable {
 
     /// Whether packets may be sent.
     package var isEstablished: Bool { phase == .established }
+
+    /// How long a server that is said to have forgotten the session may take to show that it has not.
+    static let patience = Duration.seconds(2)
 
     // MARK: - Handshake and login
 
@@ -169,7 +174,9 @@ package struct CredentialClient: ~Copyable {
         case (.unknownSession, .established) where index == current?.keys.remoteIndex:
             if let lastHint, now < lastHint + .seconds(5) { return [] }
             lastHint = now
-            return [.mayBeUnknown]
+            // The session itself is asked: a server that knows it answers, and another login costs it a password.
+            doubt = now + Self.patience
+            return renew(at: now)
         default: return []
         }
     }
@@ -243,6 +250,7 @@ package struct CredentialClient: ~Copyable {
         previous = nil
         rekey = nil
         confirmation = nil
+        doubt = nil
     }
 
     /// The password's bytes are overwritten; what the language made of it on the way cannot be.

@@ -62,11 +62,16 @@ extension CredentialServer {
     mutating func commit(
         _ header: Header, to session: TunnelSession, from source: Endpoint, at now: Instant
     ) -> (ServerClient, [ServerAction])? {
+        guard let client = client(session.slot) else { return nil }
+        // The hello has proven one address. Who moves before the login is good may be anybody's guess, or somebody's blame.
+        guard client.state == .established || client.endpoint == source else {
+            statistics.outOfPlace += 1
+            return nil
+        }
         guard session.accept(header.counter) else {
             statistics.replayed += 1
             return nil
         }
-        guard let client = client(session.slot) else { return nil }
         var actions: [ServerAction] = []
         // What was on its way when the client changed keys does not take it back to where it was.
         if session !== client.previous {
@@ -98,7 +103,8 @@ extension CredentialServer {
     private mutating func receivedLogin(_ body: [UInt8], _ client: ServerClient, at now: Instant) -> [ServerAction] {
         switch client.state {
         case .verifying: return []
-        case .refused, .established: return respond(client)
+        // Never larger answers elsewhere than where the hello has proven the address.
+        case .refused, .established: return client.endpoint == client.helloKey.source ? respond(client) : []
         case .pending: break
         }
         guard let login = try? MessageDecoder.clientAuthRequest(body) else {
@@ -173,7 +179,8 @@ extension CredentialServer {
         }
         guard (client.next ?? session).createdAt + limits.rekeyGap <= now else {
             statistics.limited += 1
-            return []
+            // An empty packet says that the session is known, which is what a client may want to hear.
+            return session.seal(.data).map { [.send($0, to: client.endpoint)] } ?? []
         }
         let remote = SharedKeys.index(body)
         guard

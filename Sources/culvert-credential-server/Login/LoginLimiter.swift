@@ -7,8 +7,8 @@ import NetworkAddresses
 ///
 /// Failures are counted for each source (an address, or an IPv6 network of 64 bits) and for each login. After a few, attempts
 /// wait: each further failure doubles the time, up to a limit. Attempts that come too early are refused unlooked at, and count
-/// for nothing: a wait ends, whoever knocks, and the right password works after it. Nobody is locked out: a source that a login
-/// succeeded from lately does not wait for what others do to that login.
+/// for nothing: a wait ends, whoever knocks, and the right password works after it. Nobody is locked out: a source that has not
+/// failed itself, or that the login succeeded from lately, does not wait for what others do to that login.
 struct LoginLimiter: Sendable {
     struct Limits: Hashable, Sendable, Codable {
         /// Failures that nobody waits for.
@@ -69,7 +69,8 @@ struct LoginLimiter: Sendable {
     /// How long an attempt has to wait, in nanoseconds; zero for not at all.
     func wait(from address: IPAddress, as login: String, at now: Int64) -> Int64 {
         let source = Source(address)
-        var until = sources[source]?.until ?? 0
+        guard let own = sources[source], !isForgotten(own, at: now) else { return 0 }
+        var until = own.until
         if known[Visitor(login: login.hashValue, source: source)] == nil {
             until = max(until, logins[login.hashValue]?.until ?? 0)
         }
@@ -84,17 +85,21 @@ struct LoginLimiter: Sendable {
     }
 
     private func failure(after before: Failures?, _ longest: Int, at now: Int64) -> Failures {
-        let isForgotten = before.map { now - $0.last > Int64(limits.memory) * Self.second } ?? true
-        let count = (isForgotten ? 0 : before?.count ?? 0) + 1
+        let count = (before.map { isForgotten($0, at: now) ? 0 : $0.count } ?? 0) + 1
         let doublings = min(max(count - limits.free - 1, 0), 30)
         let seconds = count > limits.free ? min(1 << doublings, max(longest, 1)) : 0
         return Failures(count: count, until: now + Int64(seconds) * Self.second, last: now)
     }
 
-    /// Notes a login that was good.
+    private func isForgotten(_ failures: Failures, at now: Int64) -> Bool {
+        now - failures.last > Int64(limits.memory) * Self.second
+    }
+
+    /// Notes a login that was good. Its source waits no longer, but what failed before still counts: who has one login may be
+    /// guessing at others.
     mutating func succeeded(from address: IPAddress, as login: String) {
         let source = Source(address)
-        sources[source] = nil
+        sources[source]?.until = 0
         known[Visitor(login: login.hashValue, source: source)] = true
     }
 }

@@ -109,6 +109,34 @@ struct ServerLoadTests {
         #expect(longest == 64)
     }
 
+    @Test("A login comes from the address that the hello has proven, and is answered there alone")
+    func otherAddress() throws {
+        let world = World()
+        world.start()
+        world.serverReceives(world.clientSent[0].bytes)
+        world.clientReceives(try #require(world.serverSent.last?.bytes))
+        let login = try #require(world.clientSent.last?.bytes)
+        #expect(login.first == PacketCode.clientAuthRequest.rawValue)
+        #expect(world.serverReceives(login, from: source(1)).isEmpty, "nobody is asked about the password")
+        #expect(
+            world.serverReceives(login).contains {
+                if case .verify(_, _, let from) = $0 { from == world.address } else { false }
+            })
+        // A repetition from elsewhere, with a counter of its own, gets nothing.
+        world.clock.advance(by: .seconds(1))
+        world.perform(world.client.deadlineReached(at: world.now))
+        let repeated = try #require(world.clientSent.last?.bytes)
+        #expect(repeated.first == PacketCode.clientAuthRequest.rawValue)
+        #expect(
+            !world.serverReceives(repeated, from: source(2)).contains {
+                if case .send(let bytes, _) = $0 {
+                    bytes.first == PacketCode.serverAuthResponse.rawValue
+                } else {
+                    false
+                }
+            })
+    }
+
     @Test("A flood of strangers takes no memory and hardly gets answers")
     func strangers() {
         let world = World()

@@ -248,9 +248,20 @@ struct SessionTests {
         fresh.serverReceives(packet)
         let notice = try #require(fresh.serverSent.last?.bytes)
         #expect(notice.count == 16)
+        // The session is asked first: the server answers, and that is that.
         for _ in 0..<3 { world.clientReceives(notice) }
-        #expect(world.clientSaid == [.established(World.assignment), .mayBeUnknown])
+        world.run(for: .seconds(20))
+        #expect(world.clientSaid == [.established(World.assignment)])
         #expect(world.carries())
+        // One that does not answer has forgotten it.
+        fresh.serverReceives(try #require(world.clientSeals([0x45])))
+        world.clientReceives(try #require(fresh.serverSent.last?.bytes))
+        world.clock.advance(by: .milliseconds(1999))
+        world.perform(world.client.deadlineReached(at: world.now))
+        #expect(world.clientSaid.count == 1)
+        world.clock.advance(by: .milliseconds(1))
+        world.perform(world.client.deadlineReached(at: world.now))
+        #expect(world.clientSaid == [.established(World.assignment), .mayBeUnknown])
     }
 
     @Test("Sealing and opening packets in place allocates nothing that stays, and is what single messages are")
