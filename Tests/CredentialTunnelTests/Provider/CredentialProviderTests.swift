@@ -152,7 +152,7 @@ struct CredentialProviderTests {
     @Test("A server that stays away is tried again, with pauses on the clock, until it is there")
     func pauses() async throws {
         let clock = VirtualClock()
-        let scene = try ProviderScene(clock: clock, loginDeadline: .milliseconds(200))
+        let scene = try ProviderScene(clock: clock, loginDeadline: .seconds(2))
         try await scene.start()
         // It says goodbye, and stays away for several tries.
         await scene.server.running.stop()
