@@ -13,26 +13,20 @@
 
     @Suite("culvert cleanup")
     struct CleanupTests {
-        /// A folder with the journal of a tunnel that changed a file.
+        /// A folder with the journal of a tunnel that made an interface.
         private final class Left {
             let folder = "/dev/shm/culvert-\(UUID().uuidString)"
-            var setting: String { folder + "/setting" }
             var options: LinuxHostOptions { LinuxHostOptions(journalFolder: folder) }
 
             init(owner: JournalOwner) throws {
                 let journal = try ChangeJournal(
                     name: "one", directory: JournalDirectory(path: folder), owner: owner)
-                try write("1")
-                _ = try journal.record(.setting(SettingChange(path: setting, value: "1", before: "0")))
+                _ = try journal.record(.interface(name: "one"))
             }
 
             deinit { try? FileManager.default.removeItem(atPath: folder) }
 
-            func write(_ text: String) throws {
-                try text.write(toFile: setting, atomically: false, encoding: .utf8)
-            }
-
-            func text() throws -> String { try String(contentsOfFile: setting, encoding: .utf8) }
+            var hasJournal: Bool { FileManager.default.fileExists(atPath: folder + "/one.journal") }
         }
 
         private static let dead = JournalOwner(processID: 1, startTime: .max)
@@ -42,8 +36,8 @@
             let left = try Left(owner: Self.dead)
             let captured = CapturedConsole()
             #expect(Cleanup.run(names, options: left.options, console: captured.console()) == ExitStatus.success)
-            #expect(captured.output == "one: undone:\n  \(left.setting) from 0 to 1\n")
-            #expect(try left.text() == "0")
+            #expect(captured.output == "one: undone:\n  interface one\n")
+            #expect(!left.hasJournal)
             let again = CapturedConsole()
             #expect(Cleanup.run(["one"], options: left.options, console: again.console()) == ExitStatus.success)
             #expect(again.output == "one: nothing to undo\n")
@@ -57,7 +51,7 @@
             #expect(captured.output.isEmpty && captured.error.isEmpty)
             #expect(Cleanup.run(["one"], options: left.options, console: captured.console()) == ExitStatus.failure)
             #expect(captured.error.contains("tunnel 'one' is running as process \(getpid()); stop it first"))
-            #expect(try left.text() == "1")
+            #expect(left.hasJournal)
         }
 
         @Test("The command refuses what is no name as wrong usage, and says that there is nothing")
@@ -67,7 +61,7 @@
             let runtime = RuntimeDirectory(path: left.folder)
             #expect(Cleanup.run(["a/b"], runtime, console: captured.console()) == ExitStatus.usage)
             #expect(Cleanup.run([], runtime, console: captured.console()) == ExitStatus.success)
-            #expect(captured.output == "one: undone:\n  \(left.setting) from 0 to 1\n")
+            #expect(captured.output == "one: undone:\n  interface one\n")
             #expect(Cleanup.run([], runtime, console: captured.console()) == ExitStatus.success)
             #expect(captured.output.hasSuffix("\nnothing to undo\n"))
         }

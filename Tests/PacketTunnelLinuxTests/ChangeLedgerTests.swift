@@ -72,16 +72,16 @@ struct ChangeLedgerTests {
     @Test("What was so already, and is not any more, is made and undone like the rest")
     func restoreWhatWasThere() throws {
         let network = FakeNetwork(before)
-        network.state.settings["src_valid_mark"] = "1"
+        network.state.settings[LinuxSamples.setting] = "1"
         let ledger = try ledger(network)
         try ledger.apply(plan)
-        network.state.settings["src_valid_mark"] = "0"
+        network.state.settings[LinuxSamples.setting] = "0"
         let undone = try ledger.undone(of: plan)
-        #expect(undone == [.setting(path: "src_valid_mark", value: "1")])
+        #expect(undone == [.setting(path: LinuxSamples.setting, value: "1")])
         #expect(try ledger.restore(undone) == undone)
-        #expect(network.state.settings["src_valid_mark"] == "1")
+        #expect(network.state.settings[LinuxSamples.setting] == "1")
         try ledger.undoAll()
-        #expect(network.state.settings["src_valid_mark"] == "0")
+        #expect(network.state.settings[LinuxSamples.setting] == "0")
     }
 
     @Test(
@@ -130,6 +130,39 @@ struct ChangeLedgerTests {
         try folder.directory.prepare()
         try FileManager.default.setAttributes([.posixPermissions: 0o777], ofItemAtPath: folder.directory.path)
         #expect(throws: LinuxNetworkError.self) { try ledger(FakeNetwork(before)) }
+    }
+
+    @Test("A journal that is a link, or that somebody else has made, is not read, and nothing in it is undone")
+    func untrustedJournal() throws {
+        let network = FakeNetwork(before)
+        try ledger(network).apply(plan)
+        let made = network.state
+        let (file, elsewhere) = ("\(folder.directory.path)/cvt0.journal", try JournalFolder())
+        try elsewhere.directory.prepare()
+        let target = "\(elsewhere.directory.path)/target"
+        let manager = FileManager.default
+        try manager.moveItem(atPath: file, toPath: target)
+        try manager.createSymbolicLink(atPath: file, withDestinationPath: target)
+        func refuses() {
+            #expect(throws: LinuxNetworkError.self) {
+                try ChangeLedger.cleanUp(name: "cvt0", directory: folder.directory, system: network)
+            }
+            #expect(throws: LinuxNetworkError.self) { try ledger(network) }
+            #expect(folder.directory.pendingChanges(except: "").isEmpty)
+            #expect(network.state == made)
+        }
+        refuses()
+        try manager.removeItem(atPath: file)
+        try manager.moveItem(atPath: target, toPath: file)
+        // Nobody but root can give a file away.
+        if geteuid() == 0 {
+            let isGiven = unsafe chown(file, 65_534, gid_t.max) == 0
+            #expect(isGiven)
+            refuses()
+            unsafe _ = chown(file, 0, gid_t.max)
+        }
+        #expect(try !ChangeLedger.cleanUp(name: "cvt0", directory: folder.directory, system: network).isEmpty)
+        #expect(network.state == before)
     }
 
     @Test("A process that ends at any operation, before or after it, leaves nothing that cleaning up does not undo")
@@ -365,7 +398,7 @@ struct ChangeLedgerTests {
     @Test("A step that is undone for ever is left alone for a while after ten times")
     func contest() {
         var contest = Contest()
-        let step = NetworkStep.setting(path: "src_valid_mark", value: "1")
+        let step = NetworkStep.setting(path: LinuxSamples.setting, value: "1")
         func isMade(_ step: NetworkStep, at second: Int64) -> Bool {
             let now = second * 1_000_000_000
             guard !contest.isPaused(step, at: now) else { return false }
@@ -439,9 +472,9 @@ struct ChangeLedgerTests {
         let network = FakeNetwork(before)
         let ledger = try ledger(network)
         try ledger.apply(plan)
-        network.state.settings["src_valid_mark"] = "2"
+        network.state.settings[LinuxSamples.setting] = "2"
         try ledger.undoAll()
-        #expect(network.state.settings["src_valid_mark"] == "2")
+        #expect(network.state.settings[LinuxSamples.setting] == "2")
     }
 
     @Test(
@@ -449,13 +482,13 @@ struct ChangeLedgerTests {
         arguments: [true, false])
     func sharedSetting(_ firstEndsFirst: Bool) throws {
         let network = FakeNetwork(before)
-        let step = [NetworkStep.setting(path: "src_valid_mark", value: "1")]
+        let step = [NetworkStep.setting(path: LinuxSamples.setting, value: "1")]
         let first = try ledger(network, "one")
         try first.apply(step)
         let second = try ledger(network, "two")
         try second.apply(step)
         try (firstEndsFirst ? first : second).undoAll()
-        #expect(network.state.settings["src_valid_mark"] == "1")
+        #expect(network.state.settings[LinuxSamples.setting] == "1")
         try (firstEndsFirst ? second : first).undoAll()
         #expect(network.state == before)
     }

@@ -27,6 +27,19 @@ struct JournalLineTests {
         }
     }
 
+    @Test(
+        "A setting that is no file under /proc/sys is none, whatever its checksum",
+        arguments: [
+            "/etc/passwd", "/proc/sys", "/proc/sys/", "/proc/sys/../../etc/passwd", "/proc/sys/net/./x",
+            "/proc/sys//net",
+            "proc/sys/net", "/proc/sysrq-trigger", "",
+        ])
+    func settings(_ path: String) throws {
+        let record = JournalRecord.change(.setting(SettingChange(path: path, value: "1", before: "0")), id: 1)
+        let contents = JournalLine.read(try #require(JournalLine.encode(record)))
+        #expect(contents.pending.isEmpty && contents.damagedLines == 1)
+    }
+
     @Test("The checksum is CRC-32 of IEEE 802.3")
     func checksum() {
         // The check value of the catalogue of CRC algorithms.

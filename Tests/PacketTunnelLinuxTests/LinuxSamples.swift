@@ -43,6 +43,8 @@ enum LinuxSamples {
         DNSSettings(servers: [try IPAddress("10.9.0.1")], searchDomains: ["example.org"])
     }
 
+    static let setting = "/proc/sys/net/ipv4/conf/all/src_valid_mark"
+
     static let table = FirewallTable(name: "culvert_cvt0", body: "  chain guard { drop }\n")
 
     /// One step of each kind, in the order of a start.
@@ -53,7 +55,7 @@ enum LinuxSamples {
             .address(try InterfaceAddress("10.9.0.2/24"), interface),
             .address(try InterfaceAddress("fd00::2/64"), interface),
             .link(interface, mtu: 1420),
-            .setting(path: "src_valid_mark", value: "1"),
+            .setting(path: setting, value: "1"),
             .route(Route(to: .allIPv4, interface: 7, table: 51_820)),
             .route(Route(to: try IPPrefix("192.168.0.0/16"), kind: .throw, table: 51_820)),
             .route(Route(to: .allIPv6, interface: 7, table: 51_820)),
@@ -67,7 +69,7 @@ enum LinuxSamples {
     /// A network with a route in the way of one of the plan's.
     static func network() throws -> FakeNetwork.State {
         var state = FakeNetwork.State()
-        state.settings["src_valid_mark"] = "0"
+        state.settings[setting] = "0"
         state.rules = [PolicyRule(isIPv6: false, priority: 32_766, table: 254)]
         let route = Route(to: try IPPrefix("10.55.0.0/16"), interface: 2)
         state.routes[FakeNetwork.RouteKey(route)] = .foreign(ForeignRoute(body: [2, 16, 0, 0, 254, 3, 253, 1]))

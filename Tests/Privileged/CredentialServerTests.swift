@@ -119,7 +119,9 @@
             #expect(client.events.count == 1, "no second login: \(client.events)")
         }
 
-        @Test("A second server of the same interface is told that one runs, and settings that cannot be are named")
+        @Test(
+            "A second server of the same interface is told that one runs; settings that cannot be, and a journal's folder that is another's, are named"
+        )
         func refusesToStart() throws {
             let scene = try CredentialServerScene()
             try scene.initialize()
@@ -128,6 +130,13 @@
             #expect(second.status == 5, "\(second)")
             scene.process?.signal(SIGTERM)
             _ = try scene.process?.wait()
+            // What somebody else has put there would be undone.
+            let taken = "\(scene.folder.path)/journal"
+            try run(["mkdir", "-m", "700", taken])
+            try run(["chown", "65534", taken])
+            let refused = try scene.command("run", "--journal", taken)
+            #expect(refused.status == 4 && refused.output.contains("belongs to user 65534"), "\(refused)")
+            #expect(try run(["stat", "-c", "%u", taken]).output.hasPrefix("65534"))
             try FileManager.default.removeItem(atPath: scene.directory)
             try scene.initialize(["mtu": 100, "adresses": []])
             let wrong = try scene.command("run", "--journal", scene.world.folder)

@@ -67,8 +67,29 @@ package struct JournalDirectory: Hashable, Sendable {
     package func read(_ name: String) throws(LinuxNetworkError) -> JournalLine.Contents? {
         try Self.validate(name)
         let file = file(name)
-        guard let bytes = try SmallFile.read(file) else { return nil }
+        guard let bytes = try ownBytes(file) else { return nil }
         return JournalLine.read(bytes)
+    }
+
+    /// What a file of this folder holds; nil where there is none. What it tells of is done, with the rights of this process: so it
+    /// is a file that this user or root has made.
+    private func ownBytes(_ file: String) throws(LinuxNetworkError) -> [UInt8]? {
+        let number = SystemCall.open(file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
+        guard number >= 0 else {
+            if errno == ENOENT || errno == ENOTDIR { return nil }
+            throw LinuxNetworkError(.journal(path: file, operation: "open it"), errno: errno)
+        }
+        let descriptor = OwnedDescriptor(number)
+        guard let status = FileStatus(of: number), status.kind == .file,
+            status.owner == geteuid() || status.owner == 0
+        else {
+            throw LinuxNetworkError(
+                .journal(path: file, operation: "trust it, which somebody else has made"), errno: EPERM)
+        }
+        guard let bytes = SystemCall.readAll(descriptor.number, limit: SmallFile.limit) else {
+            throw LinuxNetworkError(.journal(path: file, operation: "read it"), errno: errno)
+        }
+        return bytes
     }
 
     /// The changes of other tunnels' journals that were not undone.

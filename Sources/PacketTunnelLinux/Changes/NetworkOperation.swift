@@ -21,6 +21,33 @@ package struct SettingChange: Hashable, Sendable, Codable {
     package var value: String
     /// What it was.
     package var before: String
+
+    package init(path: String, value: String, before: String) {
+        self.path = path
+        self.value = value
+        self.before = before
+    }
+
+    /// - Throws: for a file that is no kernel setting. Whatever a journal says, undoing it writes over no other.
+    package init(from decoder: any Decoder) throws {
+        let values = try decoder.container(keyedBy: CodingKeys.self)
+        path = try values.decode(String.self, forKey: .path)
+        value = try values.decode(String.self, forKey: .value)
+        before = try values.decode(String.self, forKey: .before)
+        guard Self.isSetting(path) else {
+            throw DecodingError.dataCorruptedError(
+                forKey: .path, in: values, debugDescription: "this is no file under /proc/sys")
+        }
+    }
+
+    private enum CodingKeys: String, CodingKey { case path, value, before }
+
+    static func isSetting(_ path: String) -> Bool {
+        path.hasPrefix("/proc/sys/")
+            && !path.split(separator: "/", omittingEmptySubsequences: false).dropFirst().contains { name in
+                name.isEmpty || name == "." || name == ".."
+            }
+    }
 }
 
 /// What is done to the host's network in one step.

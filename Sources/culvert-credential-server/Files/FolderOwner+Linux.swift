@@ -57,12 +57,27 @@
             }
         }
 
-        /// Makes the folder of a journal for who the server will be.
-        static func makeJournal(_ path: String, for directory: String) {
-            guard geteuid() == 0, unsafe mkdir(path, 0o700) == 0 || errno == EEXIST,
-                let owner = FileStatus(of: directory)?.owner
-            else { return }
-            unsafe _ = lchown(path, owner, gid_t.max)
+        /// Makes the folder of a journal for who the server will be. One that was there already becomes the server's only where root
+        /// made it for itself alone: in another's folder may be a journal that would be undone.
+        /// - Throws: where the folder is somebody else's.
+        static func makeJournal(_ path: String, for directory: String) throws(ServerError) {
+            guard geteuid() == 0, let owner = FileStatus(of: directory)?.owner else { return }
+            let isNew = unsafe mkdir(path, 0o700) == 0
+            let number = SystemCall.open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
+            guard number >= 0 else {
+                throw ServerError("cannot open the journal's folder \(path): \(SystemError.words(errno))")
+            }
+            let folder = OwnedDescriptor(number)
+            guard let status = FileStatus(of: folder.number), status.owner != owner else { return }
+            guard status.owner == 0, isNew || status.mode & 0o077 == 0 else {
+                throw ServerError(
+                    "the journal's folder \(path) belongs to user \(status.owner), or is open to others",
+                    status: ExitStatus.notPermitted,
+                    fix: "name one with --journal that does not exist yet, such as /run/culvert-NAME")
+            }
+            guard fchown(folder.number, owner, gid_t.max) == 0 else {
+                throw ServerError("cannot give \(path) to user \(owner): \(SystemError.words(errno))")
+            }
         }
     }
 #endif

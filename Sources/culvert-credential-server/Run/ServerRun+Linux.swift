@@ -19,7 +19,7 @@
         static func run(directory path: String, journal: String, console: Console) -> Int32 {
             do throws(ServerError) {
                 // Before there is a second thread, which would stay who it was.
-                FolderOwner.makeJournal(journal, for: path)
+                try FolderOwner.makeJournal(journal, for: path)
                 try FolderOwner.become(path, keeping: FolderOwner.capabilities)
                 let directory = try ServerDirectory(existing: path)
                 let configuration = try directory.configuration()
