@@ -70,7 +70,9 @@ final class ServerNetworkCore {
     ) throws(TunnelServerError) -> Running {
         let firewall = ServerFirewall(
             settings,
-            forwardsOthers: try Self.onHost { () throws(LinuxNetworkError) in try Self.forwards(settings) })
+            forwardedForClients: try Self.onHost { () throws(LinuxNetworkError) in
+                try Self.forwardedForClients(settings)
+            })
         let rules = NetworkStep.firewall(firewall.table(clients: clients))
         try Self.onHost { () throws(LinuxNetworkError) in
             try ledger.apply([rules, .interface(name: settings.name)])
@@ -126,12 +128,16 @@ final class ServerNetworkCore {
         return true
     }
 
-    /// Whether the host forwards packets of all families that the server will.
-    private static func forwards(_ settings: ServerNetworkSettings) throws(LinuxNetworkError) -> Bool {
-        for address in settings.addresses {
-            guard try SmallFile.text(address.isIPv6 ? forwarding6 : forwarding4) == "1" else { return false }
+    /// The families that the host forwards nothing of, and the server will.
+    private static func forwardedForClients(
+        _ settings: ServerNetworkSettings
+    ) throws(LinuxNetworkError) -> Set<ServerFirewall.Family> {
+        var families: Set<ServerFirewall.Family> = []
+        for isIPv6 in settings.addresses.map(\.isIPv6)
+        where try SmallFile.text(isIPv6 ? forwarding6 : forwarding4) ?? "0" == "0" {
+            families.insert(ServerFirewall.Family(isIPv6: isIPv6))
         }
-        return true
+        return families
     }
 
     /// All but the firewall, forwarding last.
@@ -276,10 +282,20 @@ final class ServerNetworkCore {
         logger.warning("others have undone this of the server's network, and it was made again: \(text)")
     }
 
-    /// Takes the interface down: nothing is forwarded, and nothing of the server's own reached.
+    /// Takes the interface down, so that nothing of the server's own is reached, and forwards no more than the host did before:
+    /// without rules it would forward for everybody.
     private func hold(_ running: Running) {
         guard !isHeld else { return }
         isHeld = true
+        do throws(LinuxNetworkError) {
+            try running.ledger.suspend(
+                running.plan.filter { step in
+                    guard case .setting(let path, _) = step else { return false }
+                    return path == Self.forwarding4 || path == Self.forwarding6
+                })
+        } catch {
+            logger.error("\(error)")
+        }
         do throws(TunnelIOError) {
             try running.device.setUp(false)
             logger.error("nothing is forwarded until the firewall is there again")

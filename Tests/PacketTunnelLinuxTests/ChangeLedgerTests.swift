@@ -69,6 +69,26 @@ struct ChangeLedgerTests {
         #expect(network.state == before)
     }
 
+    @Test("What is suspended is as it was before, is made again like what others undid, and is undone in the end")
+    func suspended() throws {
+        let network = FakeNetwork(before)
+        let ledger = try ledger(network)
+        try ledger.apply(plan)
+        let made = network.state
+        let setting = plan.filter { if case .setting = $0 { true } else { false } }
+        try ledger.suspend(setting)
+        var without = made
+        without.settings = before.settings
+        #expect(network.state == without)
+        #expect(try ledger.undone(of: plan) == setting)
+        #expect(try ledger.restore(setting) == setting)
+        #expect(network.state == made)
+        try ledger.suspend(setting)
+        // The process that ends now leaves nothing.
+        _ = try ChangeLedger.cleanUp(name: "cvt0", directory: folder.directory, system: network)
+        #expect(network.state == before)
+    }
+
     @Test("What was so already, and is not any more, is made and undone like the rest")
     func restoreWhatWasThere() throws {
         let network = FakeNetwork(before)

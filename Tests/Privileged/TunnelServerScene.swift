@@ -67,6 +67,11 @@
             }
             try neighbour.run("ip", "route", "add", "default", "via", "198.51.100.1")
             try world.router.run("ip", "route", "add", "198.51.100.0/24", "via", "192.0.2.2")
+            for (namespace, link, last) in [(world.host, "eth1", 1), (neighbour, "eth0", 2)] {
+                try namespace.run("ip", "address", "add", "2001:db8:51::\(last)/64", "dev", link, "nodad")
+            }
+            try neighbour.run("ip", "-6", "route", "add", "default", "via", "2001:db8:51::1")
+            try world.router.run("ip", "-6", "route", "add", "2001:db8:51::/64", "via", "2001:db8:2::2")
         }
 
         func settings() throws -> ServerNetworkSettings {

@@ -83,7 +83,9 @@
             let (before, kernel) = (try scene.world.snapshot(), try scene.kernelSettings())
             try await scene.start(scene.settings())
             #expect(try scene.pings("203.0.113.7", patience: 9))
-            #expect(try !scene.pings("203.0.113.7", from: scene.neighbour))
+            for address in ["203.0.113.7", "2001:db8:7::7"] {
+                #expect(try !scene.pings(address, from: scene.neighbour), "\(address)")
+            }
             await scene.stop()
             try scene.world.expectUnchanged(since: before)
             #expect(try scene.kernelSettings() == kernel)
@@ -91,8 +93,28 @@
             try scene.world.host.run("sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
             try await scene.start(scene.settings())
             #expect(try scene.pings("203.0.113.7", from: scene.neighbour, patience: 9))
+            #expect(try scene.pings("2001:db8:7::7", from: scene.neighbour, patience: 9))
             await scene.stop()
             #expect(try scene.pings("203.0.113.7", from: scene.neighbour, patience: 9))
+        }
+
+        @Test("A host that forwards one family already goes on to, and the other is forwarded for clients alone")
+        func forwardsOneFamily() async throws {
+            let scene = try TunnelServerScene()
+            for (is4, is6) in [(1, 0), (0, 1)] {
+                try scene.world.host.run(
+                    "sysctl", "-qw", "net.ipv4.ip_forward=\(is4)", "net.ipv6.conf.all.forwarding=\(is6)")
+                let (forwarded, other) = is4 == 1 ? ("203.0.113.7", "2001:db8:7::7") : ("2001:db8:7::7", "203.0.113.7")
+                #expect(try scene.pings(forwarded, from: scene.neighbour, patience: 9))
+                let kernel = try scene.kernelSettings()
+                try await scene.start(scene.settings())
+                for address in [forwarded, other] { #expect(try scene.pings(address, patience: 9), "\(address)") }
+                #expect(try scene.pings(forwarded, from: scene.neighbour, patience: 9), "\(forwarded)")
+                #expect(try !scene.pings(other, from: scene.neighbour), "\(other)")
+                await scene.stop()
+                #expect(try scene.kernelSettings() == kernel)
+                #expect(try scene.pings(forwarded, from: scene.neighbour, patience: 9), "\(forwarded)")
+            }
         }
 
         @Test("Rules that others flush are loaded again within a second, with all clients")
@@ -126,6 +148,7 @@
         @Test("Where the rules cannot be made again nothing is forwarded, until they can", .enabled(if: isSandbox))
         func held() async throws {
             let scene = try TunnelServerScene()
+            let kernel = try scene.kernelSettings()
             try await scene.start(scene.settings())
             let network = try #require(scene.network)
             let folder = try TemporaryFolder()
@@ -137,12 +160,17 @@
             try eventually("nothing is forwarded", within: .seconds(2), pollEvery: .milliseconds(2)) { network.isHeld }
             #expect(try !scene.pings("203.0.113.7"))
             #expect(try !scene.pings("10.66.0.1"))
+            // Nor for others, whom no rule keeps back any more.
+            let others = ["203.0.113.7", "2001:db8:7::7"]
+            for address in others { #expect(try !scene.pings(address, from: scene.neighbour), "\(address)") }
             try run(["umount", nft])
             try eventually("packets are forwarded again") { !network.isHeld }
             #expect(try scene.pings("203.0.113.7", patience: 9))
             #expect(try scene.pings("2001:db8:7::7", patience: 9))
             #expect(try scene.connects(to: "192.168.77.1", port: 53) == .refused)
+            for address in others { #expect(try !scene.pings(address, from: scene.neighbour), "\(address)") }
             await scene.stop()
+            #expect(try scene.kernelSettings() == kernel)
         }
 
         private static let isSandbox =

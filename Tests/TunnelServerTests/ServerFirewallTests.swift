@@ -17,7 +17,7 @@ import TunnelSystem
 
     @Test("The table is JSON, and a client is one element of one map for each of its addresses")
     func isJSON() throws {
-        let firewall = ServerFirewall(try settings(), forwardsOthers: true)
+        let firewall = ServerFirewall(try settings(), forwardedForClients: [])
         let address = try IPAddress("10.66.0.2")
         let script = firewall.table(clients: [address: ServerFirewall.standardChain]).script
         let count = try commandCount(script)
@@ -33,7 +33,7 @@ import TunnelSystem
 
     @Test("Segments are clamped to what fits into the tunnel's MTU, for each family")
     func clamps() throws {
-        let body = ServerFirewall(try settings(), forwardsOthers: true).table(clients: [:]).body
+        let body = ServerFirewall(try settings(), forwardedForClients: []).table(clients: [:]).body
         #expect(body.contains(#""value":1360"#) && body.contains(#""value":1340"#))
     }
 
@@ -41,8 +41,29 @@ import TunnelSystem
     func masquerades() throws {
         var settings = try settings()
         settings.way6 = .routed
-        let body = ServerFirewall(settings, forwardsOthers: true).table(clients: [:]).body
+        let body = ServerFirewall(settings, forwardedForClients: []).table(clients: [:]).body
         #expect(body.split(separator: "masquerade").count == 2)
+    }
+
+    @Test("Only a family that the host did not forward before is forwarded for clients alone")
+    func forwardsFamilies() throws {
+        var settings = try settings()
+        settings.otherInterfaces = ["eth1"]
+        /// The rules of the chain beside those of the tunnel.
+        func rules(_ families: Set<ServerFirewall.Family>) throws -> [String] {
+            let body = ServerFirewall(settings, forwardedForClients: families).table(clients: [:]).body
+            return body.split(separator: #"{"add":"#).map(String.init).filter {
+                $0.contains(#""chain":"forwarding""#) && !$0.contains(#""right":"srv0""#)
+            }
+        }
+        #expect(try rules([]).isEmpty)
+        for family in ServerFirewall.Family.allCases {
+            let found = try rules([family])
+            #expect(found.count == 3 && found.count { $0.contains("eth1") } == 2)
+            for rule in found { #expect(rule.contains(#"{"meta":{"key":"nfproto"}},"right":"\#(family)""#), "\(rule)") }
+            #expect(found.last?.contains("drop") == true)
+        }
+        #expect(try rules([.ipv4, .ipv6]).count == 6)
     }
 
     @Test("What nft lists of a map is read back: other verdicts, and maps without elements, too")

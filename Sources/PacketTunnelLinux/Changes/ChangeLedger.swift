@@ -182,6 +182,23 @@ package final class ChangeLedger {
         return made + unmade
     }
 
+    /// Makes some of what was applied be as it was before, until ``restore(_:)`` makes it again. The journal has it still. All are
+    /// tried.
+    /// - Throws: the first failure.
+    package func suspend(_ steps: [NetworkStep]) throws(LinuxNetworkError) {
+        let others = journal.directory.pendingChanges(except: journal.name)
+        var failure: LinuxNetworkError?
+        for entry in entries.reversed() where entry.step.map(steps.contains) ?? false {
+            do throws(LinuxNetworkError) {
+                try system.perform(
+                    entry.change.inverse(sharedWithOthers: others.contains { $0.isShared(with: entry.change) }))
+            } catch {
+                failure = failure ?? error
+            }
+        }
+        if let failure { throw failure }
+    }
+
     private func make(_ step: NetworkStep) throws(LinuxNetworkError) {
         if let index = entries.firstIndex(where: { $0.step == step || ($0.slot != nil && $0.slot == step.slot) }) {
             guard entries[index].step != step else { return }

@@ -14,12 +14,18 @@ import TunnelSystem
 /// - Nothing begins a flow towards a client. What pretends to be one from elsewhere is dropped.
 package struct ServerFirewall: Hashable, Sendable {
     package var settings: ServerNetworkSettings
-    /// Whether the host forwards for others as well. Where it did not before, forwarding for clients is no reason to.
-    package var forwardsOthers: Bool
+    /// The families that are forwarded for clients alone: those in which the host forwarded nothing before.
+    package var forwardedForClients: Set<Family>
 
-    package init(_ settings: ServerNetworkSettings, forwardsOthers: Bool) {
+    package enum Family: String, Hashable, Sendable, CaseIterable {
+        case ipv4, ipv6
+
+        package init(isIPv6: Bool) { self = isIPv6 ? .ipv6 : .ipv4 }
+    }
+
+    package init(_ settings: ServerNetworkSettings, forwardedForClients: Set<Family>) {
         self.settings = settings
-        self.forwardsOthers = forwardsOthers
+        self.forwardedForClients = forwardedForClients
     }
 
     /// The chain that packets of an ordinary client go to.
@@ -162,15 +168,14 @@ package struct ServerFirewall: Hashable, Sendable {
             commands.rule("forwarding", toTunnel, answers, NFT.accept),
             commands.rule("forwarding", toTunnel, NFT.counter, NFT.drop),
         ]
-        if !forwardsOthers {
-            let others = settings.otherInterfaces.map { JSON.string($0) }
-            if !others.isEmpty {
-                for direction in ["iifname", "oifname"] {
-                    rules.append(
-                        commands.rule("forwarding", NFT.match(NFT.meta(direction), NFT.any(others)), NFT.accept))
-                }
+        let others = settings.otherInterfaces.map { JSON.string($0) }
+        for family in Family.allCases where forwardedForClients.contains(family) {
+            let isFamily = NFT.match(NFT.meta("nfproto"), .string(family.rawValue))
+            for direction in ["iifname", "oifname"] where !others.isEmpty {
+                rules.append(
+                    commands.rule("forwarding", isFamily, NFT.match(NFT.meta(direction), NFT.any(others)), NFT.accept))
             }
-            rules.append(commands.rule("forwarding", NFT.counter, NFT.drop))
+            rules.append(commands.rule("forwarding", isFamily, NFT.counter, NFT.drop))
         }
         return rules
     }
