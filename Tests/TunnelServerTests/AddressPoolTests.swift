@@ -36,6 +36,57 @@ private let second: Int64 = 1_000_000_000
         #expect(throws: AddressPoolError.self) { try pool.take(at: 200 * second) }
     }
 
+    @Test("A user that comes and goes gets its own address again and again, and empties no pool")
+    func reuses() throws {
+        var pool = try pool("10.66.0.1/24", rest: .seconds(3600))
+        var given: Set<IPAddress> = []
+        for round in 0..<1000 as Range<Int64> {
+            let address = try pool.take(for: "anna", at: round)
+            given.insert(address)
+            pool.give(back: address, of: "anna", at: round)
+        }
+        #expect(given.count == 1 && pool.counts.resting == 1)
+        // To others it is at rest.
+        let other = try pool.take(for: "ben", at: 1000)
+        #expect(!given.contains(other))
+        // Two of its sessions at once have two, and both again afterwards.
+        let both = try [pool.take(for: "anna", at: 1000), pool.take(for: "anna", at: 1000)]
+        #expect(Set(both).count == 2 && given.isSubset(of: both) && !both.contains(other))
+        for address in both { pool.give(back: address, of: "anna", at: 1001) }
+        #expect(try Set([pool.take(for: "anna", at: 1002), pool.take(for: "anna", at: 1002)]) == Set(both))
+    }
+
+    @Test("Where no other address is free, the one that has rested longest is given early, but not at once")
+    func restsLessInNeed() throws {
+        var pool = try pool("10.66.0.1/29", rest: .seconds(3600))
+        var addresses: [IPAddress] = []
+        for number in 0..<5 as Range<Int64> { addresses.append(try pool.take(for: "user\(number)", at: 0)) }
+        for (index, address) in addresses.enumerated() {
+            pool.give(back: address, of: "user\(index)", at: Int64(index) * second)
+        }
+        #expect(throws: AddressPoolError.full(pool.network, inUse: 0, resting: 5)) {
+            try pool.take(for: "new", at: 60 * second - 1)
+        }
+        #expect(try pool.take(for: "new", at: 60 * second) == addresses[0])
+        // Only that one has rested a minute.
+        #expect(throws: AddressPoolError.self) { try pool.take(for: "new", at: 60 * second) }
+        #expect(try pool.take(for: "user3", at: 60 * second) == addresses[3])
+        #expect(try pool.take(for: "new", at: 61 * second) == addresses[1])
+    }
+
+    @Test("An address that a client was almost given rests on as it did")
+    func undoes() throws {
+        var pools = try AddressPools(
+            servers: [InterfaceAddress("10.66.0.1/30"), InterfaceAddress("fd00::1/127")], rest: .seconds(3600))
+        let first = try pools.take(for: "anna", at: 0)
+        pools.give(back: [first[0]], of: "anna", at: second)
+        // Its address of IPv6 is still in use.
+        #expect(throws: AddressPoolError.self) { try pools.take(for: "anna", at: 2 * second) }
+        pools.give(back: [first[1]], of: "anna", at: 2 * second)
+        #expect(throws: AddressPoolError.self) { try pools.take(for: "ben", at: 60 * second) }
+        #expect(try pools.take(for: "anna", at: 60 * second) == first)
+    }
+
     @Test("An address that belongs to a user is given to nobody else, and to its user without a rest")
     func keepsFixed() throws {
         var pool = try pool("10.66.0.1/29")
@@ -63,6 +114,11 @@ private let second: Int64 = 1_000_000_000
             pool.give(back: address, at: Int64(round) * second)
             #expect(pool.counts.resting <= 2)
         }
+        for round in 0..<10_000 as Range<Int64> {
+            let address = try pool.take(for: "user\(round % 3)", at: 20_000 * second)
+            pool.give(back: address, of: "user\(round % 3)", at: 20_000 * second)
+        }
+        #expect(pool.counts.resting <= 5)
         #expect(highest?.description == "fd00:66::2" || highest?.description == "fd00:66::3")
     }
 

@@ -30,16 +30,22 @@ package enum AddressPoolError: Error, Hashable, Sendable, CustomStringConvertibl
 
 /// The addresses of one network that clients of a server get.
 ///
-/// An address that is given back rests for a while: what was on its way to its last owner does not reach the next. Memory is
-/// for the addresses in use and at rest only, however large the network is. A value without a clock.
+/// An address that is given back rests for a while: what was on its way to its last owner does not reach the next. Its last owner
+/// gets it again at once, so that nobody empties a pool by coming and going; and where no other is free, the one that has rested
+/// longest is given early, after ``shortestRest``. Memory is for the addresses in use and at rest only, however large the network
+/// is. A value without a clock.
 package struct AddressPool: Sendable {
     /// The network.
     package let network: IPPrefix
     private let server: UInt128
     private let usable: ClosedRange<UInt128>
-    /// How long an address rests, in nanoseconds.
+    /// How long an address rests, and how long where no other is free, in nanoseconds.
     private let rest: Int64
+    private let restInNeed: Int64
 
+    /// How long an address rests at least, where it is told to rest that long, in seconds: sessions that are over have heard of it
+    /// by then.
+    static let shortestRest: Int64 = 60
     /// Ten years, in seconds.
     private static let longestRest: Int64 = 315_360_000
 
@@ -48,7 +54,7 @@ package struct AddressPool: Sendable {
     private var inUse: Set<UInt128> = []
     /// Addresses that belong to somebody, in use or not.
     private var fixed: Set<UInt128> = []
-    /// Those that were given back, in the order in which they may be given again.
+    /// Those that were given back.
     private var resting = RestQueue()
 
     /// The pool of the network that the server's own address is in.
@@ -67,7 +73,9 @@ package struct AddressPool: Sendable {
         guard bits > 0, low < high || low != server.address.value else { throw .noRoom(network) }
         usable = low...high
         next = low
-        self.rest = min(max(rest.components.seconds, 0), Self.longestRest) * 1_000_000_000
+        let seconds = min(max(rest.components.seconds, 0), Self.longestRest)
+        self.rest = seconds * 1_000_000_000
+        restInNeed = min(seconds, Self.shortestRest) * 1_000_000_000
     }
 
     /// How many addresses are in use, and how many rest.
@@ -80,41 +88,68 @@ package struct AddressPool: Sendable {
         fixed.insert(address.value)
     }
 
+    /// An address that was taken, and what it was before.
+    struct Lease: Sendable {
+        let address: IPAddress
+        /// How it rested; nil for one that did not.
+        fileprivate let rest: RestQueue.Rest?
+    }
+
     /// Gives an address to a client.
-    /// - Parameter now: nanoseconds, as for ``give(back:at:)``.
+    /// - Parameters:
+    ///   - owner: whose client it is. What it gave back it gets again without a rest.
+    ///   - now: nanoseconds, as for ``give(back:of:at:)``.
     /// - Throws: `.full`.
-    package mutating func take(at now: Int64) throws(AddressPoolError) -> IPAddress {
-        // Those that were used before come first, so that memory does not grow with the number of clients that ever were.
-        while let value = resting.popFirst(until: now) {
-            if isFree(value) { return use(value) }
+    package mutating func take(for owner: String? = nil, at now: Int64) throws(AddressPoolError) -> IPAddress {
+        try lease(for: owner, at: now).address
+    }
+
+    mutating func lease(for owner: String?, at now: Int64) throws(AddressPoolError) -> Lease {
+        while let owner, let (value, rest) = resting.popLatest(of: owner) {
+            if isFree(value) { return use(value, rest) }
         }
+        // Those that were used before come first, so that memory does not grow with the number of clients that ever were.
+        if let lease = popOldest(since: now &- rest) { return lease }
         while let value = next {
             next = value < usable.upperBound ? value + 1 : nil
-            if isFree(value) { return use(value) }
+            if isFree(value) { return use(value, nil) }
         }
+        if let lease = popOldest(since: now &- restInNeed) { return lease }
         throw .full(network, inUse: inUse.count, resting: resting.count)
+    }
+
+    private mutating func popOldest(since limit: Int64) -> Lease? {
+        while let (value, rest) = resting.popOldest(since: limit) {
+            if isFree(value) { return use(value, rest) }
+        }
+        return nil
     }
 
     /// Gives a client the address that belongs to it.
     /// - Throws: `.outside`; `.taken` while it is in use.
     package mutating func take(_ address: IPAddress) throws(AddressPoolError) -> IPAddress {
+        try lease(address).address
+    }
+
+    mutating func lease(_ address: IPAddress) throws(AddressPoolError) -> Lease {
         try check(address)
         guard !inUse.contains(address.value) else { throw .taken(address) }
-        return use(address.value)
+        return use(address.value, resting.remove(address.value))
     }
 
     /// Takes an address back. One that nobody has is left alone.
-    package mutating func give(back address: IPAddress, at now: Int64) {
+    package mutating func give(back address: IPAddress, of owner: String? = nil, at now: Int64) {
         guard address.isIPv6 == network.isIPv6, inUse.remove(address.value) != nil else { return }
         // Its owner alone gets it again.
         guard !fixed.contains(address.value) else { return }
-        resting.append(address.value, until: now.addingReportingOverflow(rest).partialValue)
+        resting.append(address.value, RestQueue.Rest(since: now, owner: owner))
     }
 
-    /// Takes back an address that nobody has heard of: it need not rest.
-    mutating func undo(_ address: IPAddress) {
-        guard inUse.remove(address.value) != nil, !fixed.contains(address.value) else { return }
-        resting.prepend(address.value)
+    /// Takes back an address that nobody has heard of: it rests as it did, or need not.
+    mutating func undo(_ lease: Lease) {
+        let value = lease.address.value
+        guard inUse.remove(value) != nil, !fixed.contains(value) else { return }
+        resting.insert(value, lease.rest ?? RestQueue.Rest(since: .min, owner: nil))
     }
 
     private func check(_ address: IPAddress) throws(AddressPoolError) {
@@ -127,37 +162,8 @@ package struct AddressPool: Sendable {
         value != server && !inUse.contains(value) && !fixed.contains(value)
     }
 
-    private mutating func use(_ value: UInt128) -> IPAddress {
+    private mutating func use(_ value: UInt128, _ rest: RestQueue.Rest?) -> Lease {
         inUse.insert(value)
-        return IPAddress(isIPv6: network.isIPv6, value: value)
-    }
-}
-
-/// Addresses at rest. All rest equally long, so the first is the one that is free again first.
-private struct RestQueue: Sendable {
-    private var entries: [(value: UInt128, until: Int64)] = []
-    private var start = 0
-
-    var count: Int { entries.count - start }
-
-    mutating func append(_ value: UInt128, until: Int64) {
-        entries.append((value, until))
-    }
-
-    mutating func prepend(_ value: UInt128) {
-        entries.insert((value, .min), at: start)
-    }
-
-    /// Takes out the first if it has rested.
-    mutating func popFirst(until now: Int64) -> UInt128? {
-        guard start < entries.count, entries[start].until <= now else { return nil }
-        defer {
-            start += 1
-            if start > 64, start * 2 > entries.count {
-                entries.removeFirst(start)
-                start = 0
-            }
-        }
-        return entries[start].value
+        return Lease(address: IPAddress(isIPv6: network.isIPv6, value: value), rest: rest)
     }
 }

@@ -32,31 +32,34 @@ package struct AddressPools: Sendable {
     }
 
     /// Gives a client an address of each pool: of `own` where that has one, else any.
+    /// - Parameter owner: whose client it is. What it gave back it gets again without a rest.
     /// - Returns: the addresses, each alone in its network.
     /// - Throws: `.full`, `.taken`, `.outside`; then nothing was given.
-    package mutating func take(own: [IPAddress] = [], at now: Int64) throws(AddressPoolError) -> [IPAddress] {
+    package mutating func take(
+        own: [IPAddress] = [], for owner: String? = nil, at now: Int64
+    ) throws(AddressPoolError) -> [IPAddress] {
         if let address = own.first(where: { index(of: $0) == nil }) { throw outside(address) }
-        var addresses: [IPAddress] = []
+        var leases: [AddressPool.Lease] = []
         do throws(AddressPoolError) {
             for index in pools.indices {
                 let isIPv6 = pools[index].network.isIPv6
                 if let address = own.first(where: { $0.isIPv6 == isIPv6 }) {
-                    addresses.append(try pools[index].take(address))
+                    leases.append(try pools[index].lease(address))
                 } else {
-                    addresses.append(try pools[index].take(at: now))
+                    leases.append(try pools[index].lease(for: owner, at: now))
                 }
             }
         } catch {
-            for (index, address) in addresses.enumerated() { pools[index].undo(address) }
+            for (index, lease) in leases.enumerated() { pools[index].undo(lease) }
             throw error
         }
-        return addresses
+        return leases.map(\.address)
     }
 
     /// Takes addresses back.
-    package mutating func give(back addresses: [IPAddress], at now: Int64) {
+    package mutating func give(back addresses: [IPAddress], of owner: String? = nil, at now: Int64) {
         for address in addresses {
-            if let index = index(of: address) { pools[index].give(back: address, at: now) }
+            if let index = index(of: address) { pools[index].give(back: address, of: owner, at: now) }
         }
     }
 
