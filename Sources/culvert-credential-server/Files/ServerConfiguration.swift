@@ -33,7 +33,7 @@ struct ServerConfiguration: Hashable, Sendable {
     var allowedNetworks: [IPPrefix] = []
     /// Interfaces between which packets are forwarded as well, where the host forwarded nothing before.
     var otherInterfaces: [String] = []
-    /// How long an address that was given back is given to nobody, in seconds.
+    /// How long an address that was given back is given to no other user, in seconds; less where no other is free.
     var addressRest = 3600
     var clients = 10_000
     /// How many sessions a user has at once; the oldest makes room for one more.
@@ -105,25 +105,47 @@ extension ServerConfiguration {
             return "addresses has one address of IPv4, of IPv6, or of both, such as 10.66.0.1/24"
         }
         if addresses.contains(where: { $0.peer != nil }) { return "addresses has no peers" }
+        if let address = addresses.first(where: { !Self.isHost($0.address) }) {
+            return "addresses: no interface can have \(address); use one of a private network, such as 10.66.0.1/24"
+        }
         if !(576...65_535).contains(mtu) || (mtu < 1280 && families.contains(true)) {
             return "mtu is 576 to 65535, and 1280 at least with IPv6"
         }
         if routes.count > 16 { return "routes has 16 networks at most" }
         if nameServers.count > 4 { return "nameServers has 4 addresses at most" }
+        if let server = nameServers.first(where: { !Self.isHost($0) }) {
+            return
+                "nameServers: clients cannot reach \(server); name a server on the network, such as 9.9.9.9, or one that "
+                + "listens at this server's address in the tunnel"
+        }
         if !(0...3600).contains(keepalive) { return "keepalive is 0 to 3600 seconds" }
         if let service = services.first(where: { Self.service($0) == nil }) {
             return "services: '\(service)' is not tcp/PORT or udp/PORT"
         }
-        if addressRest < 0 || sessionLifetime < 0 { return "addressRest and sessionLifetime are 0 seconds at least" }
+        for (name, seconds) in [("addressRest", addressRest), ("sessionLifetime", sessionLifetime)]
+        where !(0...Self.longest).contains(seconds) {
+            return "\(name) is 0 to \(Self.longest) seconds, which are ten years"
+        }
         if !(1...1_000_000).contains(clients) { return "clients is 1 to 1000000" }
-        if sessionsPerUser < 1 { return "sessionsPerUser is 1 at least" }
+        if !(1...1_000_000).contains(sessionsPerUser) { return "sessionsPerUser is 1 to 1000000" }
         if !passwordCost.isValid {
             return "passwordCost: n is a power of two up to 1048576, and 128*n*r*p at most 256 MiB"
         }
-        if failures.free < 1 || failures.longestSourceWait < 1 || failures.longestLoginWait < 1 || failures.memory < 1 {
-            return "failures has numbers from 1 on"
+        for (name, value) in [
+            ("free", failures.free), ("longestSourceWait", failures.longestSourceWait),
+            ("longestLoginWait", failures.longestLoginWait), ("memory", failures.memory),
+        ] where !(1...Self.longest).contains(value) {
+            return "failures.\(name) is 1 to \(Self.longest)" + (name == "free" ? "" : " seconds, which are ten years")
         }
         return nil
+    }
+
+    /// Ten years in seconds: as nanoseconds they are added without overflow.
+    private static let longest = 315_360_000
+
+    /// Whether one host can have the address, and others reach it.
+    private static func isHost(_ address: IPAddress) -> Bool {
+        !address.isUnspecified && !address.isLoopback && !address.isMulticast && !address.isBroadcast
     }
 
     /// Transport and port of `tcp/PORT` or `udp/PORT`.
