@@ -32,7 +32,7 @@ package final class ServerNetwork: Sendable {
     /// Changes of clients that wait for the ones before: they are made together.
     private struct Waiting {
         var changes: [IPAddress: String?] = [:]
-        var continuations: [CheckedContinuation<TunnelServerError?, Never>] = []
+        var completions: [@Sendable (TunnelServerError?) -> Void] = []
         var isScheduled = false
     }
 
@@ -118,20 +118,32 @@ package final class ServerNetwork: Sendable {
         try await change(addresses.map { ($0, nil) })
     }
 
+    /// The same without waiting for it: what is let in after this call stays in. Many are taken out together.
+    /// - Parameter completion: called with what went wrong, on any thread. It must not wait.
+    package func remove(_ addresses: [IPAddress], completion: @escaping @Sendable (TunnelServerError?) -> Void) {
+        change(addresses.map { ($0, nil) }, completion: completion)
+    }
+
     private func change(_ changes: [(IPAddress, String?)]) async throws(TunnelServerError) {
         let error = await withCheckedContinuation { continuation in
-            let schedules = waiting.withLock { waiting in
-                for (address, chain) in changes { waiting.changes.updateValue(chain, forKey: address) }
-                waiting.continuations.append(continuation)
-                defer { waiting.isScheduled = true }
-                return !waiting.isScheduled
-            }
-            guard schedules else { return }
-            if !loop.perform({ [self] in makeChanges() }) {
-                finishChanges { _ throws(TunnelServerError) in throw .notRunning }
-            }
+            change(changes) { continuation.resume(returning: $0) }
         }
         if let error { throw error }
+    }
+
+    private func change(
+        _ changes: [(IPAddress, String?)], completion: @escaping @Sendable (TunnelServerError?) -> Void
+    ) {
+        let schedules = waiting.withLock { waiting in
+            for (address, chain) in changes { waiting.changes.updateValue(chain, forKey: address) }
+            waiting.completions.append(completion)
+            defer { waiting.isScheduled = true }
+            return !waiting.isScheduled
+        }
+        guard schedules else { return }
+        if !loop.perform({ [self] in makeChanges() }) {
+            finishChanges { _ throws(TunnelServerError) in throw .notRunning }
+        }
     }
 
     private func makeChanges() {
@@ -145,7 +157,7 @@ package final class ServerNetwork: Sendable {
         }
         var failure: TunnelServerError?
         do throws(TunnelServerError) { try body(taken.changes) } catch { failure = error }
-        for continuation in taken.continuations { continuation.resume(returning: failure) }
+        for completion in taken.completions { completion(failure) }
     }
 
     private func onThread<Result: Sendable>(

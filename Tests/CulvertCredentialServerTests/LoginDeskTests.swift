@@ -17,10 +17,12 @@ import Testing
     private struct Pool: AddressSource {
         var free: [IPAddress] = (2...4).map { .v4(10, 66, 0, $0) }
         mutating func keep(_ addresses: [IPAddress]) { free.removeAll(where: addresses.contains) }
-        mutating func take(own: [IPAddress], at _: Int64) -> [IPAddress]? {
+        mutating func take(own: [IPAddress], for _: String, at _: Int64) -> [IPAddress]? {
             own.isEmpty ? (free.isEmpty ? nil : [free.removeFirst()]) : own
         }
-        mutating func give(back addresses: [IPAddress], at _: Int64) { free += addresses.filter { $0.bytes[3] < 10 } }
+        mutating func give(back addresses: [IPAddress], of _: String, at _: Int64) {
+            free += addresses.filter { $0.bytes[3] < 10 }
+        }
     }
 
     private final class World: Sendable {
@@ -29,6 +31,8 @@ import Testing
         final class Shared: Sendable {
             let ids = Mutex<[Int]>([])
             let lines = Mutex<[String]>([])
+            let shutOut = Mutex<[IPAddress]>([])
+            let now = Mutex<Int64>(0)
         }
 
         init(sessionsPerUser: Int = 2) {
@@ -37,7 +41,10 @@ import Testing
             desk = LoginDesk(
                 cost: cost, limits: LoginLimiter.Limits(), sessionsPerUser: sessionsPerUser, addresses: Pool(),
                 logger: logger,
-                effects: LoginDesk.Effects(disconnect: { id in shared.ids.withLock { $0.append(id) } }, now: { 0 }))
+                effects: LoginDesk.Effects(
+                    disconnect: { id in shared.ids.withLock { $0.append(id) } },
+                    shutOut: { addresses in shared.shutOut.withLock { $0 += addresses } },
+                    now: { shared.now.withLock { $0 } }))
         }
 
         func log(_ id: Int, _ login: String, _ password: String, from source: IPAddress = home)
@@ -126,10 +133,25 @@ import Testing
         #expect(world.log(1, "anna", "correct horse") == .accepted([own]))
         #expect(world.log(2, "anna", "correct horse") == .accepted([own]))
         #expect(world.disconnected.ids.withLock { $0 } == [1])
-        // What the first one had is the second one's by now.
-        #expect(world.desk.addresses(of: 1).isEmpty)
+        // What the first one had is the second one's by now, and stays let in.
         world.desk.ended(1, "removed")
-        #expect(world.desk.addresses(of: 2) == [own])
+        #expect(world.disconnected.shutOut.withLock { $0 }.isEmpty)
+        world.desk.ended(2, "removed")
+        #expect(world.disconnected.shutOut.withLock { $0 } == [own])
+    }
+
+    @Test("An address is shut out before anybody gets it, and not at all when everything ends")
+    func shutsOut() throws {
+        let world = World()
+        world.desk.use(UserFile(users: [try Self.user("anna", "correct horse")]))
+        #expect(world.log(1, "anna", "correct horse") == .accepted([.v4(10, 66, 0, 2)]))
+        #expect(world.log(2, "anna", "correct horse") == .accepted([.v4(10, 66, 0, 3)]))
+        world.desk.ended(1, "removed")
+        #expect(world.disconnected.shutOut.withLock { $0 } == [.v4(10, 66, 0, 2)])
+        world.desk.ended(1, "removed")
+        world.desk.ended(2, "shutdown", isLast: true)
+        #expect(world.disconnected.shutOut.withLock { $0 } == [.v4(10, 66, 0, 2)])
+        #expect(world.desk.sessionCount == 0)
     }
 
     @Test("Sessions end whose user is removed or has another password, and no others")
@@ -145,6 +167,38 @@ import Testing
         #expect(world.disconnected.ids.withLock { $0 } == [1])
         world.desk.use(UserFile(users: [try Self.user("ben", "another password")]))
         #expect(world.disconnected.ids.withLock { Set($0) } == [1, 2])
+    }
+
+    @Test("A session whose user was removed before its client had the answer is told to end until it does")
+    func removedWhileAnswered() throws {
+        let world = World()
+        world.desk.use(UserFile(users: [try Self.user("anna", "correct horse")]))
+        guard case .accepted = world.log(1, "anna", "correct horse") else { return #expect(Bool(false)) }
+        // The tunnel does not know the session yet: this is not heard.
+        world.desk.use(UserFile(users: []))
+        world.desk.look()
+        world.desk.look()
+        #expect(world.disconnected.ids.withLock { $0 } == [1, 1, 1])
+        world.desk.ended(1, "removed")
+        world.desk.look()
+        #expect(world.disconnected.ids.withLock { $0 } == [1, 1, 1])
+    }
+
+    @Test("A session ends that has lasted long enough, and one that made room for another is told again")
+    func lifetime() throws {
+        let world = World(sessionsPerUser: 1)
+        world.desk.use(UserFile(users: [try Self.user("anna", "correct horse")]))
+        _ = world.log(1, "anna", "correct horse")
+        world.desk.look(lifetime: 60)
+        #expect(world.disconnected.ids.withLock { $0 }.isEmpty)
+        world.disconnected.now.withLock { $0 = 61_000_000_000 }
+        world.desk.look()
+        #expect(world.disconnected.ids.withLock { $0 }.isEmpty)
+        world.desk.look(lifetime: 60)
+        #expect(world.disconnected.ids.withLock { $0 } == [1])
+        _ = world.log(2, "anna", "correct horse")
+        world.desk.look(lifetime: 60)
+        #expect(world.disconnected.ids.withLock { $0 } == [1, 1, 1])
     }
 
     @Test("A wrong password and an unknown login take the same time, whatever costs the users' hashes have")

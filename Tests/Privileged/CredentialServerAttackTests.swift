@@ -131,6 +131,14 @@
                 #expect(map.split(separator: ": goto client").count == count + 1)
                 for index in [0, count / 2, count - 1] { #expect(try crowd.pings(index), "client \(index)") }
                 #expect(scene.memory < before + 1024 + count * 16)
+                // Well within what a service manager waits for.
+                let process = try #require(scene.process)
+                let began = clock.now
+                process.signal(SIGTERM)
+                #expect(try process.wait().status == 0)
+                let ended = clock.now - began
+                print("sessions: \(count) ended within \(ended)")
+                #expect(ended < .seconds(15))
             }
         }
     }

@@ -12,8 +12,9 @@ protocol AddressSource: Sendable {
     /// Says which addresses belong to users.
     mutating func keep(_ addresses: [IPAddress])
     /// An address of each family, of `own` where that has one; nil where there are none left.
-    mutating func take(own: [IPAddress], at now: Int64) -> [IPAddress]?
-    mutating func give(back addresses: [IPAddress], at now: Int64)
+    /// - Parameter login: whom they are for. What it gave back it may get again at once.
+    mutating func take(own: [IPAddress], for login: String, at now: Int64) -> [IPAddress]?
+    mutating func give(back addresses: [IPAddress], of login: String, at now: Int64)
 }
 
 /// Judges logins by the file of users, and keeps count of who has a session. Each call may hash a password, and is made on a
@@ -34,8 +35,11 @@ final class LoginDesk<SessionID: Hashable & Sendable>: Sendable {
 
     /// Of what happens, what others have to know.
     struct Effects: Sendable {
-        /// Ends a session.
+        /// Ends a session. Nothing where it has not begun yet, or is over.
         var disconnect: @Sendable (SessionID) -> Void = { _ in }
+        /// Keeps packets of these addresses out, before whatever is asked for later. Called under the desk's lock: nobody gets one
+        /// of them in between. It must not wait, nor call the desk.
+        var shutOut: @Sendable ([IPAddress]) -> Void = { _ in }
         /// Nanoseconds of a clock that goes forward only.
         var now: @Sendable () -> Int64
     }
@@ -105,23 +109,27 @@ final class LoginDesk<SessionID: Hashable & Sendable>: Sendable {
 
     /// Takes the users as they are now. Sessions of those that are gone, or whose password or addresses are others, end.
     func use(_ file: UserFile) {
-        let over = state.withLock { state in
+        state.withLock { state in
             state.users = Dictionary(file.users.map { ($0.login, $0) }) { first, _ in first }
             state.costs = file.users.map(\.password.cost)
             state.addresses.keep(file.users.flatMap(\.addresses))
-            return state.sessions.filter { _, session in
-                if session.isLeaving { return false }
+        }
+        look()
+    }
+
+    /// Ends sessions that are to be over: those of users that are gone or whose password or addresses are others, those that made
+    /// room, and those that have lasted long enough. To be called again and again: who is told to end before its client has its
+    /// answer has not begun yet, and does not hear it.
+    /// - Parameter lifetime: how long a session may last, in seconds; 0 for as long as it likes.
+    func look(lifetime: Int = 0) {
+        let oldest = lifetime > 0 ? effects.now() - Int64(lifetime) * 1_000_000_000 : Int64.min
+        let over = state.withLock { state in
+            state.sessions.filter { _, session in
+                if session.isLeaving || session.since < oldest { return true }
                 guard let user = state.users[session.login] else { return true }
                 return user.password != session.password || !user.addresses.allSatisfy(session.addresses.contains)
             }.map(\.key)
         }
-        over.forEach(effects.disconnect)
-    }
-
-    /// Ends sessions that began longer ago than this.
-    func end(olderThan seconds: Int) {
-        let oldest = effects.now() - Int64(seconds) * 1_000_000_000
-        let over = state.withLock { $0.sessions.filter { $0.value.since < oldest }.map(\.key) }
         over.forEach(effects.disconnect)
     }
 
@@ -175,11 +183,12 @@ final class LoginDesk<SessionID: Hashable & Sendable>: Sendable {
             for old in over {
                 guard var session = state.sessions[old] else { continue }
                 session.isLeaving = true
-                state.addresses.give(back: session.addresses.filter(user.addresses.contains), at: now)
+                state.addresses.give(
+                    back: session.addresses.filter(user.addresses.contains), of: session.login, at: now)
                 session.addresses.removeAll(where: user.addresses.contains)
                 state.set(old, session)
             }
-            let addresses = state.addresses.take(own: user.addresses, at: now)
+            let addresses = state.addresses.take(own: user.addresses, for: user.login, at: now)
             if let addresses {
                 state.lastNumber += 1
                 let session = Session(
@@ -195,14 +204,15 @@ final class LoginDesk<SessionID: Hashable & Sendable>: Sendable {
         return .accepted(addresses)
     }
 
-    /// The addresses that a session has, and no other.
-    func addresses(of id: SessionID) -> [IPAddress] { state.withLock { $0.sessions[id]?.addresses ?? [] } }
-
-    /// Forgets a session. Its addresses are free.
-    func ended(_ id: SessionID, _ reason: String) {
+    /// Forgets a session. The addresses that it still has, and no other session, are shut out and free.
+    /// - Parameter isLast: whether nobody comes any more, and so nobody needs to be shut out.
+    func ended(_ id: SessionID, _ reason: String, isLast: Bool = false) {
         let session = state.withLock { state in
             let session = state.remove(id)
-            if let session { state.addresses.give(back: session.addresses, at: effects.now()) }
+            if let session, !session.addresses.isEmpty {
+                if !isLast { effects.shutOut(session.addresses) }
+                state.addresses.give(back: session.addresses, of: session.login, at: effects.now())
+            }
             return session
         }
         if let session { logger.info("the session of '\(session.login)' is over: \(reason)") }

@@ -42,7 +42,14 @@
             desk = LoginDesk(
                 cost: configuration.passwordCost, limits: configuration.failures,
                 sessionsPerUser: configuration.sessionsPerUser, addresses: PoolSource(pools: pools, logger: logger),
-                logger: logger, effects: LoginDesk.Effects(disconnect: disconnect, now: { LaneClock.now() }))
+                logger: logger,
+                effects: LoginDesk.Effects(
+                    disconnect: disconnect,
+                    shutOut: { addresses in
+                        network.remove(addresses) { error in
+                            if let error { logger.error("a client that is gone cannot be kept out: \(error)") }
+                        }
+                    }, now: { LaneClock.now() }))
             do throws(TunnelIOError) {
                 hashing = try EventLoop()
                 try hashing.startThread(name: "culvert-login")
@@ -103,24 +110,18 @@
         }
 
         func ended(_ session: ClientID, _ reason: EndReason) async {
-            // Out of the firewall first: from the moment that they are free they may be another's.
-            let addresses = desk.addresses(of: session)
-            if !addresses.isEmpty {
-                do throws(TunnelServerError) { try await network.remove(addresses) } catch {
-                    logger.error("a client that is gone cannot be kept out: \(error)")
-                }
-            }
-            desk.ended(session, "\(reason)")
+            // At the end the firewall goes as a whole.
+            desk.ended(session, "\(reason)", isLast: reason == .shutdown)
         }
 
         // MARK: - What time brings
 
-        /// Looks whether users were added or removed, and ends sessions that have lasted long enough. To be called every second.
+        /// Looks whether users were added or removed, and ends sessions that are to be over. To be called every second.
         func look() async {
             await withCheckedContinuation { continuation in
                 let isTaken = hashing.perform { [self] in
                     readUsersAgain()
-                    if configuration.sessionLifetime > 0 { desk.end(olderThan: configuration.sessionLifetime) }
+                    desk.look(lifetime: configuration.sessionLifetime)
                     continuation.resume()
                 }
                 if !isTaken { continuation.resume() }
@@ -159,13 +160,15 @@
             }
         }
 
-        mutating func take(own: [IPAddress], at now: Int64) -> [IPAddress]? {
-            do throws(AddressPoolError) { return try pools.take(own: own, at: now) } catch {
+        mutating func take(own: [IPAddress], for login: String, at now: Int64) -> [IPAddress]? {
+            do throws(AddressPoolError) { return try pools.take(own: own, for: login, at: now) } catch {
                 logger.error("\(error)")
                 return nil
             }
         }
 
-        mutating func give(back addresses: [IPAddress], at now: Int64) { pools.give(back: addresses, at: now) }
+        mutating func give(back addresses: [IPAddress], of login: String, at now: Int64) {
+            pools.give(back: addresses, of: login, at: now)
+        }
     }
 #endif
