@@ -345,6 +345,18 @@ let package = Package(
                 logging,
             ],
             swiftSettings: settings),
+        // The tutorial's steps: the files that it shows, compiled where they are.
+        .target(
+            name: "LoginTunnelTutorial",
+            dependencies: ["NetworkAddresses", "CredentialTunnel", "PacketTunnel", "TunnelIO", crypto, logging],
+            path: "Sources/CredentialTunnel/CredentialTunnel.docc/Resources", swiftSettings: settings),
+        .testTarget(
+            name: "LoginTunnelTutorialTests",
+            dependencies: [
+                "LoginTunnelTutorial", "NetworkAddresses", "CredentialTunnel", "PacketTunnel", "PacketTunnelTesting",
+                "TunnelIO", crypto,
+            ],
+            swiftSettings: settings),
         .testTarget(name: "PacketTunnelTestingTests", dependencies: ["PacketTunnelTesting"], swiftSettings: settings),
         .testTarget(
             name: "PrivilegedTests",

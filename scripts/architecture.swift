@@ -55,8 +55,10 @@ struct Manifest: Decodable {
         var path: String?
         var dependencies: [Dependency]
 
-        /// Tests, examples and benchmarks are not the house.
-        var isDrawn: Bool { type != "test" && path?.hasPrefix("Sources/") != false }
+        /// Tests, examples, benchmarks and what documentation shows are not the house.
+        var isDrawn: Bool {
+            type != "test" && path?.hasPrefix("Sources/") != false && path?.contains(".docc/") != true
+        }
     }
 
     /// A target, or a product of a package.

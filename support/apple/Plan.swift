@@ -248,7 +248,8 @@ struct Plan: Sendable {
         let folder = target.folder
         let excluded = (target.exclude ?? []).map { "\(folder)/\($0)" }
         let sources = files(in: folder, ".swift", ".c").filter { file in
-            !Self.elsewhereFiles.contains(file.lastPart)
+            // What a tutorial shows is a target of its own, as for SwiftPM.
+            !Self.elsewhereFiles.contains(file.lastPart) && !file.dropFirst(folder.count).contains(".docc/")
                 && !excluded.contains { file == $0 || file.hasPrefix($0 + "/") }
         }
         var flags = ["-package-name", "culvert"] + traits.flatMap { ["-D", $0] }
@@ -260,7 +261,7 @@ struct Plan: Sendable {
             default: break
             }
         }
-        let isTest = target.type == "test" || folder.hasPrefix("\(root)/Tests/")
+        let isTest = target.type == "test" || folder.hasPrefix("\(root)/Tests/") || folder.contains(".docc/")
         return Module(
             name: target.name, kind: isTest ? .test : .ours, files: sources, dependencies: needs, flags: flags,
             isProgram: target.type == "executable")

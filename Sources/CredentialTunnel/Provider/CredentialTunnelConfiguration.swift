@@ -93,7 +93,10 @@ public struct CredentialTunnelConfiguration: Hashable, Sendable {
     }
 
     /// What the tunnel wants of the system, once a server has said what its client gets.
-    /// - Parameter leakPolicy: the least that is demanded; the stricter of it and the configuration's is asked for.
+    ///
+    /// - Parameters:
+    ///   - assignment: what the server gives the client.
+    ///   - leakPolicy: the least that is demanded; the stricter of it and the configuration's is asked for.
     public func settings(for assignment: Body.Assignment, leakPolicy: LeakPolicy = .routeBased) -> TunnelSettings {
         TunnelSettings(
             remoteAddress: (try? EndpointAddress(server))?.host ?? server, addresses: assignment.addresses,

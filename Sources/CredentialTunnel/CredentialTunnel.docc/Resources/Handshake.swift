@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import CredentialTunnel
+import Crypto
+import Foundation
+
+/// The client's side of a key agreement with a server whose public key it knows.
+struct Handshake {
+    private let server: Curve25519.KeyAgreement.PublicKey
+    private let ephemeral = Curve25519.KeyAgreement.PrivateKey()
+    private let index = UInt32.random(in: 0...UInt32.max)
+
+    init(with server: Curve25519.KeyAgreement.PublicKey) { self.server = server }
+
+    /// Our half: a header, a key that is used once, and zeros, so that no answer is longer than its question.
+    var hello: [UInt8] {
+        Header(code: .clientHello, index: index).bytes + Array(ephemeral.publicKey.rawRepresentation)
+            + [UInt8](repeating: 0, count: 88)
+    }
+
+    /// The session that the server's half makes; nil when it is not from who has the server's private key.
+    func session(from reply: [UInt8]) -> Session? {
+        guard let header = try? MessageDecoder.header(of: reply), header.code == .serverHello, header.index == index,
+            let theirs = try? Curve25519.KeyAgreement.PublicKey(rawRepresentation: reply[8..<40]),
+            let lasting = try? ephemeral.sharedSecretFromKeyAgreement(with: server),
+            let fresh = try? ephemeral.sharedSecretFromKeyAgreement(with: theirs)
+        else { return nil }
+        let keys = Self.keys(lasting, fresh, transcript: Array(hello[..<40] + reply[..<40]))
+        guard let nonce = Session.nonce(0),
+            let box = try? ChaChaPoly.SealedBox(nonce: nonce, ciphertext: reply[40..<44], tag: reply[44...]),
+            let name = try? ChaChaPoly.open(box, using: keys.toClient, authenticating: reply[..<40])
+        else { return nil }
+        let serverIndex = name.reversed().reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
+        return Session(index: serverIndex, sealing: keys.toServer, opening: keys.toClient)
+    }
+
+    /// Keys of two secrets: one that needs the server's lasting key, and one that nobody can make again later.
+    static func keys(
+        _ lasting: SharedSecret, _ fresh: SharedSecret, transcript: [UInt8]
+    ) -> (toServer: SymmetricKey, toClient: SymmetricKey) {
+        let first = lasting.hkdfDerivedSymmetricKey(
+            using: SHA256.self, salt: transcript, sharedInfo: [UInt8](), outputByteCount: 32)
+        let salt = Array(HMAC<SHA256>.authenticationCode(for: transcript, using: first))
+        func key(_ name: String) -> SymmetricKey {
+            fresh.hkdfDerivedSymmetricKey(
+                using: SHA256.self, salt: salt, sharedInfo: Array(name.utf8), outputByteCount: 32)
+        }
+        return (key("to server"), key("to client"))
+    }
+}

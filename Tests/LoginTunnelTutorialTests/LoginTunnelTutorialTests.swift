@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import CredentialTunnel
+import Crypto
+import NetworkAddresses
+import PacketTunnel
+import PacketTunnelTesting
+import Synchronization
+import Testing
+import TunnelIO
+
+@testable import LoginTunnelTutorial
+
+@Suite("The tutorial's steps", .timeLimit(.minutes(2)))
+struct LoginTunnelTutorialTests {
+    static let address = InterfaceAddress(host: .v4(10, 7, 0, 2))
+
+    /// A step in a host in memory, and a server.
+    struct Scene<Step: PacketTunnelProvider> where Step.Configuration == LoginConfiguration {
+        let clock = VirtualClock()
+        let internet = MemoryInternet()
+        let secrets = MemorySecretStore()
+        let server: TutorialServer
+        let host: MemoryHost<Step>
+
+        init(_ step: @escaping @Sendable (any DatagramNetwork) -> Step) throws {
+            server = try TutorialServer(on: internet, changes: clock.changes)
+            let network = internet.attach([.v4(192, 0, 2, 10)])
+            host = MemoryHost(secrets: secrets, clock: clock) { step(network) }
+            host.platform.setDeliveryHandler { [changes = clock.changes] in changes.tell() }
+            clock.changes.follow(host.statusUpdates())
+        }
+
+        func start(password: String = "123456", port: Int = 4500) async throws {
+            try await secrets.write(SecretBytes(Array(password.utf8)), "password", of: "test")
+            let configuration = LoginConfiguration(
+                server: "\(TutorialServer.address):\(port)", serverKey: server.key.publicKey.rawRepresentation,
+                login: "kean")
+            try await host.start(configuration, profileID: "test")
+        }
+
+        /// What a start throws.
+        func failure(password: String = "123456", port: Int = 4500) async -> TunnelError.Code? {
+            do {
+                try await start(password: password, port: port)
+                return nil
+            } catch {
+                return (error as? TunnelError)?.code
+            }
+        }
+
+        func passes() async -> Bool { await LoginTunnelTutorialTests.passes(host.platform, clock.changes) }
+        /// Whether it is up after so many logins.
+        func logins(_ count: Int) async -> Bool {
+            await clock.changes.wait {
+                server.state.withLock { $0.logins } == count && host.status.status == .connected
+            }
+        }
+    }
+
+    /// Whether a ping into the tunnel is answered.
+    static func passes(_ platform: MemoryPlatform, _ changes: Changes) async -> Bool {
+        let ping = PacketBuilder.icmpEcho(from: address.address, to: .v4(10, 7, 0, 1), identifier: 7, sequence: 1)
+        let answer = VirtualNetwork().receive(ping)
+        platform.inject(ping)
+        return await changes.wait { platform.takeDelivered().contains { $0 == answer } }
+    }
+
+    @Test("An empty provider starts and stops, one with settings has them in force, and one with a network answers")
+    func withoutServer() async throws {
+        #expect(try await runInMemory() == [.connected, .disconnected])
+        let addressed = MemoryHost<AddressedTunnel>()
+        try await addressed.start(AddressedTunnel.Configuration(address: Self.address))
+        #expect(addressed.platform.settings?.addresses == [Self.address])
+        await addressed.stop(.userInitiated)
+        let (answering, changes) = (MemoryHost<AnsweringTunnel>(), Changes())
+        answering.platform.setDeliveryHandler { changes.tell() }
+        try await answering.start(AnsweringTunnel.Configuration(address: Self.address))
+        #expect(await Self.passes(answering.platform, changes))
+        await answering.stop(.userInitiated)
+    }
+
+    @Test("A login brings the server's settings into force, and packets pass both ways under the session's keys")
+    func login() async throws {
+        let first = try Scene { LoginTunnel(network: $0) }
+        try await first.start()
+        #expect(first.host.platform.settings?.addresses == [Self.address])
+        await first.host.stop(.userInitiated)
+        let second = try Scene { SealedTunnel(network: $0) }
+        try await second.start()
+        #expect(await second.passes())
+        await second.host.stop(.userInitiated)
+        #expect(await second.clock.changes.wait { second.server.state.withLock { $0.goodbyes } == 1 })
+    }
+
+    @Test("The last step logs in again on another network, and when the server says nothing any more")
+    func lasting() async throws {
+        let scene = try Scene { LastingTunnel(network: $0) }
+        try await scene.start()
+        #expect(await scene.passes())
+        scene.host.pathChanged(NetworkPath(interfaces: [.init(name: "pdp0", kind: .cellular, index: 2)]))
+        #expect(await scene.logins(2))
+        #expect(await scene.passes())
+        // The server is started again: it knows no session. Three keepalives go unanswered, the fourth time the link ends.
+        scene.server.state.withLock { $0.sessions = [:] }
+        for _ in 0..<4 {
+            await scene.clock.waitForSleepers()
+            scene.clock.advance(by: .seconds(10))
+        }
+        #expect(await scene.logins(3))
+        #expect(await scene.passes())
+        await scene.host.stop(.userInitiated)
+    }
+
+    @Test(
+        "A wrong password is refused, silence is told after ten seconds, and a server with another key gets no session")
+    func errors() async throws {
+        let scene = try Scene { LastingTunnel(network: $0) }
+        #expect(await scene.failure(password: "wrong") == .authenticationFailed)
+        #expect(scene.host.platform.settings == nil)
+        let alone = try Scene { LastingTunnel(network: $0) }
+        let hellos = Atomic<Int>(0)
+        alone.internet.setFilter { [changes = alone.clock.changes] _ in
+            hellos.add(1, ordering: .sequentiallyConsistent)
+            changes.tell()
+            return true
+        }
+        async let failure = alone.failure(port: 4501)
+        #expect(
+            await alone.clock.changes.wait {
+                // The start's deadline sleeps, and the next hello.
+                let waits = hellos.load(ordering: .sequentiallyConsistent) > 0 && alone.clock.sleeperCount > 1
+                if waits { alone.clock.advance(by: .seconds(1)) }
+                return alone.host.status.error != nil
+            })
+        let code = await failure
+        #expect(code == .serverUnreachable && hellos.load(ordering: .sequentiallyConsistent) == 10)
+        let handshake = Handshake(with: Curve25519.KeyAgreement.PrivateKey().publicKey)
+        let reply = try #require(scene.server.answer(handshake.hello, from: .loopback(port: 1)))
+        #expect(handshake.session(from: reply) == nil)
+    }
+
+    @Test("A session opens each datagram once, and none that was changed or came back")
+    func sealing() throws {
+        let (one, other) = (SymmetricKey(size: .bits256), SymmetricKey(size: .bits256))
+        var (client, server) = (
+            Session(index: 7, sealing: one, opening: other), Session(index: 9, sealing: other, opening: one)
+        )
+        let sealed = client.seal(.data, [1, 2, 3])
+        let datagram = try #require(sealed)
+        var changed = datagram
+        changed[4] ^= 1
+        let opened = [server.open(changed), client.open(datagram), server.open(datagram), server.open(datagram)]
+        #expect(opened.map { $0?.body } == [nil, nil, [1, 2, 3], nil])
+    }
+}
