@@ -50,7 +50,8 @@ private struct LoginDetails: View {
             Toggle(
                 "Connected",
                 isOn: Binding(
-                    get: { [model] in model.status.status.isActive }, set: { _ in Task { await model.toggle() } }))
+                    get: { [status = model.status.status] in status.isActive },
+                    set: { _ in Task { await model.toggle() } }))
             LabeledContent("Status", value: model.statusText)
             if let error = model.status.error {
                 Text(error.description).foregroundStyle(.red)

@@ -41,6 +41,13 @@
 // https://developer.apple.com/documentation/swiftui/view/toolbar(content:)
 // https://developer.apple.com/documentation/swiftui/view/sheet(ispresented:ondismiss:content:)
 // https://developer.apple.com/documentation/swiftui/view/disabled(_:)
+// https://developer.apple.com/documentation/swiftui/tabview
+// https://developer.apple.com/documentation/swiftui/label
+// https://developer.apple.com/documentation/swiftui/bindable
+// https://developer.apple.com/documentation/swiftui/securefield
+// https://developer.apple.com/documentation/swiftui/buttonrole
+// https://developer.apple.com/documentation/swiftui/view/tabitem(_:)
+// https://developer.apple.com/documentation/swiftui/view/confirmationdialog(_:ispresented:titlevisibility:actions:)
 // They draw nothing: what is found out is that the example's views are Swift that
 // means something.
 
@@ -91,6 +98,12 @@ public enum ViewBuilder {
         TupleView()
     }
     public static func buildIf<Content: View>(_ content: Content?) -> Content? { content }
+    public static func buildEither<First: View, Second: View>(first: First) -> ConditionalContent<First, Second> {
+        ConditionalContent()
+    }
+    public static func buildEither<First: View, Second: View>(second: Second) -> ConditionalContent<First, Second> {
+        ConditionalContent()
+    }
 }
 
 @resultBuilder
@@ -104,6 +117,11 @@ public struct EmptyView: Drawn {
 }
 
 public struct TupleView<T>: Drawn {
+    nonisolated init() {}
+}
+
+/// One view or another; Apple's has a name that is not documented.
+public struct ConditionalContent<First: View, Second: View>: Drawn {
     nonisolated init() {}
 }
 
@@ -144,6 +162,7 @@ extension State where Value: ExpressibleByNilLiteral {
 }
 
 @propertyWrapper
+@dynamicMemberLookup
 public struct Binding<Value> {
     private let read: @isolated(any) @Sendable () -> Value
     private let write: @isolated(any) @Sendable (Value) -> Void
@@ -161,6 +180,26 @@ public struct Binding<Value> {
     }
 
     public var projectedValue: Binding<Value> { self }
+
+    public subscript<Subject>(dynamicMember keyPath: WritableKeyPath<Value, Subject>) -> Binding<Subject> {
+        Binding<Subject>(get: { fatalError("nothing is shown here") }, set: { _ in })
+    }
+}
+
+@propertyWrapper
+@dynamicMemberLookup
+public struct Bindable<Value> {
+    public var wrappedValue: Value
+
+    public init(wrappedValue: Value) where Value: AnyObject, Value: Observable { self.wrappedValue = wrappedValue }
+
+    public var projectedValue: Bindable<Value> { self }
+
+    public subscript<Subject>(
+        dynamicMember keyPath: ReferenceWritableKeyPath<Value, Subject>
+    ) -> Binding<Subject> where Value: AnyObject {
+        Binding<Subject>(get: { fatalError("nothing is shown here") }, set: { _ in })
+    }
 }
 
 public struct DismissAction {
@@ -232,7 +271,24 @@ public struct TextField: Drawn {
     public init<S: StringProtocol>(_ title: S, text: Binding<String>, axis: Axis) {}
 }
 
+public struct SecureField: Drawn {
+    public init<S: StringProtocol>(_ title: S, text: Binding<String>) {}
+}
+
+public struct Label: Drawn {
+    public init<S: StringProtocol>(_ title: S, systemImage name: String) {}
+}
+
+public struct TabView<Content: View>: Drawn {
+    public init(@ViewBuilder content: () -> Content) {}
+}
+
+public struct ButtonRole: Equatable, Sendable {
+    public static let destructive = ButtonRole()
+}
+
 public struct Button: Drawn {
+    public init<S: StringProtocol>(_ title: S, role: ButtonRole?, action: @escaping @MainActor () -> Void) {}
     public init<S: StringProtocol>(_ title: S, action: @escaping @MainActor () -> Void) {}
     public init<S: StringProtocol>(_ title: S, systemImage: String, action: @escaping @MainActor () -> Void) {}
 }
@@ -295,6 +351,12 @@ extension View {
 
     public func sheet<Content: View>(
         isPresented: Binding<Bool>, onDismiss: (() -> Void)? = nil, @ViewBuilder content: @escaping () -> Content
+    ) -> ModifiedView<Self> { ModifiedView() }
+
+    public func tabItem<V: View>(@ViewBuilder _ label: () -> V) -> ModifiedView<Self> { ModifiedView() }
+
+    public func confirmationDialog<S: StringProtocol, A: View>(
+        _ title: S, isPresented: Binding<Bool>, @ViewBuilder actions: () -> A
     ) -> ModifiedView<Self> { ModifiedView() }
 
     public func disabled(_ disabled: Bool) -> ModifiedView<Self> { ModifiedView() }
