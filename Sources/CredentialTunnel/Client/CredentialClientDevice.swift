@@ -7,7 +7,7 @@ import WireGuardCore
 
 /// A running client: logins and their session between a UDP socket and, once it has one, a TUN device.
 ///
-/// A server says what the interface is to be like, so that there is none before the first login. Until then the lanes run on
+/// The server decides the interface's settings, so there is no interface before the first login. Until then the lanes run on
 /// one in memory that nobody uses.
 package final class CredentialClientDevice: Sendable {
     /// What a device is made with.

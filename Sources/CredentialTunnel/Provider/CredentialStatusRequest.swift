@@ -15,7 +15,7 @@ public struct CredentialStatusRequest: TunnelMessage {
         public var server: String?
         /// What the server gave this client; nil before the first login.
         public var assignment: Body.Assignment?
-        /// Seconds since the keys in use were made; nil while there are none.
+        /// The age of the keys in use, in seconds; nil before the first session.
         public var keyAge: Double?
         /// Bytes of IP packets that came out of the tunnel.
         public var receivedBytes: UInt64

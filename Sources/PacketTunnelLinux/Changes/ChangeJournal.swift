@@ -71,8 +71,8 @@ package struct JournalDirectory: Hashable, Sendable {
         return JournalLine.read(bytes)
     }
 
-    /// What a file of this folder holds; nil where there is none. What it tells of is done, with the rights of this process: so it
-    /// is a file that this user or root has made.
+    /// The bytes of a file in this folder; nil where it does not exist. What a journal lists is undone with this process's rights,
+    /// so only a file that this user or root has made is read.
     private func ownBytes(_ file: String) throws(LinuxNetworkError) -> [UInt8]? {
         let number = SystemCall.open(file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
         guard number >= 0 else {

@@ -102,7 +102,7 @@ package final class LinuxNetwork: NetworkSystem {
         return missing
     }
 
-    /// The table of this name as it is, which stands for what loaded it from now on; nil where there is none.
+    /// The table of this name as it is now: later looks compare with it. Nil where no such table exists.
     func presentTable(_ name: String) throws(LinuxNetworkError) -> FirewallTable? {
         let listing = try listing(name)
         // table inet NAME { ... }
@@ -139,7 +139,7 @@ package final class LinuxNetwork: NetworkSystem {
         }
     }
 
-    /// What nft says of a table, but for its counters; empty where there is none.
+    /// What nft lists of a table, without counters; empty where no such table exists.
     private func listing(
         _ name: String, _ form: FirewallTable.Form = .statements
     ) throws(LinuxNetworkError) -> String {

@@ -49,7 +49,7 @@ package struct AddressPool: Sendable {
     /// Ten years, in seconds.
     private static let longestRest: Int64 = 315_360_000
 
-    /// The lowest address that nobody had yet; nil when there is none.
+    /// The lowest address that nobody has had yet; nil when all have been given out before.
     private var next: UInt128?
     private var inUse: Set<UInt128> = []
     /// Addresses that belong to somebody, in use or not.

@@ -36,7 +36,7 @@ struct Connection: Sendable {
         let request = Body.ClientAuthRequest(login: configuration.login, password: password)
         guard let server = try? Endpoint(configuration.server), let body = try? MessageEncoder.encode(request),
             let key = try? Curve25519.KeyAgreement.PublicKey(rawRepresentation: configuration.serverKey)
-        else { throw TunnelError(.configurationInvalid, "the server, its key or the login is none") }
+        else { throw TunnelError(.configurationInvalid, "the server, its key or the login cannot be used") }
         guard let link = try? Link(to: server, over: network, mark: context.socketMark) else {
             throw TunnelError(.networkUnavailable, "there is no socket to the server")
         }
