@@ -34,16 +34,16 @@
                 + (try await finish(name, runtime, process: report.processID))
         }
 
-        /// Undoes what the process of a tunnel could not, once it has ended.
+        /// Waits until a tunnel's process has ended, and undoes what it could not.
         private static func finish(
             _ name: String, _ runtime: RuntimeDirectory, process: Int32
         ) async throws(CommandProblem) -> String {
-            guard try runtime.tunnels().contains(name) else { return "" }
-            // It gave up its socket and is about to end.
+            // It gave up its socket and is about to end. Whoever waits for this command may rely on its end.
             let deadline = LaneClock.now() + 10 * LaneClock.nanosecondsPerSecond
             _ = try? await BlockingWork.run("culvert-end") { cancellation in
                 ChildProcess.wait(forEndOf: process, until: deadline, interruption: cancellation)
             }
+            guard try runtime.tunnels().contains(name) else { return "" }
             do throws(LinuxNetworkError) {
                 return lines(try undo(name, runtime))
             } catch {
