@@ -37,8 +37,11 @@ let traits: Set<Trait> = [
         name: "TrustPinningNIO", description: "Pinned TLS on NIO, and an HTTPS client: swift-nio, swift-nio-ssl",
         enabledTraits: ["TrustPinning"]),
     .trait(
-        name: "Programs", description: "culvert and its programs: swift-argument-parser",
+        name: "Gateway", description: "A WireGuard gateway with an HTTPS API: hummingbird, GRDB",
         enabledTraits: ["TrustPinningNIO"]),
+    .trait(
+        name: "Programs", description: "culvert and its programs: swift-argument-parser",
+        enabledTraits: ["TrustPinningNIO", "Gateway"]),
 ]
 
 // MARK: - Dependencies
@@ -55,6 +58,11 @@ let nio: [Target.Dependency] = [
 ].map { .product(name: $0, package: $1, condition: .when(traits: ["TrustPinningNIO"])) }
 let argumentParser = Target.Dependency.product(
     name: "ArgumentParser", package: "swift-argument-parser", condition: .when(traits: ["Programs"]))
+let hummingbird: [Target.Dependency] = [
+    ("Hummingbird", "hummingbird"), ("HummingbirdTLS", "hummingbird"), ("HTTPTypes", "swift-http-types"),
+    ("ServiceLifecycle", "swift-service-lifecycle"), ("Metrics", "swift-metrics"),
+].map { .product(name: $0, package: $1, condition: .when(traits: ["Gateway"])) }
+let grdb = Target.Dependency.product(name: "GRDB", package: "GRDB.swift", condition: .when(traits: ["Gateway"]))
 
 // MARK: - Parts of one platform
 
@@ -74,6 +82,7 @@ func part(_ name: String, isBuilt: Bool, dependencies: [Target.Dependency]) -> T
         : .target(name: name, path: "Sources/\(name)/Elsewhere")
 }
 let linuxHost = Target.Dependency.target(name: "PacketTunnelLinux", condition: .when(platforms: [.linux]))
+let gateway = Target.Dependency.target(name: "Gateway", condition: .when(platforms: [.linux]))
 let tunnelServer = Target.Dependency.target(name: "TunnelServer", condition: .when(platforms: [.linux]))
 
 let package = Package(
@@ -90,6 +99,8 @@ let package = Package(
         .library(name: "WireGuardTunnel", targets: ["WireGuardTunnel"]),
         .library(name: "CredentialTunnel", targets: ["CredentialTunnel"]),
         .library(name: "Provisioning", targets: ["Provisioning"]),
+        .library(name: "PinnedProvisioning", targets: ["PinnedProvisioning"]),
+        .library(name: "Gateway", targets: ["Gateway"]),
         .library(name: "TrustPinning", targets: ["TrustPinning"]),
         .library(name: "TrustPinningNIO", targets: ["TrustPinningNIO"]),
         .library(name: "TrustPinningFoundation", targets: ["TrustPinningFoundation"]),
@@ -100,6 +111,8 @@ let package = Package(
         .executable(name: "culvert-wg", targets: ["culvert-wg"]),
         .executable(name: "culvert-pin", targets: ["culvert-pin"]),
         .executable(name: "culvert-credential-server", targets: ["culvert-credential-server"]),
+        .executable(name: "culvert-enroll", targets: ["culvert-enroll"]),
+        .executable(name: "culvert-gateway", targets: ["culvert-gateway"]),
     ],
     traits: traits,
     dependencies: [
@@ -110,6 +123,11 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
         .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.6"),
+        .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1", traits: []),
+        .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
+        .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
+        .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
     ],
     targets: [
         // MARK: - Libraries
@@ -177,6 +195,17 @@ let package = Package(
             name: "TrustPinningNIO", dependencies: ["TrustPinning", "TunnelSystem", asn1] + nio, swiftSettings: settings
         ),
         .target(name: "PacketTunnelTesting", swiftSettings: settings),
+        .target(
+            name: "PinnedProvisioning",
+            dependencies: ["NetworkAddresses", "Provisioning", "TrustPinning", "TrustPinningFoundation", logging],
+            swiftSettings: settings),
+        part(
+            "Gateway", isBuilt: buildsForLinux,
+            dependencies: [
+                "NetworkAddresses", "TunnelSystem", "CTunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice",
+                "PacketTunnel", "PacketTunnelLinux", "TunnelServer", "Provisioning", "TrustPinning", crypto,
+                cryptoExtras, x509, asn1, grdb, logging,
+            ] + nio + hummingbird),
 
         // MARK: - For other languages
         .target(name: "CCulvert"),
@@ -221,6 +250,23 @@ let package = Package(
                 "CommandLineSupport", "NetworkAddresses", "TunnelSystem", "CTunnelSystem", "WireGuardCore", "TunnelIO",
                 "PacketTunnel", "CredentialTunnel", tunnelServer, linuxHost, argumentParser, crypto, cryptoExtras,
                 logging,
+            ],
+            swiftSettings: settings),
+
+        .executableTarget(
+            name: "culvert-enroll",
+            dependencies: [
+                "CommandLineSupport", "NetworkAddresses", "TunnelSystem", "CTunnelSystem", "PacketTunnel",
+                "WireGuardCore", "Provisioning", "PinnedProvisioning", "TrustPinning", "TrustPinningFoundation",
+                argumentParser, crypto, logging,
+            ],
+            swiftSettings: settings),
+        .executableTarget(
+            name: "culvert-gateway",
+            dependencies: [
+                "CommandLineSupport", "NetworkAddresses", "TunnelSystem", "CTunnelSystem", "WireGuardCore", "TunnelIO",
+                "PacketTunnel", "WireGuardTunnel", "Provisioning", "PinnedProvisioning", gateway, "TrustPinning",
+                "TrustPinningFoundation", tunnelServer, linuxHost, argumentParser, crypto, logging,
             ],
             swiftSettings: settings),
 
@@ -282,6 +328,22 @@ let package = Package(
             dependencies: [
                 "NetworkAddresses", "Provisioning", "PacketTunnel", "WireGuardTunnel", "WireGuardDevice",
                 "WireGuardCore", "TunnelIO", "PacketTunnelTesting", logging,
+            ],
+            swiftSettings: settings),
+        .testTarget(
+            name: "CulvertEnrollTests",
+            dependencies: [
+                "culvert-enroll", "CommandLineSupport", "CommandLineTesting", "NetworkAddresses", "Provisioning",
+                "PinnedProvisioning", "PacketTunnel", "TunnelSystem", "TrustPinning", "TrustPinningNIO",
+                "PacketTunnelTesting",
+                "TrustPinningTesting", "TrustPinningNIOTesting", argumentParser, logging,
+            ],
+            swiftSettings: settings),
+        .testTarget(
+            name: "CulvertGatewayTests",
+            dependencies: [
+                "culvert-gateway", gateway, "CommandLineSupport", "CommandLineTesting", "NetworkAddresses",
+                "PacketTunnel", "TunnelSystem", "PacketTunnelTesting", argumentParser, logging,
             ],
             swiftSettings: settings),
         .testTarget(
@@ -365,7 +427,8 @@ let package = Package(
                 "PacketTunnel",
                 linuxHost, tunnelServer,
                 "WireGuardTunnel", "PacketTunnelTesting", "HostConformance", "culvert", "culvert-wg",
-                "culvert-credential-server", "CredentialTunnel",
+                "culvert-credential-server", "CredentialTunnel", "culvert-gateway", gateway, "culvert-enroll",
+                "Provisioning",
                 "culvert-c-example",
                 logging,
             ],
@@ -382,6 +445,15 @@ if buildsForLinux {
                 "NetworkAddresses", "PacketTunnel", linuxHost, "TunnelIO", "TunnelSystem", "PacketTunnelTesting",
                 logging,
             ],
+            swiftSettings: settings))
+    package.targets.append(
+        .testTarget(
+            name: "GatewayTests",
+            dependencies: [
+                "Gateway", "NetworkAddresses", "Provisioning", "PinnedProvisioning", "PacketTunnel",
+                "WireGuardTunnel", "WireGuardDevice", "WireGuardCore", "TunnelIO", "TunnelSystem", "TunnelServer",
+                "TrustPinning", "TrustPinningFoundation", "PacketTunnelTesting", crypto, grdb, x509, asn1, logging,
+            ] + nio + hummingbird,
             swiftSettings: settings))
     package.targets.append(
         .testTarget(
