@@ -4,7 +4,7 @@
 
 import PackageDescription
 
-// An app with a tunnel. It names no trait.
+// An app with a tunnel that servers give out. It names no trait.
 // scripts/check-consumers says where Culvert is.
 let package = Package(
     name: "TunnelApp",
@@ -15,6 +15,7 @@ let package = Package(
             name: "TunnelApp",
             dependencies: [
                 .product(name: "PacketTunnel", package: "culvert"),
+                .product(name: "Provisioning", package: "culvert"),
                 .product(name: "WireGuardCore", package: "culvert"),
                 .product(name: "WireGuardDevice", package: "culvert"),
                 .product(name: "WireGuardTunnel", package: "culvert"),
