@@ -174,7 +174,8 @@ let package = Package(
         .target(
             name: "Provisioning",
             dependencies: [
-                "NetworkAddresses", "PacketTunnel", "TunnelSystem", "WireGuardCore", "WireGuardTunnel", logging,
+                "NetworkAddresses", "PacketTunnel", "TunnelSystem", "WireGuardCore", "WireGuardTunnel", crypto,
+                logging,
             ],
             swiftSettings: settings),
         .target(

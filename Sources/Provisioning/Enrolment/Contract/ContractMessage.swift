@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+public import PacketTunnel
+
+#if canImport(FoundationEssentials)
+    import FoundationEssentials
+#else
+    import Foundation
+#endif
+
+/// A body of the enrolment API. Gateway and client write and read the same types.
+///
+/// Reading is strict: a field that is missing, of another kind or out of its range is an error that names it. Members with
+/// other names are refused in requests, and ignored in replies, which may have more one day.
+public protocol ContractMessage: Codable, Equatable, Sendable {
+    /// Reads the message.
+    init(json: JSONValue) throws(ContractError)
+    /// The message as JSON.
+    var json: JSONValue { get }
+}
+
+extension ContractMessage {
+    /// Reads a body of HTTP.
+    public init(body: [UInt8]) throws(ContractError) {
+        guard let json = try? JSONDecoder().decode(JSONValue.self, from: Data(body)) else {
+            throw ContractError(field: "body", problem: "it is no JSON")
+        }
+        try self.init(json: json)
+    }
+
+    /// A body of HTTP: one line, names in alphabetic order.
+    public var body: [UInt8] {
+        // What cannot be encoded is a number that JSON does not have, and there is none.
+        (try? json.text()) ?? []
+    }
+
+    /// Decodes the message.
+    /// - Throws: ``ContractError``.
+    public init(from decoder: any Decoder) throws { try self.init(json: JSONValue(from: decoder)) }
+
+    /// Encodes the message.
+    public func encode(to encoder: any Encoder) throws { try json.encode(to: encoder) }
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// The paths of the device API.
+public enum EnrolmentPath {
+    /// `POST`: an invitation becomes a device.
+    public static let enrolments = "/v1/enrolments"
+    /// `GET`: the grant.
+    public static let device = "/v1/device"
+    /// `POST`: the expiry moves on.
+    public static let renewal = "/v1/device/renew"
+    /// `POST`: what a rotation has to answer.
+    public static let rotationNonces = "/v1/device/rotation-nonces"
+    /// `POST`: a new key.
+    public static let rotations = "/v1/device/rotations"
+    /// `GET`: the user's devices. With an id behind it `DELETE` revokes one.
+    public static let devices = "/v1/devices"
+    /// `GET`: whether the gateway is well.
+    public static let health = "/v1/health"
+    /// Where the device API is unless told otherwise.
+    public static let defaultPort: UInt16 = 8443
+
+    /// `DELETE` revokes the device.
+    public static func device(_ id: RandomID) -> String { "\(devices)/\(id)" }
+}

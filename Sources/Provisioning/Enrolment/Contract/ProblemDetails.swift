@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+public import PacketTunnel
+
+/// Why a request was refused (RFC 9457), as `application/problem+json`.
+public struct ProblemDetails: ContractMessage, Hashable {
+    /// What programs tell refusals by. Others may come.
+    public struct Code: RawRepresentable, Hashable, Sendable {
+        /// The text.
+        public var rawValue: String
+
+        /// A code.
+        public init(rawValue: String) { self.rawValue = rawValue }
+
+        /// The bearer secret is not known here.
+        public static let unauthorized = Code(rawValue: "unauthorized")
+        /// Another device has used the invitation.
+        public static let invitationUsed = Code(rawValue: "invitationUsed")
+        /// The invitation is too old.
+        public static let invitationExpired = Code(rawValue: "invitationExpired")
+        /// The user has as many devices as allowed.
+        public static let deviceLimit = Code(rawValue: "deviceLimit")
+        /// There is no free address.
+        public static let poolFull = Code(rawValue: "poolFull")
+        /// A device with this key is there already.
+        public static let keyInUse = Code(rawValue: "keyInUse")
+        /// The device was revoked, or never was.
+        public static let deviceUnknown = Code(rawValue: "deviceUnknown")
+        /// An administrator has switched the device off.
+        public static let deviceDisabled = Code(rawValue: "deviceDisabled")
+        /// The device has not renewed in time.
+        public static let deviceExpired = Code(rawValue: "deviceExpired")
+        /// The nonce is too old, or was never given out.
+        public static let nonceUnknown = Code(rawValue: "nonceUnknown")
+        /// The proof of a rotation is wrong.
+        public static let proofInvalid = Code(rawValue: "proofInvalid")
+        /// The body cannot be read; the detail names the field.
+        public static let requestInvalid = Code(rawValue: "requestInvalid")
+        /// There are too many failures from here.
+        public static let tooManyRequests = Code(rawValue: "tooManyRequests")
+        /// There is nothing with this id.
+        public static let notFound = Code(rawValue: "notFound")
+        /// The secret's scope is another.
+        public static let forbidden = Code(rawValue: "forbidden")
+    }
+
+    /// A URI that names the kind of problem.
+    public var type: String
+    /// The kind of problem in words.
+    public var title: String
+    /// The HTTP status.
+    public var status: Int
+    /// This problem in words.
+    public var detail: String?
+    /// What programs tell problems by.
+    public var code: Code?
+
+    /// A problem.
+    public init(type: String = "about:blank", title: String, status: Int, detail: String? = nil, code: Code? = nil) {
+        self.type = type
+        self.title = title
+        self.status = status
+        self.detail = detail
+        self.code = code
+    }
+
+    /// Reads a problem; members that may be missing are (RFC 9457 section 3.1).
+    public init(json: JSONValue) throws(ContractError) {
+        let fields = try ContractFields(json)
+        type =
+            try fields.optional("type") { (value) throws(ContractError) in try value.label(0...500) } ?? "about:blank"
+        title = try fields.optional("title") { (value) throws(ContractError) in try value.label(0...200) } ?? ""
+        status = Int(
+            try fields.optional("status") { (value) throws(ContractError) in try value.integer(100...599) } ?? 500)
+        detail = try fields.optional("detail") { (value) throws(ContractError) in try value.label(0...500) }
+        code = try fields.optional("code") { (value) throws(ContractError) in try value.label(1...64) }
+            .map { Code(rawValue: $0) }
+    }
+
+    /// The problem as JSON.
+    public var json: JSONValue {
+        .members([
+            "type": .string(type), "title": .string(title), "status": .integer(Int64(status)),
+            "detail": detail.map { .string($0) }, "code": code.map { .string($0.rawValue) },
+        ])
+    }
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Crypto
+public import PacketTunnel
+public import WireGuardCore
+
+#if canImport(FoundationEssentials)
+    import FoundationEssentials
+#else
+    import Foundation
+#endif
+
+/// What a device has to answer to show that it holds its old key: the reply to `POST /v1/device/rotation-nonces`.
+public struct RotationNonce: ContractMessage {
+    /// 32 random bytes of the gateway.
+    public var nonce: [UInt8]
+    /// The key of the gateway that the proof is for.
+    public var serverKey: PublicKey
+    /// How long the gateway takes it.
+    public var lifetimeSeconds: Int64
+
+    /// A nonce.
+    public init(nonce: [UInt8], serverKey: PublicKey, lifetimeSeconds: Int64) {
+        self.nonce = nonce
+        self.serverKey = serverKey
+        self.lifetimeSeconds = lifetimeSeconds
+    }
+
+    /// Reads the nonce.
+    public init(json: JSONValue) throws(ContractError) {
+        let fields = try ContractFields(json)
+        nonce = try fields.value("nonce") { (value) throws(ContractError) in try value.bytes32() }
+        serverKey = try fields.value("serverKey") { (value) throws(ContractError) in try value.publicKey() }
+        lifetimeSeconds = try fields.value("lifetimeSeconds") { (value) throws(ContractError) in
+            try value.seconds(from: 1)
+        }
+    }
+
+    /// The nonce as JSON.
+    public var json: JSONValue {
+        .members([
+            "nonce": .bytes(nonce), "serverKey": .string(serverKey.base64),
+            "lifetimeSeconds": .integer(lifetimeSeconds),
+        ])
+    }
+}
+
+/// A new key in place of the old one: `POST /v1/device/rotations`. The identical request gets the same answer again.
+public struct RotationRequest: ContractMessage {
+    /// The new key.
+    public var publicKey: PublicKey
+    /// The gateway's nonce.
+    public var nonce: [UInt8]
+    /// That the sender holds the old key.
+    public var proof: [UInt8]
+
+    /// A request from its parts.
+    public init(publicKey: PublicKey, nonce: [UInt8], proof: [UInt8]) {
+        self.publicKey = publicKey
+        self.nonce = nonce
+        self.proof = proof
+    }
+
+    /// A request that proves the old key; nil where the gateway's key is none (a point of low order).
+    public init?(from old: PrivateKey, to new: PublicKey, answering nonce: RotationNonce) {
+        guard let proof = Self.proof(own: old, other: nonce.serverKey, nonce: nonce.nonce, newKey: new) else {
+            return nil
+        }
+        self.init(publicKey: new, nonce: nonce.nonce, proof: proof)
+    }
+
+    /// The proof: HMAC-SHA256 with the key X25519(`own`, `other`), over `culvert-rotation-1`, the nonce and the new key.
+    ///
+    /// The device computes it with its old private key and the gateway's public key, the gateway with its private key and the
+    /// device's old public key.
+    /// - Returns: nil where both keys have no secret in common (RFC 7748 section 6.1).
+    public static func proof(own: PrivateKey, other: PublicKey, nonce: [UInt8], newKey: PublicKey) -> [UInt8]? {
+        code(own, other) { code in
+            code.update(data: message(nonce, newKey))
+            return Array(code.finalize())
+        }
+    }
+
+    /// Whether the proof is that of the device with the key `oldKey`, for the gateway with the key `serverKey`. It takes the
+    /// same time wherever a wrong proof differs.
+    public func isProven(by oldKey: PublicKey, to serverKey: PrivateKey) -> Bool {
+        guard let expected = Self.proof(own: serverKey, other: oldKey, nonce: nonce, newKey: publicKey),
+            expected.count == proof.count
+        else { return false }
+        var difference: UInt8 = 0
+        for index in expected.indices { difference |= expected[index] ^ proof[index] }
+        return difference == 0
+    }
+
+    private static func message(_ nonce: [UInt8], _ newKey: PublicKey) -> Data {
+        Data("culvert-rotation-1".utf8) + nonce + newKey.bytes
+    }
+
+    private static func code<Result>(
+        _ own: PrivateKey, _ other: PublicKey, _ body: (inout HMAC<SHA256>) -> Result
+    ) -> Result? {
+        var scalar = Bytes32(copying: own.secret)
+        defer { scalar.wipe() }
+        guard var shared = X25519.sharedSecret(secret: scalar, publicKey: Bytes32(other)) else { return nil }
+        defer { shared.wipe() }
+        var code = HMAC<SHA256>(key: unsafe shared.withBytes { unsafe SymmetricKey(data: $0) })
+        return body(&code)
+    }
+
+    /// Reads the request.
+    public init(json: JSONValue) throws(ContractError) {
+        let fields = try ContractFields(json, known: ["publicKey", "nonce", "proof"])
+        publicKey = try fields.value("publicKey") { (value) throws(ContractError) in try value.publicKey() }
+        nonce = try fields.value("nonce") { (value) throws(ContractError) in try value.bytes32() }
+        proof = try fields.value("proof") { (value) throws(ContractError) in try value.bytes32() }
+    }
+
+    /// The request as JSON.
+    public var json: JSONValue {
+        .members(["publicKey": .string(publicKey.base64), "nonce": .bytes(nonce), "proof": .bytes(proof)])
+    }
+}

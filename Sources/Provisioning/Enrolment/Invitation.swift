@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import PacketTunnel
+import WireGuardCore
+
+#if canImport(FoundationEssentials)
+    public import FoundationEssentials
+#else
+    public import Foundation
+#endif
+
+/// The SHA-256 of a server's public key (SPKI), as pins are written: `sha256/` and base64.
+public struct ServerKeyPin: Hashable, Sendable, Codable, CustomStringConvertible {
+    /// The 32 bytes.
+    public let bytes: [UInt8]
+
+    /// A pin of 32 bytes; nil for any other number, and for 32 zeros.
+    public init?(bytes: [UInt8]) {
+        guard bytes.count == 32, bytes.contains(where: { $0 != 0 }) else { return nil }
+        self.bytes = bytes
+    }
+
+    /// A pin from its text; nil for any other text.
+    public init?(_ text: some StringProtocol) {
+        guard text.hasPrefix("sha256/"), let key = PublicKey(base64: text.dropFirst(7)) else { return nil }
+        self.init(bytes: key.bytes)
+    }
+
+    /// `sha256/` and the base64.
+    public var description: String { "sha256/" + Data(bytes).base64EncodedString() }
+
+    /// Decodes its text.
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        guard let pin = ServerKeyPin(try container.decode(String.self)) else {
+            throw DecodingError.dataCorruptedError(
+                in: container, debugDescription: "this is not 'sha256/' and 32 bytes in base64")
+        }
+        self = pin
+    }
+
+    /// Encodes its text.
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(description)
+    }
+}
+
+/// All that somebody needs to become a device of a gateway: where it is, which keys it has, and a token that works once.
+///
+/// Its text is one line, for a file, a message or a QR code. It is as secret as the token in it.
+public struct Invitation: Sendable, Equatable {
+    /// A DNS name or an IP address.
+    public var host: String
+    /// The port of the device API.
+    public var port: UInt16
+    /// The token.
+    public var token: BearerSecret
+    /// When it can no longer be used.
+    public var expires: Date
+    /// The gateway's keys, active and backup: at least two that differ.
+    public var pins: [ServerKeyPin]
+    /// What people call the gateway.
+    public var gateway: String?
+
+    /// What the text begins with.
+    public static let prefix = "culvert-invitation:1:"
+    /// The most bytes of the text.
+    public static let byteLimit = 4096
+
+    /// An invitation.
+    /// - Throws: ``ContractError`` for a host that is none, port 0, a token that is neither an invitation's nor an API's, fewer
+    ///   than two pins or two that are the same.
+    public init(
+        host: String, port: UInt16 = EnrolmentPath.defaultPort, token: BearerSecret, expires: Date,
+        pins: [ServerKeyPin], gateway: String? = nil
+    ) throws(ContractError) {
+        let seconds = expires.timeIntervalSince1970
+        try self.init(
+            json: .members([
+                "host": .string(host), "port": .integer(Int64(port)), "token": .string(token.exportedText),
+                "expires": .integer(Int64(exactly: seconds.rounded(.down)) ?? 0), "pins": .texts(pins),
+                "gateway": gateway.map { .string($0) },
+            ]))
+    }
+
+    /// Reads an invitation: its line, with blank lines and lines that begin with `#` around it.
+    public init(_ text: some StringProtocol) throws(ContractError) {
+        func fault(_ problem: String) -> ContractError { ContractError(field: "invitation", problem: problem) }
+        guard text.utf8.count <= 2 * Self.byteLimit else { throw fault("it is longer than an invitation can be") }
+        let lines = text.split(whereSeparator: \.isNewline)
+            .map { line in String(line.filter { $0 != "\u{feff}" }).trimmed }
+            .filter { !$0.isEmpty && !$0.hasPrefix("#") }
+        guard let line = lines.first else { throw fault("there is none") }
+        guard lines.count == 1 else { throw fault("there is more than one line; an invitation is one") }
+        guard line.hasPrefix("culvert-invitation:") else {
+            throw fault("it does not begin with '\(Self.prefix)'")
+        }
+        guard line.hasPrefix(Self.prefix) else {
+            throw fault("it is of a later version: this program is too old for it")
+        }
+        guard line.utf8.count <= Self.byteLimit,
+            let bytes = Base64URL.decode(line.utf8.dropFirst(Self.prefix.utf8.count)),
+            let json = try? JSONDecoder().decode(JSONValue.self, from: Data(bytes))
+        else { throw fault("it is damaged: copy the whole line") }
+        try self.init(json: json)
+    }
+
+    private init(json: JSONValue) throws(ContractError) {
+        let fields = try ContractFields(json)
+        host = try fields.value("host") { (value) throws(ContractError) in try value.host() }
+        port = UInt16(try fields.value("port") { (value) throws(ContractError) in try value.integer(1...65_535) })
+        token = try fields.value("token") { (value) throws(ContractError) in try value.secret(.invitation, .token) }
+        expires = Date(
+            timeIntervalSince1970: Double(
+                try fields.value("expires") { (value) throws(ContractError) in try value.seconds(from: 1) }))
+        pins = try fields.value("pins") { (value) throws(ContractError) in
+            try value.list(0...16) { (value) throws(ContractError) in
+                guard let pin = ServerKeyPin(try value.text()) else {
+                    throw value.error("it is not 'sha256/' and 32 bytes in base64")
+                }
+                return pin
+            }
+        }
+        guard pins.count >= 2 else {
+            throw ContractError(field: "pins", problem: "there are fewer than two: nothing is trusted on first use")
+        }
+        guard Set(pins).count == pins.count else { throw ContractError(field: "pins", problem: "one is there twice") }
+        gateway = try fields.optional("gateway") { (value) throws(ContractError) in try value.label(0...64) }
+    }
+
+    /// The line, for a file that only its owner may read. Nothing wipes it.
+    public var exportedText: String {
+        let json = JSONValue.members([
+            "host": .string(host), "port": .integer(Int64(port)), "token": .string(token.exportedText),
+            "expires": .integer(Int64(expires.timeIntervalSince1970)), "pins": .texts(pins),
+            "gateway": gateway.map { .string($0) },
+        ])
+        return Self.prefix + String(decoding: Base64URL.encode((try? json.text()) ?? []), as: UTF8.self)
+    }
+}
+
+extension Invitation: CustomStringConvertible, CustomReflectable {
+    /// Where it leads, without the token.
+    public var description: String { "(invitation to \(host):\(port))" }
+    /// Shows nothing to `dump` and debuggers.
+    public var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+extension String {
+    fileprivate var trimmed: String {
+        var text = self[...]
+        while let last = text.last, last.isWhitespace { text = text.dropLast() }
+        return String(text.drop(while: \.isWhitespace))
+    }
+}
