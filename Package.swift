@@ -132,7 +132,8 @@ let package = Package(
     targets: [
         // MARK: - Libraries
         .target(name: "CTunnelSystem"),
-        .target(name: "TunnelSystem", dependencies: ["CTunnelSystem"], swiftSettings: settings),
+        .target(
+            name: "TunnelSystem", dependencies: ["NetworkAddresses", "CTunnelSystem"], swiftSettings: settings),
         .target(name: "NetworkAddresses", swiftSettings: settings),
         .target(name: "WireGuardCore", dependencies: ["NetworkAddresses", crypto], swiftSettings: settings),
         .target(
@@ -298,7 +299,8 @@ let package = Package(
             ],
             swiftSettings: settings),
         .testTarget(
-            name: "TunnelSystemTests", dependencies: ["TunnelSystem", "PacketTunnelTesting"], swiftSettings: settings),
+            name: "TunnelSystemTests", dependencies: ["NetworkAddresses", "TunnelSystem", "PacketTunnelTesting"],
+            swiftSettings: settings),
         .testTarget(
             name: "TunnelIOTests",
             dependencies: ["NetworkAddresses", "TunnelIO", "TunnelSystem", "CTunnelSystem", "PacketTunnelTesting"],

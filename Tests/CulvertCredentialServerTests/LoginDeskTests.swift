@@ -6,6 +6,7 @@ import NetworkAddresses
 import PacketTunnel
 import Synchronization
 import Testing
+import TunnelSystem
 
 @testable import culvert_credential_server
 

@@ -3,6 +3,7 @@
 
 import NetworkAddresses
 import Testing
+import TunnelSystem
 
 @testable import culvert_credential_server
 

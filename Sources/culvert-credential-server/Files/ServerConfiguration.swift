@@ -4,6 +4,7 @@
 import CommandLineSupport
 import FoundationEssentials
 import NetworkAddresses
+import TunnelSystem
 
 /// How the server is set up: `server.json`. What is left out is as it is here.
 struct ServerConfiguration: Hashable, Sendable {

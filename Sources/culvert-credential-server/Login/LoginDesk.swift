@@ -6,6 +6,7 @@ import Logging
 import NetworkAddresses
 import PacketTunnel
 import Synchronization
+import TunnelSystem
 
 /// Which addresses clients get.
 protocol AddressSource: Sendable {

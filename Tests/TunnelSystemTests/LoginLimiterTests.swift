@@ -3,8 +3,7 @@
 
 import NetworkAddresses
 import Testing
-
-@testable import culvert_credential_server
+import TunnelSystem
 
 private let second: Int64 = 1_000_000_000
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import NetworkAddresses
+package import NetworkAddresses
 
 /// How many failed logins there may be, and how long is waited after more. A value without a clock.
 ///
@@ -9,16 +9,25 @@ import NetworkAddresses
 /// wait: each further failure doubles the time, up to a limit. Attempts that come too early are refused unlooked at, and count
 /// for nothing: a wait ends, whoever knocks, and the right password works after it. Nobody is locked out: a source that has not
 /// failed itself, or that the login succeeded from lately, does not wait for what others do to that login.
-struct LoginLimiter: Sendable {
-    struct Limits: Hashable, Sendable, Codable {
+package struct LoginLimiter: Sendable {
+    package struct Limits: Hashable, Sendable, Codable {
         /// Failures that nobody waits for.
-        var free = 5
+        package var free = 5
         /// The longest wait of a source, in seconds.
-        var longestSourceWait = 300
+        package var longestSourceWait = 300
         /// The longest wait of a login, in seconds. Short: strangers can cause it.
-        var longestLoginWait = 15
+        package var longestLoginWait = 15
         /// How long failures are remembered, in seconds from the last one on.
-        var memory = 900
+        package var memory = 900
+
+        package init(
+            free: Int = 5, longestSourceWait: Int = 300, longestLoginWait: Int = 15, memory: Int = 900
+        ) {
+            self.free = free
+            self.longestSourceWait = longestSourceWait
+            self.longestLoginWait = longestLoginWait
+            self.memory = memory
+        }
     }
 
     private struct Failures {
@@ -54,7 +63,7 @@ struct LoginLimiter: Sendable {
     /// Where logins succeeded from lately.
     private var known: BoundedTable<Visitor, Bool>
 
-    init(_ limits: Limits = Limits(), capacity: Int = 16_384) {
+    package init(_ limits: Limits = Limits(), capacity: Int = 16_384) {
         self.limits = limits
         sources = BoundedTable(capacity: capacity)
         logins = BoundedTable(capacity: capacity)
@@ -62,12 +71,12 @@ struct LoginLimiter: Sendable {
     }
 
     /// How many sources, logins and visitors are remembered.
-    var counts: (sources: Int, logins: Int, known: Int) { (sources.count, logins.count, known.count) }
+    package var counts: (sources: Int, logins: Int, known: Int) { (sources.count, logins.count, known.count) }
 
     private static let second: Int64 = 1_000_000_000
 
     /// How long an attempt has to wait, in nanoseconds; zero for not at all.
-    func wait(from address: IPAddress, as login: String, at now: Int64) -> Int64 {
+    package func wait(from address: IPAddress, as login: String, at now: Int64) -> Int64 {
         let source = Source(address)
         guard let own = sources[source], !isForgotten(own, at: now) else { return 0 }
         var until = own.until
@@ -78,7 +87,7 @@ struct LoginLimiter: Sendable {
     }
 
     /// Notes that a password was wrong, or a login unknown.
-    mutating func failed(from address: IPAddress, as login: String, at now: Int64) {
+    package mutating func failed(from address: IPAddress, as login: String, at now: Int64) {
         let source = Source(address)
         sources[source] = failure(after: sources[source], limits.longestSourceWait, at: now)
         logins[login.hashValue] = failure(after: logins[login.hashValue], limits.longestLoginWait, at: now)
@@ -97,7 +106,7 @@ struct LoginLimiter: Sendable {
 
     /// Notes a login that was good. Its source waits no longer, but what failed before still counts: who has one login may be
     /// guessing at others.
-    mutating func succeeded(from address: IPAddress, as login: String) {
+    package mutating func succeeded(from address: IPAddress, as login: String) {
         let source = Source(address)
         sources[source]?.until = 0
         known[Visitor(login: login.hashValue, source: source)] = true

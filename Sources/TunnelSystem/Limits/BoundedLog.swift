@@ -2,7 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 /// Says what happens often, at a bounded rate: the first few of a minute, and how many more there were.
-struct BoundedLog: Sendable {
+package struct BoundedLog: Sendable {
     private let most: Int
     private var windowStart = Int64.min
     private var said = 0
@@ -11,10 +11,10 @@ struct BoundedLog: Sendable {
     private static let window: Int64 = 60_000_000_000
 
     /// - Parameter most: lines for each minute.
-    init(most: Int = 20) { self.most = most }
+    package init(most: Int = 20) { self.most = most }
 
     /// The lines to write for one event: none, the event's, or that and one about those that were left out.
-    mutating func lines(_ text: @autoclosure () -> String, at now: Int64) -> [String] {
+    package mutating func lines(_ text: @autoclosure () -> String, at now: Int64) -> [String] {
         var lines: [String] = []
         if windowStart == .min || now - windowStart >= Self.window {
             if unsaid > 0 { lines.append("\(unsaid) more were refused meanwhile") }

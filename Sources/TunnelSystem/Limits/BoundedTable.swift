@@ -2,19 +2,19 @@
 // Copyright (c) 2026 The Culvert Authors
 
 /// A table that forgets what was set the longest time ago when there is no more room: nobody makes it grow.
-struct BoundedTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
+package struct BoundedTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     private let capacity: Int
     private var entries: [Key: (value: Value, stamp: UInt64)] = [:]
     private var order: [(key: Key, stamp: UInt64)] = []
     private var start = 0
     private var lastStamp: UInt64 = 0
 
-    init(capacity: Int) { self.capacity = max(capacity, 1) }
+    package init(capacity: Int) { self.capacity = max(capacity, 1) }
 
-    var count: Int { entries.count }
+    package var count: Int { entries.count }
 
     /// Setting nil forgets.
-    subscript(key: Key) -> Value? {
+    package subscript(key: Key) -> Value? {
         get { entries[key]?.value }
         set {
             guard let newValue else {

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+package import FoundationEssentials
+package import NetworkAddresses
+
+/// An address that somebody has, or had.
+package struct AddressLease: Hashable, Sendable {
+    package let address: IPAddress
+    /// Nil for one that rests, or is free again.
+    package var deviceID: DeviceID?
+    /// When it was given back.
+    package var releasedAt: Date?
+
+    package init(address: IPAddress, deviceID: DeviceID?, releasedAt: Date? = nil) {
+        self.address = address
+        self.deviceID = deviceID
+        self.releasedAt = releasedAt
+    }
+}
+
+/// How full a pool is.
+package struct PoolFigures: Hashable, Sendable {
+    package let network: IPPrefix
+    /// How many devices there is room for; `Int.max` for more than can be counted.
+    package let capacity: Int
+    package let inUse: Int
+    /// Given back less than the rest ago.
+    package let resting: Int
+
+    package init(network: IPPrefix, capacity: Int, inUse: Int, resting: Int) {
+        self.network = network
+        self.capacity = capacity
+        self.inUse = inUse
+        self.resting = resting
+    }
+}

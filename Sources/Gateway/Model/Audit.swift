@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+package import FoundationEssentials
+package import NetworkAddresses
+
+/// What happened, for the audit log.
+package struct AuditRecord: Hashable, Sendable {
+    package enum Action: String, Hashable, Sendable, CaseIterable {
+        case userAdded, userChanged, userRemoved
+        case deviceEnrolled, deviceAdded, deviceChanged, deviceRemoved, deviceRenewed, deviceKeyRotated, deviceExpired
+        case userExpired, keyExpired
+        case tokenAdded, tokenRevoked, invitationAdded, invitationRevoked, invitationMisused
+        case rulesChanged
+        case serverKeyAnnounced, serverKeySwitched, serverKeyRotationCancelled
+        case backupMade, restored
+        case proofRefused
+    }
+
+    package var at: Date
+    /// Who: `admin:ID`, `readOnly:ID`, `user:ID`, `device:ID`, `local:UID` or `gateway`.
+    package var actor: String
+    /// Where a request came from; nil for the machine itself.
+    package var source: IPAddress?
+    package var action: Action
+    /// The kind and id of what it was about, such as `device:ID`.
+    package var subject: String
+    /// More about it, without secrets.
+    package var details: [String: String]
+
+    package init(
+        at: Date, actor: String, source: IPAddress?, action: Action, subject: String, details: [String: String] = [:]
+    ) {
+        self.at = at
+        self.actor = actor
+        self.source = source
+        self.action = action
+        self.subject = subject
+        self.details = details
+    }
+}
+
+/// An entry of the audit log.
+package struct AuditEntry: Hashable, Sendable {
+    /// Later entries have higher ones.
+    package let number: Int64
+    package let record: AuditRecord
+
+    package init(number: Int64, record: AuditRecord) {
+        self.number = number
+        self.record = record
+    }
+}
+
+/// Which entries are wanted.
+package struct AuditFilter: Hashable, Sendable {
+    package var action: AuditRecord.Action?
+    package var subject: String?
+    package var actor: String?
+
+    package init(action: AuditRecord.Action? = nil, subject: String? = nil, actor: String? = nil) {
+        self.action = action
+        self.subject = subject
+        self.actor = actor
+    }
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+package import FoundationEssentials
+package import NetworkAddresses
+package import WireGuardCore
+
+/// A WireGuard peer of the gateway.
+package struct Device: Hashable, Sendable {
+    /// Where its key was made.
+    package enum Kind: String, Hashable, Sendable, CaseIterable {
+        /// By the device, which enrolled and has a credential.
+        case enrolled
+        /// Where an administrator exported a configuration for a stock client.
+        case exported
+        /// By one of PIA's clients: the slot of an `addKey` token.
+        case addKey
+    }
+
+    package let id: DeviceID
+    package let userID: UserID
+    package let kind: Kind
+    package var name: String
+    package var notes: String
+    /// What the device says it is, such as `linux`.
+    package var platform: String?
+    /// Nil for an `addKey` slot whose key has expired, or has not come yet.
+    package var publicKey: PublicKey?
+    /// When the key came.
+    package var keyAt: Date?
+    package var credentialHash: SecretHash?
+    /// At most one of each family, in no other device's hands.
+    package var addresses: [IPAddress]
+    /// Networks behind it.
+    package var subnets: [IPPrefix]
+    package var isEnabled: Bool
+    package var expiresAt: Date?
+    package let createdAt: Date
+    /// When the last handshake or packet was, as the runtime has told.
+    package var lastSeenAt: Date?
+    package var lastEndpoint: Endpoint?
+    package var traffic: Traffic
+
+    /// Bytes, for as long as the device has been known.
+    package struct Traffic: Hashable, Sendable {
+        /// From the device.
+        package var received: UInt64
+        /// To the device.
+        package var sent: UInt64
+
+        package init(received: UInt64 = 0, sent: UInt64 = 0) {
+            self.received = received
+            self.sent = sent
+        }
+    }
+
+    package init(
+        id: DeviceID, userID: UserID, kind: Kind, name: String, notes: String = "", platform: String? = nil,
+        publicKey: PublicKey?, keyAt: Date? = nil, credentialHash: SecretHash? = nil, addresses: [IPAddress] = [],
+        subnets: [IPPrefix] = [], isEnabled: Bool = true, expiresAt: Date? = nil, createdAt: Date,
+        lastSeenAt: Date? = nil, lastEndpoint: Endpoint? = nil, traffic: Traffic = Traffic()
+    ) {
+        self.id = id
+        self.userID = userID
+        self.kind = kind
+        self.name = name
+        self.notes = notes
+        self.platform = platform
+        self.publicKey = publicKey
+        self.keyAt = keyAt
+        self.credentialHash = credentialHash
+        self.addresses = addresses
+        self.subnets = subnets
+        self.isEnabled = isEnabled
+        self.expiresAt = expiresAt
+        self.createdAt = createdAt
+        self.lastSeenAt = lastSeenAt
+        self.lastEndpoint = lastEndpoint
+        self.traffic = traffic
+    }
+
+    /// Whether it is let in as far as it goes by the device itself.
+    package func isActive(at now: Date) -> Bool { isEnabled && expiresAt.map { now < $0 } ?? true }
+}
+
+/// A device that an administrator makes for a stock client: the private key stays where it was made.
+package struct DeviceDraft: Hashable, Sendable {
+    package var userID: UserID
+    package var name: String
+    package var notes: String
+    package var publicKey: PublicKey
+    /// Addresses that are wanted, at most one of each family; the gateway gives the others.
+    package var addresses: [IPAddress]
+    package var subnets: [IPPrefix]
+    package var expiresAt: Date?
+
+    package init(
+        userID: UserID, name: String, notes: String = "", publicKey: PublicKey, addresses: [IPAddress] = [],
+        subnets: [IPPrefix] = [], expiresAt: Date? = nil
+    ) {
+        self.userID = userID
+        self.name = name
+        self.notes = notes
+        self.publicKey = publicKey
+        self.addresses = addresses
+        self.subnets = subnets
+        self.expiresAt = expiresAt
+    }
+}
+
+/// What is to become different; nil leaves it as it is, `.some(nil)` takes it away.
+package struct DeviceUpdate: Hashable, Sendable {
+    package var name: String?
+    package var notes: String?
+    package var isEnabled: Bool?
+    package var expiresAt: Date??
+    /// All networks behind it, instead of those before.
+    package var subnets: [IPPrefix]?
+
+    package init() {}
+}
+
+/// What the runtime has counted of one device since it told the last time.
+package struct DeviceActivity: Hashable, Sendable {
+    package var deviceID: DeviceID
+    /// To be added to what was counted before.
+    package var traffic: Device.Traffic
+    package var lastSeenAt: Date?
+    package var endpoint: Endpoint?
+
+    package init(deviceID: DeviceID, traffic: Device.Traffic, lastSeenAt: Date? = nil, endpoint: Endpoint? = nil) {
+        self.deviceID = deviceID
+        self.traffic = traffic
+        self.lastSeenAt = lastSeenAt
+        self.endpoint = endpoint
+    }
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+package import NetworkAddresses
+package import TunnelServer
+package import TunnelSystem
+
+/// How a gateway is set up: `gateway.json`. What is left out is as it is here.
+package struct GatewaySettings: Hashable, Sendable {
+    package static let fileName = "gateway.json"
+
+    /// What the gateway is called where somebody reads it.
+    package var label = ""
+    /// The name or address that devices reach the gateway at; in the certificate of the device API and in invitations.
+    package var host = ""
+
+    // MARK: Listeners
+
+    /// Where the device API listens.
+    package var api = Listener(addresses: [.v4(0), .v6(0, 0)], port: 8443)
+    /// Where the page, the whole API and the metrics listen.
+    package var admin = Listener(addresses: [.v4(127, 0, 0, 1)], port: 8080)
+    /// The administrators' own certificate and key for that listener, as paths of PEM files; nil: plain HTTP.
+    package var adminTLS: CertificateFiles?
+    /// The command line's socket.
+    package var socket = "/run/culvert-gateway/admin.sock"
+    /// PIA's `addKey`.
+    package var addKey = AddKey()
+    /// The login tunnel beside WireGuard.
+    package var login = Login()
+
+    // MARK: The tunnel
+
+    package var interface = "culvert-gw0"
+    /// The UDP port of WireGuard.
+    package var wireGuardPort: UInt16 = 51_820
+    /// The gateway's own addresses in the tunnel, at most one of each family. Their networks are the devices'.
+    package var addresses: [InterfaceAddress] = []
+    /// Where devices reach WireGuard; empty: at ``host`` and ``wireGuardPort``.
+    package var endpoints: [EndpointAddress] = []
+    package var dns: [IPAddress] = []
+    package var searchDomains: [String] = []
+    /// What devices reach through the tunnel.
+    package var routes: [IPPrefix] = [.allIPv4, .allIPv6]
+    package var mtu = 1420
+    package var keepaliveSeconds: UInt16 = 25
+    /// Whether each device gets a pre-shared key of its own.
+    package var usesPresharedKeys = true
+
+    // MARK: The network
+
+    package var ipv4 = ServerNetworkSettings.Way.masqueraded
+    package var ipv6 = ServerNetworkSettings.Way.masqueraded
+    /// What devices reach of the gateway itself: `tcp/PORT`, `udp/PORT`.
+    package var services: [String] = []
+    package var answersPings = true
+    /// Networks that devices reach though they are private.
+    package var allowedNetworks: [IPPrefix] = []
+    /// Interfaces between which packets are forwarded as well, where the host forwarded nothing before.
+    package var otherInterfaces: [String] = []
+
+    // MARK: Lifetimes and limits
+
+    /// How long an enrolled device lasts without renewal; 0: for as long as it is not removed.
+    package var deviceLifetimeSeconds = 0
+    /// When a device asks again.
+    package var renewAfterSeconds = 86_400
+    package var invitationLifetimeSeconds = 259_200
+    /// How long tokens last where nothing else is said; 0: until they are revoked.
+    package var tokenLifetimeSeconds = 31_536_000
+    /// How long an address that was given back is given to nobody.
+    package var addressRestSeconds = 86_400
+    /// How long devices have to follow to a new server key.
+    package var serverKeyOverlapSeconds = 604_800
+    /// How long entries of the audit log are kept; 0: for ever.
+    package var auditLifetimeSeconds = 31_536_000
+    package var devicesPerUser = 10
+    /// All devices.
+    package var devices = 10_000
+    package var failures = LoginLimiter.Limits()
+
+    package init() {}
+
+    package struct Listener: Hashable, Sendable, Codable {
+        package var addresses: [IPAddress]
+        package var port: UInt16
+
+        package init(addresses: [IPAddress], port: UInt16) {
+            self.addresses = addresses
+            self.port = port
+        }
+    }
+
+    package struct CertificateFiles: Hashable, Sendable, Codable {
+        package var certificate: String
+        package var key: String
+
+        package init(certificate: String, key: String) {
+            self.certificate = certificate
+            self.key = key
+        }
+    }
+
+    package struct AddKey: Hashable, Sendable, Codable {
+        package var isEnabled = false
+        package var listener = Listener(addresses: [.v4(0), .v6(0, 0)], port: 1337)
+        /// How long a key may be silent before it is forgotten.
+        package var idleKeySeconds = 10_800
+
+        package init() {}
+    }
+
+    package struct Login: Hashable, Sendable, Codable {
+        package var isEnabled = false
+        package var port: UInt16 = 51_840
+        package var interface = "culvert-login0"
+
+        package init() {}
+    }
+}
+
+extension GatewaySettings {
+    /// Where devices reach WireGuard.
+    /// - Throws: where there are no ``endpoints`` and ``host`` is none.
+    package func effectiveEndpoints() throws(AddressTextError) -> [EndpointAddress] {
+        endpoints.isEmpty ? [try EndpointAddress(host: host, port: wireGuardPort)] : endpoints
+    }
+
+    /// The networks that devices have their addresses from.
+    package var networks: [IPPrefix] { addresses.map(\.network) }
+}

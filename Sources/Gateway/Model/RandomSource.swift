@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Synchronization
+
+/// Where a gateway's ids, secrets, keys and nonces come from; tests hand it a generator with a seed. Copies share it.
+package struct RandomSource: RandomNumberGenerator, Sendable {
+    private final class Shared: Sendable {
+        let generator: Mutex<any RandomNumberGenerator & Sendable>
+
+        init(_ generator: some RandomNumberGenerator & Sendable) { self.generator = Mutex(generator) }
+    }
+
+    private let shared: Shared
+
+    package init(_ generator: some RandomNumberGenerator & Sendable = SystemRandomNumberGenerator()) {
+        shared = Shared(generator)
+    }
+
+    package mutating func next() -> UInt64 { shared.generator.withLock { $0.next() } }
+
+    /// So many random bytes.
+    package func bytes(_ count: Int) -> [UInt8] {
+        var source = self
+        return (0..<count).map { _ in UInt8.random(in: 0...255, using: &source) }
+    }
+}

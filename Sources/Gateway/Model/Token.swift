@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+package import FoundationEssentials
+
+/// A bearer secret of the API.
+package struct Token: Hashable, Sendable {
+    /// What it is good for. A device's credential has a scope of its own, which no token has: the device itself.
+    package enum Scope: String, Hashable, Sendable, CaseIterable {
+        case admin
+        case readOnly
+        /// Makes devices of its user.
+        case enrol
+        /// `pt` of PIA's clients: one slot of its user, and nothing else.
+        case addKey
+    }
+
+    package let id: TokenID
+    package let scope: Scope
+    /// Whose devices it makes: for `enrol` and `addKey`.
+    package let userID: UserID?
+    /// The slot of an `addKey` token.
+    package let deviceID: DeviceID?
+    package var name: String
+    package let hash: SecretHash
+    /// Its first characters.
+    package let hint: String
+    package let createdAt: Date
+    package let expiresAt: Date?
+    package var lastUsedAt: Date?
+    package var revokedAt: Date?
+
+    package init(
+        id: TokenID, scope: Scope, userID: UserID?, deviceID: DeviceID? = nil, name: String, hash: SecretHash,
+        hint: String, createdAt: Date, expiresAt: Date?, lastUsedAt: Date? = nil, revokedAt: Date? = nil
+    ) {
+        self.id = id
+        self.scope = scope
+        self.userID = userID
+        self.deviceID = deviceID
+        self.name = name
+        self.hash = hash
+        self.hint = hint
+        self.createdAt = createdAt
+        self.expiresAt = expiresAt
+        self.lastUsedAt = lastUsedAt
+        self.revokedAt = revokedAt
+    }
+
+    package func isExpired(at now: Date) -> Bool { expiresAt.map { $0 <= now } ?? false }
+}
+
+/// A token to be made.
+package struct TokenDraft: Hashable, Sendable {
+    package var scope: Token.Scope
+    package var userID: UserID?
+    package var name: String
+    /// Nil: as long as the gateway's settings say.
+    package var lifetimeSeconds: Int?
+
+    package init(scope: Token.Scope, userID: UserID? = nil, name: String, lifetimeSeconds: Int? = nil) {
+        self.scope = scope
+        self.userID = userID
+        self.name = name
+        self.lifetimeSeconds = lifetimeSeconds
+    }
+}
+
+/// An invitation as the gateway keeps it: a secret that makes one device of a user.
+package struct IssuedInvitation: Hashable, Sendable {
+    package let id: InvitationID
+    package let userID: UserID
+    /// What the device is called where it does not say; empty: after its user.
+    package let deviceName: String
+    package let hash: SecretHash
+    package let hint: String
+    package let createdAt: Date
+    package let expiresAt: Date
+    package var usedAt: Date?
+    /// The device that it made, for as long as there is that device.
+    package var deviceID: DeviceID?
+    package var revokedAt: Date?
+    /// Attempts to use it again with something else.
+    package var misuses: Int
+
+    package init(
+        id: InvitationID, userID: UserID, deviceName: String, hash: SecretHash, hint: String, createdAt: Date,
+        expiresAt: Date, usedAt: Date? = nil, deviceID: DeviceID? = nil, revokedAt: Date? = nil, misuses: Int = 0
+    ) {
+        self.id = id
+        self.userID = userID
+        self.deviceName = deviceName
+        self.hash = hash
+        self.hint = hint
+        self.createdAt = createdAt
+        self.expiresAt = expiresAt
+        self.usedAt = usedAt
+        self.deviceID = deviceID
+        self.revokedAt = revokedAt
+        self.misuses = misuses
+    }
+}
+
+/// An invitation to be made.
+package struct InvitationDraft: Hashable, Sendable {
+    package var userID: UserID
+    package var deviceName: String
+    package var lifetimeSeconds: Int?
+
+    package init(userID: UserID, deviceName: String = "", lifetimeSeconds: Int? = nil) {
+        self.userID = userID
+        self.deviceName = deviceName
+        self.lifetimeSeconds = lifetimeSeconds
+    }
+}

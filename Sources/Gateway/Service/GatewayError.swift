@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+package import NetworkAddresses
+
+/// Why a gateway did not do something. Each has a ``code`` that stays as it is: programs compare it.
+package enum GatewayError: Error, Hashable, Sendable {
+    /// No secret, or one that nobody has.
+    case unauthorized
+    /// The device's credential is of no device any more.
+    case deviceUnknown
+    case deviceDisabled
+    case deviceExpired
+    case userDisabled
+    case userExpired
+    case tokenExpired
+    case invitationExpired
+    case invitationRevoked
+    case invitationUsed
+    /// The caller may not do this.
+    case forbidden
+    /// There were too many failures lately: for so many seconds nothing is looked at.
+    case tooManyFailures(retryAfterSeconds: Int)
+    /// The user has as many devices as there may be.
+    case deviceLimit(Int)
+    /// The gateway has as many devices as there may be.
+    case gatewayFull(Int)
+    case poolFull(IPPrefix, inUse: Int, resting: Int)
+    case keyInUse
+    case loginInUse(String)
+    case addressInUse(IPAddress)
+    case subnetInUse(IPPrefix)
+    /// What was asked for is not there.
+    case notFound(String)
+    /// A field is not as it should be.
+    case invalid(field: String, problem: String)
+    /// The nonce was used, is too old, or was never given out.
+    case nonceUnknown
+    /// The proof of a rotation is wrong.
+    case proofWrong
+    /// Another request with the same creation key asked for something else, or its answer is not there any more.
+    case creationConflict(subject: String?)
+    /// A new server key is announced already, or none is.
+    case serverKeyRotation(String)
+    /// The store, or the disk, does not do what it should. The reason is for the log.
+    case unavailable(String)
+}
+
+extension GatewayError {
+    /// What kind of failure it is, for those that answer in a protocol of their own.
+    package enum Category: Hashable, Sendable {
+        case unauthorized, forbidden, notFound, conflict, invalid, tooMany, full, unavailable
+    }
+
+    package var category: Category {
+        switch self {
+        case .unauthorized, .deviceUnknown: .unauthorized
+        case .deviceDisabled, .deviceExpired, .userDisabled, .userExpired, .tokenExpired, .invitationExpired,
+            .invitationRevoked, .invitationUsed, .forbidden, .deviceLimit, .nonceUnknown, .proofWrong:
+            .forbidden
+        case .tooManyFailures: .tooMany
+        case .gatewayFull, .poolFull: .full
+        case .keyInUse, .loginInUse, .addressInUse, .subnetInUse, .creationConflict, .serverKeyRotation: .conflict
+        case .notFound: .notFound
+        case .invalid: .invalid
+        case .unavailable: .unavailable
+        }
+    }
+
+    /// A word for programs.
+    package var code: String {
+        switch self {
+        case .unauthorized: "unauthorized"
+        case .deviceUnknown: "deviceUnknown"
+        case .deviceDisabled: "deviceDisabled"
+        case .deviceExpired: "deviceExpired"
+        case .userDisabled: "userDisabled"
+        case .userExpired: "userExpired"
+        case .tokenExpired: "tokenExpired"
+        case .invitationExpired: "invitationExpired"
+        case .invitationRevoked: "invitationRevoked"
+        case .invitationUsed: "invitationUsed"
+        case .forbidden: "forbidden"
+        case .tooManyFailures: "tooManyFailures"
+        case .deviceLimit: "deviceLimit"
+        case .gatewayFull: "gatewayFull"
+        case .poolFull: "poolFull"
+        case .keyInUse: "keyInUse"
+        case .loginInUse: "loginInUse"
+        case .addressInUse: "addressInUse"
+        case .subnetInUse: "subnetInUse"
+        case .notFound: "notFound"
+        case .invalid: "invalid"
+        case .nonceUnknown: "nonceUnknown"
+        case .proofWrong: "proofWrong"
+        case .creationConflict: "creationConflict"
+        case .serverKeyRotation: "serverKeyRotation"
+        case .unavailable: "unavailable"
+        }
+    }
+}
+
+extension GatewayError: CustomStringConvertible {
+    /// What was wrong and, where there is something to do, what; without secrets, and safe to be shown to the caller.
+    package var description: String {
+        switch self {
+        case .unauthorized: "there is no secret, or it is not known here"
+        case .deviceUnknown: "this device is not known here any more: enrol again with a new invitation"
+        case .deviceDisabled: "this device is disabled: ask the gateway's administrator"
+        case .deviceExpired: "this device has expired: ask the gateway's administrator"
+        case .userDisabled: "the user is disabled: ask the gateway's administrator"
+        case .userExpired: "the user has expired: ask the gateway's administrator"
+        case .tokenExpired: "the token has expired or was revoked"
+        case .invitationExpired: "the invitation has expired: ask for a new one"
+        case .invitationRevoked: "the invitation was revoked: ask for a new one"
+        case .invitationUsed: "the invitation was used already; if it was not by you, tell the gateway's administrator"
+        case .forbidden: "this secret is not good for that"
+        case .tooManyFailures(let seconds): "there were too many failures: try again in \(seconds) s"
+        case .deviceLimit(let limit): "the user has \(limit) devices already, which is the limit: remove one"
+        case .gatewayFull(let limit): "the gateway has \(limit) devices already, which is the limit"
+        case .poolFull(let network, let inUse, let resting):
+            "no address of \(network) is free: \(inUse) are in use and \(resting) rest after use"
+        case .keyInUse: "this key is another device's: make a new one"
+        case .loginInUse(let login): "there is a user '\(login)' already"
+        case .addressInUse(let address): "\(address) is another device's, or rests after use"
+        case .subnetInUse(let network): "\(network) overlaps a network that is in use"
+        case .notFound(let what): "there is no such \(what)"
+        case .invalid(let field, let problem): "\(field): \(problem)"
+        case .nonceUnknown: "the nonce was used, is too old or is not from here: ask for another"
+        case .proofWrong: "the proof does not show that the caller has the old key"
+        case .creationConflict(let subject):
+            "this creation key was used before" + (subject.map { ", and made \($0)" } ?? "")
+        case .serverKeyRotation(let problem): problem
+        case .unavailable: "the gateway cannot do this now"
+        }
+    }
+}

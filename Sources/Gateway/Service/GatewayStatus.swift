@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+package import FoundationEssentials
+package import Provisioning
+package import WireGuardCore
+
+/// How many of everything there are.
+package struct StoreCounts: Hashable, Sendable {
+    package var users = 0
+    package var devices = 0
+    /// With a key, and neither disabled nor expired.
+    package var activeDevices = 0
+    package var openInvitations = 0
+    package var tokens = 0
+    /// The last change.
+    package var sequence: Int64 = 0
+    /// All devices' together, those that are gone included.
+    package var traffic = Device.Traffic()
+
+    package init() {}
+}
+
+/// How a gateway is.
+package struct GatewayStatus: Hashable, Sendable {
+    package var counts: StoreCounts
+    package var pools: [PoolFigures]
+    package var serverKey: PublicKey
+    package var nextServerKey: PublicKey?
+    package var nextServerKeyAt: Date?
+    package var now: Date
+
+    package init(
+        counts: StoreCounts, pools: [PoolFigures], serverKey: PublicKey, nextServerKey: PublicKey?,
+        nextServerKeyAt: Date?, now: Date
+    ) {
+        self.counts = counts
+        self.pools = pools
+        self.serverKey = serverKey
+        self.nextServerKey = nextServerKey
+        self.nextServerKeyAt = nextServerKeyAt
+        self.now = now
+    }
+}
+
+/// Something that was made, with its secret, which is told this once.
+package struct Issued<Item: Sendable>: Sendable {
+    package var item: Item
+    package var secret: BearerSecret
+    /// Whether an earlier request with the same creation key made it.
+    package var isRepetition: Bool
+
+    package init(item: Item, secret: BearerSecret, isRepetition: Bool) {
+        self.item = item
+        self.secret = secret
+        self.isRepetition = isRepetition
+    }
+}
+
+/// Something that was made.
+package struct Created<Item: Sendable>: Sendable {
+    package var item: Item
+    /// Whether an earlier request with the same creation key made it.
+    package var isRepetition: Bool
+
+    package init(item: Item, isRepetition: Bool) {
+        self.item = item
+        self.isRepetition = isRepetition
+    }
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+package import NetworkAddresses
+package import WireGuardCore
+
+/// A device as the runtime needs it: a peer, its sources, its rules.
+package struct PeerPlan: Equatable, Sendable {
+    package var deviceID: DeviceID
+    /// Nil where there is no key, or the device or its user is disabled or has expired: then it is no peer.
+    package var publicKey: PublicKey?
+    package var presharedKey: PresharedKey?
+    /// The peer's own addresses.
+    package var addresses: [IPAddress]
+    /// Networks behind it.
+    package var subnets: [IPPrefix]
+    /// The device's rules, then its user's.
+    package var rules: [RuleContent]
+
+    package init(
+        deviceID: DeviceID, publicKey: PublicKey?, presharedKey: PresharedKey?, addresses: [IPAddress],
+        subnets: [IPPrefix], rules: [RuleContent]
+    ) {
+        self.deviceID = deviceID
+        self.publicKey = publicKey
+        self.presharedKey = presharedKey
+        self.addresses = addresses
+        self.subnets = subnets
+        self.rules = rules
+    }
+}
+
+/// What has become of devices since a change that the runtime has seen.
+package struct PeerChanges: Sendable {
+    /// The last change that is in it: what to ask with the next time.
+    package var sequence: Int64
+    /// Whether ``peers`` is all there is, and whatever is not in it is to go.
+    package var isComplete: Bool
+    /// Devices that are different, as they are now.
+    package var peers: [PeerPlan]
+    /// Devices that are gone.
+    package var removed: [DeviceID]
+    /// Whether the gateway's own keys are others.
+    package var serverKeysChanged: Bool
+
+    package init(
+        sequence: Int64, isComplete: Bool, peers: [PeerPlan], removed: [DeviceID], serverKeysChanged: Bool
+    ) {
+        self.sequence = sequence
+        self.isComplete = isComplete
+        self.peers = peers
+        self.removed = removed
+        self.serverKeysChanged = serverKeysChanged
+    }
+}
