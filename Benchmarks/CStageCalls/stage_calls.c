@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+// A build for another system, from Linux, has nothing of it.
+#ifdef __linux__
+
 #define _GNU_SOURCE
 #include "stage_calls.h"
 
@@ -208,3 +211,5 @@ int __wrap_recvmmsg(int descriptor, struct mmsghdr *headers, unsigned int count,
     resume_counting(since);
     return 1;
 }
+
+#endif
