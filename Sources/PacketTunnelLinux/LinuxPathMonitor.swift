@@ -114,6 +114,10 @@ final class LinuxPathMonitor: Sendable {
         var sleep = SleepDetector()
         var registration: EventLoop.Registration?
         var timer: EventLoop.Timer?
+        /// When the last reading was, whether another is due, and what waits for it.
+        var last = Int64.min / 2
+        var isDue = false
+        var nextReading: EventLoop.Timer?
 
         init(reader: LinuxPathReader, routes: RouteMonitor?, reading: LinuxPathReader.Reading) {
             self.reader = reader
@@ -127,6 +131,9 @@ final class LinuxPathMonitor: Sendable {
 
     /// How often the clocks are compared. After sleep this is due at once.
     private static let interval: Int64 = 10_000_000_000
+    /// From a change to the reading, and the least time between two: a tunnel to many networks makes thousands of routes.
+    private static let settling: Int64 = 20_000_000
+    private static let readingInterval: Int64 = 250_000_000
 
     /// A monitor of the calling thread's network namespace.
     init(tunnel: String, loop: EventLoop) throws(LinuxNetworkError) {
@@ -146,14 +153,21 @@ final class LinuxPathMonitor: Sendable {
         changed: @escaping @Sendable (NetworkPath) -> Void, woke: @escaping @Sendable () -> Void
     ) throws(LinuxNetworkError) {
         let shared = shared
+        let nextReading = loop.makeTimer {
+            (shared.last, shared.isDue) = (LaneClock.now(), false)
+            guard let reading = try? shared.reader.read(), reading != shared.reading else { return }
+            shared.reading = reading
+            changed(reading.path)
+        }
+        shared.nextReading = nextReading
         if let routes = shared.routes {
             do throws(TunnelIOError) {
-                shared.registration = try loop.register(routes.readiness) { _ in
-                    guard routes.drain(), let reading = try? shared.reader.read(), reading != shared.reading else {
-                        return
-                    }
-                    shared.reading = reading
-                    changed(reading.path)
+                shared.registration = try loop.register(routes.readiness) { [weak loop] _ in
+                    guard routes.drain(), !shared.isDue else { return }
+                    shared.isDue = true
+                    loop?.set(
+                        nextReading,
+                        deadline: max(LaneClock.now() + Self.settling, shared.last + Self.readingInterval))
                 }
             } catch {
                 throw LinuxNetworkError(.netlink(operation: "follow changes of the network"), errno: error.errno)
@@ -171,6 +185,6 @@ final class LinuxPathMonitor: Sendable {
     /// Tells nothing any more.
     func stop() {
         if let registration = shared.registration { loop.unregister(registration) }
-        if let timer = shared.timer { loop.remove(timer) }
+        for timer in [shared.timer, shared.nextReading].compactMap({ $0 }) { loop.remove(timer) }
     }
 }

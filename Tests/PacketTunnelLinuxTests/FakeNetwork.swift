@@ -45,6 +45,16 @@ final class FakeNetwork: NetworkSystem {
 
     static let death = LinuxNetworkError(.netlink(operation: "live on"))
 
+    /// How often the ledger asked what steps are, and so had lists made.
+    private(set) var questions = 0
+
+    func changes(for steps: [NetworkStep]) throws(LinuxNetworkError) -> [NetworkChange?] {
+        questions += 1
+        var changes: [NetworkChange?] = []
+        for step in steps { changes.append(try change(for: step)) }
+        return changes
+    }
+
     func change(for step: NetworkStep) throws(LinuxNetworkError) -> NetworkChange? {
         guard life.operations > 0 else { throw Self.death }
         switch step {

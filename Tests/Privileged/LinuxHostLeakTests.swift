@@ -247,8 +247,8 @@
             self.switches = switches
         }
 
-        func change(for step: NetworkStep) throws(LinuxNetworkError) -> NetworkChange? {
-            try network.change(for: step)
+        func changes(for steps: [NetworkStep]) throws(LinuxNetworkError) -> [NetworkChange?] {
+            try network.changes(for: steps)
         }
 
         func missing(of steps: [NetworkStep]) throws(LinuxNetworkError) -> [NetworkStep] {

@@ -160,9 +160,9 @@
 
         static let death = LinuxNetworkError(.netlink(operation: "live on"))
 
-        func change(for step: NetworkStep) throws(LinuxNetworkError) -> NetworkChange? {
+        func changes(for steps: [NetworkStep]) throws(LinuxNetworkError) -> [NetworkChange?] {
             guard life.operations > 0 else { throw Self.death }
-            return try network.change(for: step)
+            return try network.changes(for: steps)
         }
 
         func missing(of steps: [NetworkStep]) throws(LinuxNetworkError) -> [NetworkStep] {

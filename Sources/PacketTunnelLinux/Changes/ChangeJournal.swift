@@ -16,6 +16,9 @@ package struct JournalDirectory: Hashable, Sendable {
         self.path = path
     }
 
+    /// The most bytes of a journal: enough for the routes of a hundred thousand networks.
+    private static let byteLimit = 64 << 20
+
     func file(_ name: String) -> String { "\(path)/\(name).journal" }
 
     /// - Throws: `.invalidTunnelName` for what cannot name an interface and a file.
@@ -86,7 +89,7 @@ package struct JournalDirectory: Hashable, Sendable {
             throw LinuxNetworkError(
                 .journal(path: file, operation: "trust it, which somebody else has made"), errno: EPERM)
         }
-        guard let bytes = SystemCall.readAll(descriptor.number, limit: SmallFile.limit) else {
+        guard let bytes = SystemCall.readAll(descriptor.number, limit: Self.byteLimit) else {
             throw LinuxNetworkError(.journal(path: file, operation: "read it"), errno: errno)
         }
         return bytes
@@ -275,6 +278,17 @@ package final class ChangeJournal {
         lastID += 1
         try append(.change(change, id: lastID))
         return lastID
+    }
+
+    /// Writes down changes that are about to be made, all at once.
+    /// - Returns: their numbers.
+    func record(_ changes: [NetworkChange]) throws(LinuxNetworkError) -> [Int] {
+        let ids = changes.indices.map { lastID + 1 + $0 }
+        lastID += changes.count
+        var bytes: [UInt8] = []
+        for (id, change) in zip(ids, changes) { bytes += try line(.change(change, id: id)) }
+        try write(bytes)
+        return ids
     }
 
     /// Writes down that a change was undone.

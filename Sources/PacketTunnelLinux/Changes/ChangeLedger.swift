@@ -138,13 +138,14 @@ package final class ChangeLedger {
         try journal.directory.locked { () throws(LinuxNetworkError) in
             for step in plan where step.isFirewall { try make(step) }
             let slots = Set(plan.compactMap(\.slot))
+            let wanted = Set(plan)
             let obsolete = entries.filter { entry in
                 if entry.change.number != nil { return false }
                 if let slot = entry.slot { return !slots.contains(slot) }
-                return entry.step.map { !plan.contains($0) } ?? true
+                return entry.step.map { !wanted.contains($0) } ?? true
             }
             for entry in obsolete.reversed() where !entry.change.isFirewall { try undo(entry) }
-            for step in plan where !step.isFirewall { try make(step) }
+            try make(plan.filter { !$0.isFirewall })
             for entry in obsolete.reversed() where entry.change.isFirewall { try undo(entry) }
             journal.compactIfLong(pending)
         }
@@ -160,14 +161,17 @@ package final class ChangeLedger {
     @discardableResult
     package func restore(_ undone: [NetworkStep]) throws(LinuxNetworkError) -> [NetworkStep] {
         var (made, unmade): ([NetworkStep], [NetworkStep]) = ([], [])
+        let changes = Dictionary(
+            entries.compactMap { entry in entry.step.map { ($0, entry.change) } },
+            uniquingKeysWith: { first, _ in first })
         for step in undone {
             // The journal has it, and need not be waited for while somebody else has the lock.
-            guard let entry = entries.first(where: { $0.step == step }) else {
+            guard let change = changes[step] else {
                 unmade.append(step)
                 continue
             }
             do throws(LinuxNetworkError) {
-                try system.perform(step.operation(for: entry.change))
+                try system.perform(step.operation(for: change))
                 made.append(step)
             } catch {
                 // Somebody else was quicker, or the address is there with another prefix.
@@ -177,7 +181,7 @@ package final class ChangeLedger {
         guard !unmade.isEmpty else { return made }
         // It was so already when it was applied, and is not any more.
         try journal.directory.locked { () throws(LinuxNetworkError) in
-            for step in unmade { try make(step) }
+            try make(unmade)
         }
         return made + unmade
     }
@@ -186,17 +190,45 @@ package final class ChangeLedger {
     /// tried.
     /// - Throws: the first failure.
     package func suspend(_ steps: [NetworkStep]) throws(LinuxNetworkError) {
-        let others = journal.directory.pendingChanges(except: journal.name)
         var failure: LinuxNetworkError?
         for entry in entries.reversed() where entry.step.map(steps.contains) ?? false {
             do throws(LinuxNetworkError) {
-                try system.perform(
-                    entry.change.inverse(sharedWithOthers: others.contains { $0.isShared(with: entry.change) }))
+                try system.perform(entry.change.inverse(sharedWithOthers: theirs(entry.change) != nil))
             } catch {
                 failure = failure ?? error
             }
         }
         if let failure { throw failure }
+    }
+
+    /// Makes steps in their order. Routes that follow each other are looked up and written down together: there may be
+    /// thousands.
+    private func make(_ steps: [NetworkStep]) throws(LinuxNetworkError) {
+        var made = Set(entries.compactMap(\.step))
+        var routes: [NetworkStep] = []
+        for step in steps where made.insert(step).inserted {
+            if case .route = step {
+                routes.append(step)
+            } else {
+                try makeRoutes(routes)
+                routes = []
+                try make(step)
+            }
+        }
+        try makeRoutes(routes)
+    }
+
+    private func makeRoutes(_ steps: [NetworkStep]) throws(LinuxNetworkError) {
+        guard !steps.isEmpty else { return }
+        let new = zip(steps, try system.changes(for: steps)).compactMap { step, change in change.map { (step, $0) } }
+        let ids = try journal.record(new.map(\.1))
+        let first = entries.count
+        // What fails may be there in part: it is undone, and not taken for made.
+        entries += zip(ids, new).map { Entry(id: $0, step: nil, change: $1.1) }
+        for (index, (step, change)) in new.enumerated() {
+            try system.perform(step.operation(for: change))
+            entries[first + index].step = step
+        }
     }
 
     private func make(_ step: NetworkStep) throws(LinuxNetworkError) {
@@ -206,7 +238,7 @@ package final class ChangeLedger {
             entries[index].step = step
             return
         }
-        guard let found = try system.change(for: step) ?? shared(step) else { return }
+        guard let found = try system.changes(for: [step]).first.flatMap({ $0 }) ?? shared(step) else { return }
         let change = inheriting(found)
         let id = try journal.record(change)
         // What fails may be there in part: it is undone, and not taken for made.
@@ -217,8 +249,7 @@ package final class ChangeLedger {
 
     /// The change, with what was there before any tunnel came where another tunnel has made the same one.
     private func inheriting(_ change: NetworkChange) -> NetworkChange {
-        let others = journal.directory.pendingChanges(except: journal.name)
-        guard let other = others.first(where: { $0.isShared(with: change) }) else { return change }
+        guard let other = theirs(change) else { return change }
         switch (change, other) {
         case (.setting(var mine), .setting(let theirs)):
             mine.before = theirs.before
@@ -234,8 +265,13 @@ package final class ChangeLedger {
     private func shared(_ step: NetworkStep) -> NetworkChange? {
         guard case .setting(let path, let value) = step else { return nil }
         let change = NetworkChange.setting(SettingChange(path: path, value: value, before: value))
-        let others = journal.directory.pendingChanges(except: journal.name)
-        return others.contains { $0.isShared(with: change) } ? change : nil
+        return theirs(change) == nil ? nil : change
+    }
+
+    /// The same change, where another tunnel has made it too and the last one undoes it.
+    private func theirs(_ change: NetworkChange) -> NetworkChange? {
+        guard change.isShareable else { return nil }
+        return journal.directory.pendingChanges(except: journal.name).first { $0.isShared(with: change) }
     }
 
     // MARK: - Undoing
@@ -266,11 +302,9 @@ package final class ChangeLedger {
     }
 
     private func undo(_ entry: Entry) throws(LinuxNetworkError) {
-        let others = journal.directory.pendingChanges(except: journal.name)
-        try system.perform(
-            entry.change.inverse(sharedWithOthers: others.contains { $0.isShared(with: entry.change) }))
+        try system.perform(entry.change.inverse(sharedWithOthers: theirs(entry.change) != nil))
         try journal.recordUndone(entry.id)
-        entries.removeAll { $0.id == entry.id }
+        if let index = entries.lastIndex(where: { $0.id == entry.id }) { entries.remove(at: index) }
     }
 }
 
@@ -304,6 +338,14 @@ extension NetworkChange {
 
     var isFirewall: Bool {
         if case .firewall = self { true } else { false }
+    }
+
+    /// Whether several tunnels may make this change together.
+    var isShareable: Bool {
+        switch self {
+        case .setting, .resolver: true
+        default: false
+        }
     }
 
     /// Whether several tunnels make this change together, so that the last one undoes it.

@@ -52,9 +52,7 @@ extension LinuxNetwork {
             case .route(let route):
                 routes.contains(
                     RouteState(
-                        key: ForeignRoute.Key(
-                            destination: route.destination, table: route.table, metric: route.metric, typeOfService: 0),
-                        type: route.kind.number, wayOut: route.interface))
+                        key: ForeignRoute.Key(of: route), type: route.kind.number, wayOut: route.interface))
             case .interface, .setting, .firewall, .resolver: true
             }
         }

@@ -29,18 +29,35 @@ package final class LinuxNetwork: NetworkSystem {
         self.resolver = resolver
     }
 
-    package func change(for step: NetworkStep) throws(LinuxNetworkError) -> NetworkChange? {
+    package func changes(for steps: [NetworkStep]) throws(LinuxNetworkError) -> [NetworkChange?] {
+        var routes: [Bool: [ForeignRoute.Key: ForeignRoute]] = [:]
+        var changes: [NetworkChange?] = []
+        for step in steps {
+            if case .route(let route) = step {
+                let isIPv6 = route.destination.isIPv6
+                if routes[isIPv6] == nil { routes[isIPv6] = try presentRoutes(isIPv6: isIPv6) }
+                changes.append(.route(route, before: routes[isIPv6]?[ForeignRoute.Key(of: route)]))
+            } else {
+                changes.append(try change(for: step))
+            }
+        }
+        return changes
+    }
+
+    private func presentRoutes(isIPv6: Bool) throws(LinuxNetworkError) -> [ForeignRoute.Key: ForeignRoute] {
+        var routes: [ForeignRoute.Key: ForeignRoute] = [:]
+        for route in try netlink.routes(isIPv6: isIPv6) {
+            if let key = route.key, routes[key] == nil { routes[key] = route }
+        }
+        return routes
+    }
+
+    private func change(for step: NetworkStep) throws(LinuxNetworkError) -> NetworkChange? {
         switch step {
         case .interface(let name): return .interface(name: name)
         case .address(let prefix, let interface): return .address(prefix, interface)
         case .link(let interface, _): return .link(interface)
-        case .route(let route):
-            let same = try netlink.routes(isIPv6: route.destination.isIPv6).first { found in
-                guard let key = found.key else { return false }
-                return key.destination == route.destination && key.table == route.table
-                    && key.metric == route.metric && key.typeOfService == 0
-            }
-            return .route(route, before: same)
+        case .route(let route): return .route(route, before: nil)
         case .rule(let rule):
             let isThere = try netlink.rules(isIPv6: rule.isIPv6).contains { $0.isWhole && $0.rule == rule }
             return isThere ? nil : .rule(rule)

@@ -98,8 +98,9 @@ extension NetworkStep {
 
 /// The host's network: what it is, and how it is changed.
 package protocol NetworkSystem: AnyObject {
-    /// The change that `step` is at this moment; nil where all is so already, and nothing is to be done or undone.
-    func change(for step: NetworkStep) throws(LinuxNetworkError) -> NetworkChange?
+    /// The change that each step is at this moment, in their order; nil where all is so already, and nothing is to be done or
+    /// undone. What the kernel lists as a whole is listed once for all of them.
+    func changes(for steps: [NetworkStep]) throws(LinuxNetworkError) -> [NetworkChange?]
     /// Does it.
     func perform(_ operation: NetworkOperation) throws(LinuxNetworkError)
     /// The steps among these that are not in force, in their order. What holds nobody up is not looked at: whether the interface

@@ -106,6 +106,18 @@ package struct ForeignRoute: Hashable, Sendable, Codable {
         var table: UInt32
         var metric: UInt32
         var typeOfService: UInt8
+
+        init(destination: IPPrefix, table: UInt32, metric: UInt32, typeOfService: UInt8) {
+            self.destination = destination
+            self.table = table
+            self.metric = metric
+            self.typeOfService = typeOfService
+        }
+
+        /// What one of ours is found by.
+        init(of route: Route) {
+            self.init(destination: route.destination, table: route.table, metric: route.metric, typeOfService: 0)
+        }
     }
 
     /// What the route is found by; nil where the body is no route.

@@ -25,13 +25,22 @@ package final class RouteSocket {
         _ = try exchange(request, operation())
     }
 
-    /// Sends a request for everything of a kind.
+    /// How often a list is asked for that changes while it is read.
+    private static let mostLists = 16
+
+    /// Sends a request for everything of a kind; again, where it changed while it was read.
     /// - Returns: the bodies of the messages of type `answer`.
     func dump(
         _ request: NetlinkRequest, answer: UInt16, _ operation: @autoclosure () -> String
     ) throws(LinuxNetworkError) -> [[UInt8]] {
         let list = NetlinkRequest(type: request.type, flags: request.flags | Netlink.dump, body: request.body)
-        return try exchange(list, operation()).filter { $0.type == answer }.map(\.body)
+        for _ in 0..<Self.mostLists {
+            let replies = try exchange(list, operation())
+            guard replies.contains(where: \.isInterrupted) else {
+                return replies.filter { $0.type == answer }.map(\.body)
+            }
+        }
+        throw RouteSocket.failure("\(operation()), which others change all the time", EAGAIN)
     }
 
     /// Sends a request for one thing.

@@ -108,6 +108,8 @@
                 case .overrun: failure = ENOBUFS
                 case .messages(let messages, _):
                     for reply in messages where reply.sequence == sequence {
+                        // The end of a list may be what says that it is wrong.
+                        if reply.type == Netlink.done, reply.isInterrupted { replies.append(reply) }
                         guard let reason = reply.errorNumber ?? (reply.type == Netlink.done ? 0 : nil) else {
                             replies.append(reply)
                             continue

@@ -10,11 +10,28 @@ extension Engine {
         case .clear: setPrivateKey(nil)
         case .set(let key): setPrivateKey(key.isZero ? nil : key)
         }
-        if update.replacePeers { removeAllPeers() }
-        for peer in update.peers { apply(peer, at: now, wall: wall) }
+        // A peer that comes back is the same one: by its timestamps a replayed initiation is known.
+        var known: [PublicKey: Timestamps] = [:]
+        if update.replacePeers {
+            for peer in update.peers { known[peer.publicKey] = self.peer(peer.publicKey).map(Timestamps.init) }
+            removeAllPeers()
+        }
+        for peer in update.peers { apply(peer, known[peer.publicKey], at: now, wall: wall) }
     }
 
-    private mutating func apply(_ update: UAPIPeerUpdate, at now: Instant, wall: WallTime) {
+    /// The newest timestamps that a peer proved and was sent.
+    private struct Timestamps {
+        var received: TAI64N?
+        var sent: TAI64N?
+
+        init(_ peer: Peer) {
+            (received, sent) = (peer.lastReceivedTimestamp, peer.lastSentTimestamp)
+        }
+    }
+
+    private mutating func apply(
+        _ update: UAPIPeerUpdate, _ known: Timestamps?, at now: Instant, wall: WallTime
+    ) {
         let key = update.publicKey
         guard !update.remove else {
             removePeer(key)
@@ -23,6 +40,11 @@ extension Engine {
         if update.updateOnly, !hasPeer(key) { return }
         // Our own key as a peer is accepted and ignored, as other implementations do.
         guard addPeer(key) else { return }
+        if let known, let peer = peer(key) {
+            (peer.lastReceivedTimestamp, peer.lastSentTimestamp) = (
+                peer.lastReceivedTimestamp ?? known.received, peer.lastSentTimestamp ?? known.sent
+            )
+        }
         switch update.presharedKey {
         case .unchanged: break
         case .clear: setPresharedKey(nil, of: key)

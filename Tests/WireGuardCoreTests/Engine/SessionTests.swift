@@ -225,6 +225,26 @@ struct SessionTests {
         #expect(world[1].engine.statistics.responsesSent == 1)
     }
 
+    @Test("A replayed initiation is refused also after all peers were replaced by themselves")
+    func replayAfterReplacement() throws {
+        let world = EngineWorld()
+        world.establish()
+        let initiation = try #require(world.sent(0, .initiation).first?.message)
+        let proved = try #require(world.peer(1, of: 0)?.lastReceivedTimestamp)
+        var update = UAPIDeviceUpdate()
+        update.replacePeers = true
+        update.peers = [UAPIPeerUpdate(publicKey: world[0].publicKey)]
+        world[1].engine.apply(update, at: world.now(1), wall: world.wall(1))
+        #expect(world.peer(1, of: 0)?.current == nil)
+        #expect(world.peer(1, of: 0)?.lastReceivedTimestamp == proved)
+        world.arrive(initiation)
+        #expect(world[1].engine.statistics.responsesSent == 1)
+        // One that does not come back is forgotten.
+        update.peers = []
+        world[1].engine.apply(update, at: world.now(1), wall: world.wall(1))
+        #expect(world[1].engine.peerCount == 0)
+    }
+
     @Test("Initiations less than 20 ms apart are dropped")
     func flood() {
         let world = EngineWorld()
