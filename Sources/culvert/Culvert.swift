@@ -17,6 +17,7 @@ struct Culvert: ParsableCommand {
               culvert config check wg0.conf       all mistakes of a wg-quick file, with line and column
               sudo culvert up wg0.conf            a tunnel as a wg-quick file describes it
               sudo culvert status --watch         its state, handshake and throughput, live
+              sudo culvert reload wg0             its file as it is now, without going down
               sudo culvert down wg0               the network as it was before
               sudo culvert cleanup                the same after a crash
               sudo culvert guard home             a profile's leak policy, whether or not its tunnel runs
@@ -29,7 +30,7 @@ struct Culvert: ParsableCommand {
             """,
         version: "culvert \(programVersion)",
         subcommands: [
-            DemoCommand.self, KeyCommand.self, ConfigCommand.self, UpCommand.self, DownCommand.self,
+            DemoCommand.self, KeyCommand.self, ConfigCommand.self, UpCommand.self, ReloadCommand.self, DownCommand.self,
             StatusCommand.self, LogCommand.self, ProfileCommand.self, GuardCommand.self, CleanupCommand.self,
             PinCommand.self, CredentialServerCommand.self,
         ])

@@ -98,6 +98,39 @@
             #expect(scene.remains.isEmpty)
         }
 
+        @Test("Reload takes on a changed file without an end of sessions; one that cannot be used changes nothing")
+        func reload() throws {
+            let scene = try CulvertUpScene()
+            let file = try scene.writeFile(interface: "MTU = 1400")
+            try scene.succeed("up", file)
+            try scene.ping()
+            let (before, sent) = (try scene.status(), try scene.peer.received)
+            try scene.writeFile(interface: "MTU = 1380\nPostUp = true", allowedIPs: "203.0.113.0/24, 10.77.0.0/24")
+            let reloaded = try scene.run("reload", scene.name)
+            #expect(reloaded.status == 0 && reloaded.output.contains("\(scene.name): reloaded"), "\(reloaded)")
+            #expect(
+                reloaded.output.contains("warning: PreUp, PostUp, PreDown and PostDown take effect at the next start"))
+            try scene.ping()
+            #expect(try scene.peer.received > sent, "the server counts on")
+            let after = try scene.status()
+            #expect(after["processID"] as? Int == before["processID"] as? Int)
+            #expect(after["routes"] as? [String] == ["203.0.113.0/24", "10.77.0.0/24"])
+            #expect(try scene.way(to: "203.0.113.7") == scene.name)
+            #expect(try scene.way(to: "198.51.100.7") == "eth0")
+            #expect(try scene.world.host.run("ip", "link", "show", scene.name).output.contains(" mtu 1380 "))
+
+            _ = try scene.files.write("[Interface]\nPrivateKey = nonsense\n", to: "\(scene.name).conf")
+            let refused = try scene.run("reload", scene.name)
+            #expect(refused.status == 2 && refused.output.contains("goes on as it was"), "\(refused)")
+            #expect(refused.output.contains("PrivateKey"), "\(refused)")
+            try scene.ping()
+            #expect(try scene.status()["routes"] as? [String] == after["routes"] as? [String])
+            try scene.succeed("down", scene.name)
+            try scene.expectUnchanged()
+            let gone = try scene.run("reload", scene.name)
+            #expect(gone.status == 3 && gone.output.contains("is not up"), "\(gone)")
+        }
+
         @Test("Search domains without name servers leave the system its own")
         func searchDomains() throws {
             let scene = try CulvertUpScene()

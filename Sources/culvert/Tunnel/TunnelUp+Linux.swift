@@ -19,7 +19,7 @@
         }
 
         /// The tunnel, with what the user should know of it on this host.
-        private static func load(_ command: UpCommand) async throws(CommandProblem) -> LoadedTunnel {
+        fileprivate static func load(_ command: UpCommand) async throws(CommandProblem) -> LoadedTunnel {
             var tunnel = try await command.load()
             if let wireGuard = tunnel.wireGuard, IPv6Outside.isLeft(by: wireGuard), IPv6Outside.isThere {
                 tunnel.warnings.append(IPv6Outside.warning)
@@ -36,7 +36,7 @@
                 if report != nil { unsafe _ = chdir("/") }
                 report?.watch()
                 let process = TunnelProcess(
-                    tunnel: tunnel, runtime: command.runtime.directory,
+                    tunnel: tunnel, load: command.reloading(tunnel), runtime: command.runtime.directory,
                     budget: try? MemoryBudget(text: command.memory, lanes: 1),
                     startLimit: .seconds(command.timeout + 20), logLevel: command.verbose ? .debug : .info,
                     isForeground: report == nil, tell: { report?.tell($0) })
@@ -97,6 +97,16 @@
             } catch {
                 throw CommandProblem(Task.isCancelled ? .interruptedStart : error, of: name)
             }
+        }
+    }
+
+    extension UpCommand {
+        /// The same command later, when the process may be in another folder.
+        fileprivate func reloading(_ tunnel: LoadedTunnel) -> LiveTunnel.Load {
+            var again = self
+            if tunnel.profile == nil { again.tunnel = tunnel.source }
+            again.interface = tunnel.name
+            return { [again] () async throws(CommandProblem) in try await TunnelUp.load(again) }
         }
     }
 

@@ -16,6 +16,8 @@
     /// The process of one tunnel: it brings the tunnel up, answers other processes, and takes it down again.
     struct TunnelProcess: Sendable {
         var tunnel: LoadedTunnel
+        /// Loads it again, as it is by then.
+        var load: LiveTunnel.Load
         var runtime: RuntimeDirectory
         var budget: MemoryBudget?
         /// How long the tunnel may take to come up.
@@ -106,17 +108,19 @@
             }
         }
 
-        private func makeHost(_ logger: Logger) throws(TunnelError) -> (HookedHost, LinuxPlatform) {
+        private func makeHost(
+            _ secrets: any SecretStore, _ logger: Logger
+        ) throws(TunnelError) -> (HookedHost, LinuxPlatform) {
             let budget = budget
             switch tunnel.kind {
             case .wireGuard:
-                return try makeHost(logger) {
+                return try makeHost(secrets, logger) {
                     var environment = WireGuardEnvironment()
                     environment.budget = budget
                     return WireGuardTunnelProvider(environment: environment)
                 }
             case .login:
-                return try makeHost(logger) {
+                return try makeHost(secrets, logger) {
                     var environment = CredentialEnvironment()
                     if let lane = budget?.lane { environment.lane = lane }
                     return CredentialTunnelProvider(environment: environment)
@@ -125,11 +129,11 @@
         }
 
         private func makeHost<Provider: PacketTunnelProvider>(
-            _ logger: Logger, makeProvider: @escaping @Sendable () -> Provider
+            _ secrets: any SecretStore, _ logger: Logger, makeProvider: @escaping @Sendable () -> Provider
         ) throws(TunnelError) -> (HookedHost, LinuxPlatform) {
             do throws(LinuxNetworkError) {
                 let host = try LinuxHost(
-                    name: tunnel.name, options: tunnel.options(runtime), secrets: tunnel.secrets,
+                    name: tunnel.name, options: tunnel.options(runtime), secrets: secrets,
                     deadlines: .linux(start: startLimit), logger: logger, makeProvider: makeProvider)
                 let (runner, platform) = (HookRunner(logger: logger), host.platform)
                 let hooked = HookedHost(host, hooks: tunnel.hooks, logger: logger, letGo: { await platform.letGo() }) {
@@ -161,13 +165,26 @@
         private var blocks: Bool { tunnel.leakPolicy.blocksAfterFailure }
 
         private func life(_ logger: Logger) async throws(TunnelError) -> Int32 {
-            let (host, platform) = try makeHost(logger)
-            let report = ServiceReport(
-                tunnel, publicKey: await tunnel.publicKey(), processID: getpid(),
-                startedAt: Double(ProcessEnvironment.wallClock()) / 1e9)
+            let live = LiveTunnel(tunnel, load: load)
+            let (host, platform) = try makeHost(live.secrets, logger)
+            let startedAt = Double(ProcessEnvironment.wallClock()) / 1e9
             let service = try TunnelService(host: host, path: runtime.socket(tunnel.name)) {
                 (router) throws(MessageRouter.RegistrationError) in
-                try router.register(ServiceReportRequest.self) { _ in await report.now(host, platform.repairs) }
+                try router.register(ServiceReportRequest.self) { _ in
+                    let tunnel = live.tunnel
+                    let report = ServiceReport(
+                        tunnel, publicKey: await tunnel.publicKey(), processID: getpid(), startedAt: startedAt)
+                    return await report.now(host, platform.repairs)
+                }
+                try router.register(ReloadRequest.self) { _ in
+                    logger.notice("reading \(live.tunnel.source) again")
+                    do throws(TunnelError) {
+                        return try await live.reload(host)
+                    } catch {
+                        logger.error("the tunnel goes on as it was: \(error)")
+                        throw HandlerFailure(code: error.code.rawValue, message: error.description)
+                    }
+                }
             }
             tell(.step(tunnel.kind.server.map { "connecting to \($0)" } ?? "starting to listen"))
             notice.status("connecting")

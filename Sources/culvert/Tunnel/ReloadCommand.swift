@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import ArgumentParser
+import CommandLineSupport
+import PacketTunnel
+
+/// `culvert reload`: a tunnel takes on its changed file or profile.
+struct ReloadCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "reload",
+        abstract: "Have a tunnel take on its file or profile as it is now, without going down.",
+        discussion: """
+            The tunnel's process reads again what it was started from, with the options that it was started with. Peers that \
+            are still there keep their sessions; new ones are added, others go; addresses, routes and name servers follow. \
+            Hooks take effect at the next start. Where the file cannot be used, the tunnel goes on as it was.
+
+            Examples:
+              sudo culvert reload wg0
+              sudo systemctl reload culvert@wg0
+
+            Exit status: 0 reloaded; 1 failure; 2 wrong usage, or the file cannot be used; 3 no such tunnel; 4 not permitted.
+            """)
+
+    @Argument(
+        help: ArgumentHelp("The tunnel, by name or by the file that it was started from.", valueName: "tunnel"),
+        completion: RuntimeOptions.completion)
+    var tunnel: String
+
+    @OptionGroup var runtime: RuntimeOptions
+
+    func run() throws {
+        let (argument, runtime) = (tunnel, runtime.directory)
+        let console = Console.standard
+        try finish(
+            SignalledRun.run {
+                do throws(CommandProblem) {
+                    let name = try TunnelName.of(argument: argument)
+                    let reply = try await Self.reload(name, UnixTunnelChannel(path: runtime.socket(name)))
+                    for warning in reply.warnings { console.problem("warning: \(warning)") }
+                    console.line("\(name): reloaded")
+                    return ExitStatus.success
+                } catch {
+                    return error.tell(console)
+                }
+            })
+    }
+
+    static func reload(
+        _ name: String, _ channel: UnixTunnelChannel
+    ) async throws(CommandProblem) -> ReloadRequest.Reply {
+        do throws(MessageError) {
+            return try await channel.messages.send(ReloadRequest(), timeout: .seconds(90))
+        } catch {
+            switch error {
+            case .closed: throw CommandProblem(ExitStatus.notFound, "tunnel '\(name)' is not up")
+            case .notPermitted(let reason):
+                throw CommandProblem(ExitStatus.notPermitted, "\(reason)\n  fix: run as root")
+            case .handlerFailed(let failure):
+                let isUsage = failure.code == TunnelError.Code.configurationInvalid.rawValue
+                throw CommandProblem(
+                    isUsage ? ExitStatus.usage : ExitStatus.failure,
+                    "\(name) goes on as it was: \(failure.message)")
+            default: throw CommandProblem(ExitStatus.failure, "\(name) was not reloaded: \(error)")
+            }
+        }
+    }
+}
