@@ -50,6 +50,9 @@ public struct IPPrefix: Hashable, Sendable {
 
     private var mask: UInt128 { Self.mask(length, isIPv6: isIPv6) }
 
+    /// Whether some address is in both.
+    package func overlaps(_ other: IPPrefix) -> Bool { contains(other) || other.contains(self) }
+
     private static func mask(_ length: Int, isIPv6: Bool) -> UInt128 {
         let all: UInt128 = isIPv6 ? .max : UInt128(UInt32.max)
         // A shift by more than the width is zero.

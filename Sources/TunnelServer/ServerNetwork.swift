@@ -31,9 +31,14 @@ package final class ServerNetwork: Sendable {
 
     /// Changes of clients that wait for the ones before: they are made together.
     private struct Waiting {
-        var changes: [IPAddress: String?] = [:]
-        var completions: [@Sendable (TunnelServerError?) -> Void] = []
+        var changes: [IPPrefix: ClientRules?] = [:]
+        var requests: [Request] = []
         var isScheduled = false
+    }
+
+    private struct Request {
+        var subnets: [IPPrefix]
+        var completion: @Sendable (TunnelServerError?) -> Void
     }
 
     private final class Shared: Sendable {
@@ -105,38 +110,60 @@ package final class ServerNetwork: Sendable {
         }
     }
 
-    /// Lets packets of these addresses in. When this returns, the kernel has them.
-    /// - Parameter chain: the chain of the table that they go to.
+    /// Lets a client in, or gives it other rules. When this returns, the kernel has them: a flow that they forbid ends with its next
+    /// packet, whichever way that goes, and others go on.
+    /// - Parameters:
+    ///   - addresses: the client's own.
+    ///   - subnets: networks behind it, which get routes into the tunnel. The tunnel says whose packets come from there.
+    /// - Throws: `.subnet` for the first network that cannot be behind a client; the rest was done.
     package func allow(
-        _ addresses: [IPAddress], chain: String = ServerFirewall.standardChain
+        _ addresses: [IPAddress], subnets: [IPPrefix] = [], rules: ClientRules = ClientRules()
     ) async throws(TunnelServerError) {
-        try await change(addresses.map { ($0, chain) })
+        try await change(addresses, subnets, rules)
     }
 
-    /// Lets nothing of these addresses in any more.
-    package func remove(_ addresses: [IPAddress]) async throws(TunnelServerError) {
-        try await change(addresses.map { ($0, nil) })
+    /// The same for many clients, all at once.
+    /// - Returns: why some networks cannot be behind a client; the rest was done.
+    package func apply(_ changes: [ClientChange]) async throws(TunnelServerError) -> [IPPrefix: TunnelServerError] {
+        var asked: [IPPrefix: ClientRules?] = [:]
+        for change in changes {
+            for prefix in change.prefixes { asked.updateValue(change.rules, forKey: prefix) }
+        }
+        let wanted = asked
+        return try await onThread { core throws(TunnelServerError) in try core.change(wanted) }
+    }
+
+    /// Lets nothing of a client in or out any more, nor of networks behind it.
+    package func remove(_ addresses: [IPAddress], subnets: [IPPrefix] = []) async throws(TunnelServerError) {
+        try await change(addresses, subnets, nil)
     }
 
     /// The same without waiting for it: what is let in after this call stays in. Many are taken out together.
     /// - Parameter completion: called with what went wrong, on any thread. It must not wait.
-    package func remove(_ addresses: [IPAddress], completion: @escaping @Sendable (TunnelServerError?) -> Void) {
-        change(addresses.map { ($0, nil) }, completion: completion)
+    package func remove(
+        _ addresses: [IPAddress], subnets: [IPPrefix] = [], completion: @escaping @Sendable (TunnelServerError?) -> Void
+    ) {
+        change(addresses, subnets, nil, completion: completion)
     }
 
-    private func change(_ changes: [(IPAddress, String?)]) async throws(TunnelServerError) {
+    private func change(
+        _ addresses: [IPAddress], _ subnets: [IPPrefix], _ rules: ClientRules?
+    ) async throws(TunnelServerError) {
         let error = await withCheckedContinuation { continuation in
-            change(changes) { continuation.resume(returning: $0) }
+            change(addresses, subnets, rules) { continuation.resume(returning: $0) }
         }
         if let error { throw error }
     }
 
     private func change(
-        _ changes: [(IPAddress, String?)], completion: @escaping @Sendable (TunnelServerError?) -> Void
+        _ addresses: [IPAddress], _ subnets: [IPPrefix], _ rules: ClientRules?,
+        completion: @escaping @Sendable (TunnelServerError?) -> Void
     ) {
         let schedules = waiting.withLock { waiting in
-            for (address, chain) in changes { waiting.changes.updateValue(chain, forKey: address) }
-            waiting.completions.append(completion)
+            for prefix in addresses.map({ IPPrefix(host: $0) }) + subnets {
+                waiting.changes.updateValue(rules, forKey: prefix)
+            }
+            waiting.requests.append(Request(subnets: subnets, completion: completion))
             defer { waiting.isScheduled = true }
             return !waiting.isScheduled
         }
@@ -150,14 +177,19 @@ package final class ServerNetwork: Sendable {
         finishChanges { (changes) throws(TunnelServerError) in try core.core.change(changes) }
     }
 
-    private func finishChanges(_ body: ([IPAddress: String?]) throws(TunnelServerError) -> Void) {
+    private func finishChanges(
+        _ body: ([IPPrefix: ClientRules?]) throws(TunnelServerError) -> [IPPrefix: TunnelServerError]
+    ) {
         let taken = waiting.withLock { waiting in
             defer { waiting = Waiting() }
             return waiting
         }
         var failure: TunnelServerError?
-        do throws(TunnelServerError) { try body(taken.changes) } catch { failure = error }
-        for completion in taken.completions { completion(failure) }
+        var refused: [IPPrefix: TunnelServerError] = [:]
+        do throws(TunnelServerError) { refused = try body(taken.changes) } catch { failure = error }
+        for request in taken.requests {
+            request.completion(failure ?? request.subnets.lazy.compactMap { refused[$0] }.first)
+        }
     }
 
     private func onThread<Result: Sendable>(

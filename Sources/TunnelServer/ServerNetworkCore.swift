@@ -14,22 +14,32 @@ final class ServerNetworkCore {
     private let logger: Logger
     private let network: LinuxNetwork
     private var running: Running?
-    /// Of each client's address the chain that its packets go to.
-    private var clients: [IPAddress: String] = [:]
+    private var clients = ServerClients()
     /// Whether the interface was taken down since the rules could not be made again.
     private(set) var isHeld = false
     private(set) var repairs = NetworkRepairs()
     /// Whether the firewall's clients were changed here since they were last listed, and when that was.
     private var hasChangedClients = false
-    private var lastListing = Int64.min / 2
+    private var nextListing = Int64.min
 
     /// What there is between start and stop.
     private struct Running {
         var ledger: ChangeLedger
         var device: LinuxTun
         var firewall: ServerFirewall
-        /// All but the firewall.
+        /// All but the firewall and the routes to networks behind clients.
         var plan: [NetworkStep]
+        var interface: InterfaceReference
+        /// What was loaded is in these, as nft lists it.
+        var listed = Listed()
+    }
+
+    /// What nft made of what it was given.
+    private struct Listed {
+        /// The sets that do not change.
+        var sets = TableContents()
+        /// The chains for lists of rules, each with its lines.
+        var chains: [String: [UInt8]] = [:]
     }
 
     init(_ settings: ServerNetworkSettings, logger: Logger) throws(LinuxNetworkError) {
@@ -73,7 +83,7 @@ final class ServerNetworkCore {
             forwardedForClients: try Self.onHost { () throws(LinuxNetworkError) in
                 try Self.forwardedForClients(settings)
             })
-        let rules = NetworkStep.firewall(firewall.table(clients: clients))
+        let rules = NetworkStep.firewall(firewall.table)
         try Self.onHost { () throws(LinuxNetworkError) in
             try ledger.apply([rules, .interface(name: settings.name)])
         }
@@ -85,9 +95,12 @@ final class ServerNetworkCore {
         }
         do throws(TunnelServerError) {
             return try Self.onHost { () throws(LinuxNetworkError) in
-                let plan = try steps(settings)
+                let (plan, interface) = try steps(settings)
                 try ledger.apply([rules] + plan)
-                return Running(ledger: ledger, device: device, firewall: firewall, plan: plan)
+                var made = Running(
+                    ledger: ledger, device: device, firewall: firewall, plan: plan, interface: interface)
+                try list(&made)
+                return made
             }
         } catch {
             device.close()
@@ -107,7 +120,7 @@ final class ServerNetworkCore {
         self.running = nil
         running.device.close()
         stop(running.ledger)
-        clients = [:]
+        clients = ServerClients()
         isHeld = false
     }
 
@@ -141,7 +154,9 @@ final class ServerNetworkCore {
     }
 
     /// All but the firewall, forwarding last.
-    private func steps(_ settings: ServerNetworkSettings) throws(LinuxNetworkError) -> [NetworkStep] {
+    private func steps(
+        _ settings: ServerNetworkSettings
+    ) throws(LinuxNetworkError) -> ([NetworkStep], InterfaceReference) {
         guard let link = try network.netlink.link(named: settings.name) else {
             throw LinuxNetworkError(.netlink(operation: "find interface '\(settings.name)'"), errno: ENODEV)
         }
@@ -162,32 +177,76 @@ final class ServerNetworkCore {
             }
             steps.append(.setting(path: Self.forwarding6, value: "1"))
         }
-        return steps
+        return (steps, interface)
     }
 
     // MARK: - Clients
 
-    /// Lets clients in and takes others out, all at once.
-    /// - Parameter changes: of each address the chain that its packets go to; nil for nobody's.
-    func change(_ changes: [IPAddress: String?]) throws(TunnelServerError) {
+    /// Lets clients in, takes others out and gives some other rules, all at once.
+    /// - Parameter changes: of each address, or network behind a client, its rules; nil for nobody's.
+    /// - Returns: why some networks cannot be behind a client; the rest was done.
+    func change(_ changes: [IPPrefix: ClientRules?]) throws(TunnelServerError) -> [IPPrefix: TunnelServerError] {
         guard let running else { throw .notRunning }
-        var (added, removed): ([IPAddress: String], [IPAddress: String]) = ([:], [:])
-        for (address, chain) in changes where clients[address] != chain {
-            if let before = clients[address] { removed[address] = before }
-            clients[address] = chain
-            added[address] = chain
-        }
-        let commands = running.firewall.remove(removed) + running.firewall.add(added)
-        guard !commands.isEmpty, !isHeld else { return }
+        let (wanted, refused) = try Self.onHost { () throws(LinuxNetworkError) in try accepted(changes, running) }
+        let change = clients.change(wanted, running.firewall)
+        let commands = running.firewall.commands(for: change)
+        guard !commands.isEmpty else { return refused }
         hasChangedClients = true
         try Self.onHost { () throws(LinuxNetworkError) in
+            try running.ledger.remove(routes(change.removed.keys.filter { change.added[$0] == nil }, running))
             do throws(LinuxNetworkError) {
-                try load(commands)
+                // While nothing is forwarded, all is made together at the end of that.
+                try load(isHeld ? [] : commands)
+                if !isHeld, !change.newChains.isEmpty { try note(change.newChains) }
+                for chain in change.unusedChains { self.running?.listed.chains[chain.name] = nil }
             } catch {
                 // Others changed the map meanwhile.
                 logger.warning("the firewall's clients are made anew: \(error)")
-                try reload(running)
+                try rebuild()
             }
+            // Its packets are let in before they are led there.
+            try running.ledger.add(routes(change.added.keys.filter { change.removed[$0] == nil }, running))
+        }
+        return refused
+    }
+
+    /// The changes without networks that cannot be behind a client, and why they cannot.
+    private func accepted(
+        _ changes: [IPPrefix: ClientRules?], _ running: Running
+    ) throws(LinuxNetworkError) -> ([IPPrefix: ClientRules?], [IPPrefix: TunnelServerError]) {
+        let firewall = running.firewall
+        let asked = changes.filter { !firewall.isClient($0.key) && $0.value != nil && clients.entries[$0.key] == nil }
+        guard !asked.isEmpty else { return (changes, [:]) }
+        let goes = Set(changes.filter { $0.value == nil }.keys)
+        var taken = clients.subnets(firewall).filter { !goes.contains($0) }
+        let own = try network.netlink.addresses().map(\.address.address)
+        var (accepted, refused): ([IPPrefix: ClientRules?], [IPPrefix: TunnelServerError]) = (changes, [:])
+        for prefix in asked.keys.sorted(by: { $0.length < $1.length }) {
+            let reason: String? =
+                if prefix.length == 0 || !firewall.settings.addresses.contains(where: { $0.isIPv6 == prefix.isIPv6 }) {
+                    "it is a default route, or of a family that the tunnel has not"
+                } else if let other = firewall.settings.networks.first(where: { $0.overlaps(prefix) }) {
+                    "\(other) is the clients' own"
+                } else if let address = own.first(where: prefix.contains) {
+                    "the server has the address \(address) in it"
+                } else if let other = taken.first(where: { $0.overlaps(prefix) }) {
+                    "\(other) is behind another client"
+                } else {
+                    nil
+                }
+            if let reason {
+                accepted[prefix] = nil
+                refused[prefix] = .subnet(prefix, reason)
+            } else {
+                taken.append(prefix)
+            }
+        }
+        return (accepted, refused)
+    }
+
+    private func routes(_ prefixes: [IPPrefix], _ running: Running) -> [NetworkStep] {
+        prefixes.filter { !running.firewall.isClient($0) }.map {
+            .route(Route(to: $0, interface: running.interface.index))
         }
     }
 
@@ -196,8 +255,49 @@ final class ServerNetworkCore {
         try SystemProgram.required("nft").check(["-j", "-f", "-"], input: NFT.script(commands))
     }
 
-    private func reload(_ running: Running) throws(LinuxNetworkError) {
-        try running.ledger.apply([.firewall(running.firewall.table(clients: clients))] + running.plan)
+    /// Loads the whole table again, and then all clients: rules that let nobody in are there sooner than those with many, and nft
+    /// takes networks for those of the table before where both come at once.
+    private func rebuild() throws(LinuxNetworkError) {
+        guard var running else { return }
+        try running.ledger.restore([.firewall(running.firewall.table)])
+        try load(running.firewall.add(clients))
+        try list(&running)
+        self.running?.listed = running.listed
+    }
+
+    /// Notes what nft has made of the table, right after it was loaded.
+    private func list(_ running: inout Running) throws(LinuxNetworkError) {
+        let name = running.firewall.tableName
+        running.listed.sets = try presentContents(name).only(running.firewall.fixedSets)
+        running.listed.chains = [:]
+        self.running?.listed = running.listed
+        if !clients.chains.isEmpty { running.listed.chains = try whole(clients.chains, name) }
+    }
+
+    /// The same for chains that came later.
+    private func note(_ chains: [RuleChain]) throws(LinuxNetworkError) {
+        guard let running else { return }
+        let found = try whole(chains, running.firewall.tableName)
+        self.running?.listed.chains.merge(found) { $1 }
+    }
+
+    /// As many chains as are listed one by one.
+    private static let fewChains = 4
+
+    /// What nft lists of some chains.
+    /// - Throws: where others have changed them already.
+    private func whole(_ chains: [RuleChain], _ table: String) throws(LinuxNetworkError) -> [String: [UInt8]] {
+        let all = chains.count > Self.fewChains ? try network.present(table).listing : nil
+        var found: [String: [UInt8]] = [:]
+        for chain in chains {
+            let listing = if let all { all } else { try network.presentChain(chain.name, of: table) }
+            guard let lines = listing.owned[chain.name], listing.ruleCount(chain.name) == chain.rules.count else {
+                throw LinuxNetworkError(
+                    .netlink(operation: "keep chain \(chain.name) of table \(table)"), errno: EBUSY)
+            }
+            found[chain.name] = lines
+        }
+        return found
     }
 
     // MARK: - What others change
@@ -216,7 +316,8 @@ final class ServerNetworkCore {
             if parts.contains(.routing) || isHeld {
                 // Without its interface there is nothing to route; who has the descriptor hears of that.
                 if try network.netlink.link(named: running.firewall.settings.name) != nil {
-                    let undone = try running.ledger.undone(of: running.plan)
+                    let plan = running.plan + routes(clients.subnets(running.firewall), running)
+                    let undone = try running.ledger.undone(of: plan)
                     try running.ledger.restore(undone)
                     if !isHeld { note(undone.map(\.summary), "") }
                 }
@@ -235,44 +336,42 @@ final class ServerNetworkCore {
 
     /// The least time between two lists of the clients that no other gave reason for: there may be many.
     private static let listingInterval: Int64 = 5 * LaneClock.nanosecondsPerSecond
+    /// How many times as long as a list takes there is none.
+    private static let listingRest: Int64 = 50
 
     private func lookAtFirewall(_ running: Running, _ origin: String) throws(LinuxNetworkError) -> Bool {
         let (firewall, name) = (running.firewall, running.firewall.tableName)
         // The rules are compared without what is in maps, which changes all the time.
-        let isWhole = try network.missing(of: [.firewall(FirewallTable(name: name, body: "", form: .json))]).isEmpty
-        guard isWhole else {
-            // Rules that let nobody in are there sooner than those with all clients.
-            try running.ledger.restore([.firewall(firewall.table(clients: [:]))])
-            try load(firewall.add(clients))
+        let present = try network.present(name)
+        guard present.isFixed, present.listing.owned == running.listed.chains else {
+            try rebuild()
             note(["firewall table \(name)"], origin)
             return true
         }
-        let now = LaneClock.now()
-        if hasChangedClients, now - lastListing < Self.listingInterval { return false }
-        (hasChangedClients, lastListing) = (false, now)
-        guard try presentClients(name) != clients else { return true }
-        try load(firewall.replace(clients))
+        let began = LaneClock.now()
+        if hasChangedClients, began < nextListing { return false }
+        let contents = try presentContents(name)
+        let ended = LaneClock.now()
+        hasChangedClients = false
+        nextListing = ended + max(Self.listingInterval, Self.listingRest * (ended - began))
+        guard contents != firewall.contents(clients, fixed: running.listed.sets) else { return true }
+        if contents.only(firewall.fixedSets) == running.listed.sets {
+            try load(firewall.replace(clients))
+        } else {
+            try rebuild()
+        }
         note(["clients of firewall table \(name)"], origin)
         return true
     }
 
-    /// The most that nft says of a client.
-    private static let listedClient = 256
+    /// The most that nft says of a client, in all maps.
+    private static let listedClient = 512
 
-    private func presentClients(_ table: String) throws(LinuxNetworkError) -> [IPAddress: String] {
-        var present: [IPAddress: String] = [:]
-        for isIPv6 in [false, true] {
-            let listing = try SystemProgram.required("nft").check(
-                ["-j", "list", "map", "inet", table, ServerFirewall.map(isIPv6: isIPv6)],
-                outputLimit: (clients.count + 4096) * Self.listedClient)
-            do {
-                present.merge(try VerdictListing(json: listing).entries) { first, _ in first }
-            } catch {
-                throw LinuxNetworkError(
-                    .programFailed(path: "nft", status: 0, output: "a list of clients that cannot be read"))
-            }
-        }
-        return present
+    private func presentContents(_ table: String) throws(LinuxNetworkError) -> TableContents {
+        TableContents(
+            listing: try SystemProgram.required("nft").check(
+                ["--stateless", "list", "table", "inet", table],
+                outputLimit: (clients.entries.count + clients.chains.count * 8 + 4096) * Self.listedClient))
     }
 
     private func note(_ undone: [String], _ origin: String) {

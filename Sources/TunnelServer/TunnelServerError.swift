@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+package import NetworkAddresses
 package import PacketTunnelLinux
 package import TunnelIO
 
@@ -10,6 +11,8 @@ package enum TunnelServerError: Error, Hashable, Sendable, CustomStringConvertib
     case network(LinuxNetworkError)
     /// The tunnel's interface could not be made.
     case interface(TunnelIOError)
+    /// A network cannot be behind a client.
+    case subnet(IPPrefix, String)
     /// The network has not been started, or was stopped.
     case notRunning
 
@@ -18,6 +21,7 @@ package enum TunnelServerError: Error, Hashable, Sendable, CustomStringConvertib
         switch self {
         case .network(let error): error.description
         case .interface(let error): error.description
+        case .subnet(let network, let reason): "\(network) cannot be behind a client: \(reason)"
         case .notRunning: "the server's network is not up"
         }
     }

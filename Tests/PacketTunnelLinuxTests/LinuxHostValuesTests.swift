@@ -67,6 +67,6 @@ struct LinuxHostValuesTests {
     func resolvConf() {
         let text =
             "# nameserver 1.1.1.1\nnameserver\t192.0.2.1 # one\n  nameserver 2001:db8::1\nsearch a\nnameserver\n"
-        #expect(ResolverControl.servers(inResolvConf: text) == ["192.0.2.1", "2001:db8::1"])
+        #expect(ResolvConf.servers(in: text) == ["192.0.2.1", "2001:db8::1"])
     }
 }

@@ -141,6 +141,17 @@
             return (Array(bytes[..<count]), SocketAddress(bytes: Array(source[..<Int(length)])))
         }
 
+        /// Writes some bytes to a connection. Returns false when it is over.
+        func write(_ bytes: [UInt8]) -> Bool { writeSome(bytes[...]) == bytes.count }
+
+        /// What there is to read of a connection.
+        /// - Throws: when it is over.
+        func read() throws -> [UInt8] {
+            var bytes: [UInt8] = []
+            try readSome(into: &bytes)
+            return bytes
+        }
+
         fileprivate func writeSome(_ bytes: ArraySlice<UInt8>) -> Int {
             max(
                 0,
@@ -151,7 +162,7 @@
 
         fileprivate func readSome(into bytes: inout [UInt8]) throws {
             var chunk = [UInt8](repeating: 0, count: 65_536)
-            let count = unsafe read(descriptor, &chunk, chunk.count)
+            let count = unsafe Glibc.read(descriptor, &chunk, chunk.count)
             guard count != 0 else { throw CommandFailure(description: "the connection ended early") }
             if count > 0 {
                 bytes += chunk[..<count]

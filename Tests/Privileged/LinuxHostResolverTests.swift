@@ -34,7 +34,7 @@
                         #expect(core.outsideNameServers() == [.v4(192, 0, 2, 53)], "as the file was")
                     }
                     let text = try String(contentsOfFile: "/etc/resolv.conf", encoding: .utf8)
-                    #expect(ResolverControl.servers(inResolvConf: text) == ["10.9.0.1"])
+                    #expect(ResolvConf.servers(in: text) == ["10.9.0.1"])
                     #expect(text.contains("search corp.example"))
                     try world.host.perform { core.tearDown(leavingBlocked: false) }
                     try world.expectUnchanged(since: before)
@@ -77,7 +77,7 @@
                     try world.host.perform { core?.tearDown(leavingBlocked: false) }
                     core = nil
                     #expect(
-                        try ResolverControl.servers(inResolvConf: CulvertUpScene.resolvConfNow) == ["10.9.0.1"])
+                        try ResolvConf.servers(in: CulvertUpScene.resolvConfNow) == ["10.9.0.1"])
                     try lock.release()
                     _ = try world.cleanUp()
                     try world.expectUnchanged(since: before)

@@ -51,12 +51,12 @@
             try await scene.start(scene.settings())
             try scene.client.run("ip", "address", "add", "10.66.0.77/32", "dev", "tun0")
             try scene.client.run("ip", "address", "add", "203.0.113.99/32", "dev", "tun0")
-            let before = try scene.counted("arriving")
+            let before = try scene.counted("beginning")
             for source in ["10.66.0.77", "203.0.113.99"] {
                 #expect(try !scene.pings("203.0.113.7", source: source))
                 #expect(try !scene.pings("10.66.0.1", source: source))
             }
-            #expect(try scene.counted("arriving") >= before + 4)
+            #expect(try scene.counted("beginning") >= before + 4)
             // From the router, as though it were a client.
             let outside = try scene.counted("outside")
             try scene.world.router.run("ip", "address", "add", "10.66.0.2/32", "dev", "lo")
@@ -65,9 +65,9 @@
             try scene.world.router.run("ip", "address", "delete", "10.66.0.2/32", "dev", "lo")
             // The router knows the way to the pool, and is let in only as an answer.
             try scene.world.router.run("ip", "route", "add", "10.66.0.0/24", "via", "192.0.2.2")
-            let forwarded = try scene.counted("forwarding")
+            let forwarded = try scene.counted("towards")
             #expect(try !scene.pings("10.66.0.2", from: scene.world.router))
-            #expect(try scene.counted("forwarding") > forwarded)
+            #expect(try scene.counted("towards") > forwarded)
             // A client that has gone is nobody.
             try await scene.network?.remove([IPAddress("10.66.0.2")])
             #expect(try !scene.pings("203.0.113.7"))

@@ -15,25 +15,33 @@ import TunnelSystem
             name: "srv0", mtu: 1400, addresses: [InterfaceAddress("10.66.0.1/24"), InterfaceAddress("fd00:66::1/64")])
     }
 
-    @Test("The table is JSON, and a client is one element of one map for each of its addresses")
+    private func table(
+        _ settings: ServerNetworkSettings, _ families: Set<ServerFirewall.Family> = []
+    ) -> FirewallTable {
+        ServerFirewall(settings, forwardedForClients: families).table
+    }
+
+    @Test(
+        "The table is JSON, and a client is one element of each of the two maps that tell what it begins, and what begins towards it"
+    )
     func isJSON() throws {
         let firewall = ServerFirewall(try settings(), forwardedForClients: [])
-        let address = try IPAddress("10.66.0.2")
-        let script = firewall.table(clients: [address: ServerFirewall.standardChain]).script
-        let count = try commandCount(script)
+        var clients = ServerClients()
+        let change = clients.change([try IPPrefix("10.66.0.2"): ClientRules()], firewall)
+        let count = try commandCount(firewall.table.script)
         #expect(count > 20)
-        let added = firewall.add([address: "client"])
         #expect(
-            added == [
-                #"{"add":{"element":{"family":"inet","table":"culvert_srv0","name":"clients4","#
-                    + #""elem":[["10.66.0.2",{"goto":{"target":"client"}}]]}}}"#
-            ])
-        #expect(firewall.remove([:]).isEmpty)
+            firewall.commands(for: change)
+                == [("clients4", "client"), ("towards4", "towards")].map { map, chain in
+                    #"{"add":{"element":{"family":"inet","table":"culvert_srv0","name":"\#(map)","#
+                        + #""elem":[["10.66.0.2",{"goto":{"target":"\#(chain)"}}]]}}}"#
+                })
+        #expect(firewall.commands(for: clients.change([try IPPrefix("10.66.0.3"): nil], firewall)).isEmpty)
     }
 
     @Test("Segments are clamped to what fits into the tunnel's MTU, for each family")
     func clamps() throws {
-        let body = ServerFirewall(try settings(), forwardedForClients: []).table(clients: [:]).body
+        let body = table(try settings()).body
         #expect(body.contains(#""value":1360"#) && body.contains(#""value":1340"#))
     }
 
@@ -41,8 +49,9 @@ import TunnelSystem
     func masquerades() throws {
         var settings = try settings()
         settings.way6 = .routed
-        let body = ServerFirewall(settings, forwardedForClients: []).table(clients: [:]).body
-        #expect(body.split(separator: "masquerade").count == 2)
+        let body = table(settings).body
+        // Of clients, and of networks behind them.
+        #expect(body.split(separator: "masquerade").count == 3)
     }
 
     @Test("Only a family that the host did not forward before is forwarded for clients alone")
@@ -51,7 +60,7 @@ import TunnelSystem
         settings.otherInterfaces = ["eth1"]
         /// The rules of the chain beside those of the tunnel.
         func rules(_ families: Set<ServerFirewall.Family>) throws -> [String] {
-            let body = ServerFirewall(settings, forwardedForClients: families).table(clients: [:]).body
+            let body = table(settings, families).body
             return body.split(separator: #"{"add":"#).map(String.init).filter {
                 $0.contains(#""chain":"forwarding""#) && !$0.contains(#""right":"srv0""#)
             }
@@ -66,15 +75,51 @@ import TunnelSystem
         #expect(try rules([.ipv4, .ipv6]).count == 6)
     }
 
-    @Test("What nft lists of a map is read back: other verdicts, and maps without elements, too")
+    @Test(
+        "What nft lists of sets and maps is read back: networks, other verdicts, ranges, and maps without elements, too"
+    )
     func readsListings() throws {
-        let listing = try VerdictListing(
-            json: """
-                {"nftables": [{"metainfo": {"version": "1.0.6"}}, {"map": {"family": "inet", "name": "clients4",
-                "elem": [["10.66.0.2", {"goto": {"target": "client"}}], ["10.66.0.3", {"drop": null}]]}}]}
+        let contents = TableContents(
+            listing: """
+                table inet culvert_srv0 {
+                \tset denied4 {
+                \t\ttype ipv4_addr
+                \t\tflags interval
+                \t\tauto-merge
+                \t\telements = { 10.0.0.0/8, 224.0.0.0-255.255.255.254 }
+                \t}
+
+                \tmap clients4 {
+                \t\ttype ipv4_addr : verdict
+                \t\telements = { 10.66.0.2 : goto client,
+                \t\t\t     10.66.0.3 : drop, 10.66.0.4 : goto rules-1 }
+                \t}
+
+                \tmap clientsNets6 {
+                \t\ttype ipv6_addr : verdict
+                \t\tflags interval
+                \t\telements = { fd01::/64 : goto client }
+                \t}
+
+                \tmap clients6 {
+                \t\ttype ipv6_addr : verdict
+                \t}
+
+                \tchain beginning {
+                \t\tip saddr vmap @clients4
+                \t}
+                }
                 """)
-        #expect(listing.entries == [try IPAddress("10.66.0.2"): "client", try IPAddress("10.66.0.3"): ""])
-        #expect(try VerdictListing(json: #"{"nftables": [{"map": {"name": "clients6"}}]}"#).entries.isEmpty)
+        #expect(
+            contents.elements == [
+                "denied4": [try IPPrefix("10.0.0.0/8"): ""],
+                "clients4": [
+                    try IPPrefix("10.66.0.2"): "client", try IPPrefix("10.66.0.3"): "",
+                    try IPPrefix("10.66.0.4"): "rules-1",
+                ], "clientsNets6": [try IPPrefix("fd01::/64"): "client"],
+            ])
+        #expect(contents.others == ["denied4": ["224.0.0.0-255.255.255.254"]])
+        #expect(contents.only(["clients4"]).elements.keys.sorted() == ["clients4"])
     }
 
     @Test("No private, shared, link-local or metadata address passes for the internet")

@@ -151,6 +151,30 @@ package final class ChangeLedger {
         }
     }
 
+    /// Makes some more of the network as it is wanted, and leaves the rest.
+    /// - Throws: the first failure. What was made until then stays, and can be undone.
+    package func add(_ steps: [NetworkStep]) throws(LinuxNetworkError) {
+        guard !steps.isEmpty else { return }
+        try journal.directory.locked { () throws(LinuxNetworkError) in
+            for step in steps { try make(step) }
+            journal.compactIfLong(pending)
+        }
+    }
+
+    /// Undoes some of what was made, the latest first, and leaves the rest. All are tried.
+    /// - Throws: the first failure.
+    package func remove(_ steps: [NetworkStep]) throws(LinuxNetworkError) {
+        guard !steps.isEmpty else { return }
+        try journal.directory.locked { () throws(LinuxNetworkError) in
+            var failure: LinuxNetworkError?
+            for entry in entries.reversed() where entry.step.map(steps.contains) ?? false {
+                do throws(LinuxNetworkError) { try undo(entry) } catch { failure = failure ?? error }
+            }
+            journal.compactIfLong(pending)
+            if let failure { throw failure }
+        }
+    }
+
     /// The steps, of some that were applied, that others have undone.
     package func undone(of steps: [NetworkStep]) throws(LinuxNetworkError) -> [NetworkStep] {
         try system.missing(of: steps)

@@ -16,8 +16,8 @@ package final class LinuxNetwork: NetworkSystem {
     private struct Listing {
         /// What was loaded.
         var body: String
-        /// What nft made of it.
-        var text: String
+        /// What nft made of it, as far as it does not change while the table stays.
+        var text: [UInt8]
     }
 
     package convenience init() throws(LinuxNetworkError) {
@@ -101,7 +101,7 @@ package final class LinuxNetwork: NetworkSystem {
                 listings[table.name] = nil
                 throw LinuxNetworkError(.netlink(operation: "keep the firewall table \(table.name)"), errno: EBUSY)
             }
-            listings[table.name] = Listing(body: table.body, text: text)
+            listings[table.name] = Listing(body: table.body, text: Self.fixed(text, table.form))
         case .removeTable(let name):
             // Made first where it is missing, so that its absence is no error.
             try SystemProgram.required("nft")
@@ -127,7 +127,7 @@ package final class LinuxNetwork: NetworkSystem {
             return nil
         }
         let table = FirewallTable(name: name, body: String(listing[listing.index(after: start)..<end]))
-        listings[name] = Listing(body: table.body, text: listing)
+        listings[name] = Listing(body: table.body, text: Array(listing.utf8))
         return table
     }
 
@@ -150,10 +150,27 @@ package final class LinuxNetwork: NetworkSystem {
             guard let loaded = listings[table.name], table.form == .json || loaded.body == table.body else {
                 return false
             }
-            return try listing(table.name, table.form) == loaded.text
+            return Self.fixed(try listing(table.name, table.form), table.form) == loaded.text
         case .interface, .resolver: return true
         case .address, .link, .route, .rule: return present.has(step)
         }
+    }
+
+    /// What does not change while the table stays.
+    private static func fixed(_ text: String, _ form: FirewallTable.Form) -> [UInt8] {
+        form == .json ? TableListing(text).fixed : Array(text.utf8)
+    }
+
+    /// A table as it is now, without what is in sets and maps.
+    /// - Returns: also whether what does not change is as it was loaded.
+    package func present(_ table: String) throws(LinuxNetworkError) -> (listing: TableListing, isFixed: Bool) {
+        let listing = TableListing(try listing(table, .json))
+        return (listing, listings[table]?.text == listing.fixed)
+    }
+
+    /// One chain of a table as it is now.
+    package func presentChain(_ name: String, of table: String) throws(LinuxNetworkError) -> TableListing {
+        TableListing(try SystemProgram.required("nft").check(["--stateless", "list", "chain", "inet", table, name]))
     }
 
     /// What nft lists of a table, without counters; empty where no such table exists.

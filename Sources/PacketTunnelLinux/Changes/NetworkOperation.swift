@@ -92,9 +92,13 @@ package struct FirewallTable: Hashable, Sendable, Codable {
         /// The statements inside the table, as nft(8) has them.
         case statements
         /// Commands in JSON with commas between them, as libnftables-json(5) has them, without those that make the table. What
-        /// is in sets and maps is their owner's to change, and no change of the table.
+        /// is in sets and maps, and what chains there are of ``FirewallTable/ownedChains``, is their owner's to change, and no
+        /// change of the table.
         case json
     }
+
+    /// What the names of chains begin with that come and go while the table stays.
+    package static let ownedChains = "rules-"
 
     /// The table's name in the family `inet`.
     package var name: String
@@ -112,6 +116,7 @@ package struct FirewallTable: Hashable, Sendable, Codable {
     func isWhole(in listing: String) -> Bool {
         let signs = [
             "accept", "drop", "admin-prohibited", "return", "jump ", "goto ", "vmap ", "masquerade", "maxseg",
+            "tcp reset",
         ]
         func count(_ text: String) -> Int {
             text.split(separator: "\n").count { line in signs.contains { line.contains($0) } }

@@ -30,7 +30,7 @@ extension ResolverControl {
             var found: [IPAddress] = []
             for label in labels where label != record.label {
                 let text = try program.run(["-l", label], seconds: patience).output
-                found += Self.addresses(Self.servers(inResolvConf: text))
+                found += Self.addresses(ResolvConf.servers(in: text))
             }
             return found.isEmpty ? Self.before(record) : Self.unique(found)
         case .debianResolvconf:
@@ -40,13 +40,13 @@ extension ResolverControl {
     }
 
     private func inFile() throws(LinuxNetworkError) -> [IPAddress] {
-        Self.addresses(Self.servers(inResolvConf: try SmallFile.text(file) ?? ""))
+        Self.addresses(ResolvConf.servers(in: try SmallFile.text(file) ?? ""))
     }
 
     /// What the file said before the tunnel came.
     private static func before(_ record: ResolverRecord) -> [IPAddress] {
         guard let bytes = record.before.flatMap({ Data(base64Encoded: $0) }) else { return [] }
-        return addresses(servers(inResolvConf: String(decoding: bytes, as: UTF8.self)))
+        return addresses(ResolvConf.servers(in: String(decoding: bytes, as: UTF8.self)))
     }
 
     private func debianServers(without label: String) throws(LinuxNetworkError) -> [IPAddress] {
@@ -54,7 +54,7 @@ extension ResolverControl {
         var found: [IPAddress] = []
         for record in records.sorted() where !record.hasPrefix(".") && record != label {
             let text = try SmallFile.text("\(Self.debianRecords)/\(record)") ?? ""
-            found += Self.addresses(Self.servers(inResolvConf: text))
+            found += Self.addresses(ResolvConf.servers(in: text))
         }
         return found
     }

@@ -42,15 +42,7 @@ struct ResolverControl: Sendable {
     private func asksResolved() throws(LinuxNetworkError) -> Bool {
         if let target = Self.target(file), target.contains("/systemd/resolve/") { return true }
         let text = try SmallFile.text(file) ?? ""
-        return Self.servers(inResolvConf: text).contains { $0 == "127.0.0.53" || $0 == "127.0.0.54" }
-    }
-
-    /// The addresses behind `nameserver` (resolv.conf(5)).
-    static func servers(inResolvConf text: String) -> [String] {
-        text.split(separator: "\n").compactMap { line in
-            let words = line.split(whereSeparator: \.isWhitespace)
-            return words.count >= 2 && words[0] == "nameserver" ? String(words[1]) : nil
-        }
+        return ResolvConf.servers(in: text).contains { $0 == "127.0.0.53" || $0 == "127.0.0.54" }
     }
 
     private func isOpenresolv(_ program: SystemProgram) -> Bool {
@@ -184,7 +176,7 @@ struct ResolverControl: Sendable {
         let outcome = try program.run(["-u"], seconds: patience)
         if outcome.status == 0 || restores { return }
         // It may say so of other programs, which may be broken for good: what counts is the file.
-        let servers = Self.servers(inResolvConf: try SmallFile.text(file) ?? "")
+        let servers = ResolvConf.servers(in: try SmallFile.text(file) ?? "")
         if servers.contains(where: { record.servers?.contains($0) ?? false }) {
             throw Self.failure(of: program, outcome)
         }

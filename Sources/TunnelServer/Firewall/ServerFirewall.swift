@@ -1,21 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-package import NetworkAddresses
-package import PacketTunnelLinux
+import NetworkAddresses
+import PacketTunnelLinux
 import TunnelSystem
 
-/// The firewall of a server: one table of nftables, in which a packet of a client costs one look-up of its source.
+/// The firewall of a server: one table of nftables, in which a packet of a client costs one look-up of its address.
 ///
-/// - A packet that comes out of the tunnel goes where the verdict map of its family says for its source; a source without an
-///   entry is dropped. So a client comes and goes with one element.
-/// - Flows that were let through go on. Of new ones: the name servers given out (port 53), the server's own services that were
-///   allowed, networks that were allowed, and the internet.
-/// - Nothing begins a flow towards a client. What pretends to be one from elsewhere is dropped.
+/// - Maps of verdicts tell the chain of a client: one for what it begins, one for what begins towards it. Packets that come out of
+///   the tunnel are looked up by their source, those that go into it by their destination, and who is not there is dropped. So a
+///   client comes, goes and gets other rules with one element. Clients with the same rules share a chain.
+/// - A client's rules come first. Then, of what it begins: the name servers given out (port 53), the server's own services that
+///   were allowed, networks that were allowed, and the internet.
+/// - Nothing begins a flow towards a client but what its rules name. What pretends to be one from elsewhere is dropped.
+/// - A flow that was let through has the mark of the chain that did, which lets it go on. With other rules, and so another mark,
+///   its next packet goes through the rules, whichever way it goes: what is allowed still goes on, what is not ends.
 package struct ServerFirewall: Hashable, Sendable {
-    package var settings: ServerNetworkSettings
+    package let settings: ServerNetworkSettings
     /// The families that are forwarded for clients alone: those in which the host forwarded nothing before.
-    package var forwardedForClients: Set<Family>
+    package let forwardedForClients: Set<Family>
+    /// What holds for clients whose own rules do not say, for telling it from another.
+    private var policyText: [String] = []
 
     package enum Family: String, Hashable, Sendable, CaseIterable {
         case ipv4, ipv6
@@ -26,42 +31,154 @@ package struct ServerFirewall: Hashable, Sendable {
     package init(_ settings: ServerNetworkSettings, forwardedForClients: Set<Family>) {
         self.settings = settings
         self.forwardedForClients = forwardedForClients
+        policyText = (policy() + services() + sets()).map(\.line)
     }
 
-    /// The chain that packets of an ordinary client go to.
+    /// The chain of what clients without rules of their own begin.
     package static let standardChain = "client"
-
-    static func map(isIPv6: Bool) -> String { isIPv6 ? "clients6" : "clients4" }
+    /// The chain of what begins towards clients without such rules.
+    static let towardsChain = "towards"
 
     package var tableName: String { LeakGuard.tableName(settings.name) }
 
-    private var commands: TableCommands { TableCommands(table: tableName) }
+    var commands: TableCommands { TableCommands(table: tableName) }
 
-    /// The table with these clients: of each address the chain that its packets go to.
-    package func table(clients: [IPAddress: String]) -> FirewallTable {
-        var list = sets() + chains() + client() + services() + arrivals() + forwarding() + translation() + segments()
-        list += Self.families.map { commands.verdictMap(Self.map(isIPv6: $0), isIPv6: $0) }
-        list += lookups()
-        return FirewallTable(
-            name: tableName, body: (list.map(\.line) + add(clients)).joined(separator: ","), form: .json)
-    }
-
-    /// The commands that make these entries.
-    func add(_ clients: [IPAddress: String]) -> [String] { elements("add", clients) }
-
-    /// The commands that take them away.
-    func remove(_ clients: [IPAddress: String]) -> [String] { elements("delete", clients) }
-
-    /// The commands that make these entries the only ones.
-    func replace(_ clients: [IPAddress: String]) -> [String] {
-        Self.families.map { commands.flush(Self.map(isIPv6: $0)).line } + add(clients)
-    }
-
-    private func elements(_ verb: String, _ clients: [IPAddress: String]) -> [String] {
-        Self.families.compactMap { isIPv6 in
-            let entries = clients.filter { $0.key.isIPv6 == isIPv6 }.map { (address: $0.key, chain: $0.value) }
-            return entries.isEmpty ? nil : commands.elements(verb, Self.map(isIPv6: isIPv6), entries)
+    /// The table without clients.
+    var table: FirewallTable {
+        var list = sets() + chains() + policy() + services() + arrivals() + forwarding() + translation() + segments()
+        list += Self.families.flatMap { isIPv6 in
+            Self.maps.map { commands.verdictMap($0.name(isIPv6), isIPv6: isIPv6, ofNetworks: $0.isOfNetworks) }
         }
+        list += lookups()
+        let own = [client, towards].flatMap { $0.made(in: commands).dropFirst() }
+        return FirewallTable(
+            name: tableName, body: (list.map(\.line) + own).joined(separator: ","), form: .json)
+    }
+
+    // MARK: - Clients
+
+    /// A map from clients to chains.
+    struct ClientMap: Hashable {
+        var isTowards: Bool
+        var isOfNetworks: Bool
+
+        func name(_ isIPv6: Bool) -> String {
+            (isTowards ? "towards" : "clients") + (isOfNetworks ? "Nets" : "") + (isIPv6 ? "6" : "4")
+        }
+    }
+
+    /// Those of addresses first, which nearly all packets are found in.
+    private static let maps = [false, true].flatMap { isOfNetworks in
+        [false, true].map { ClientMap(isTowards: $0, isOfNetworks: isOfNetworks) }
+    }
+
+    /// The set of the networks behind clients.
+    private static func behind(_ isIPv6: Bool) -> String { isIPv6 ? "behind6" : "behind4" }
+
+    /// Whether it is the address of a client, and not a network behind one.
+    func isClient(_ prefix: IPPrefix) -> Bool {
+        prefix.length == prefix.address.bitWidth && settings.networks.contains { $0.contains(prefix) }
+    }
+
+    /// The commands that make all of these.
+    func add(_ clients: ServerClients) -> [String] {
+        commands(for: ServerClients.Change(newChains: clients.chains, added: clients.entries))
+    }
+
+    /// The commands that make these the only ones. The chains are there.
+    func replace(_ clients: ServerClients) -> [String] {
+        Self.families.flatMap { isIPv6 in
+            Self.maps.map { commands.flush(map: $0.name(isIPv6)).line } + [
+                commands.flush(set: Self.behind(isIPv6)).line
+            ]
+        } + commands(for: ServerClients.Change(added: clients.entries))
+    }
+
+    /// The commands that make a change: chains come before the elements that name them, and go after.
+    func commands(for change: ServerClients.Change) -> [String] {
+        var list = change.newChains.flatMap { $0.made(in: commands) }
+        let added = elements(change.added, otherThan: change.removed)
+        let removed = elements(change.removed, otherThan: change.added)
+        for (verb, elements) in [("delete", removed), ("add", added)] {
+            for (name, entries) in elements.sorted(by: { $0.key < $1.key }) {
+                list.append(commands.elements(verb, name, entries.map { ($0.key, $0.value) }))
+            }
+        }
+        return list + change.unusedChains.flatMap { $0.removed(from: commands) }
+    }
+
+    /// What is in the table's sets and maps when there are these clients.
+    /// - Parameter fixed: what is in the sets that do not change.
+    func contents(_ clients: ServerClients, fixed: TableContents) -> TableContents {
+        var contents = fixed
+        contents.elements.merge(elements(clients.entries, otherThan: [:])) { $1 }
+        return contents
+    }
+
+    /// The names of the sets that do not change.
+    var fixedSets: Set<String> { Set(addressSets.keys.map(\.name)) }
+
+    /// The elements of sets and maps for these entries, without those that others have as well.
+    private func elements(
+        _ entries: [IPPrefix: ServerClients.Chains], otherThan others: [IPPrefix: ServerClients.Chains]
+    ) -> [String: [IPPrefix: String]] {
+        var elements: [String: [IPPrefix: String]] = [:]
+        for (prefix, chains) in entries {
+            let other = others[prefix]
+            let isOfNetworks = !isClient(prefix)
+            for (isTowards, chain, before) in [
+                (false, chains.from, other?.from), (true, chains.towards, other?.towards),
+            ] where chain != before {
+                let map = ClientMap(isTowards: isTowards, isOfNetworks: isOfNetworks)
+                elements[map.name(prefix.isIPv6), default: [:]][prefix] = chain
+            }
+            if isOfNetworks, other == nil { elements[Self.behind(prefix.isIPv6), default: [:]][prefix] = "" }
+        }
+        return elements
+    }
+
+    // MARK: - Chains of clients
+
+    /// What clients with these rules may begin.
+    func chain(from rules: [AccessRule]) -> RuleChain {
+        let judged = rules.flatMap { rule in rule.matches(isTowards: false).map { (rule.action, $0) } }
+        // A flow that was let through under other rules, or another policy, is looked at again.
+        let mark = ContentHash(policyText + judged.map { "\($0)\(JSON.array($1).line)" }).mark
+        let through = [NFT.mark(mark), NFT.back]
+        var list: [[JSON]] = [
+            [NFT.marked(mark), NFT.back], NFT.isError + [NFT.back],
+            [NFT.match(NFT.destinationType, NFT.any(["unicast", "local"]), "!="), NFT.counter, NFT.drop],
+        ]
+        list += judged.map { action, matches in matches + (action == .allow ? through : [NFT.goto("refused")]) }
+        list += [[NFT.jump("policy")], through]
+        return RuleChain(list.map { .array($0) })
+    }
+
+    /// What may begin towards clients with these rules.
+    func chain(towards rules: [AccessRule]) -> RuleChain {
+        var list = answers
+        for rule in rules {
+            for matches in rule.matches(isTowards: true) {
+                list.append(matches + [rule.action == .allow ? NFT.back : NFT.goto(Self.towardsChain)])
+            }
+        }
+        list.append([NFT.goto(Self.towardsChain)])
+        return RuleChain(list.map { .array($0) })
+    }
+
+    private var client: RuleChain { RuleChain(name: Self.standardChain, chain(from: []).rules) }
+
+    private var towards: RuleChain {
+        let list = answers + [[fromTunnel, NFT.goto("refused")], [NFT.counter, NFT.drop]]
+        return RuleChain(name: Self.towardsChain, list.map { .array($0) })
+    }
+
+    /// What a client answers to the server itself is no flow of others, and errors belong to a flow that was let through.
+    private var answers: [[JSON]] {
+        [
+            [NFT.isOriginal(false), NFT.match(NFT.destinationType, "local"), NFT.back],
+            NFT.isError + [NFT.back],
+        ]
     }
 
     // MARK: - Parts
@@ -71,24 +188,38 @@ package struct ServerFirewall: Hashable, Sendable {
     private var fromTunnel: JSON { NFT.match(NFT.meta("iifname"), tunnel) }
     private var toTunnel: JSON { NFT.match(NFT.meta("oifname"), tunnel) }
 
-    private func sets() -> [JSON] {
-        Self.families.flatMap { isIPv6 -> [JSON] in
-            let suffix = isIPv6 ? "6" : "4"
-            func set(_ name: String, _ prefixes: [IPPrefix]) -> JSON {
-                commands.set(name + suffix, prefixes.filter { $0.isIPv6 == isIPv6 }, isIPv6: isIPv6)
+    private struct AddressSet: Hashable {
+        var name: String
+        var isIPv6: Bool
+    }
+
+    /// Networks that do not change while the server runs.
+    private var addressSets: [AddressSet: [IPPrefix]] {
+        var sets: [AddressSet: [IPPrefix]] = [:]
+        for isIPv6 in Self.families {
+            for (name, prefixes) in [
+                ("servers", settings.nameServers.map { IPPrefix(host: $0) }), ("allowed", settings.allowedNetworks),
+                ("denied", ProtectedNetworks.ipv4 + ProtectedNetworks.ipv6),
+            ] {
+                sets[AddressSet(name: name + (isIPv6 ? "6" : "4"), isIPv6: isIPv6)] = AccessRule.distinct(
+                    prefixes.filter { $0.isIPv6 == isIPv6 })
             }
-            return [
-                set("servers", settings.nameServers.map { IPPrefix(host: $0) }), set("others", settings.networks),
-                set("allowed", settings.allowedNetworks),
-                set("denied", ProtectedNetworks.ipv4 + ProtectedNetworks.ipv6),
-            ]
         }
+        return sets
+    }
+
+    private func sets() -> [JSON] {
+        addressSets.sorted { $0.key.name < $1.key.name }.map { set, prefixes in
+            commands.set(set.name, prefixes, isIPv6: set.isIPv6)
+        } + Self.families.map { commands.set(Self.behind($0), isIPv6: $0, merges: false) }
     }
 
     private func chains() -> [JSON] {
         [
-            commands.chain(Self.standardChain), commands.chain("services"), commands.chain("refused"),
-            commands.chain("arriving"),
+            Self.standardChain, Self.towardsChain, "policy", "services", "refused", "arriving", "beginning",
+            "answering",
+            "leaving", "reaching", "answered",
+        ].map { commands.chain($0) } + [
             // Before the kernel looks who the packet is for, and before connections are tracked.
             commands.chain("outside", "prerouting", priority: -300),
             commands.chain("segments", "forward", priority: -150), commands.chain("input", "input", priority: 0),
@@ -97,37 +228,38 @@ package struct ServerFirewall: Hashable, Sendable {
         ]
     }
 
-    /// What a client may begin.
-    private func client() -> [JSON] {
-        let chain = Self.standardChain
-        let states = NFT.any([
-            .array(["established", NFT.accept]), .array(["related", NFT.accept]), .array(["invalid", NFT.drop]),
-        ])
-        var rules = [commands.rule(chain, NFT.verdict(NFT.ct("state"), states))]
-        rules += Self.families.map { isIPv6 in
-            commands.rule(
-                chain, NFT.match(NFT.destination(isIPv6: isIPv6), NFT.named("servers" + (isIPv6 ? "6" : "4"))),
-                NFT.match(NFT.meta("l4proto"), NFT.any(["tcp", "udp"])),
-                NFT.match(NFT.payload("th", "dport"), .integer(53)), NFT.accept)
-        }
-        rules += [
-            commands.rule(chain, NFT.match(NFT.destinationType, "local"), NFT.goto("services")),
-            commands.rule(chain, NFT.match(NFT.destinationType, "unicast", "!="), NFT.counter, NFT.drop),
-        ]
-        for (set, verdict) in [
-            ("others", NFT.goto("refused")), ("allowed", NFT.accept), ("denied", NFT.goto("refused")),
-        ] {
-            rules += Self.families.map { isIPv6 in
-                commands.rule(
-                    chain, NFT.match(NFT.destination(isIPv6: isIPv6), NFT.named(set + (isIPv6 ? "6" : "4"))), verdict)
+    /// What any client may begin, where its own rules do not say. It returns where that is so.
+    private func policy() -> [JSON] {
+        func rule(_ statements: [JSON]) -> JSON { commands.rule("policy", statements: .array(statements)) }
+        let isName = NFT.match(NFT.meta("l4proto"), NFT.any(["tcp", "udp"]))
+        var rules = Self.families.flatMap { isIPv6 in
+            NFT.bothWays(isName, ports: .integer(53)).map { way in
+                rule(
+                    [NFT.match(NFT.responder(isIPv6: isIPv6), NFT.named("servers" + (isIPv6 ? "6" : "4")))] + way + [
+                        NFT.back
+                    ])
             }
         }
         rules += [
+            rule([NFT.isOriginal(true), NFT.match(NFT.destinationType, "local"), NFT.goto("services")]),
+            // To another client, whose rules are asked next.
+            rule([fromTunnel, toTunnel, NFT.back]),
+        ]
+        for (set, verdict) in [("allowed", NFT.back), ("denied", NFT.goto("refused"))] {
+            rules += Self.families.map { isIPv6 in
+                rule([NFT.match(NFT.responder(isIPv6: isIPv6), NFT.named(set + (isIPv6 ? "6" : "4"))), verdict])
+            }
+        }
+        rules += [
+            rule([
+                NFT.match(NFT.responder(isIPv6: true), NFT.prefix(ProtectedNetworks.globalIPv6), "!="),
+                NFT.goto("refused"),
+            ]),
+            // A connection that is under way hears of its end.
             commands.rule(
-                chain,
-                NFT.match(NFT.destination(isIPv6: true), NFT.prefix(ProtectedNetworks.globalIPv6), "!="),
-                NFT.goto("refused")),
-            commands.rule(chain, NFT.accept), commands.rule("refused", NFT.counter, NFT.reject),
+                "refused", NFT.match(NFT.ct("state"), "established", "in"), NFT.match(NFT.meta("l4proto"), "tcp"),
+                NFT.counter, NFT.reset),
+            commands.rule("refused", NFT.counter, NFT.reject),
         ]
         return rules
     }
@@ -136,7 +268,7 @@ package struct ServerFirewall: Hashable, Sendable {
         var rules: [JSON] = []
         if settings.answersPings {
             rules += ["icmp", "icmpv6"].map { header in
-                commands.rule("services", NFT.match(NFT.payload(header, "type"), "echo-request"), NFT.accept)
+                commands.rule("services", NFT.match(NFT.payload(header, "type"), "echo-request"), NFT.back)
             }
         }
         for transport in [ServerNetworkSettings.Service.Transport.tcp, .udp] {
@@ -146,27 +278,30 @@ package struct ServerFirewall: Hashable, Sendable {
                 commands.rule(
                     "services",
                     NFT.match(NFT.payload(transport.rawValue, "dport"), NFT.any(ports.map { .integer($0) })),
-                    NFT.accept))
+                    NFT.back))
         }
         return rules + [commands.rule("services", NFT.goto("refused"))]
     }
 
     /// What comes from elsewhere with a client's source.
     private func arrivals() -> [JSON] {
-        settings.networks.map { network in
-            commands.rule(
-                "outside", NFT.match(NFT.meta("iifname"), NFT.any([tunnel, "lo"]), "!="),
-                NFT.match(NFT.source(isIPv6: network.isIPv6), NFT.prefix(network)), NFT.counter, NFT.drop)
-        }
+        let isOutside = NFT.match(NFT.meta("iifname"), NFT.any([tunnel, "lo"]), "!=")
+        return
+            (settings.networks.map { ($0.isIPv6, NFT.prefix($0)) }
+            + Self.families.map { ($0, NFT.named(Self.behind($0))) })
+            .map { isIPv6, network in
+                commands.rule(
+                    "outside", isOutside, NFT.match(NFT.source(isIPv6: isIPv6), network), NFT.counter, NFT.drop)
+            }
     }
 
     private func forwarding() -> [JSON] {
-        let answers = NFT.match(NFT.ct("state"), .array(["established", "related"]), "in")
         var rules = [
-            commands.rule("input", fromTunnel, NFT.goto("arriving")),
-            commands.rule("forwarding", fromTunnel, NFT.goto("arriving")),
-            commands.rule("forwarding", toTunnel, answers, NFT.accept),
-            commands.rule("forwarding", toTunnel, NFT.counter, NFT.drop),
+            commands.rule("input", fromTunnel, NFT.jump("arriving")), commands.rule("input", fromTunnel, NFT.accept),
+            // Between two clients both are asked.
+            commands.rule("forwarding", fromTunnel, NFT.jump("arriving")),
+            commands.rule("forwarding", toTunnel, NFT.jump("leaving")),
+            commands.rule("forwarding", fromTunnel, NFT.accept), commands.rule("forwarding", toTunnel, NFT.accept),
         ]
         let others = settings.otherInterfaces.map { JSON.string($0) }
         for family in Family.allCases where forwardedForClients.contains(family) {
@@ -181,11 +316,12 @@ package struct ServerFirewall: Hashable, Sendable {
     }
 
     private func translation() -> [JSON] {
-        settings.networks.compactMap { network in
-            guard (network.isIPv6 ? settings.way6 : settings.way4) == .masqueraded else { return nil }
-            return commands.rule(
-                "translation", NFT.match(NFT.source(isIPv6: network.isIPv6), NFT.prefix(network)),
-                NFT.match(NFT.meta("oifname"), tunnel, "!="), NFT.masquerade)
+        settings.networks.filter { ($0.isIPv6 ? settings.way6 : settings.way4) == .masqueraded }.flatMap { network in
+            [NFT.prefix(network), NFT.named(Self.behind(network.isIPv6))].map { sources in
+                commands.rule(
+                    "translation", NFT.match(NFT.source(isIPv6: network.isIPv6), sources),
+                    NFT.match(NFT.meta("oifname"), tunnel, "!="), NFT.masquerade)
+            }
         }
     }
 
@@ -201,10 +337,28 @@ package struct ServerFirewall: Hashable, Sendable {
     }
 
     private func lookups() -> [JSON] {
-        Self.families.map { isIPv6 in
-            commands.rule(
-                "arriving",
-                NFT.verdict(NFT.source(isIPv6: isIPv6), NFT.named(Self.map(isIPv6: isIPv6))))
-        } + [commands.rule("arriving", NFT.counter, NFT.drop)]
+        func ways(_ chain: String, original: String, reply: String) -> [JSON] {
+            let data = NFT.any([.array(["original", NFT.goto(original)]), .array(["reply", NFT.goto(reply)])])
+            // What is no part of a connection goes no way.
+            return [
+                commands.rule(chain, NFT.verdict(NFT.ct("direction"), data)),
+                commands.rule(chain, NFT.counter, NFT.drop),
+            ]
+        }
+        func lookup(_ chain: String, _ key: (Bool) -> JSON, isTowards: Bool) -> [JSON] {
+            Self.maps.filter { $0.isTowards == isTowards }.flatMap { map in
+                Self.families.map { isIPv6 in
+                    commands.rule(chain, NFT.verdict(key(isIPv6), NFT.named(map.name(isIPv6))))
+                }
+            }
+        }
+        var rules = ways("arriving", original: "beginning", reply: "answering")
+        rules += ways("leaving", original: "reaching", reply: "answered")
+        rules += lookup("beginning", NFT.source, isTowards: false) + lookup("answering", NFT.source, isTowards: true)
+        rules += lookup("reaching", NFT.destination, isTowards: true)
+        rules += lookup("answered", NFT.destination, isTowards: false)
+        rules.append(commands.rule("reaching", fromTunnel, NFT.goto("refused")))
+        rules += ["beginning", "answering", "reaching", "answered"].map { commands.rule($0, NFT.counter, NFT.drop) }
+        return rules
     }
 }

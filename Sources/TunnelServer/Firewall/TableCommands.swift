@@ -28,43 +28,64 @@ struct TableCommands {
     }
 
     /// A set of networks.
-    func set(_ name: String, _ prefixes: [IPPrefix], isIPv6: Bool) -> JSON {
+    /// - Parameter merges: whether networks may lie in one another; such a set is not changed later.
+    func set(_ name: String, _ prefixes: [IPPrefix] = [], isIPv6: Bool, merges: Bool = true) -> JSON {
         var members: [(String, JSON)] = [
             ("name", .string(name)), ("type", isIPv6 ? "ipv6_addr" : "ipv4_addr"), ("flags", .array(["interval"])),
-            ("auto-merge", true),
         ]
+        if merges { members.append(("auto-merge", true)) }
         if !prefixes.isEmpty { members.append(("elem", .array(prefixes.map(NFT.prefix)))) }
         return command("add", "set", members)
     }
 
-    /// A map from addresses to verdicts.
-    func verdictMap(_ name: String, isIPv6: Bool) -> JSON {
+    /// A map from addresses, or networks, to verdicts.
+    func verdictMap(_ name: String, isIPv6: Bool, ofNetworks: Bool = false) -> JSON {
         command(
             "add", "map",
             [
                 ("name", .string(name)), ("type", isIPv6 ? "ipv6_addr" : "ipv4_addr"), ("map", "verdict"),
-            ])
+            ] + (ofNetworks ? [("flags", .array(["interval"]))] : []))
     }
 
-    /// Entries of a map of verdicts: each packet from one of these addresses goes to the chain.
+    /// Elements of a set or a map.
     ///
     /// Text at once, since there may be many.
-    /// - Parameter verb: `add` or `delete`.
-    func elements(_ verb: String, _ map: String, _ entries: [(address: IPAddress, chain: String)]) -> String {
+    /// - Parameters:
+    ///   - verb: `add` or `delete`.
+    ///   - entries: addresses or networks, and of a map the chain that it has packets go to; empty for a set.
+    func elements(_ verb: String, _ name: String, _ entries: [(prefix: IPPrefix, chain: String)]) -> String {
         var text =
-            #"{"\#(verb)":{"element":{"family":"inet","table":"\#(table)","name":"\#(map)","elem":["#
+            #"{"\#(verb)":{"element":{"family":"inet","table":"\#(table)","name":"\#(name)","elem":["#
         for (index, entry) in entries.enumerated() {
             if index > 0 { text += "," }
-            text += #"[""# + entry.address.description + #"",{"goto":{"target":""# + entry.chain + #""}}]"#
+            let prefix = entry.prefix
+            let address = prefix.address.description
+            let key =
+                prefix.length == prefix.address.bitWidth
+                ? "\"\(address)\"" : #"{"prefix":{"addr":"\#(address)","len":\#(prefix.length)}}"#
+            text += entry.chain.isEmpty ? key : "[" + key + #",{"goto":{"target":""# + entry.chain + #""}}]"#
         }
         return text + "]}}}"
     }
 
     /// Takes all entries out of a map.
-    func flush(_ map: String) -> JSON { command("flush", "map", [("name", .string(map))]) }
+    func flush(map: String) -> JSON { command("flush", "map", [("name", .string(map))]) }
+
+    /// Takes all elements out of a set.
+    func flush(set: String) -> JSON { command("flush", "set", [("name", .string(set))]) }
+
+    /// Takes all rules out of a chain.
+    func flush(chain: String) -> JSON { command("flush", "chain", [("name", .string(chain))]) }
+
+    func delete(chain: String) -> JSON { command("delete", "chain", [("name", .string(chain))]) }
 
     func rule(_ chain: String, _ statements: JSON...) -> JSON {
         command("add", "rule", [("chain", .string(chain)), ("expr", .array(statements))])
+    }
+
+    /// A rule of a list of statements.
+    func rule(_ chain: String, statements: JSON) -> JSON {
+        command("add", "rule", [("chain", .string(chain)), ("expr", statements)])
     }
 }
 
@@ -72,12 +93,19 @@ struct TableCommands {
 enum NFT {
     static let accept: JSON = ["accept": .null]
     static let drop: JSON = ["drop": .null]
+    /// Back to where the chain was jumped to from.
+    static let back: JSON = ["return": .null]
     static let counter: JSON = ["counter": .null]
     static let masquerade: JSON = ["masquerade": .null]
     /// An error message that says that an administrator does not want it.
     static let reject: JSON = ["reject": ["type": "icmpx", "expr": "admin-prohibited"]]
 
+    /// The end of a TCP connection, for the one who sent the packet.
+    static let reset: JSON = ["reject": ["type": "tcp reset"]]
+    static let icmp: JSON = any(["icmp", "ipv6-icmp"])
+
     static func goto(_ chain: String) -> JSON { ["goto": ["target": .string(chain)]] }
+    static func jump(_ chain: String) -> JSON { ["jump": ["target": .string(chain)]] }
 
     static func match(_ left: JSON, _ right: JSON, _ operation: String = "==") -> JSON {
         ["match": ["op": .string(operation), "left": left, "right": right]]
@@ -92,6 +120,36 @@ enum NFT {
 
     static func source(isIPv6: Bool) -> JSON { payload(isIPv6 ? "ip6" : "ip", "saddr") }
     static func destination(isIPv6: Bool) -> JSON { payload(isIPv6 ? "ip6" : "ip", "daddr") }
+
+    /// Who began the packet's flow, whichever way the packet goes.
+    static func originator(isIPv6: Bool) -> JSON {
+        ["ct": ["key": isIPv6 ? "ip6 saddr" : "ip saddr", "dir": "original"]]
+    }
+
+    /// Who the flow goes to: the source of its answers.
+    static func responder(isIPv6: Bool) -> JSON {
+        ["ct": ["key": isIPv6 ? "ip6 saddr" : "ip saddr", "dir": "reply"]]
+    }
+
+    /// Whether the packet goes the way that the flow's first one did.
+    static func isOriginal(_ value: Bool) -> JSON { match(ct("direction"), value ? "original" : "reply") }
+
+    /// The two matches for the ports at the end that a flow goes to.
+    static func bothWays(_ isKind: JSON, ports: JSON) -> [[JSON]] {
+        [true, false].map { [isOriginal($0), isKind, match(payload("th", $0 ? "dport" : "sport"), ports)] }
+    }
+
+    /// An error message about a flow that there is.
+    static let isError: [JSON] = [match(ct("state"), "related", "in"), match(meta("l4proto"), icmp)]
+
+    static func marked(_ mark: UInt32) -> JSON { match(ct("mark"), .integer(mark)) }
+    static func mark(_ mark: UInt32) -> JSON { ["mangle": ["key": ct("mark"), "value": .integer(mark)]] }
+
+    static func ports(_ range: ClosedRange<UInt16>) -> JSON {
+        range.count == 1
+            ? .integer(range.lowerBound)
+            : ["range": .array([.integer(range.lowerBound), .integer(range.upperBound)])]
+    }
 
     /// What kind of destination the routing table says that it is.
     static let destinationType: JSON = ["fib": ["result": "type", "flags": .array(["daddr"])]]

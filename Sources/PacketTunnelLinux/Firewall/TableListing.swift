@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// What nft lists of a table, taken apart. There may be thousands of chains in it.
+package struct TableListing: Hashable, Sendable {
+    /// All but the chains that their owner makes and takes away while the table stays (``FirewallTable/ownedChains``).
+    package private(set) var fixed: [UInt8] = []
+    /// Those chains: of each name its lines.
+    package private(set) var owned: [String: [UInt8]] = [:]
+
+    /// - Parameter text: what `nft list table` or `nft list chain` writes.
+    package init(_ text: String) {
+        var name = ""
+        var lines: [UInt8] = []
+        for line in Array(text.utf8).split(separator: UInt8(ascii: "\n")) {
+            if line.starts(with: Self.opening) {
+                let rest = line.dropFirst(Self.opening.count - FirewallTable.ownedChains.utf8.count)
+                name = String(decoding: rest.prefix { $0 != UInt8(ascii: " ") }, as: UTF8.self)
+            }
+            guard !name.isEmpty else {
+                fixed += line
+                fixed.append(UInt8(ascii: "\n"))
+                continue
+            }
+            lines += line
+            lines.append(UInt8(ascii: "\n"))
+            if line.elementsEqual(Self.closing) {
+                owned[name] = lines
+                (name, lines) = ("", [])
+            }
+        }
+    }
+
+    private static let opening = Array("\tchain \(FirewallTable.ownedChains)".utf8)
+    private static let closing = Array("\t}".utf8)
+
+    /// How many rules a chain of these has: nft writes each on a line of its own, between the first and the last.
+    package func ruleCount(_ chain: String) -> Int {
+        max((owned[chain]?.count { $0 == UInt8(ascii: "\n") } ?? 0) - 2, 0)
+    }
+}

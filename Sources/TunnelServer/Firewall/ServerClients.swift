@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import NetworkAddresses
+
+/// The clients of a server as its firewall knows them: of each address, and each network behind a client, the chains that decide.
+struct ServerClients: Sendable {
+    /// The chains of an address.
+    struct Chains: Hashable, Sendable {
+        /// The one that knows what it may begin.
+        var from: String
+        /// The one that knows what may begin towards it.
+        var towards: String
+    }
+
+    private(set) var entries: [IPPrefix: Chains] = [:]
+    /// Chains for lists of rules, and how many entries name them.
+    private var made: [String: (chain: RuleChain, uses: Int)] = [:]
+    /// The chain of each list in use.
+    private var names: [ListOfRules: String] = [:]
+
+    private struct ListOfRules: Hashable {
+        var rules: [AccessRule]
+        var isTowards: Bool
+    }
+
+    /// What a change is for the firewall.
+    struct Change {
+        /// Chains that are needed from now on.
+        var newChains: [RuleChain] = []
+        /// Entries that go, with what they were.
+        var removed: [IPPrefix: Chains] = [:]
+        /// Entries that come.
+        var added: [IPPrefix: Chains] = [:]
+        /// Chains that nobody names any more.
+        var unusedChains: [RuleChain] = []
+    }
+
+    var isEmpty: Bool { entries.isEmpty }
+
+    /// The networks behind clients.
+    func subnets(_ firewall: ServerFirewall) -> [IPPrefix] { entries.keys.filter { !firewall.isClient($0) } }
+
+    /// The chains for lists of rules.
+    var chains: [RuleChain] { made.values.map(\.chain).sorted { $0.name < $1.name } }
+
+    /// Notes what clients have from now on.
+    /// - Parameter changes: of each address or network its rules; nil for nobody's.
+    mutating func change(_ changes: [IPPrefix: ClientRules?], _ firewall: ServerFirewall) -> Change {
+        var change = Change()
+        for (prefix, rules) in changes {
+            let old = entries[prefix]
+            let new = rules.map { rules in
+                Chains(
+                    from: use(rules.from, isTowards: false, firewall, &change),
+                    towards: use(rules.towards, isTowards: true, firewall, &change))
+            }
+            if let old {
+                release(old.from)
+                release(old.towards)
+            }
+            guard old != new else { continue }
+            entries[prefix] = new
+            change.removed[prefix] = old
+            change.added[prefix] = new
+        }
+        let unused = made.values.filter { $0.uses == 0 }.map(\.chain)
+        guard !unused.isEmpty else { return change }
+        for chain in unused { made[chain.name] = nil }
+        names = names.filter { made[$0.value] != nil }
+        // One that is needed no more when the change is over was never there.
+        let new = Set(change.newChains.map(\.name))
+        change.newChains.removeAll { made[$0.name] == nil }
+        change.unusedChains = unused.filter { !new.contains($0.name) }
+        return change
+    }
+
+    private mutating func use(
+        _ rules: [AccessRule], isTowards: Bool, _ firewall: ServerFirewall, _ change: inout Change
+    ) -> String {
+        guard !rules.isEmpty else { return isTowards ? ServerFirewall.towardsChain : ServerFirewall.standardChain }
+        let list = ListOfRules(rules: rules, isTowards: isTowards)
+        if let name = names[list] {
+            made[name]?.uses += 1
+            return name
+        }
+        var chain = isTowards ? firewall.chain(towards: rules) : firewall.chain(from: rules)
+        // Two contents that have the same hash are still two.
+        while let other = made[chain.name]?.chain, other.rules != chain.rules { chain = chain.renamed }
+        names[list] = chain.name
+        if made[chain.name] == nil {
+            made[chain.name] = (chain, 0)
+            change.newChains.append(chain)
+        }
+        made[chain.name]?.uses += 1
+        return chain.name
+    }
+
+    private mutating func release(_ name: String) {
+        made[name]?.uses -= 1
+    }
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import NetworkAddresses
+
+/// What is in the sets and maps of a table.
+struct TableContents: Equatable {
+    /// Of each set or map its elements, with the chain that a map has them go to; an element of a set has none, and neither has
+    /// another verdict. What has no elements is not named.
+    var elements: [String: [IPPrefix: String]] = [:]
+    /// Elements of another kind, as nft writes them: ranges of addresses.
+    var others: [String: Set<String>] = [:]
+
+    init() {}
+
+    /// - Parameter listing: what `nft list table` writes. There may be much of it.
+    init(listing: String) {
+        var name: String?
+        var isInside = false
+        for line in listing.utf8.split(separator: UInt8(ascii: "\n")) {
+            var rest = line.drop { ASCII.isSpace($0) }
+            if line.first == Self.tab, line.dropFirst().first != Self.tab {
+                (name, isInside) = (Self.name(rest), false)
+                continue
+            }
+            guard let name else { continue }
+            if rest.starts(with: Self.opening) {
+                rest = rest.dropFirst(Self.opening.count)
+                isInside = true
+            }
+            guard isInside else { continue }
+            for element in rest.split(separator: UInt8(ascii: ",")) { take(element, in: name) }
+        }
+    }
+
+    /// What is in some of the sets.
+    func only(_ names: Set<String>) -> TableContents {
+        var contents = TableContents()
+        contents.elements = elements.filter { names.contains($0.key) }
+        contents.others = others.filter { names.contains($0.key) }
+        return contents
+    }
+
+    private static let tab = UInt8(ascii: "\t")
+    private static let opening = Array("elements = {".utf8)
+    private static let separator = Array(" : ".utf8)
+    private static let goto = Array("goto ".utf8)
+
+    /// The name of a set or map whose first line this is.
+    private static func name(_ line: Substring.UTF8View) -> String? {
+        let words = line.split(separator: UInt8(ascii: " "))
+        guard words.count == 3, words[0].elementsEqual("map".utf8) || words[0].elementsEqual("set".utf8) else {
+            return nil
+        }
+        return String(words[1])
+    }
+
+    /// `10.66.0.2 : goto client`, or `10.0.0.0/8`.
+    private mutating func take(_ text: Substring.UTF8View, in name: String) {
+        let element = text.drop { ASCII.isSpace($0) }.prefix { $0 != UInt8(ascii: "}") }
+        let bytes = Array(element)
+        guard let end = bytes.lastIndex(where: { !ASCII.isSpace($0) }) else { return }
+        let whole = bytes[...end]
+        let space = whole.firstIndex(of: UInt8(ascii: " ")) ?? whole.endIndex
+        guard let key = try? IPPrefix(utf8: Array(whole[..<space]).span) else {
+            others[name, default: []].insert(String(decoding: whole, as: UTF8.self))
+            return
+        }
+        var chain = ""
+        let verdict = whole[space...]
+        if verdict.starts(with: Self.separator), verdict.dropFirst(Self.separator.count).starts(with: Self.goto) {
+            chain = String(decoding: verdict.dropFirst(Self.separator.count + Self.goto.count), as: UTF8.self)
+        }
+        elements[name, default: [:]][key] = chain
+    }
+}

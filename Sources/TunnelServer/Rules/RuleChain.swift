@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import NetworkAddresses
+import PacketTunnelLinux
+import TunnelSystem
+
+/// A chain of the firewall that stands for a list of rules. Clients with the same list share it.
+struct RuleChain: Sendable {
+    /// It tells of the content.
+    let name: String
+    /// The statements of each rule.
+    let rules: [JSON]
+
+    init(_ rules: [JSON]) {
+        self.rules = rules
+        name = FirewallTable.ownedChains + ContentHash(rules.map(\.line)).digits
+    }
+
+    init(name: String, _ rules: [JSON]) {
+        self.name = name
+        self.rules = rules
+    }
+
+    /// The commands that make it.
+    func made(in table: TableCommands) -> [String] {
+        [table.chain(name).line] + rules.map { table.rule(name, statements: $0).line }
+    }
+
+    /// The commands that take it away.
+    func removed(from table: TableCommands) -> [String] {
+        [table.flush(chain: name).line, table.delete(chain: name).line]
+    }
+
+    /// The same with another name.
+    var renamed: RuleChain { RuleChain(name: name + "-", rules) }
+}
+
+/// FNV-1a with 64 bits: tells lists of rules apart that nobody has made to look alike.
+struct ContentHash: Hashable, Sendable {
+    private(set) var value: UInt64 = 0xcbf2_9ce4_8422_2325
+
+    init(_ parts: [String]) {
+        for part in parts {
+            for byte in part.utf8 { add(byte) }
+            add(0)
+        }
+    }
+
+    private mutating func add(_ byte: UInt8) {
+        value = (value ^ UInt64(byte)) &* 0x100_0000_01b3
+    }
+
+    /// Sixteen hexadecimal digits.
+    var digits: String {
+        let text = String(value, radix: 16)
+        return String(repeating: "0", count: 16 - text.utf8.count) + text
+    }
+
+    /// A number for the mark of a connection, which has 32 bits; zero is what connections have that nobody has marked.
+    var mark: UInt32 {
+        let mark = UInt32(truncatingIfNeeded: value ^ value >> 32)
+        return mark == 0 ? 1 : mark
+    }
+}
+
+extension AccessRule {
+    /// The matches of nftables for this rule, each a list of expressions of which all have to fit: one for each family and
+    /// direction where they differ.
+    ///
+    /// A packet fits whichever of its flow's two ways it goes, so that a flow under way is judged as its first packet would be.
+    /// The end that a flow goes to is the source of its answers, which is right where its address was translated as well.
+    /// - Parameter isTowards: whether the networks are where a flow comes from.
+    func matches(isTowards: Bool) -> [[JSON]] {
+        peers(isTowards: isTowards).flatMap { peer in ways.map { peer + $0 } }
+    }
+
+    private func peers(isTowards: Bool) -> [[JSON]] {
+        guard !networks.isEmpty else { return [[]] }
+        return [false, true].compactMap { isIPv6 in
+            let prefixes = Self.distinct(networks.filter { $0.isIPv6 == isIPv6 })
+            guard let first = prefixes.first else { return nil }
+            if first.length == 0 { return [NFT.match(NFT.meta("nfproto"), isIPv6 ? "ipv6" : "ipv4")] }
+            let peer = isTowards ? NFT.originator(isIPv6: isIPv6) : NFT.responder(isIPv6: isIPv6)
+            return [NFT.match(peer, NFT.any(prefixes.map(NFT.prefix)))]
+        }
+    }
+
+    /// What fits by transport and ports.
+    private var ways: [[JSON]] {
+        let kind: JSON? =
+            switch transport {
+            case .any: ports.isEmpty ? nil : NFT.any(["tcp", "udp"])
+            case .tcp: "tcp"
+            case .udp: "udp"
+            case .icmp: NFT.icmp
+            }
+        guard let kind else { return [[]] }
+        let isKind = NFT.match(NFT.meta("l4proto"), kind)
+        guard !ports.isEmpty else { return [[isKind]] }
+        return NFT.bothWays(isKind, ports: NFT.any(Self.merged(ports).map(NFT.ports)))
+    }
+
+    /// The networks that no other of them contains.
+    static func distinct(_ networks: [IPPrefix]) -> [IPPrefix] {
+        var kept: [IPPrefix] = []
+        for network in networks.sorted(by: { $0.length < $1.length }) {
+            if !kept.contains(where: { $0.contains(network) }) { kept.append(network) }
+        }
+        return kept
+    }
+
+    /// Ranges that do not touch, in their order.
+    static func merged(_ ports: [ClosedRange<UInt16>]) -> [ClosedRange<UInt16>] {
+        var merged: [ClosedRange<UInt16>] = []
+        for range in ports.sorted(by: { $0.lowerBound < $1.lowerBound }) {
+            if let last = merged.last, Int(range.lowerBound) <= Int(last.upperBound) + 1 {
+                merged[merged.count - 1] = last.lowerBound...max(last.upperBound, range.upperBound)
+            } else {
+                merged.append(range)
+            }
+        }
+        return merged
+    }
+}
