@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+package import Logging
+package import NetworkAddresses
+import PacketTunnelLinux
+package import TunnelIO
+package import TunnelServer
+
+/// Where packets go that come out of the tunnel: the host with its firewall, or memory.
+package protocol PeerNetwork: Sendable {
+    /// Brings it up, without peers.
+    /// - Returns: the tunnel's device, which the caller closes before it stops the network, and the gateway's own addresses in force.
+    func start() async throws(TunnelServerError) -> (device: any TunDevice, addresses: [InterfaceAddress])
+    /// Lets peers in, gives some other rules, takes some out, all at once. When it returns, that is so.
+    /// - Returns: why some networks cannot be behind a peer; the rest was done.
+    func apply(_ changes: [ClientChange]) async throws(TunnelServerError) -> [IPPrefix: TunnelServerError]
+    /// Undoes everything.
+    func stop() async
+    /// How it is.
+    var condition: NetworkCondition { get }
+}
+
+/// How a network is.
+package struct NetworkCondition: Hashable, Sendable {
+    /// How often something had to be made again that others had undone.
+    package var repairs = 0
+    /// Whether nothing is forwarded, since rules are gone and could not be made again.
+    package var isHeld = false
+
+    package init() {}
+}
+
+/// The host: an interface, translation of addresses, and the firewall of ``ServerNetwork``.
+package struct HostPeerNetwork: PeerNetwork {
+    private let network: ServerNetwork
+    private let isMultiQueue: Bool
+
+    /// For the network namespace of the calling thread.
+    package init(_ settings: ServerNetworkSettings, logger: Logger) throws(TunnelServerError) {
+        network = try ServerNetwork(settings, logger: logger)
+        isMultiQueue = LaneLayout.automatic.needsQueues
+    }
+
+    package func start() async throws(TunnelServerError) -> (device: any TunDevice, addresses: [InterfaceAddress]) {
+        let (device, settings) = try await network.start(isMultiQueue: isMultiQueue)
+        return (device, settings.addresses)
+    }
+
+    package func apply(_ changes: [ClientChange]) async throws(TunnelServerError) -> [IPPrefix: TunnelServerError] {
+        try await network.apply(changes)
+    }
+
+    package func stop() async { await network.stop() }
+
+    package var condition: NetworkCondition {
+        var condition = NetworkCondition()
+        condition.repairs = network.repairs.count
+        condition.isHeld = network.isHeld
+        return condition
+    }
+}
+
+/// No network of the host: packets go to whoever has the other side of the device. Rules hold for nothing here.
+package struct MemoryPeerNetwork: PeerNetwork {
+    private let device: any TunDevice
+    private let addresses: [InterfaceAddress]
+
+    package init(_ device: any TunDevice, addresses: [InterfaceAddress]) {
+        self.device = device
+        self.addresses = addresses
+    }
+
+    package func start() async throws(TunnelServerError) -> (device: any TunDevice, addresses: [InterfaceAddress]) {
+        (device, addresses)
+    }
+
+    package func apply(_: [ClientChange]) async throws(TunnelServerError) -> [IPPrefix: TunnelServerError] { [:] }
+    package func stop() async {}
+    package var condition: NetworkCondition { NetworkCondition() }
+}
+
+extension GatewaySettings {
+    /// What the host's network is made from.
+    package var serverNetwork: ServerNetworkSettings {
+        var network = ServerNetworkSettings(name: interface, mtu: mtu, addresses: addresses)
+        network.way4 = ipv4
+        network.way6 = ipv6
+        network.nameServers = dns
+        network.services = services.compactMap(Self.service)
+        network.answersPings = answersPings
+        network.allowedNetworks = allowedNetworks
+        network.otherInterfaces = otherInterfaces
+        return network
+    }
+
+    /// `tcp/443`; nil for what is no service.
+    private static func service(_ text: String) -> ServerNetworkSettings.Service? {
+        let parts = text.split(separator: "/", omittingEmptySubsequences: false)
+        guard parts.count == 2, let transport = ServerNetworkSettings.Service.Transport(rawValue: String(parts[0])),
+            let port = UInt16(parts[1]), port > 0
+        else { return nil }
+        return ServerNetworkSettings.Service(transport, port)
+    }
+}
