@@ -29,6 +29,8 @@ package struct Device: Hashable, Sendable {
     /// When the key came.
     package var keyAt: Date?
     package var credentialHash: SecretHash?
+    /// What the request was that made ``publicKey`` the key, where that was a rotation: its repetition is known by it.
+    package var rotationHash: SecretHash?
     /// At most one of each family, in no other device's hands.
     package var addresses: [IPAddress]
     /// Networks behind it.

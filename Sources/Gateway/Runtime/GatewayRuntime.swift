@@ -192,7 +192,7 @@ package actor GatewayRuntime {
             wasStale
             ? try await service.peers(.gateway) : try await service.peerChanges(after: sequence, .gateway)
         if changes.serverKeysChanged || changes.isComplete || wasStale {
-            let key = try service.serverKeys.current
+            let key = service.serverKeys.current
             try applying { (device) throws(WireGuardDeviceError) in try device.setPrivateKey(key) }
         }
         let work = peers.take(changes)

@@ -1,7 +1,103 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Where a gateway keeps users, devices, tokens, rules and the log of what was done.
+package import FoundationEssentials
+package import NetworkAddresses
+package import WireGuardCore
+
+/// Where a gateway keeps users, devices, secrets' hashes, rules and the log of what was done.
 ///
-/// Each operation is one transaction.
-package protocol GatewayStore: Sendable {}
+/// Each operation is one transaction: all of it lasts, also through a crash right after it has returned, or nothing of it is there.
+/// Whatever has to be unique is so by constraint. Each that changes what the runtime follows notes a ``Change`` with the next sequence
+/// number, and each that somebody asked for writes its ``AuditRecord``, in the same transaction. Times, ids and hashes are the
+/// caller's. A store has neither clock nor randomness, and nobody above it knows which one it is.
+package protocol GatewayStore: Sendable {
+    // MARK: Users
+
+    /// - Throws: `.exists(.login)`, `.creationConflict`.
+    func add(
+        _ user: User, _ creation: Creation?, _ audit: AuditRecord
+    ) async throws(StoreError) -> Created<User>
+    func update(user: UserID, _ update: UserUpdate, _ audit: AuditRecord) async throws(StoreError) -> User
+    /// Removes the user with devices, tokens, invitations and rules; addresses begin to rest.
+    func remove(user: UserID, _ audit: AuditRecord) async throws(StoreError)
+    func user(_ id: UserID) async throws(StoreError) -> User?
+    func user(login: String) async throws(StoreError) -> User?
+    /// By login.
+    func users(_ page: PageRequest) async throws(StoreError) -> Page<User>
+
+    // MARK: Devices
+
+    /// Uses an invitation, or a token, to make a device: checks both, the limits, gives addresses, inserts the device, notes the change
+    /// and writes the log. All or nothing.
+    /// - Throws: `.poolFull`, `.deviceLimit`, `.gatewayFull`, `.exists(.key)`, `.exists(.credential)`; then nothing was used.
+    func enrol(_ enrolment: Enrolment) async throws(StoreError) -> EnrolmentOutcome
+    /// Adds a device whose key somebody else has made.
+    /// - Parameter device: with the addresses that it has to have; the others are given here.
+    func add(
+        _ device: Device, _ limits: DeviceLimits, _ creation: Creation?, _ audit: AuditRecord
+    ) async throws(StoreError) -> Created<DeviceOfUser>
+    func update(device: DeviceID, _ update: DeviceUpdate, _ limits: DeviceLimits, _ audit: AuditRecord)
+        async throws(StoreError) -> DeviceOfUser
+    /// - Parameter owner: only if it is this user's.
+    func remove(device: DeviceID, of owner: UserID?, _ audit: AuditRecord) async throws(StoreError)
+    func device(_ id: DeviceID) async throws(StoreError) -> DeviceOfUser?
+    func device(credential: SecretHash) async throws(StoreError) -> DeviceOfUser?
+    /// By id.
+    func devices(of user: UserID?, _ page: PageRequest) async throws(StoreError) -> Page<Device>
+    /// Moves the end on.
+    func renew(device: DeviceID, until end: Date, _ audit: AuditRecord) async throws(StoreError) -> DeviceOfUser
+    /// Puts a key in the place of the old one, if it is still that.
+    /// - Throws: `.notFound` where the old key is not the device's any more.
+    func rotate(
+        device: DeviceID, from old: PublicKey, to new: PublicKey, _ rotation: SecretHash, _ audit: AuditRecord
+    ) async throws(StoreError) -> DeviceOfUser
+    /// Puts a key into a slot, whichever was there before, and gives the slot addresses where it has none.
+    func setKey(
+        slot: DeviceID, _ key: PublicKey, _ limits: DeviceLimits, _ audit: AuditRecord
+    ) async throws(StoreError) -> DeviceOfUser
+
+    // MARK: Secrets
+
+    /// - Parameter slot: for a token of scope `addKey`, the device that it puts keys into; it is made with it, and goes with it.
+    func add(
+        _ token: Token, slot: Device?, _ limits: DeviceLimits, _ creation: Creation?, _ audit: AuditRecord
+    ) async throws(StoreError) -> Created<Token>
+    func revoke(token: TokenID, _ audit: AuditRecord) async throws(StoreError) -> Token
+    func token(_ hash: SecretHash) async throws(StoreError) -> Token?
+    func tokens(_ page: PageRequest) async throws(StoreError) -> Page<Token>
+    /// Notes that a token was good for something: no entry of the log.
+    func noteUse(of token: TokenID, at now: Date) async throws(StoreError)
+    func add(
+        _ invitation: IssuedInvitation, _ creation: Creation?, _ audit: AuditRecord
+    ) async throws(StoreError) -> Created<IssuedInvitation>
+    func revoke(invitation: InvitationID, _ audit: AuditRecord) async throws(StoreError) -> IssuedInvitation
+    func invitations(_ page: PageRequest) async throws(StoreError) -> Page<IssuedInvitation>
+
+    // MARK: Rules
+
+    func rules(of owner: Rule.Owner) async throws(StoreError) -> [Rule]
+    /// Puts these in the place of all rules of the owner.
+    func setRules(of owner: Rule.Owner, _ rules: [Rule], _ audit: AuditRecord) async throws(StoreError)
+
+    // MARK: What has changed
+
+    func changes(after sequence: Int64, limit: Int) async throws(StoreError) -> [Change]
+    /// - Parameter sequence: nil, or one so old that changes after it are forgotten: all devices.
+    func peers(after sequence: Int64?) async throws(StoreError) -> PeerFeed
+    /// Adds to what was counted before. Of devices that are gone it is added to the whole.
+    func record(_ activity: [DeviceActivity]) async throws(StoreError)
+    /// Notes what has ended by itself, each once, and forgets what is too old.
+    func sweep(_ sweep: Sweep) async throws(StoreError) -> SweepOutcome
+
+    // MARK: What there is to see
+
+    /// The latest first.
+    func audit(_ filter: AuditFilter, _ page: PageRequest) async throws(StoreError) -> Page<AuditEntry>
+    /// Writes an entry about something that is not in the store, and notes a change where it is one.
+    func append(_ audit: AuditRecord, change: Change.Subject?) async throws(StoreError)
+    func counts(at now: Date) async throws(StoreError) -> StoreCounts
+    /// - Parameter restSince: addresses that were given back after this rest.
+    func pools(_ servers: [InterfaceAddress], restSince: Date) async throws(StoreError) -> [PoolFigures]
+    func leases(_ page: PageRequest) async throws(StoreError) -> Page<AddressLease>
+}

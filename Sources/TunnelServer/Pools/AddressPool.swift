@@ -35,10 +35,10 @@ package enum AddressPoolError: Error, Hashable, Sendable, CustomStringConvertibl
 /// longest is given early, after ``shortestRest``. Memory is for the addresses in use and at rest only, however large the network
 /// is. A value without a clock.
 package struct AddressPool: Sendable {
+    private let range: AddressRange
     /// The network.
-    package let network: IPPrefix
-    private let server: UInt128
-    private let usable: ClosedRange<UInt128>
+    package var network: IPPrefix { range.network }
+    private var usable: ClosedRange<UInt128> { range.usable }
     /// How long an address rests, and how long where no other is free, in nanoseconds.
     private let rest: Int64
     private let restInNeed: Int64
@@ -60,19 +60,8 @@ package struct AddressPool: Sendable {
     /// The pool of the network that the server's own address is in.
     /// - Throws: `.noRoom`.
     package init(server: InterfaceAddress, rest: Duration) throws(AddressPoolError) {
-        network = server.network
-        self.server = server.address.value
-        let isIPv6 = network.isIPv6
-        let bits = UInt128(network.address.bitWidth - network.length)
-        let first = network.address.value
-        let last = first | ((UInt128(1) << bits) &- 1)
-        // The network's own address (of IPv6: that of any router, RFC 4291 section 2.6.1) and the broadcast are no host's; a
-        // network of two addresses has neither (RFC 3021, RFC 6164).
-        let low = bits > 1 ? first + 1 : first
-        let high = bits > 1 && !isIPv6 ? last - 1 : last
-        guard bits > 0, low < high || low != server.address.value else { throw .noRoom(network) }
-        usable = low...high
-        next = low
+        range = try AddressRange(server: server)
+        next = range.usable.lowerBound
         let seconds = min(max(rest.components.seconds, 0), Self.longestRest)
         self.rest = seconds * 1_000_000_000
         restInNeed = min(seconds, Self.shortestRest) * 1_000_000_000
@@ -153,13 +142,11 @@ package struct AddressPool: Sendable {
     }
 
     private func check(_ address: IPAddress) throws(AddressPoolError) {
-        guard address.isIPv6 == network.isIPv6, usable.contains(address.value), address.value != server else {
-            throw .outside(address, network)
-        }
+        guard range.contains(address) else { throw .outside(address, network) }
     }
 
     private func isFree(_ value: UInt128) -> Bool {
-        value != server && !inUse.contains(value) && !fixed.contains(value)
+        value != range.server.value && !inUse.contains(value) && !fixed.contains(value)
     }
 
     private mutating func use(_ value: UInt128, _ rest: RestQueue.Rest?) -> Lease {

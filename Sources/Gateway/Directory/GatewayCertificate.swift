@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Crypto
+import FoundationEssentials
+import NetworkAddresses
+import Provisioning
+import SwiftASN1
+import X509
+
+/// A key of ECDSA on P-256 and a certificate for it, as PEM.
+package struct GatewayCertificate: Sendable {
+    /// One certificate, or a chain whose first is the key's.
+    package var certificate: String
+    /// PKCS#8. Not to be logged.
+    package var key: String
+
+    package init(certificate: String, key: String) {
+        self.certificate = certificate
+        self.key = key
+    }
+
+    // A device may have a clock that was never set, and says 1970. Its error is told from others by its time, which is before the
+    // certificate's begin; and no certificate of a pinned key ends before the gateway does.
+    /// 2000-01-01 00:00:00 UTC.
+    static let begin = Date(timeIntervalSince1970: 946_684_800)
+    /// 2120-01-01 00:00:00 UTC.
+    static let end = Date(timeIntervalSince1970: 4_733_510_400)
+
+    /// A certificate that a key has signed itself, for a server of this name or address: the leaf whose key devices pin.
+    static func leaf(host: String, key: P256.Signing.PrivateKey) throws(GatewayDirectoryError) -> GatewayCertificate {
+        try make(host: host, key: key, issuer: nil)
+    }
+
+    /// An authority, and a leaf that it has signed.
+    static func authority(
+        host: String
+    ) throws(GatewayDirectoryError) -> (authority: GatewayCertificate, leaf: GatewayCertificate) {
+        let key = P256.Signing.PrivateKey()
+        let name: DistinguishedName
+        let certificate: Certificate
+        do {
+            name = try DistinguishedName { CommonName("Culvert addKey authority") }
+            certificate = try Certificate(
+                version: .v3, serialNumber: Certificate.SerialNumber(),
+                publicKey: Certificate.PublicKey(key.publicKey), notValidBefore: begin, notValidAfter: end,
+                issuer: name, subject: name, signatureAlgorithm: .ecdsaWithSHA256,
+                extensions: try Certificate.Extensions {
+                    Critical(BasicConstraints.isCertificateAuthority(maxPathLength: 0))
+                    Critical(KeyUsage(keyCertSign: true))
+                    SubjectKeyIdentifier(hash: Certificate.PublicKey(key.publicKey))
+                }, issuerPrivateKey: Certificate.PrivateKey(key))
+        } catch {
+            throw GatewayDirectoryError("the certificate of addKey's authority cannot be made: \(error)")
+        }
+        let leaf = try make(host: host, key: P256.Signing.PrivateKey(), issuer: (name, key))
+        return (
+            GatewayCertificate(certificate: try pem(certificate), key: key.pemRepresentation), leaf
+        )
+    }
+
+    private static func make(
+        host: String, key: P256.Signing.PrivateKey, issuer: (name: DistinguishedName, key: P256.Signing.PrivateKey)?
+    ) throws(GatewayDirectoryError) -> GatewayCertificate {
+        let name: GeneralName
+        if let address = try? IPAddress(host) {
+            name = .ipAddress(ASN1OctetString(contentBytes: address.bytes[...]))
+        } else {
+            name = .dnsName(host)
+        }
+        do {
+            // PIA's clients look at the common name; one longer than 64 characters is none (RFC 5280, ub-common-name).
+            let subject = try DistinguishedName { CommonName(host.utf8.count <= 64 ? host : "Culvert gateway") }
+            let signer = issuer?.key ?? key
+            let certificate = try Certificate(
+                version: .v3, serialNumber: Certificate.SerialNumber(),
+                publicKey: Certificate.PublicKey(key.publicKey), notValidBefore: begin, notValidAfter: end,
+                issuer: issuer?.name ?? subject, subject: subject, signatureAlgorithm: .ecdsaWithSHA256,
+                extensions: try Certificate.Extensions {
+                    Critical(BasicConstraints.notCertificateAuthority)
+                    Critical(KeyUsage(digitalSignature: true))
+                    try ExtendedKeyUsage([.serverAuth])
+                    SubjectAlternativeNames([name])
+                    SubjectKeyIdentifier(hash: Certificate.PublicKey(key.publicKey))
+                    if let issuer {
+                        AuthorityKeyIdentifier(
+                            keyIdentifier: SubjectKeyIdentifier(
+                                hash: Certificate.PublicKey(issuer.key.publicKey)
+                            ).keyIdentifier)
+                    }
+                }, issuerPrivateKey: Certificate.PrivateKey(signer))
+            return GatewayCertificate(certificate: try pem(certificate), key: key.pemRepresentation)
+        } catch {
+            throw GatewayDirectoryError("the certificate for '\(host)' cannot be made: \(error)")
+        }
+    }
+
+    private static func pem(_ certificate: Certificate) throws(GatewayDirectoryError) -> String {
+        do { return try certificate.serializeAsPEM().pemString + "\n" } catch {
+            throw GatewayDirectoryError("a certificate cannot be written: \(error)")
+        }
+    }
+
+    /// What devices pin of a key.
+    static func pin(_ key: P256.Signing.PrivateKey) throws(GatewayDirectoryError) -> ServerKeyPin {
+        let hash = Array(SHA256.hash(data: key.publicKey.derRepresentation))
+        guard let pin = ServerKeyPin(bytes: hash) else { throw GatewayDirectoryError("a key has no pin") }
+        return pin
+    }
+}
+
+extension GatewayCertificate: CustomStringConvertible, CustomReflectable {
+    package var description: String { "(certificate and key)" }
+    package var customMirror: Mirror { Mirror(self, children: []) }
+}

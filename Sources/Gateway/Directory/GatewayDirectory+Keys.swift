@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import FoundationEssentials
+import TunnelSystem
+package import WireGuardCore
+
+// WireGuard's keys. The next one's file has its time in a second line, so that both come and go together.
+
+extension GatewayDirectory: ServerKeyStore {
+    package func serverKeys() throws(GatewayError) -> ServerKeys {
+        try asServiceError { () throws(GatewayDirectoryError) in try readKeys() }
+    }
+
+    private func readKeys() throws(GatewayDirectoryError) -> ServerKeys {
+        let lines = try text(Name.serverKey).split(separator: "\n")
+        guard lines.count == 1, let current = PrivateKey(base64: lines[0]), !current.isZero else {
+            throw damaged(Name.serverKey)
+        }
+        guard try files.read(Name.nextServerKey) != nil else { return ServerKeys(current: current) }
+        let next = try text(Name.nextServerKey).split(separator: "\n")
+        guard next.count == 2, let key = PrivateKey(base64: next[0]), !key.isZero,
+            let time = try? Date(String(next[1]), strategy: .iso8601)
+        else { throw damaged(Name.nextServerKey) }
+        // A switch that a crash has cut short is done: its first half was the whole of it.
+        guard key != current else { return ServerKeys(current: current) }
+        return ServerKeys(current: current, next: ServerKeys.Next(key: key, switchAt: time))
+    }
+
+    package func write(_ keys: ServerKeys) throws(GatewayError) {
+        try asServiceError { () throws(GatewayDirectoryError) in
+            if try readKeys().current != keys.current { try write(text: keys.current.exportedBase64, Name.serverKey) }
+            if let next = keys.next {
+                try write(
+                    text: "\(next.key.exportedBase64)\n\(next.switchAt.formatted(.iso8601))", Name.nextServerKey)
+            } else {
+                try files.remove(Name.nextServerKey)
+            }
+        }
+    }
+
+    package func presharedMaster() throws(GatewayError) -> PresharedKey {
+        try asServiceError { () throws(GatewayDirectoryError) in
+            let lines = try text(Name.presharedMaster).split(separator: "\n")
+            guard lines.count == 1, let key = PresharedKey(base64: lines[0]), !key.isZero else {
+                throw damaged(Name.presharedMaster)
+            }
+            return key
+        }
+    }
+
+    private func asServiceError<Result>(
+        _ body: () throws(GatewayDirectoryError) -> Result
+    ) throws(GatewayError) -> Result {
+        do throws(GatewayDirectoryError) { return try body() } catch { throw .unavailable("\(error)") }
+    }
+}

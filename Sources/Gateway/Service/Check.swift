@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import FoundationEssentials
+import NetworkAddresses
+import TunnelSystem
+
+/// What text and numbers of others have to be like.
+enum Check {
+    /// The longest name of a user or a device, in characters, as the contract with clients says.
+    static let labelLength = 64
+    private static let notesLength = 2000
+    private static let mostSubnets = 32
+    private static let mostRules = 200
+    private static let mostParts = 64
+
+    static func label(_ text: String, _ field: String, _ length: ClosedRange<Int>) throws(GatewayError) {
+        guard length.contains(text.count), text.utf8.count <= 4 * length.upperBound else {
+            throw .invalid(field: field, problem: "it has \(length.lowerBound) to \(length.upperBound) characters")
+        }
+        guard !text.unicodeScalars.contains(where: \.isControl) else {
+            throw .invalid(field: field, problem: "it has no control characters")
+        }
+    }
+
+    static func notes(_ text: String) throws(GatewayError) {
+        guard text.utf8.count <= notesLength else {
+            throw .invalid(field: "notes", problem: "they have \(notesLength) bytes at most")
+        }
+        guard !text.unicodeScalars.contains(where: { $0.isControl && $0 != "\n" && $0 != "\t" }) else {
+            throw .invalid(field: "notes", problem: "they have no control characters but line breaks and tabs")
+        }
+    }
+
+    static func end(_ end: Date?, after now: Date) throws(GatewayError) {
+        guard let end else { return }
+        guard end > now else { throw .invalid(field: "expiresAt", problem: "it is over already") }
+        // Four digits, as RFC 3339 has them.
+        guard end.timeIntervalSince1970 < 253_402_300_800 else {
+            throw .invalid(field: "expiresAt", problem: "it is after the year 9999")
+        }
+    }
+
+    static func lifetime(_ seconds: Int?, _ most: Int) throws(GatewayError) {
+        guard let seconds else { return }
+        guard (1...most).contains(seconds) else {
+            throw .invalid(field: "lifetimeSeconds", problem: "it is 1 to \(most)")
+        }
+    }
+
+    static func limit(_ limit: Int?) throws(GatewayError) {
+        guard let limit else { return }
+        guard (0...1_000_000).contains(limit) else {
+            throw .invalid(field: "deviceLimit", problem: "it is 0 to 1000000")
+        }
+    }
+
+    static func addresses(_ addresses: [IPAddress]) throws(GatewayError) {
+        guard addresses.count(where: \.isIPv6) <= 1, addresses.count(where: { !$0.isIPv6 }) <= 1 else {
+            throw .invalid(field: "addresses", problem: "there is one of each family at most")
+        }
+    }
+
+    static func subnets(_ subnets: [IPPrefix]) throws(GatewayError) {
+        guard subnets.count <= mostSubnets else {
+            throw .invalid(field: "subnets", problem: "there are \(mostSubnets) at most")
+        }
+        for subnet in subnets {
+            let address = subnet.address
+            guard subnet.length > 0, !address.isLoopback, !address.isMulticast, !address.isLinkLocal,
+                !address.isUnspecified, !address.isBroadcast
+            else { throw .invalid(field: "subnets", problem: "\(subnet) cannot be behind a device") }
+        }
+        for (index, subnet) in subnets.enumerated() {
+            if subnets[..<index].contains(where: { $0.contains(subnet) || subnet.contains($0) }) {
+                throw .invalid(field: "subnets", problem: "\(subnet) is there twice")
+            }
+        }
+    }
+
+    static func rules(_ rules: [RuleContent]) throws(GatewayError) {
+        guard rules.count <= mostRules else {
+            throw .invalid(field: "rules", problem: "there are \(mostRules) at most")
+        }
+        for rule in rules {
+            guard rule.networks.count <= mostParts, rule.ports.count <= mostParts else {
+                throw .invalid(field: "rules", problem: "a rule has \(mostParts) networks and ranges of ports at most")
+            }
+            guard rule.ports.isEmpty || rule.transport == .tcp || rule.transport == .udp else {
+                throw .invalid(field: "rules", problem: "ports are for tcp and udp")
+            }
+            try notes(rule.notes)
+        }
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import FoundationEssentials
+import NetworkAddresses
+package import Provisioning
+import WireGuardCore
+
+// What administrators do with devices.
+
+extension GatewayService {
+    package func devices(
+        of user: UserID? = nil, _ page: PageRequest, _ caller: Caller
+    ) async throws(GatewayError) -> Page<Device> {
+        try caller.check(.read)
+        return try await stored("device") { () throws(StoreError) in try await store.devices(of: user, page) }
+    }
+
+    package func device(_ id: DeviceID, _ caller: Caller) async throws(GatewayError) -> Device {
+        try caller.check(.read)
+        return try await find(id).device
+    }
+
+    private func find(_ id: DeviceID) async throws(GatewayError) -> DeviceOfUser {
+        let found = try await stored("device") { () throws(StoreError) in try await store.device(id) }
+        guard let found else { throw .notFound("device") }
+        return found
+    }
+
+    /// Makes a device for a stock client. The grant is what its configuration file is written from.
+    package func addDevice(
+        _ draft: DeviceDraft, creationKey: String? = nil, _ caller: Caller
+    ) async throws(GatewayError) -> Created<EnrolmentGrant> {
+        try caller.check(.manage)
+        let now = now
+        try Check.label(draft.name, "name", 1...Check.labelLength)
+        try Check.notes(draft.notes)
+        try Check.end(draft.expiresAt, after: now)
+        try Check.addresses(draft.addresses)
+        try Check.subnets(draft.subnets)
+        try checkKey(draft.publicKey, "publicKey")
+        var random = random
+        let device = Device(
+            id: DeviceID(using: &random), userID: draft.userID, kind: .exported, name: draft.name, notes: draft.notes,
+            publicKey: draft.publicKey, keyAt: now, addresses: draft.addresses, subnets: draft.subnets,
+            expiresAt: draft.expiresAt.map { Date(milliseconds: $0.milliseconds) }, createdAt: now)
+        let limits = limits(at: now)
+        let creation = try creation(creationKey, "device \(draft)", caller)
+        let audit = record(
+            .deviceAdded, "device:\(device.id)", caller,
+            ["user": draft.userID.description, "name": draft.name, "key": draft.publicKey.base64])
+        let made = try await changed("user") { () throws(StoreError) in
+            try await store.add(device, limits, creation, audit)
+        }
+        return Created(item: try grant(made.item), isRepetition: made.isRepetition)
+    }
+
+    /// The grant of a device that was made for a stock client, its pre-shared key included.
+    package func exportedGrant(_ id: DeviceID, _ caller: Caller) async throws(GatewayError) -> EnrolmentGrant {
+        try caller.check(.manage)
+        let found = try await find(id)
+        guard found.device.kind == .exported else {
+            throw .invalid(field: "device", problem: "it is no stock client's: the device has its own configuration")
+        }
+        return try grant(found)
+    }
+
+    package func updateDevice(
+        _ id: DeviceID, _ update: DeviceUpdate, _ caller: Caller
+    ) async throws(GatewayError) -> Device {
+        try caller.check(.manage)
+        let now = now
+        var update = update
+        if let name = update.name { try Check.label(name, "name", 1...Check.labelLength) }
+        if let notes = update.notes { try Check.notes(notes) }
+        if let end = update.expiresAt {
+            try Check.end(end, after: now)
+            update.expiresAt = .some(end.map { Date(milliseconds: $0.milliseconds) })
+        }
+        if let subnets = update.subnets { try Check.subnets(subnets) }
+        let audit = record(.deviceChanged, "device:\(id)", caller, update.details)
+        let limits = limits(at: now)
+        let checked = update
+        return try await changed("device") { () throws(StoreError) in
+            try await store.update(device: id, checked, limits, audit)
+        }.device
+    }
+
+    /// Removes a device: its key and credential are good for nothing from then on.
+    package func removeDevice(_ id: DeviceID, _ caller: Caller) async throws(GatewayError) {
+        try caller.check(.manage)
+        let audit = record(.deviceRemoved, "device:\(id)", caller)
+        try await changed("device") { () throws(StoreError) in try await store.remove(device: id, of: nil, audit) }
+    }
+}
+
+extension DeviceUpdate {
+    fileprivate var details: [String: String] {
+        var details: [String: String] = [:]
+        if let name { details["name"] = name }
+        if notes != nil { details["notes"] = "changed" }
+        if let isEnabled { details["enabled"] = "\(isEnabled)" }
+        if let expiresAt { details["expiresAt"] = expiresAt?.formatted(.iso8601) ?? "never" }
+        if let subnets { details["subnets"] = subnets.map(\.description).joined(separator: " ") }
+        return details
+    }
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import FoundationEssentials
+import Logging
+package import NetworkAddresses
+package import Provisioning
+import Synchronization
+package import WireGuardCore
+
+// What devices ask for themselves.
+
+extension GatewayService {
+    // MARK: - Enrolment
+
+    /// Makes a device, with an invitation or a token of scope `enrol`. The identical request again gives the same device.
+    package func enrol(
+        bearer: String?, _ request: EnrolmentRequest, from source: IPAddress
+    ) async throws(GatewayError) -> Created<EnrolmentGrant> {
+        guard let secret = bearer.flatMap({ BearerSecret($0) }) else { throw failure(.unauthorized, bearer, source) }
+        let hash = SecretHash(secret)
+        let kind: Enrolment.Secret
+        switch secret.kind {
+        case .invitation: kind = .invitation(hash)
+        case .token: kind = .token(hash)
+        case .device: throw .forbidden
+        }
+        try checkKey(request.publicKey, "publicKey")
+        if let name = request.name { try Check.label(name, "name", 1...Check.labelLength) }
+        if let platform = request.platform { try Check.label(platform, "platform", 1...32) }
+        guard request.credential.kind == .device else {
+            throw .invalid(field: "credential", problem: "it begins with cd_")
+        }
+        let now = now
+        var random = random
+        let lifetime = settings.deviceLifetimeSeconds
+        let enrolment = Enrolment(
+            secret: kind,
+            request: SecretHash(
+                of: hash.bytes + request.publicKey.bytes + SecretHash(request.credential).bytes),
+            deviceID: DeviceID(using: &random), publicKey: request.publicKey,
+            credentialHash: SecretHash(request.credential), name: request.name, platform: request.platform,
+            expiresAt: lifetime > 0 ? now.addingTimeInterval(Double(lifetime)) : nil, limits: limits(at: now), now: now,
+            source: source)
+        switch try await stored("device", { () throws(StoreError) in try await store.enrol(enrolment) }) {
+        case .made(let made):
+            succeeded(bearer, source)
+            signalChange()
+            logger.info("'\(made.user.login)' has a new device \(made.device.id) from \(source)")
+            return Created(item: try grant(made), isRepetition: false)
+        case .repeated(let before):
+            succeeded(bearer, source)
+            try check(before)
+            return Created(item: try grant(before), isRepetition: true)
+        case .refused(let refusal):
+            switch refusal {
+            case .unknown: throw failure(.unauthorized, bearer, source)
+            case .used: throw failure(.invitationUsed, bearer, source)
+            case .expired: throw secret.kind == .token ? .tokenExpired : .invitationExpired
+            case .revoked: throw secret.kind == .token ? .tokenExpired : .invitationRevoked
+            case .userDisabled: throw .userDisabled
+            case .userExpired: throw .userExpired
+            case .wrongScope: throw .forbidden
+            }
+        }
+    }
+
+    /// - Throws: `.invalid` for what cannot be a peer's key, and the gateway's own.
+    func checkKey(_ key: PublicKey, _ field: String) throws(GatewayError) {
+        let keys = state.withLock { $0.keys }
+        var scalar = Bytes32(copying: keys.current.secret)
+        defer { scalar.wipe() }
+        // A point of low order has no secret with anybody (RFC 7748 section 6.1).
+        guard !key.isZero, var shared = X25519.sharedSecret(secret: scalar, publicKey: Bytes32(key)) else {
+            throw .invalid(field: field, problem: "it is no key")
+        }
+        shared.wipe()
+        guard key != keys.current.publicKey, key != keys.next?.key.publicKey else {
+            throw .invalid(field: field, problem: "it is the gateway's own key")
+        }
+    }
+
+    // MARK: - The device itself
+
+    /// What the device has been given, as it is now.
+    package func grant(_ caller: Caller) async throws(GatewayError) -> EnrolmentGrant {
+        try grant(try await own(caller))
+    }
+
+    /// Moves the end of the device on, where the settings give it one.
+    package func renew(_ caller: Caller) async throws(GatewayError) -> EnrolmentGrant {
+        let found = try await own(caller)
+        let lifetime = settings.deviceLifetimeSeconds
+        let end = now.addingTimeInterval(Double(lifetime))
+        // An end that an administrator has set stays, and there is no entry of the log for each minute.
+        guard lifetime > 0, let before = found.device.expiresAt, end.timeIntervalSince(before) > 60,
+            before.timeIntervalSince(now) <= Double(lifetime)
+        else { return try grant(found) }
+        let audit = record(.deviceRenewed, "device:\(found.device.id)", caller)
+        return try grant(
+            try await changed("device") { () throws(StoreError) in
+                try await store.renew(device: found.device.id, until: end, audit)
+            })
+    }
+
+    /// The caller's device, which is let in.
+    func own(_ caller: Caller) async throws(GatewayError) -> DeviceOfUser {
+        try caller.check(.ownDevice)
+        guard case .device(let id, _) = caller.who else { throw .forbidden }
+        let found = try await stored("device") { () throws(StoreError) in try await store.device(id) }
+        guard let found else { throw .deviceUnknown }
+        try check(found)
+        return found
+    }
+
+    /// All devices of the device's user.
+    package func ownDevices(_ caller: Caller) async throws(GatewayError) -> DeviceList {
+        let found = try await own(caller)
+        let now = now
+        var entries: [DeviceListEntry] = []
+        var page = PageRequest(limit: PageRequest.most)
+        repeat {
+            let request = page
+            let part = try await stored("device") { () throws(StoreError) in
+                try await store.devices(of: found.user.id, request)
+            }
+            for device in part.items {
+                guard let key = device.publicKey else { continue }
+                entries.append(
+                    DeviceListEntry(
+                        id: device.id, name: device.name, platform: device.platform, publicKey: key,
+                        createdAt: device.createdAt,
+                        expiresInSeconds: device.expiresAt.map { Self.seconds(until: $0, from: now) },
+                        lastSeenSecondsAgo: device.lastSeenAt.map { Self.seconds(until: now, from: $0) },
+                        isCurrent: device.id == found.device.id))
+            }
+            page.after = part.next
+        } while page.after != nil
+        return DeviceList(devices: entries)
+    }
+
+    /// Removes a device of the same user. Another user's is as unknown as one that is not there.
+    package func removeOwnDevice(_ id: DeviceID, _ caller: Caller) async throws(GatewayError) {
+        let found = try await own(caller)
+        let audit = record(.deviceRemoved, "device:\(id)", caller)
+        try await changed("device") { () throws(StoreError) in
+            try await store.remove(device: id, of: found.user.id, audit)
+        }
+    }
+
+    // MARK: - PIA's clients
+
+    /// Puts a key into the slot of an `addKey` token, instead of the one before.
+    package func addKey(
+        token bearer: String, publicKey: PublicKey, from source: IPAddress
+    ) async throws(GatewayError) -> EnrolmentGrant {
+        guard let secret = BearerSecret(bearer), secret.kind == .token else {
+            throw failure(.unauthorized, bearer, source)
+        }
+        let hash = SecretHash(secret)
+        let token = try await stored("token") { () throws(StoreError) in try await store.token(hash) }
+        // Whatever else it is good for, it is not shown here: addresses of requests get into logs.
+        guard let token, token.scope == .addKey else { throw failure(.unauthorized, bearer, source) }
+        guard token.revokedAt == nil, !token.isExpired(at: now), let slot = token.deviceID else { throw .tokenExpired }
+        try checkKey(publicKey, "pubkey")
+        let found = try await stored("device") { () throws(StoreError) in try await store.device(slot) }
+        guard let found else { throw .tokenExpired }
+        try check(found)
+        succeeded(bearer, source)
+        // The same key again, as PIA's clients send it: noted when there is something to note.
+        if found.device.publicKey == publicKey, let keyAt = found.device.keyAt, now.timeIntervalSince(keyAt) < 60 {
+            return try grant(found)
+        }
+        let now = now
+        let limits = limits(at: now)
+        let audit = AuditRecord(
+            at: now, actor: "addKey:\(token.id)", source: source, action: .deviceKeyRotated, subject: "device:\(slot)",
+            details: ["key": publicKey.base64])
+        return try grant(
+            try await changed("device") { () throws(StoreError) in
+                try await store.setKey(slot: slot, publicKey, limits, audit)
+            })
+    }
+}

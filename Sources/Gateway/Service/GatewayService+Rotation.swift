@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import FoundationEssentials
+package import Provisioning
+import Synchronization
+import TunnelSystem
+import WireGuardCore
+
+/// A nonce that was given out.
+struct RotationChallenge: Sendable {
+    var nonce: SecretHash
+    var serverKey: PrivateKey
+    /// In nanoseconds.
+    var until: Int64
+    /// The request that has used it.
+    var usedBy: SecretHash?
+}
+
+extension GatewayService {
+    private static let nonceLifetime: Int64 = 60
+    /// Of each device at once.
+    private static let nonces = 4
+
+    /// Something that the device proves its old key with, once and within a minute.
+    package func rotationNonce(_ caller: Caller) async throws(GatewayError) -> RotationNonce {
+        let found = try await own(caller)
+        let nonce = random.bytes(32)
+        let time = nanoseconds
+        let key = state.withLock { state in
+            let key = state.keys.current
+            let kept = (state.nonces[found.device.id] ?? []).filter { $0.until > time }.suffix(Self.nonces - 1)
+            state.nonces[found.device.id] =
+                kept + [
+                    RotationChallenge(
+                        nonce: SecretHash(of: nonce), serverKey: key, until: time + Self.nonceLifetime * 1_000_000_000)
+                ]
+            return key
+        }
+        return RotationNonce(nonce: nonce, serverKey: key.publicKey, lifetimeSeconds: Self.nonceLifetime)
+    }
+
+    /// Replaces the device's key. The identical request again gives the same answer.
+    package func rotate(_ request: RotationRequest, _ caller: Caller) async throws(GatewayError) -> EnrolmentGrant {
+        let found = try await own(caller)
+        let id = found.device.id
+        let hash = SecretHash(of: request.publicKey.bytes + request.nonce + request.proof)
+        if found.device.publicKey == request.publicKey, found.device.rotationHash == hash { return try grant(found) }
+        guard let serverKey = use(SecretHash(of: request.nonce), of: id, by: hash), let old = found.device.publicKey
+        else { throw .nonceUnknown }
+        guard request.isProven(by: old, to: serverKey) else {
+            say("device \(id) did not prove its old key")
+            let audit = record(.proofRefused, "device:\(id)", caller)
+            try await stored("device") { () throws(StoreError) in try await store.append(audit, change: nil) }
+            throw .proofWrong
+        }
+        try checkKey(request.publicKey, "publicKey")
+        guard request.publicKey != old else { throw .invalid(field: "publicKey", problem: "it is the old key") }
+        let audit = record(
+            .deviceKeyRotated, "device:\(id)", caller, ["from": old.base64, "to": request.publicKey.base64])
+        do throws(GatewayError) {
+            return try grant(
+                try await changed("device") { () throws(StoreError) in
+                    try await store.rotate(device: id, from: old, to: request.publicKey, hash, audit)
+                })
+        } catch {
+            // The same request may have been faster on another connection.
+            guard case .notFound = error else { throw error }
+            let again = try await own(caller)
+            guard again.device.publicKey == request.publicKey, again.device.rotationHash == hash else {
+                throw .nonceUnknown
+            }
+            return try grant(again)
+        }
+    }
+
+    /// The key that a nonce was given out for, where this request is the first to use it.
+    private func use(_ nonce: SecretHash, of device: DeviceID, by request: SecretHash) -> PrivateKey? {
+        let time = nanoseconds
+        return state.withLock { state in
+            var challenges = state.nonces[device] ?? []
+            guard let index = challenges.firstIndex(where: { $0.nonce == nonce && $0.until > time }),
+                challenges[index].usedBy == nil || challenges[index].usedBy == request
+            else { return nil }
+            challenges[index].usedBy = request
+            state.nonces[device] = challenges
+            return challenges[index].serverKey
+        }
+    }
+}

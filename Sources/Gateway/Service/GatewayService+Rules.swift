@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Provisioning
+import Synchronization
+import WireGuardCore
+
+extension GatewayService {
+    package func rules(of owner: Rule.Owner, _ caller: Caller) async throws(GatewayError) -> [Rule] {
+        try caller.check(.read)
+        return try await stored(owner.kind) { () throws(StoreError) in try await store.rules(of: owner) }
+    }
+
+    /// Puts these in the place of all rules of the owner, in this order.
+    package func setRules(
+        of owner: Rule.Owner, _ rules: [RuleContent], _ caller: Caller
+    ) async throws(GatewayError) -> [Rule] {
+        try caller.check(.manage)
+        try Check.rules(rules)
+        var random = random
+        let made = rules.map { Rule(id: RuleID(using: &random), owner: owner, content: $0) }
+        let audit = record(.rulesChanged, owner.text, caller, ["rules": "\(made.count)"])
+        try await changed(owner.kind) { () throws(StoreError) in try await store.setRules(of: owner, made, audit) }
+        return made
+    }
+
+    // MARK: - What there is to see
+
+    package func status(_ caller: Caller) async throws(GatewayError) -> GatewayStatus {
+        try caller.check(.read)
+        let now = now
+        let restSince = limits(at: now).restSince
+        let counts = try await stored("status") { () throws(StoreError) in try await store.counts(at: now) }
+        let pools = try await stored("status") { () throws(StoreError) in
+            try await store.pools(settings.addresses, restSince: restSince)
+        }
+        let keys = state.withLock { $0.keys }
+        return GatewayStatus(
+            counts: counts, pools: pools, serverKey: keys.current.publicKey, nextServerKey: keys.next?.key.publicKey,
+            nextServerKeyAt: keys.next?.switchAt, now: now)
+    }
+
+    /// The latest entries first.
+    package func audit(
+        _ filter: AuditFilter = AuditFilter(), _ page: PageRequest, _ caller: Caller
+    ) async throws(GatewayError) -> Page<AuditEntry> {
+        try caller.check(.read)
+        return try await stored("entry") { () throws(StoreError) in try await store.audit(filter, page) }
+    }
+}
+
+extension Rule.Owner {
+    var kind: String {
+        switch self {
+        case .user: "user"
+        case .device: "device"
+        }
+    }
+
+    var text: String {
+        switch self {
+        case .user(let id), .device(let id): "\(kind):\(id)"
+        }
+    }
+}

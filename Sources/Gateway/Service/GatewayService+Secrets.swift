@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+package import NetworkAddresses
+import PacketTunnel
+import Provisioning
+import Synchronization
+import TunnelSystem
+
+// Failures are counted for each source (an address, or an IPv6 network of 64 bits) and for the first characters of each secret. A
+// secret that is good is never made to wait: it was looked up before anybody asks how many failures there were. What was not good gets
+// no other answer while it waits, so that guessing is slow, and a wait ends by itself.
+
+extension GatewayService {
+    /// Who shows this secret: an API token or a device's credential. Failures are counted for the source and for the secret's first
+    /// characters; a secret that is good always passes.
+    package func caller(bearer: String?, from source: IPAddress) async throws(GatewayError) -> Caller {
+        guard let secret = bearer.flatMap({ BearerSecret($0) }) else {
+            throw failure(.unauthorized, bearer, source)
+        }
+        let hash = SecretHash(secret)
+        switch secret.kind {
+        case .token:
+            guard let token = try await stored("token", { () throws(StoreError) in try await store.token(hash) }) else {
+                throw failure(.unauthorized, bearer, source)
+            }
+            let caller = try self.caller(token, source)
+            succeeded(bearer, source)
+            try await noteUse(of: token)
+            return caller
+        case .device:
+            let found = try await stored("device") { () throws(StoreError) in try await store.device(credential: hash) }
+            guard let found else { throw failure(.deviceUnknown, bearer, source) }
+            succeeded(bearer, source)
+            try check(found)
+            return Caller(.device(found.device.id, found.user.id), from: source)
+        case .invitation:
+            // It makes a device, and is good for nothing else.
+            throw .forbidden
+        }
+    }
+
+    private func caller(_ token: Token, _ source: IPAddress) throws(GatewayError) -> Caller {
+        guard token.revokedAt == nil, !token.isExpired(at: now) else { throw .tokenExpired }
+        switch token.scope {
+        case .admin: return Caller(.admin(token.id), from: source)
+        case .readOnly: return Caller(.readOnly(token.id), from: source)
+        case .enrol:
+            guard let user = token.userID else { throw .forbidden }
+            return Caller(.enroller(token.id, user), from: source)
+        // It is shown to another listener, where it is part of an address that others may log.
+        case .addKey: throw .forbidden
+        }
+    }
+
+    /// That a device and its user are let in.
+    func check(_ found: DeviceOfUser) throws(GatewayError) {
+        let now = now
+        guard found.user.isEnabled else { throw .userDisabled }
+        guard found.user.isActive(at: now) else { throw .userExpired }
+        guard found.device.isEnabled else { throw .deviceDisabled }
+        guard found.device.isActive(at: now) else { throw .deviceExpired }
+    }
+
+    /// Counts a failure, and says what to answer: the same for all while there were too many.
+    func failure(_ error: GatewayError, _ bearer: String?, _ source: IPAddress) -> GatewayError {
+        let time = nanoseconds
+        let login = Self.prefix(bearer)
+        let wait = state.withLock { state in
+            let wait = state.limiter.wait(from: source, as: login, at: time)
+            if wait == 0 { state.limiter.failed(from: source, as: login, at: time) }
+            return wait
+        }
+        guard wait == 0 else {
+            return .tooManyFailures(retryAfterSeconds: Int((wait + 999_999_999) / 1_000_000_000))
+        }
+        say("refused from \(source): \(error.code)")
+        return error
+    }
+
+    func succeeded(_ bearer: String?, _ source: IPAddress) {
+        state.withLock { $0.limiter.succeeded(from: source, as: Self.prefix(bearer)) }
+    }
+
+    /// What somebody has typed is not kept: the limiter remembers a hash of this.
+    private static func prefix(_ bearer: String?) -> String { String((bearer ?? "").prefix(9)) }
+
+    /// Once a minute is enough to see which tokens are in use.
+    private func noteUse(of token: Token) async throws(GatewayError) {
+        let time = nanoseconds
+        let isDue = state.withLock { state in
+            if let last = state.uses[token.id], time - last < 60_000_000_000 { return false }
+            state.uses[token.id] = time
+            return true
+        }
+        guard isDue else { return }
+        let now = now
+        try await stored("token") { () throws(StoreError) in try await store.noteUse(of: token.id, at: now) }
+    }
+}

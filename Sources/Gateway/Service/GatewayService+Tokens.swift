@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import FoundationEssentials
+import Provisioning
+import Synchronization
+import TunnelSystem
+
+extension GatewayService {
+    /// Ten years.
+    private static let longestLifetime = 315_360_000
+    private static let rememberedFor: Int64 = 600_000_000_000
+
+    package func tokens(_ page: PageRequest, _ caller: Caller) async throws(GatewayError) -> Page<Token> {
+        try caller.check(.read)
+        return try await stored("token") { () throws(StoreError) in try await store.tokens(page) }
+    }
+
+    package func addToken(
+        _ draft: TokenDraft, creationKey: String? = nil, _ caller: Caller
+    ) async throws(GatewayError) -> Issued<Token> {
+        try caller.check(.manage)
+        let now = now
+        try Check.label(draft.name, "name", 1...Check.labelLength)
+        try Check.lifetime(draft.lifetimeSeconds, Self.longestLifetime)
+        let needsUser = draft.scope == .enrol || draft.scope == .addKey
+        guard (draft.userID != nil) == needsUser else {
+            throw .invalid(
+                field: "user", problem: needsUser ? "this scope is for one user" : "this scope is for no single user")
+        }
+        var random = random
+        let secret = BearerSecret(.token, using: &random)
+        let id = TokenID(using: &random)
+        var slot: Device?
+        if draft.scope == .addKey, let user = draft.userID {
+            slot = Device(
+                id: DeviceID(using: &random), userID: user, kind: .addKey, name: draft.name, publicKey: nil,
+                createdAt: now)
+        }
+        let lifetime = draft.lifetimeSeconds ?? settings.tokenLifetimeSeconds
+        let token = Token(
+            id: id, scope: draft.scope, userID: draft.userID, deviceID: slot?.id, name: draft.name,
+            hash: SecretHash(secret), hint: secret.hint, createdAt: now,
+            expiresAt: lifetime > 0 ? now.addingTimeInterval(Double(lifetime)) : nil)
+        let creation = try creation(creationKey, "token \(draft)", caller)
+        var details = ["scope": draft.scope.rawValue, "name": draft.name]
+        details["user"] = draft.userID?.description
+        let audit = record(.tokenAdded, "token:\(id)", caller, details)
+        let limits = limits(at: now)
+        let device = slot
+        let made = try await changed("user") { () throws(StoreError) in
+            try await store.add(token, slot: device, limits, creation, audit)
+        }
+        return try issued(made, secret, creation, made.item.id)
+    }
+
+    package func revokeToken(_ id: TokenID, _ caller: Caller) async throws(GatewayError) -> Token {
+        try caller.check(.manage)
+        let audit = record(.tokenRevoked, "token:\(id)", caller)
+        return try await changed("token") { () throws(StoreError) in try await store.revoke(token: id, audit) }
+    }
+
+    package func invitations(
+        _ page: PageRequest, _ caller: Caller
+    ) async throws(GatewayError) -> Page<IssuedInvitation> {
+        try caller.check(.read)
+        return try await stored("invitation") { () throws(StoreError) in try await store.invitations(page) }
+    }
+
+    package func addInvitation(
+        _ draft: InvitationDraft, creationKey: String? = nil, _ caller: Caller
+    ) async throws(GatewayError) -> Issued<IssuedInvitation> {
+        try caller.check(.manage)
+        let now = now
+        try Check.label(draft.deviceName, "deviceName", 0...Check.labelLength)
+        try Check.lifetime(draft.lifetimeSeconds, Self.longestLifetime)
+        var random = random
+        let secret = BearerSecret(.invitation, using: &random)
+        let lifetime = draft.lifetimeSeconds ?? settings.invitationLifetimeSeconds
+        let invitation = IssuedInvitation(
+            id: InvitationID(using: &random), userID: draft.userID, deviceName: draft.deviceName,
+            hash: SecretHash(secret), hint: secret.hint, createdAt: now,
+            expiresAt: now.addingTimeInterval(Double(lifetime)))
+        let creation = try creation(creationKey, "invitation \(draft)", caller)
+        let audit = record(
+            .invitationAdded, "invitation:\(invitation.id)", caller, ["user": draft.userID.description])
+        let made = try await stored("user") { () throws(StoreError) in
+            try await store.add(invitation, creation, audit)
+        }
+        return try issued(made, secret, creation, made.item.id)
+    }
+
+    package func revokeInvitation(
+        _ id: InvitationID, _ caller: Caller
+    ) async throws(GatewayError) -> IssuedInvitation {
+        try caller.check(.manage)
+        let audit = record(.invitationRevoked, "invitation:\(id)", caller)
+        return try await stored("invitation") { () throws(StoreError) in
+            try await store.revoke(invitation: id, audit)
+        }
+    }
+
+    /// What was made, with its secret. The store has no secrets: for a repetition there is one in memory for ten minutes, and after
+    /// that none anywhere.
+    private func issued<Item>(
+        _ made: Created<Item>, _ secret: BearerSecret, _ creation: Creation?, _ id: RandomID
+    ) throws(GatewayError) -> Issued<Item> {
+        let time = nanoseconds
+        let remembered = state.withLock { state -> BearerSecret? in
+            guard let creation else { return secret }
+            guard made.isRepetition else {
+                state.secrets[creation.key] = RememberedSecret(secret: secret, until: time + Self.rememberedFor)
+                return secret
+            }
+            guard let known = state.secrets[creation.key], known.until > time else { return nil }
+            return known.secret
+        }
+        guard let remembered else { throw .creationConflict(subject: id.description) }
+        return Issued(item: made.item, secret: remembered, isRepetition: made.isRepetition)
+    }
+}

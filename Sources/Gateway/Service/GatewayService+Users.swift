@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import FoundationEssentials
+import Provisioning
+
+extension GatewayService {
+    package func users(_ page: PageRequest, _ caller: Caller) async throws(GatewayError) -> Page<User> {
+        try caller.check(.read)
+        return try await stored("user") { () throws(StoreError) in try await store.users(page) }
+    }
+
+    package func user(_ id: UserID, _ caller: Caller) async throws(GatewayError) -> User {
+        try caller.check(.read)
+        let user = try await stored("user") { () throws(StoreError) in try await store.user(id) }
+        guard let user else { throw .notFound("user") }
+        return user
+    }
+
+    package func user(login: String, _ caller: Caller) async throws(GatewayError) -> User {
+        try caller.check(.read)
+        let user = try await stored("user") { () throws(StoreError) in try await store.user(login: login) }
+        guard let user else { throw .notFound("user") }
+        return user
+    }
+
+    /// - Parameter creationKey: 1 to 128 characters that the caller made up: the same request with the same key makes nothing new.
+    package func addUser(
+        _ draft: UserDraft, creationKey: String? = nil, _ caller: Caller
+    ) async throws(GatewayError) -> Created<User> {
+        try caller.check(.manage)
+        let now = now
+        try Check.label(draft.login, "login", 1...Check.labelLength)
+        try Check.label(draft.name, "name", 0...Check.labelLength)
+        try Check.notes(draft.notes)
+        try Check.end(draft.expiresAt, after: now)
+        try Check.limit(draft.deviceLimit)
+        var random = random
+        let user = User(
+            id: UserID(using: &random), login: draft.login, name: draft.name, notes: draft.notes,
+            expiresAt: draft.expiresAt.map { Date(milliseconds: $0.milliseconds) }, deviceLimit: draft.deviceLimit,
+            createdAt: now)
+        let creation = try creation(creationKey, "user \(draft)", caller)
+        let audit = record(.userAdded, "user:\(user.id)", caller, ["login": user.login])
+        return try await named(draft.login) { () async throws(GatewayError) in
+            try await changed("user") { () throws(StoreError) in try await store.add(user, creation, audit) }
+        }
+    }
+
+    package func updateUser(
+        _ id: UserID, _ update: UserUpdate, _ caller: Caller
+    ) async throws(GatewayError) -> User {
+        try caller.check(.manage)
+        var update = update
+        if let login = update.login { try Check.label(login, "login", 1...Check.labelLength) }
+        if let name = update.name { try Check.label(name, "name", 0...Check.labelLength) }
+        if let notes = update.notes { try Check.notes(notes) }
+        if let end = update.expiresAt {
+            try Check.end(end, after: now)
+            update.expiresAt = .some(end.map { Date(milliseconds: $0.milliseconds) })
+        }
+        if let limit = update.deviceLimit { try Check.limit(limit) }
+        let audit = record(.userChanged, "user:\(id)", caller, update.details)
+        let checked = update
+        return try await named(update.login ?? "") { () async throws(GatewayError) in
+            try await changed("user") { () throws(StoreError) in try await store.update(user: id, checked, audit) }
+        }
+    }
+
+    /// Says which login is in use.
+    private func named<Result>(
+        _ login: String, _ operation: () async throws(GatewayError) -> Result
+    ) async throws(GatewayError) -> Result {
+        do throws(GatewayError) { return try await operation() } catch {
+            if case .loginInUse = error { throw .loginInUse(login) }
+            throw error
+        }
+    }
+
+    /// Removes a user with all devices, tokens and invitations.
+    package func removeUser(_ id: UserID, _ caller: Caller) async throws(GatewayError) {
+        try caller.check(.manage)
+        let audit = record(.userRemoved, "user:\(id)", caller)
+        try await changed("user") { () throws(StoreError) in try await store.remove(user: id, audit) }
+    }
+}
+
+extension UserUpdate {
+    /// For the log: what became different, without notes and passwords.
+    fileprivate var details: [String: String] {
+        var details: [String: String] = [:]
+        if let login { details["login"] = login }
+        if let name { details["name"] = name }
+        if notes != nil { details["notes"] = "changed" }
+        if let isEnabled { details["enabled"] = "\(isEnabled)" }
+        if let expiresAt { details["expiresAt"] = expiresAt?.formatted(.iso8601) ?? "never" }
+        if let deviceLimit { details["deviceLimit"] = deviceLimit.map { "\($0)" } ?? "default" }
+        if password != nil { details["password"] = "changed" }
+        return details
+    }
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import FoundationEssentials
+import GRDB
+import NetworkAddresses
+import Provisioning
+import WireGuardCore
+
+extension SQLiteStore {
+    /// So many misuses of an invitation are in the log each; more are counted only, so that nobody fills the disk.
+    private static let loggedMisuses = 20
+
+    package func enrol(_ enrolment: Enrolment) async throws(StoreError) -> EnrolmentOutcome {
+        try await write { db in
+            switch enrolment.secret {
+            case .invitation(let hash): try Self.enrol(db, enrolment, withInvitation: hash)
+            case .token(let hash): try Self.enrol(db, enrolment, withToken: hash)
+            }
+        }
+    }
+
+    private static func enrol(
+        _ db: Database, _ enrolment: Enrolment, withInvitation hash: SecretHash
+    ) throws -> EnrolmentOutcome {
+        guard let row = try Row.fetchOne(db, literal: "SELECT * FROM invitations WHERE hash = \(hash.data)") else {
+            return .refused(.unknown)
+        }
+        let invitation = try IssuedInvitation(row)
+        if invitation.usedAt != nil {
+            // The identical request, for as long as the device is as that request has made it.
+            if try Fields(row).optionalHash("request_hash") == enrolment.request, let id = invitation.deviceID,
+                let before = try device(db, "id = \(id.description)"),
+                before.device.publicKey == enrolment.publicKey,
+                before.device.credentialHash == enrolment.credentialHash
+            {
+                return .repeated(before)
+            }
+            try noteMisuse(db, invitation, enrolment)
+            return .refused(.used)
+        }
+        if invitation.revokedAt != nil { return .refused(.revoked) }
+        if invitation.expiresAt <= enrolment.now { return .refused(.expired) }
+        let name = enrolment.name ?? (invitation.deviceName.isEmpty ? nil : invitation.deviceName)
+        let outcome = try make(db, enrolment, for: invitation.userID, name, by: "invitation:\(invitation.id)")
+        guard case .made(let made) = outcome else { return outcome }
+        try db.execute(
+            literal: """
+                UPDATE invitations SET used_at = \(enrolment.now.milliseconds), request_hash = \(enrolment.request.data),
+                    device_id = \(made.device.id.description)
+                WHERE id = \(invitation.id.description)
+                """)
+        return outcome
+    }
+
+    private static func noteMisuse(_ db: Database, _ invitation: IssuedInvitation, _ enrolment: Enrolment) throws {
+        try db.execute(
+            literal: "UPDATE invitations SET misuses = misuses + 1 WHERE id = \(invitation.id.description)")
+        guard invitation.misuses < loggedMisuses else { return }
+        try log(
+            db,
+            AuditRecord(
+                at: enrolment.now, actor: "invitation:\(invitation.id)", source: enrolment.source,
+                action: .invitationMisused, subject: "invitation:\(invitation.id)",
+                details: [
+                    "device": invitation.deviceID?.description ?? "removed", "key": enrolment.publicKey.base64,
+                    "misuses": "\(invitation.misuses + 1)",
+                ]))
+    }
+
+    private static func enrol(
+        _ db: Database, _ enrolment: Enrolment, withToken hash: SecretHash
+    ) throws -> EnrolmentOutcome {
+        guard let row = try Row.fetchOne(db, literal: "SELECT * FROM tokens WHERE hash = \(hash.data)") else {
+            return .refused(.unknown)
+        }
+        let token = try Token(row)
+        guard token.scope == .enrol, let user = token.userID else { return .refused(.wrongScope) }
+        if token.revokedAt != nil { return .refused(.revoked) }
+        if token.isExpired(at: enrolment.now) { return .refused(.expired) }
+        let maker = "token:\(token.id)"
+        if let before = try device(
+            db, "request_hash = \(enrolment.request.data) AND made_by = \(maker) AND user_id = \(user.description)"),
+            before.device.publicKey == enrolment.publicKey
+        {
+            return .repeated(before)
+        }
+        return try make(db, enrolment, for: user, enrolment.name, by: maker)
+    }
+
+    private static func make(
+        _ db: Database, _ enrolment: Enrolment, for userID: UserID, _ name: String?, by maker: String
+    ) throws -> EnrolmentOutcome {
+        guard let user = try user(db, userID) else { return .refused(.unknown) }
+        guard user.isEnabled else { return .refused(.userDisabled) }
+        guard user.isActive(at: enrolment.now) else { return .refused(.userExpired) }
+        try checkRoom(db, for: user, enrolment.limits)
+        var device = Device(
+            id: enrolment.deviceID, userID: userID, kind: .enrolled, name: name ?? user.login,
+            platform: enrolment.platform, publicKey: enrolment.publicKey, keyAt: enrolment.now,
+            credentialHash: enrolment.credentialHash, expiresAt: enrolment.expiresAt, createdAt: enrolment.now)
+        try insert(db, device, by: maker, enrolment.request)
+        device.addresses = try giveAddresses(db, to: device.id, wanted: [], enrolment.limits)
+        try note(db, .device(device.id), at: enrolment.now)
+        try log(
+            db,
+            AuditRecord(
+                at: enrolment.now, actor: maker, source: enrolment.source, action: .deviceEnrolled,
+                subject: "device:\(device.id)",
+                details: [
+                    "user": user.id.description, "name": device.name, "key": enrolment.publicKey.base64,
+                    "addresses": device.addresses.map(\.description).joined(separator: " "),
+                ]))
+        return .made(DeviceOfUser(device: device, user: user))
+    }
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import FoundationEssentials
+import GRDB
+import Provisioning
+
+extension SQLiteStore {
+    package func add(
+        _ user: User, _ creation: Creation?, _ audit: AuditRecord
+    ) async throws(StoreError) -> Created<User> {
+        try await write { db in
+            if let id = try Self.repeated(db, creation, user.id, at: audit.at) {
+                guard let before = try Self.user(db, id) else {
+                    throw StoreError.creationConflict(subject: id.description)
+                }
+                return Created(item: before, isRepetition: true)
+            }
+            try db.execute(
+                literal: """
+                    INSERT INTO users (
+                        id, login, name, notes, enabled, expires_at, device_limit, password, created_at
+                    ) VALUES (
+                        \(user.id.description), \(user.login), \(user.name), \(user.notes), \(user.isEnabled),
+                        \(user.expiresAt?.milliseconds), \(user.deviceLimit), \(user.password?.text),
+                        \(user.createdAt.milliseconds))
+                    """)
+            try Self.note(db, .user(user.id), at: audit.at)
+            try Self.log(db, audit)
+            return Created(item: user, isRepetition: false)
+        }
+    }
+
+    package func update(
+        user id: UserID, _ update: UserUpdate, _ audit: AuditRecord
+    ) async throws(StoreError) -> User {
+        try await write { db in
+            guard var user = try Self.user(db, id) else { throw StoreError.notFound }
+            update.apply(to: &user)
+            // An end that is another one is noted again when it comes.
+            try db.execute(
+                literal: """
+                    UPDATE users SET login = \(user.login), name = \(user.name), notes = \(user.notes),
+                        enabled = \(user.isEnabled),
+                        expiry_noted = expiry_noted AND expires_at IS \(user.expiresAt?.milliseconds),
+                        expires_at = \(user.expiresAt?.milliseconds), device_limit = \(user.deviceLimit),
+                        password = \(user.password?.text)
+                    WHERE id = \(id.description)
+                    """)
+            try Self.note(db, .user(id), at: audit.at)
+            try Self.log(db, audit)
+            return user
+        }
+    }
+
+    package func remove(user id: UserID, _ audit: AuditRecord) async throws(StoreError) {
+        try await write { db in
+            guard try Self.user(db, id) != nil else { throw StoreError.notFound }
+            let devices = try Row.fetchAll(db, literal: "SELECT id FROM devices WHERE user_id = \(id.description)")
+            for row in devices { try Self.removeDevice(db, try Fields(row).id("id"), at: audit.at) }
+            try db.execute(literal: "DELETE FROM users WHERE id = \(id.description)")
+            try Self.note(db, .user(id), at: audit.at)
+            try Self.log(db, audit)
+        }
+    }
+
+    package func user(_ id: UserID) async throws(StoreError) -> User? {
+        try await read { db in try Self.user(db, id) }
+    }
+
+    static func user(_ db: Database, _ id: UserID) throws -> User? {
+        try Row.fetchOne(db, literal: "SELECT * FROM users WHERE id = \(id.description)").map(User.init)
+    }
+
+    package func user(login: String) async throws(StoreError) -> User? {
+        try await read { db in
+            try Row.fetchOne(db, literal: "SELECT * FROM users WHERE login = \(login)").map(User.init)
+        }
+    }
+
+    package func users(_ page: PageRequest) async throws(StoreError) -> Page<User> {
+        try await read { db in
+            let rows = try Row.fetchAll(
+                db,
+                literal:
+                    "SELECT * FROM users WHERE login > \(page.after ?? "") ORDER BY login LIMIT \(page.limit + 1)")
+            let users = try rows.prefix(page.limit).map(User.init)
+            return Page(items: users, next: rows.count > page.limit ? users.last?.login : nil)
+        }
+    }
+}
+
+extension UserUpdate {
+    /// What the user is then.
+    func apply(to user: inout User) {
+        if let login { user.login = login }
+        if let name { user.name = name }
+        if let notes { user.notes = notes }
+        if let isEnabled { user.isEnabled = isEnabled }
+        if let expiresAt { user.expiresAt = expiresAt }
+        if let deviceLimit { user.deviceLimit = deviceLimit }
+        if let password { user.password = password }
+    }
+}

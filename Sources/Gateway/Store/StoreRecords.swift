@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+package import FoundationEssentials
+package import NetworkAddresses
+package import WireGuardCore
+
+/// What makes a creation that is asked for again the same one.
+package struct Creation: Hashable, Sendable {
+    /// Of the caller and the key that it made up.
+    package var key: SecretHash
+    /// Of all that was asked for.
+    package var request: SecretHash
+
+    package init(key: SecretHash, request: SecretHash) {
+        self.key = key
+        self.request = request
+    }
+}
+
+/// A device and whose it is.
+package struct DeviceOfUser: Hashable, Sendable {
+    package var device: Device
+    package var user: User
+
+    package init(device: Device, user: User) {
+        self.device = device
+        self.user = user
+    }
+}
+
+/// What a device may have.
+package struct DeviceLimits: Hashable, Sendable {
+    /// The gateway's own addresses: a device gets one of each of their networks.
+    package var servers: [InterfaceAddress]
+    /// Addresses that were given back after this are nobody's.
+    package var restSince: Date
+    /// Devices of a user who has no limit of its own.
+    package var devicesPerUser: Int
+    package var devices: Int
+
+    package init(servers: [InterfaceAddress], restSince: Date, devicesPerUser: Int, devices: Int) {
+        self.servers = servers
+        self.restSince = restSince
+        self.devicesPerUser = devicesPerUser
+        self.devices = devices
+    }
+}
+
+/// A device that asks to be made.
+package struct Enrolment: Sendable {
+    package enum Secret: Hashable, Sendable {
+        case invitation(SecretHash)
+        /// Of scope `enrol`.
+        case token(SecretHash)
+    }
+
+    package var secret: Secret
+    /// Of secret, key and credential: the identical request has the same.
+    package var request: SecretHash
+    package var deviceID: DeviceID
+    package var publicKey: PublicKey
+    package var credentialHash: SecretHash
+    package var name: String?
+    package var platform: String?
+    /// When the device ends; nil: never.
+    package var expiresAt: Date?
+    package var limits: DeviceLimits
+    package var now: Date
+    package var source: IPAddress?
+
+    package init(
+        secret: Secret, request: SecretHash, deviceID: DeviceID, publicKey: PublicKey, credentialHash: SecretHash,
+        name: String?, platform: String?, expiresAt: Date?, limits: DeviceLimits, now: Date, source: IPAddress?
+    ) {
+        self.secret = secret
+        self.request = request
+        self.deviceID = deviceID
+        self.publicKey = publicKey
+        self.credentialHash = credentialHash
+        self.name = name
+        self.platform = platform
+        self.expiresAt = expiresAt
+        self.limits = limits
+        self.now = now
+        self.source = source
+    }
+}
+
+/// What became of it.
+package enum EnrolmentOutcome: Sendable {
+    case made(DeviceOfUser)
+    /// It was made before, by the identical request.
+    case repeated(DeviceOfUser)
+    case refused(Refusal)
+
+    package enum Refusal: Hashable, Sendable {
+        case unknown, expired, revoked, used, userDisabled, userExpired, wrongScope
+    }
+}
+
+/// A device with all that a peer is made of.
+package struct PeerRecord: Hashable, Sendable {
+    package var device: Device
+    package var user: User
+    /// The device's, then its user's.
+    package var rules: [RuleContent]
+
+    package init(device: Device, user: User, rules: [RuleContent]) {
+        self.device = device
+        self.user = user
+        self.rules = rules
+    }
+}
+
+/// Devices that are different, in one view of the store.
+package struct PeerFeed: Sendable {
+    /// The last change that is in it.
+    package var sequence: Int64
+    package var isComplete: Bool
+    package var peers: [PeerRecord]
+    package var removed: [DeviceID]
+    package var serverKeysChanged: Bool
+
+    package init(
+        sequence: Int64, isComplete: Bool, peers: [PeerRecord], removed: [DeviceID], serverKeysChanged: Bool
+    ) {
+        self.sequence = sequence
+        self.isComplete = isComplete
+        self.peers = peers
+        self.removed = removed
+        self.serverKeysChanged = serverKeysChanged
+    }
+}
+
+/// What is to be looked for.
+package struct Sweep: Hashable, Sendable {
+    package var now: Date
+    /// Keys of `addKey` slots that were neither put there nor seen since then are forgotten.
+    package var idleKeysBefore: Date
+    /// Entries of the log before it are forgotten; nil: none.
+    package var auditBefore: Date?
+    /// Creations before it are forgotten.
+    package var creationsBefore: Date
+    /// How many changes are remembered.
+    package var changesKept: Int
+
+    package init(
+        now: Date, idleKeysBefore: Date, auditBefore: Date?, creationsBefore: Date, changesKept: Int = 100_000
+    ) {
+        self.now = now
+        self.idleKeysBefore = idleKeysBefore
+        self.auditBefore = auditBefore
+        self.creationsBefore = creationsBefore
+        self.changesKept = changesKept
+    }
+}
+
+/// What was found.
+package struct SweepOutcome: Hashable, Sendable {
+    package var devices: [DeviceID] = []
+    package var users: [UserID] = []
+    /// Slots whose key was forgotten.
+    package var keys: [DeviceID] = []
+
+    package init() {}
+
+    package var isEmpty: Bool { devices.isEmpty && users.isEmpty && keys.isEmpty }
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+package import NetworkAddresses
+
+/// The addresses that clients of a server can have in a network. A value without state.
+package struct AddressRange: Hashable, Sendable {
+    package let network: IPPrefix
+    /// The server's own address.
+    package let server: IPAddress
+    /// The first and the last address that a host can have, the server's maybe among them.
+    package let usable: ClosedRange<UInt128>
+
+    /// The addresses of the network that the server's own address is in.
+    /// - Throws: `.noRoom`.
+    package init(server: InterfaceAddress) throws(AddressPoolError) {
+        network = server.network
+        self.server = server.address
+        let isIPv6 = network.isIPv6
+        let bits = UInt128(network.address.bitWidth - network.length)
+        let first = network.address.value
+        let last = first | ((UInt128(1) << bits) &- 1)
+        // The network's own address (of IPv6: that of any router, RFC 4291 section 2.6.1) and the broadcast are no host's; a
+        // network of two addresses has neither (RFC 3021, RFC 6164).
+        let low = bits > 1 ? first + 1 : first
+        let high = bits > 1 && !isIPv6 ? last - 1 : last
+        guard bits > 0, low < high || low != server.address.value else { throw .noRoom(network) }
+        usable = low...high
+    }
+
+    /// Whether a client can have it.
+    package func contains(_ address: IPAddress) -> Bool {
+        address.isIPv6 == network.isIPv6 && usable.contains(address.value) && address != server
+    }
+
+    /// How many clients there is room for; `Int.max` for more than that.
+    package var capacity: Int {
+        let count = usable.upperBound - usable.lowerBound
+        // The server's own is one of them, or the range has one more.
+        let (sum, overflows) = count.addingReportingOverflow(usable.contains(server.value) ? 0 : 1)
+        return overflows ? .max : Int(exactly: sum) ?? .max
+    }
+
+    /// The address with this value.
+    package func address(_ value: UInt128) -> IPAddress { IPAddress(isIPv6: network.isIPv6, value: value) }
+}

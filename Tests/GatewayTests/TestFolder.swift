@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import FoundationEssentials
+
+/// A folder for one test, of mode 0700, which is gone after it.
+enum TestFolder {
+    static func use<Result>(_ body: (String) async throws -> Result) async throws -> Result {
+        let path = FileManager.default.temporaryDirectory.path + "/culvert-\(UInt64.random(in: 0...UInt64.max))"
+        try FileManager.default.createDirectory(
+            atPath: path, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+        defer { try? FileManager.default.removeItem(atPath: path) }
+        return try await body(path)
+    }
+
+    static func setMode(_ path: String, _ mode: Int) throws {
+        try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: path)
+    }
+}
