@@ -59,7 +59,8 @@ let nio: [Target.Dependency] = [
 let argumentParser = Target.Dependency.product(
     name: "ArgumentParser", package: "swift-argument-parser", condition: .when(traits: ["Programs"]))
 let hummingbird: [Target.Dependency] = [
-    ("Hummingbird", "hummingbird"), ("HummingbirdTLS", "hummingbird"), ("HTTPTypes", "swift-http-types"),
+    ("Hummingbird", "hummingbird"), ("HummingbirdCore", "hummingbird"), ("HummingbirdTLS", "hummingbird"),
+    ("HTTPTypes", "swift-http-types"),
     ("ServiceLifecycle", "swift-service-lifecycle"), ("Metrics", "swift-metrics"),
 ].map { .product(name: $0, package: $1, condition: .when(traits: ["Gateway"])) }
 let grdb = Target.Dependency.product(name: "GRDB", package: "GRDB.swift", condition: .when(traits: ["Gateway"]))

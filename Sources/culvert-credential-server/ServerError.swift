@@ -22,6 +22,8 @@ struct ServerError: Error, Hashable, Sendable, CustomStringConvertible, StorageF
             problem.reason, status: problem.isDenied ? ExitStatus.notPermitted : ExitStatus.failure, fix: problem.fix)
     }
 
+    init(_ problem: FolderOwnerProblem) { self.init(problem.reason, status: problem.status, fix: problem.fix) }
+
     var description: String { reason }
 
     /// Says it, and returns the exit status.

@@ -15,7 +15,7 @@ struct ServerTool {
     var directory: String
     /// Becomes who a folder belongs to; tests are nobody else.
     var become: (String) throws(ServerError) -> Void = { path throws(ServerError) in
-        try FolderOwner.become(path, keeping: 0)
+        do throws(FolderOwnerProblem) { try FolderOwner.become(path, keeping: 0) } catch { throw ServerError(error) }
     }
 
     private func carryOut(_ body: () throws(ServerError) -> Void) -> Int32 {
@@ -42,7 +42,11 @@ struct ServerTool {
                 (host, configuration.port) = (name, port)
             }
             if let problem = configuration.problem { throw ServerError(problem, status: ExitStatus.usage) }
-            if let owner { try FolderOwner.make(directory, owner: owner) }
+            do throws(FolderOwnerProblem) {
+                if let owner { try FolderOwner.make(directory, owner: owner) }
+            } catch {
+                throw ServerError(error)
+            }
             try become(directory)
             let made = try ServerDirectory.make(directory, configuration)
             let keys = try made.keys()

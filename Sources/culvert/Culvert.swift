@@ -32,6 +32,6 @@ struct Culvert: ParsableCommand {
         subcommands: [
             DemoCommand.self, KeyCommand.self, ConfigCommand.self, UpCommand.self, ReloadCommand.self, DownCommand.self,
             StatusCommand.self, LogCommand.self, ProfileCommand.self, GuardCommand.self, CleanupCommand.self,
-            PinCommand.self, CredentialServerCommand.self,
+            PinCommand.self, CredentialServerCommand.self, GatewayCommand.self,
         ])
 }

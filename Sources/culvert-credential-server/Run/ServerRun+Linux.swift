@@ -19,8 +19,12 @@
         static func run(directory path: String, journal: String, console: Console) -> Int32 {
             do throws(ServerError) {
                 // Before there is a second thread, which would stay who it was.
-                try FolderOwner.makeJournal(journal, for: path)
-                try FolderOwner.become(path, keeping: FolderOwner.capabilities)
+                do throws(FolderOwnerProblem) {
+                    try FolderOwner.makeJournal(journal, for: path)
+                    try FolderOwner.become(path, keeping: FolderOwner.capabilities)
+                } catch {
+                    throw ServerError(error)
+                }
                 let directory = try ServerDirectory(existing: path)
                 let configuration = try directory.configuration()
                 let keys = try directory.keys()

@@ -18,6 +18,11 @@ struct CredentialServerCommand: ProgramCommand {
         commandName: "credential-server", abstract: "Serve the login tunnel: users, addresses, firewall.")
 }
 
+struct GatewayCommand: ProgramCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "gateway", abstract: "Serve a team: WireGuard, users, devices, an HTTPS API.")
+}
+
 extension ProgramCommand {
     static var program: String { "culvert-\(_commandName)" }
 }

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import NetworkAddresses
-import PacketTunnel
+package import NetworkAddresses
+package import PacketTunnel
 import TunnelSystem
-import WireGuardCore
+package import WireGuardCore
 
 #if canImport(FoundationEssentials)
-    import FoundationEssentials
+    package import FoundationEssentials
 #else
-    import Foundation
+    package import Foundation
 #endif
 
 /// The members of an object, read one by one.
-struct ContractFields {
+package struct ContractFields {
     private let members: [String: JSONValue]
     private let path: String
 
     /// - Parameter known: the names that may be there; nil where others are ignored.
-    init(_ json: JSONValue, path: String = "", known: Set<String>? = nil) throws(ContractError) {
+    package init(_ json: JSONValue, path: String = "", known: Set<String>? = nil) throws(ContractError) {
         guard case .object(let members) = json else {
             throw ContractError(field: path.isEmpty ? "body" : path, problem: "it is no object")
         }
@@ -31,9 +31,9 @@ struct ContractFields {
         }
     }
 
-    func field(_ name: String) -> String { path.isEmpty ? name : "\(path).\(name)" }
+    package func field(_ name: String) -> String { path.isEmpty ? name : "\(path).\(name)" }
 
-    func value<Value>(
+    package func value<Value>(
         _ name: String, _ read: (ContractValue) throws(ContractError) -> Value
     ) throws(ContractError) -> Value {
         guard let json = members[name] else { throw ContractError(field: field(name), problem: "it is missing") }
@@ -41,7 +41,7 @@ struct ContractFields {
     }
 
     /// nil also for `null`.
-    func optional<Value>(
+    package func optional<Value>(
         _ name: String, _ read: (ContractValue) throws(ContractError) -> Value
     ) throws(ContractError) -> Value? {
         guard let json = members[name], json != .null else { return nil }
@@ -49,14 +49,25 @@ struct ContractFields {
     }
 }
 
+extension ContractFields {
+    /// What a member is to become: nil where it is not there, `.some(nil)` for `null`.
+    package func change<Value>(
+        _ name: String, _ read: (ContractValue) throws(ContractError) -> Value
+    ) throws(ContractError) -> Value?? {
+        guard let json = members[name] else { return nil }
+        guard json != .null else { return .some(nil) }
+        return .some(try read(ContractValue(json: json, field: field(name))))
+    }
+}
+
 /// One value, and the field that it is in.
-struct ContractValue {
-    let json: JSONValue
-    let field: String
+package struct ContractValue {
+    package let json: JSONValue
+    package let field: String
 
-    func error(_ problem: String) -> ContractError { ContractError(field: field, problem: problem) }
+    package func error(_ problem: String) -> ContractError { ContractError(field: field, problem: problem) }
 
-    func list<Value>(
+    package func list<Value>(
         _ count: ClosedRange<Int>, _ read: (ContractValue) throws(ContractError) -> Value
     ) throws(ContractError) -> [Value] {
         guard case .array(let items) = json else { throw error("it is no list") }
@@ -70,27 +81,27 @@ struct ContractValue {
         return values
     }
 
-    func integer(_ range: ClosedRange<Int64>) throws(ContractError) -> Int64 {
+    package func integer(_ range: ClosedRange<Int64>) throws(ContractError) -> Int64 {
         guard case .integer(let value) = json else { throw error("it is no whole number") }
         guard range.contains(value) else { throw error("\(value) is not in \(range.lowerBound)...\(range.upperBound)") }
         return value
     }
 
     /// Whole seconds: up to a hundred years and more.
-    func seconds(from least: Int64 = 0) throws(ContractError) -> Int64 { try integer(least...4_000_000_000) }
+    package func seconds(from least: Int64 = 0) throws(ContractError) -> Int64 { try integer(least...4_000_000_000) }
 
-    func flag() throws(ContractError) -> Bool {
+    package func flag() throws(ContractError) -> Bool {
         guard case .bool(let value) = json else { throw error("it is neither true nor false") }
         return value
     }
 
-    func text() throws(ContractError) -> String {
+    package func text() throws(ContractError) -> String {
         guard case .string(let text) = json else { throw error("it is no text") }
         return text
     }
 
     /// A text that is shown to people: a line, with nothing in it that moves the cursor.
-    func label(_ count: ClosedRange<Int>) throws(ContractError) -> String {
+    package func label(_ count: ClosedRange<Int>) throws(ContractError) -> String {
         let text = try text()
         guard count.contains(text.count), text.utf8.count <= 4 * count.upperBound else {
             throw error("it has \(text.count) characters; \(count.lowerBound) to \(count.upperBound) are possible")
@@ -102,39 +113,39 @@ struct ContractValue {
     }
 
     /// 32 bytes in base64, with padding.
-    func bytes32() throws(ContractError) -> [UInt8] {
+    package func bytes32() throws(ContractError) -> [UInt8] {
         guard let key = PublicKey(base64: try text()) else { throw error("it is not 32 bytes in base64") }
         return key.bytes
     }
 
-    func publicKey() throws(ContractError) -> PublicKey {
+    package func publicKey() throws(ContractError) -> PublicKey {
         guard let key = PublicKey(base64: try text()), !key.isZero else {
             throw error("it is no key of 32 bytes in base64")
         }
         return key
     }
 
-    func presharedKey() throws(ContractError) -> PresharedKey {
+    package func presharedKey() throws(ContractError) -> PresharedKey {
         guard let key = PresharedKey(base64: try text()), !key.isZero else {
             throw error("it is no key of 32 bytes in base64")
         }
         return key
     }
 
-    func secret(_ kinds: BearerSecret.Kind...) throws(ContractError) -> BearerSecret {
+    package func secret(_ kinds: BearerSecret.Kind...) throws(ContractError) -> BearerSecret {
         guard let secret = BearerSecret(try text()), kinds.contains(secret.kind) else {
             throw error("it is not '\(kinds.map(\.rawValue).joined(separator: "' or '"))' and 43 characters")
         }
         return secret
     }
 
-    func id() throws(ContractError) -> RandomID {
+    package func id() throws(ContractError) -> RandomID {
         guard let id = RandomID(try text()) else { throw error("it is no id of 26 characters") }
         return id
     }
 
     /// A time in UTC (RFC 3339), to the second.
-    func time() throws(ContractError) -> Date {
+    package func time() throws(ContractError) -> Date {
         let text = try text()
         guard let date = try? Date(text, strategy: .iso8601), date.formatted(.iso8601) == text else {
             throw error("it is no time such as 2026-01-31T12:00:00Z")
@@ -142,24 +153,24 @@ struct ContractValue {
         return date
     }
 
-    func address() throws(ContractError) -> IPAddress {
+    package func address() throws(ContractError) -> IPAddress {
         try parsed { (text) throws(AddressTextError) in try IPAddress(text) }
     }
 
-    func prefix() throws(ContractError) -> IPPrefix {
+    package func prefix() throws(ContractError) -> IPPrefix {
         try parsed { (text) throws(AddressTextError) in try IPPrefix(text) }
     }
 
-    func endpoint() throws(ContractError) -> EndpointAddress {
+    package func endpoint() throws(ContractError) -> EndpointAddress {
         try parsed { (text) throws(AddressTextError) in try EndpointAddress(text) }
     }
 
     /// A host name; of an address its text.
-    func host() throws(ContractError) -> String {
+    package func host() throws(ContractError) -> String {
         try parsed { (text) throws(AddressTextError) in try EndpointAddress(host: text, port: 1).host }
     }
 
-    func domain() throws(ContractError) -> String {
+    package func domain() throws(ContractError) -> String {
         try parsed { (text) throws(AddressTextError) in
             try HostNameSyntax.check(Array(text.utf8).span)
             return text
@@ -177,14 +188,16 @@ struct ContractValue {
 }
 
 extension JSONValue {
-    static func texts(_ values: [some CustomStringConvertible]) -> JSONValue {
+    package static func texts(_ values: [some CustomStringConvertible]) -> JSONValue {
         .array(values.map { .string($0.description) })
     }
 
-    static func bytes(_ bytes: [UInt8]) -> JSONValue { .string(Data(bytes).base64EncodedString()) }
+    package static func bytes(_ bytes: [UInt8]) -> JSONValue { .string(Data(bytes).base64EncodedString()) }
 
-    static func time(_ date: Date) -> JSONValue { .string(date.formatted(.iso8601)) }
+    package static func time(_ date: Date) -> JSONValue { .string(date.formatted(.iso8601)) }
 
     /// An object without the members that are nil.
-    static func members(_ members: [String: JSONValue?]) -> JSONValue { .object(members.compactMapValues { $0 }) }
+    package static func members(_ members: [String: JSONValue?]) -> JSONValue {
+        .object(members.compactMapValues { $0 })
+    }
 }

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import TunnelSystem
+
+/// What a JSON value looks like (JSON Schema 2020-12, as far as the API needs it).
+package indirect enum JSONSchema: Equatable, Sendable {
+    case text(pattern: String? = nil, format: String? = nil, length: ClosedRange<Int>? = nil, note: String = "")
+    case choice([String])
+    case integer(ClosedRange<Int64>? = nil, note: String = "")
+    case flag
+    case list(of: JSONSchema, count: ClosedRange<Int>? = nil)
+    case object([Member], isClosed: Bool = false)
+    /// Names that are not known before, with texts.
+    case texts
+    case optional(JSONSchema)
+    /// A schema that stands in the document once, under this name.
+    case named(String)
+
+    package struct Member: Equatable, Sendable {
+        package var name: String
+        package var schema: JSONSchema
+        package var isRequired: Bool
+        package var note: String
+
+        package init(_ name: String, _ schema: JSONSchema, isRequired: Bool = true, note: String = "") {
+            (self.name, self.schema, self.isRequired, self.note) = (name, schema, isRequired, note)
+        }
+    }
+
+    /// The schema as JSON.
+    var json: JSON { .object(of: members) }
+
+    private var members: [(String, JSON)] {
+        switch self {
+        case .text(let pattern, let format, let length, let note):
+            return [("type", "string")] + Self.some("pattern", pattern) + Self.some("format", format)
+                + (length.map { [("minLength", .integer($0.lowerBound)), ("maxLength", .integer($0.upperBound))] } ?? [])
+                + (note.isEmpty ? [] : [("description", .string(note))])
+        case .choice(let texts):
+            return [("type", "string"), ("enum", .array(texts.map { .string($0) }))]
+        case .integer(let range, let note):
+            return [("type", "integer")]
+                + (range.map { [("minimum", .integer($0.lowerBound)), ("maximum", .integer($0.upperBound))] } ?? [])
+                + (note.isEmpty ? [] : [("description", .string(note))])
+        case .flag: return [("type", "boolean")]
+        case .list(let schema, let count):
+            return [("type", "array"), ("items", schema.json)]
+                + (count.map { [("minItems", .integer($0.lowerBound)), ("maxItems", .integer($0.upperBound))] } ?? [])
+        case .object(let members, let isClosed):
+            let properties = members.map { member -> (String, JSON) in
+                var fields = member.schema.members
+                if !member.note.isEmpty { fields.append(("description", .string(member.note))) }
+                return (member.name, .object(of: fields))
+            }
+            let required = members.filter(\.isRequired).map { JSON.string($0.name) }
+            return [("type", "object"), ("properties", .object(of: properties))]
+                + (required.isEmpty ? [] : [("required", .array(required))])
+                + (isClosed ? [("additionalProperties", false)] : [])
+        case .texts: return [("type", "object"), ("additionalProperties", ["type": "string"])]
+        case .optional(let schema): return [("anyOf", .array([schema.json, ["type": "null"]]))]
+        case .named(let name): return [("$ref", .string("#/components/schemas/\(name)"))]
+        }
+    }
+
+    private static func some(_ name: String, _ text: String?) -> [(String, JSON)] {
+        text.map { [(name, .string($0))] } ?? []
+    }
+}
+
+extension JSONSchema {
+    // No control characters, and none of those that turn text around.
+    private static let line = #"^[^\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]*$"#
+
+    static let id = JSONSchema.text(pattern: "^[a-z2-7]{25}[aeimquy4]$", note: "A random id")
+    static let time = JSONSchema.text(
+        pattern: "^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z$",
+        note: "A time in UTC")
+    /// 32 bytes, with the padding that they have.
+    static let key = JSONSchema.text(pattern: "^[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=$", note: "32 bytes in base64")
+    static let address = JSONSchema.text(note: "An IPv4 or IPv6 address")
+    static let prefix = JSONSchema.text(note: "A network, as in 192.0.2.0/24")
+    static let endpoint = JSONSchema.text(note: "host:port")
+    static let seconds = JSONSchema.integer(0...4_000_000_000)
+    static let count = JSONSchema.integer(0...Int64.max)
+
+    static func line(_ length: ClosedRange<Int>) -> JSONSchema { .text(pattern: line, length: length) }
+}

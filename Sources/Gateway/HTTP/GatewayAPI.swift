@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+package import Logging
+package import NIOSSL
+import NetworkAddresses
+import Provisioning
+import ServiceLifecycle
+import Synchronization
+import TunnelSystem
+
+/// All listeners of a gateway, each with routes of its own: the device API, the administrators' API, the Unix socket and, where it
+/// is wanted, `addKey`.
+package final class GatewayAPI: Service, Sendable {
+    /// What it takes beside the service.
+    package struct Parts: Sendable {
+        /// What devices know by its pins.
+        package var device: GatewayCertificate
+        /// The administrators' own; nil for plain HTTP.
+        package var admin: GatewayCertificate?
+        package var addKey: GatewayCertificate?
+        package var invitations: InvitationPlace
+        /// Who may use the socket, beside root.
+        package var socketUser: UInt32
+        package var version: String
+        package var limits = HTTPLimits()
+        package var registry = MetricRegistry(help: GatewayAPI.help)
+        /// What the runtime counts.
+        package var runtimeMetrics: @Sendable () async -> [MetricFamily] = { [] }
+        package var isReady: @Sendable () async -> Bool = { true }
+
+        package init(
+            device: GatewayCertificate, admin: GatewayCertificate? = nil,
+            addKey: GatewayCertificate? = nil, invitations: InvitationPlace, socketUser: UInt32, version: String
+        ) {
+            self.device = device
+            self.admin = admin
+            self.addKey = addKey
+            self.invitations = invitations
+            self.socketUser = socketUser
+            self.version = version
+        }
+    }
+
+    /// The listeners by what they are for.
+    package enum Kind: String, Hashable, Sendable, CaseIterable { case device, admin, socket, addKey }
+
+    private struct Entry: Sendable {
+        var kind: Kind
+        var listener: HTTPListener
+        /// Whether others do where this one cannot listen.
+        var isOptional: Bool
+    }
+
+    private let entries: [Entry]
+    private let logger: Logger
+    private let ports = Mutex<[Kind: Int]>([:])
+    private static let grace = Duration.seconds(5)
+
+    static let help = [
+        "culvert_gateway_requests_total": "Requests of the API by listener, route and status",
+        "culvert_gateway_request_seconds": "How long answers took",
+        "culvert_gateway_refusals_total": "Requests and connections that were refused, by cause",
+        "culvert_gateway_enrolments_total": "Devices that enrolled",
+        "culvert_gateway_enrolment_repetitions_total": "Enrolments that had been answered before",
+    ]
+
+    /// - Throws: where a certificate cannot be used, or nobody can listen on the socket.
+    package init(_ service: GatewayService, _ parts: Parts, logger: Logger) throws(GatewayDirectoryError) {
+        self.logger = logger
+        let settings = service.settings
+        let registry = parts.registry
+        let tables = GatewayRoutes(service, parts)
+        var entries: [Entry] = []
+        func add(
+            _ kind: Kind, _ name: String, _ places: [HTTPListener.Place], _ pair: GatewayCertificate?,
+            isModern: Bool, _ routes: [APIRoute], socketUsers: Set<UInt32>? = nil
+        ) throws(GatewayDirectoryError) {
+            let responder = APIResponder(
+                name: kind.rawValue, routes: RouteTable(routes), service: service, socketUsers: socketUsers,
+                metrics: registry, logger: logger)
+            let tls = try pair?.tls(isModern: isModern)
+            for place in places {
+                let listener = HTTPListener(
+                    name: name, place: place, tls: tls, limits: parts.limits, responder: responder, logger: logger)
+                entries.append(Entry(kind: kind, listener: listener, isOptional: places.count > 1))
+            }
+        }
+        func places(_ listener: GatewaySettings.Listener) -> [HTTPListener.Place] {
+            listener.addresses.map { .address("\($0)", port: Int(listener.port)) }
+        }
+        try add(.device, "device API", places(settings.api), parts.device, isModern: true, tables.device)
+        try add(.admin, "administrators' API", places(settings.admin), parts.admin, isModern: true, tables.admin)
+        if settings.addKey.isEnabled, let pair = parts.addKey {
+            try add(
+                .addKey, "addKey listener", places(settings.addKey.listener), pair, isModern: false,
+                try tables.addKey(settings))
+        }
+        let socket: UnixListener
+        do throws(UnixListener.Failure) {
+            socket = try UnixListener(path: settings.socket, isGuarded: true)
+        } catch {
+            throw GatewayDirectoryError(socket: settings.socket, error)
+        }
+        try add(
+            .socket, "administrators' socket", [.unix(socket)], nil, isModern: true, tables.admin,
+            socketUsers: [0, parts.socketUser])
+        self.entries = entries
+    }
+
+    /// The port of a listener that is open.
+    package func port(_ kind: Kind) -> Int? { ports.withLock { $0[kind] } }
+
+    /// Connections at this moment, for the metrics.
+    package var connections: MetricFamily {
+        var counts: [Kind: Int] = [:]
+        for entry in entries { counts[entry.kind, default: 0] += entry.listener.connectionCount }
+        return MetricFamily(
+            "culvert_gateway_connections", .gauge, "Connections of the API",
+            counts.sorted { $0.key.rawValue < $1.key.rawValue }.map {
+                .init(Double($0.value), labels: [.init("listener", $0.key.rawValue)])
+            })
+    }
+
+    /// Binds all listeners. Requests wait until ``run()``.
+    package func open() async throws(ListenerError) {
+        var missing: [Kind: ListenerError] = [:]
+        for entry in entries {
+            do throws(ListenerError) {
+                let port = try await entry.listener.open()
+                ports.withLock { $0[entry.kind] = port }
+            } catch {
+                // A host without IPv6 has no such address.
+                guard entry.isOptional, error.isMissingFamily else { throw error }
+                missing[entry.kind] = error
+                logger.warning("\(error)")
+            }
+        }
+        if let error = missing.first(where: { self.port($0.key) == nil })?.value { throw error }
+    }
+
+    /// Serves until it is told to stop.
+    package func run() async throws {
+        await withGracefulShutdownHandler {
+            await withTaskCancellationHandler {
+                await withDiscardingTaskGroup { group in
+                    for entry in entries { group.addTask { await entry.listener.run() } }
+                }
+            } onCancel: {
+                Task { await self.stop() }
+            }
+        } onGracefulShutdown: {
+            Task { await self.stop() }
+        }
+    }
+
+    /// Ends all listeners, requests that are being answered first.
+    package func stop() async {
+        await withDiscardingTaskGroup { group in
+            for entry in entries { group.addTask { await entry.listener.stop(within: Self.grace) } }
+        }
+    }
+}
+
+/// The routes of each listener.
+package struct GatewayRoutes: Sendable {
+    private let service: GatewayService
+    private let parts: GatewayAPI.Parts
+
+    package init(_ service: GatewayService, _ parts: GatewayAPI.Parts) {
+        self.service = service
+        self.parts = parts
+    }
+
+    /// What devices reach.
+    package var device: [APIRoute] {
+        let registry = parts.registry
+        return DeviceRoutes(service) { isRepetition in
+            registry.count(
+                isRepetition
+                    ? "culvert_gateway_enrolment_repetitions_total" : "culvert_gateway_enrolments_total")
+        }.all
+    }
+
+    /// What administrators reach.
+    package var admin: [APIRoute] {
+        let (registry, runtime) = (parts.registry, parts.runtimeMetrics)
+        let system = SystemRoutes(
+            service, metrics: { registry.families + (await runtime()) }, isReady: parts.isReady)
+        return OpenAPIDocument.adding(
+            to: AdminRoutes(service, invitations: parts.invitations).all + system.all, title: "Culvert gateway",
+            version: parts.version)
+    }
+
+    /// What PIA's clients reach.
+    func addKey(_ settings: GatewaySettings) throws(GatewayDirectoryError) -> [APIRoute] {
+        let address =
+            settings.endpoints.lazy.compactMap { try? IPAddress($0.host) }.first ?? (try? IPAddress(settings.host))
+        guard let address else {
+            throw GatewayDirectoryError(
+                "addKey tells its clients an address, and host is a name",
+                fix: "name an address and port among 'endpoints' of gateway.json")
+        }
+        guard let inner = settings.addresses.first(where: { !$0.isIPv6 })?.address else {
+            throw GatewayDirectoryError("addKey needs an IPv4 network among 'addresses'")
+        }
+        return AddKeyRoutes(service, server: .init(address: address, innerAddress: inner)).all
+    }
+}
+
+extension GatewayDirectoryError {
+    fileprivate init(socket path: String, _ failure: UnixListener.Failure) {
+        switch failure {
+        case .alreadyRunning: self.init("a gateway runs already: \(path) answers", kind: .exists)
+        case .invalidPath: self.init("\(path) cannot be a socket's path")
+        case .notASocket: self.init("\(path) is no socket", fix: "remove it")
+        case .unsafeFolder(let folder):
+            self.init("others may change \(folder)", kind: .denied, fix: "chmod 0755 \(folder)")
+        case .system(let path, let operation, let error):
+            self.init(
+                "\(path): \(operation): \(SystemError.words(error))",
+                kind: SystemError.isDenied(error) ? .denied : .other)
+        }
+    }
+}
+
+extension GatewayCertificate {
+    /// What a listener shows.
+    /// - Parameter isModern: nothing below TLS 1.3.
+    package func tls(isModern: Bool) throws(GatewayDirectoryError) -> TLSConfiguration {
+        do {
+            var configuration = TLSConfiguration.makeServerConfiguration(
+                certificateChain: try NIOSSLCertificate.fromPEMBytes(Array(certificate.utf8)).map { .certificate($0) },
+                privateKey: .privateKey(try NIOSSLPrivateKey(bytes: Array(key.utf8), format: .pem)))
+            configuration.minimumTLSVersion = isModern ? .tlsv13 : .tlsv12
+            configuration.applicationProtocols = ["http/1.1"]
+            return configuration
+        } catch {
+            throw GatewayDirectoryError("a certificate or its key cannot be used: \(error)")
+        }
+    }
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import FoundationEssentials
+package import Provisioning
+
+/// Where invitations lead: what stands in all of them beside the secret.
+package struct InvitationPlace: Sendable {
+    package var host: String
+    package var port: UInt16
+    package var pins: [ServerKeyPin]
+    package var label: String
+
+    package init(host: String, port: UInt16, pins: [ServerKeyPin], label: String) {
+        self.host = host
+        self.port = port
+        self.pins = pins
+        self.label = label
+    }
+
+    /// The line that makes a device.
+    func text(_ secret: BearerSecret, until end: Date) throws(GatewayError) -> String {
+        do throws(ContractError) {
+            return try Invitation(
+                host: host, port: port, token: secret, expires: end, pins: pins, gateway: label.isEmpty ? nil : label
+            ).exportedText
+        } catch {
+            throw .unavailable("no invitation can be written: \(error)")
+        }
+    }
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import HTTPTypes
+import PacketTunnel
+import Provisioning
+
+/// What machines that watch the gateway ask for.
+package struct SystemRoutes: Sendable {
+    private let service: GatewayService
+    private let metrics: @Sendable () async -> [MetricFamily]
+    private let isReady: @Sendable () async -> Bool
+
+    /// - Parameters:
+    ///   - metrics: all that is counted.
+    ///   - isReady: whether devices are served.
+    package init(
+        _ service: GatewayService, metrics: @escaping @Sendable () async -> [MetricFamily],
+        isReady: @escaping @Sendable () async -> Bool
+    ) {
+        self.service = service
+        self.metrics = metrics
+        self.isReady = isReady
+    }
+
+    private static let state = JSONSchema.object([.init("status", .choice(["ok"]))])
+
+    static func health(at path: String) -> APIRoute {
+        APIRoute(
+            .get, path, .open, "Whether the process answers",
+            replies: [.init(status: 200, schema: state, note: "It does")]
+        ) { (_) async throws(GatewayError) in APIReply(200, .object(["status": .string("ok")])) }
+    }
+
+    package var all: [APIRoute] {
+        [
+            Self.health(at: "/health"),
+            APIRoute(
+                .get, "/ready", .open, "Whether devices are served",
+                replies: [.init(status: 200, schema: Self.state, note: "They are")]
+            ) { (_) async throws(GatewayError) in
+                guard await isReady() else { throw .unavailable("devices are not served") }
+                return APIReply(200, .object(["status": .string("ok")]))
+            },
+            APIRoute(
+                .get, "/metrics", .localRead, "What Prometheus reads",
+                replies: [
+                    .init(status: 200, schema: .text(), mediaType: "text/plain", note: "Prometheus's text format 0.0.4")
+                ]
+            ) { (request) async throws(GatewayError) in
+                // The service says who may read.
+                let status = try await service.status(try request.caller)
+                let families = await metrics() + status.families
+                return APIReply(
+                    200, mediaType: PrometheusText.mediaType, body: Array(PrometheusText.text(families).utf8))
+            },
+        ]
+    }
+}
+
+extension GatewayStatus {
+    /// The store's part of the metrics.
+    package var families: [MetricFamily] {
+        func figures(_ value: (PoolFigures) -> Int) -> [MetricFamily.Sample] {
+            pools.map { .init(Double(value($0)), labels: [.init("network", "\($0.network)")]) }
+        }
+        return [
+            MetricFamily("culvert_gateway_users", .gauge, "Users", counts.users),
+            MetricFamily("culvert_gateway_devices", .gauge, "Devices", counts.devices),
+            MetricFamily(
+                "culvert_gateway_active_devices", .gauge, "Devices with a key that are let in", counts.activeDevices),
+            MetricFamily(
+                "culvert_gateway_open_invitations", .gauge, "Invitations that can be used", counts.openInvitations),
+            MetricFamily("culvert_gateway_tokens", .gauge, "Tokens of the API", counts.tokens),
+            MetricFamily(
+                "culvert_gateway_change_sequence", .gauge, "The number of the last change", counts.sequence),
+            MetricFamily("culvert_gateway_pool_in_use", .gauge, "Addresses in use", figures(\.inUse)),
+            MetricFamily("culvert_gateway_pool_resting", .gauge, "Addresses that rest after use", figures(\.resting)),
+            MetricFamily(
+                "culvert_gateway_pool_capacity", .gauge, "Devices that there is room for", figures(\.capacity)),
+            MetricFamily(
+                "culvert_gateway_device_bytes_total", .counter, "Bytes of all devices, those that are gone included",
+                [
+                    .init(Double(counts.traffic.received), labels: [.init("direction", "received")]),
+                    .init(Double(counts.traffic.sent), labels: [.init("direction", "sent")]),
+                ]),
+        ]
+    }
+}

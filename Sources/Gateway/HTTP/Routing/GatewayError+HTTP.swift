@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Provisioning
+
+extension GatewayError {
+    /// The error as HTTP has it.
+    var problem: ProblemDetails {
+        let (status, title) =
+            switch category {
+            case .unauthorized: (401, "No valid credential")
+            case .forbidden: (403, "Refused")
+            case .notFound: (404, "There is nothing with this id")
+            case .conflict: (409, "Something else is in the way")
+            case .invalid: (400, "The request cannot be read")
+            case .tooMany: (429, "Too many failures from here")
+            case .full: (503, "There is no more room")
+            case .unavailable: (503, "The gateway cannot do this now")
+            }
+        return ProblemDetails(
+            title: title, status: status, detail: String(description.prefix(500)),
+            code: ProblemDetails.Code(rawValue: contractCode))
+    }
+
+    /// The word that the contract has for it.
+    private var contractCode: String {
+        switch self {
+        case .invalid: ProblemDetails.Code.requestInvalid.rawValue
+        case .tooManyFailures: ProblemDetails.Code.tooManyRequests.rawValue
+        case .proofWrong: ProblemDetails.Code.proofInvalid.rawValue
+        default: code
+        }
+    }
+
+    /// How long to wait, in seconds.
+    var retryAfter: Int? {
+        guard case .tooManyFailures(let seconds) = self else { return nil }
+        return seconds
+    }
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+package import Provisioning
+
+/// What the listeners refuse by themselves, beside what the service does.
+extension ProblemDetails.Code {
+    /// What came is no HTTP.
+    package static let malformedRequest = Self(rawValue: "malformedRequest")
+    /// Its head has more bytes or fields than are read.
+    package static let headersTooLarge = Self(rawValue: "headersTooLarge")
+    /// Its body has more bytes than are read.
+    package static let bodyTooLarge = Self(rawValue: "bodyTooLarge")
+    /// Its body is no JSON by its own account.
+    package static let mediaTypeUnsupported = Self(rawValue: "mediaTypeUnsupported")
+    /// It took too long to arrive.
+    package static let tooSlow = Self(rawValue: "tooSlow")
+    /// The answer took too long.
+    package static let timedOut = Self(rawValue: "timedOut")
+    /// There are too many connections.
+    package static let tooManyConnections = Self(rawValue: "tooManyConnections")
+    /// There is no such path.
+    package static let noSuchPath = Self(rawValue: "noSuchPath")
+    /// There is no such method here.
+    package static let methodNotAllowed = Self(rawValue: "methodNotAllowed")
+    /// The gateway failed.
+    package static let internalFailure = Self(rawValue: "internalFailure")
+    /// The gateway is not ready, or stops.
+    package static let unavailable = Self(rawValue: "unavailable")
+}
+
+extension ProblemDetails {
+    package static let mediaType = "application/problem+json"
+
+    /// A problem of a kind that the listeners know.
+    package init(_ code: Code, detail: String? = nil) {
+        let (status, title) = Self.kinds[code.rawValue] ?? (500, "The gateway failed")
+        self.init(title: title, status: status, detail: detail, code: code)
+    }
+
+    private static let kinds: [String: (Int, String)] = [
+        Code.malformedRequest.rawValue: (400, "The request is no HTTP"),
+        Code.requestInvalid.rawValue: (400, "The request cannot be read"),
+        Code.unauthorized.rawValue: (401, "No valid credential"),
+        Code.forbidden.rawValue: (403, "The credential is for something else"),
+        Code.notFound.rawValue: (404, "There is nothing with this id"),
+        Code.noSuchPath.rawValue: (404, "There is no such path"),
+        Code.methodNotAllowed.rawValue: (405, "There is no such method here"),
+        Code.tooSlow.rawValue: (408, "The request took too long"),
+        Code.bodyTooLarge.rawValue: (413, "The body is too large"),
+        Code.mediaTypeUnsupported.rawValue: (415, "The body is not application/json"),
+        Code.tooManyRequests.rawValue: (429, "Too many failures from here"),
+        Code.headersTooLarge.rawValue: (431, "The request's head is too large"),
+        Code.internalFailure.rawValue: (500, "The gateway failed"),
+        Code.timedOut.rawValue: (503, "The answer took too long"),
+        Code.tooManyConnections.rawValue: (503, "Too many connections"),
+        Code.unavailable.rawValue: (503, "The gateway is not ready"),
+    ]
+}

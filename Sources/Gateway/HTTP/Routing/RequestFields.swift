@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import FoundationEssentials
+import HTTPTypes
+import PacketTunnel
+import Provisioning
+
+/// What is read of a request's head: each thing in one place.
+enum RequestFields {
+    private static let idempotencyKey = HTTPField.Name("Idempotency-Key")
+
+    /// The bearer secret (RFC 6750 section 2.1); nil for none.
+    /// - Throws: where there is another kind of credential, or two.
+    static func bearer(_ fields: HTTPFields) throws(GatewayError) -> String? {
+        let values = fields[values: .authorization]
+        guard let value = values.first else { return nil }
+        let parts = value.split(separator: " ", maxSplits: 1, omittingEmptySubsequences: true)
+        guard values.count == 1, parts.count == 2, parts[0].lowercased() == "bearer" else { throw .unauthorized }
+        let secret = parts[1].drop { $0 == " " }
+        guard (1...256).contains(secret.utf8.count), secret.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
+            throw .unauthorized
+        }
+        return String(secret)
+    }
+
+    /// What makes a repetition of a creation known; nil for none.
+    static func creationKey(_ fields: HTTPFields) throws(GatewayError) -> String? {
+        guard let name = idempotencyKey else { return nil }
+        let values = fields[values: name]
+        guard let value = values.first else { return nil }
+        guard values.count == 1, (1...128).contains(value.utf8.count),
+            value.utf8.allSatisfy({ (0x21...0x7e).contains($0) })
+        else { throw .invalid(field: "Idempotency-Key", problem: "it is 1 to 128 printable characters, once") }
+        return value
+    }
+
+    /// Whether the body says to be JSON.
+    static func isJSON(_ fields: HTTPFields) -> Bool {
+        let values = fields[values: .contentType]
+        guard values.count == 1, let value = values.first else { return false }
+        let type = value.split(separator: ";", maxSplits: 1)[0...].first ?? ""
+        return type.trimmedSpaces.lowercased() == "application/json"
+    }
+
+    /// The parameters of a query, each at most once, none but those that are known.
+    static func query(_ text: String?, known: Set<String>) throws(GatewayError) -> [String: String] {
+        guard let text, !text.isEmpty else { return [:] }
+        var values: [String: String] = [:]
+        for pair in text.split(separator: "&", omittingEmptySubsequences: true) {
+            let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            guard let name = decoded(parts[0]), let value = decoded(parts.count > 1 ? parts[1] : "") else {
+                throw .invalid(field: "query", problem: "it is not percent-encoded UTF-8")
+            }
+            guard known.contains(name) else {
+                throw .invalid(field: "query", problem: "there is a parameter that is not known here")
+            }
+            guard values.updateValue(value, forKey: name) == nil else {
+                throw .invalid(field: name, problem: "it is there twice")
+            }
+        }
+        return values
+    }
+
+    /// Percent-encoded text; nil for what is not. A plus is a plus: base64 has it.
+    private static func decoded(_ text: Substring) -> String? {
+        var bytes: [UInt8] = []
+        var rest = text.utf8[...]
+        while let byte = rest.popFirst() {
+            guard byte == UInt8(ascii: "%") else {
+                bytes.append(byte)
+                continue
+            }
+            guard let high = rest.popFirst().flatMap(digit), let low = rest.popFirst().flatMap(digit) else {
+                return nil
+            }
+            bytes.append(high << 4 | low)
+        }
+        return String(validating: bytes, as: UTF8.self)
+    }
+
+    private static func digit(_ byte: UInt8) -> UInt8? {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
+        case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
+        default: nil
+        }
+    }
+}
+
+extension Substring {
+    fileprivate var trimmedSpaces: Substring {
+        var text = self
+        while text.first == " " { text.removeFirst() }
+        while text.last == " " { text.removeLast() }
+        return text
+    }
+}
+
+/// Bodies as JSON.
+enum ContractBody {
+    static func json(_ body: [UInt8]) throws(ContractError) -> JSONValue {
+        guard let json = try? JSONDecoder().decode(JSONValue.self, from: Data(body)) else {
+            throw ContractError(field: "body", problem: "it is no JSON")
+        }
+        return json
+    }
+
+    static func bytes(_ json: JSONValue) -> [UInt8] {
+        // What cannot be encoded is a number that JSON does not have, and there is none.
+        (try? json.text()) ?? []
+    }
+}

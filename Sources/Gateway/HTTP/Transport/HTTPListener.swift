@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import CTunnelSystem
+package import HummingbirdCore
+import HummingbirdTLS
+package import Logging
+import NIOCore
+import NIOPosix
+package import NIOSSL
+package import Provisioning
+import Synchronization
+package import TunnelSystem
+
+/// One place that requests come to, with limits of its own and whoever answers them.
+package final class HTTPListener: Sendable {
+    /// Where it listens.
+    package enum Place: Sendable {
+        case address(String, port: Int)
+        /// A socket that is bound; it is closed with its listener.
+        case unix(UnixListener)
+    }
+
+    private enum State {
+        case idle
+        case open(any Channel, serve: @Sendable () async -> Void)
+        case closed
+    }
+
+    package let name: String
+    private let place: Place
+    private let tls: TLSConfiguration?
+    private let limits: HTTPLimits
+    private let table: ConnectionTable
+    private let responder: any HTTPAnswering
+    private let logger: Logger
+    private let state = Mutex(State.idle)
+
+    /// - Parameters:
+    ///   - name: what it is called in the log.
+    ///   - tls: nil for plain HTTP.
+    package init(
+        name: String, place: Place, tls: TLSConfiguration?, limits: HTTPLimits = HTTPLimits(),
+        responder: any HTTPAnswering, logger: Logger
+    ) {
+        self.name = name
+        self.place = place
+        self.tls = tls
+        self.limits = limits
+        table = ConnectionTable(limits)
+        self.responder = responder
+        self.logger = logger
+    }
+
+    /// Connections at this moment.
+    package var connectionCount: Int { table.count }
+
+    /// Binds and listens. Requests wait until ``run()``.
+    /// - Returns: the port.
+    @discardableResult
+    package func open() async throws(ListenerError) -> Int {
+        do {
+            let channel = WatchedChannel(limits: limits, responder: answer) { [limits, table, responder, name] in
+                RequestWatch(limits, table) { responder.refused(by: name, $0, $1) }
+            }
+            if let tls {
+                return try await open(TLSChannel(channel, tlsConfiguration: tls))
+            } else {
+                return try await open(channel)
+            }
+        } catch {
+            throw ListenerError(name: name, place: place, error)
+        }
+    }
+
+    private func open(_ child: some ServerChildChannel) async throws -> Int {
+        let logger = logger
+        var bootstrap = ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .serverChannelOption(.backlog, value: 1024)
+            .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+            .childChannelOption(.allowRemoteHalfClosure, value: true)
+        if case .address(let host, _) = place, host.contains(":") {
+            // Each family has a listener of its own.
+            bootstrap = bootstrap.serverChannelOption(
+                ChannelOptions.Types.SocketOption(level: .ipv6, name: .ipv6_v6only), value: 1)
+        }
+        let initializer = { @Sendable (channel: any Channel) in child.setup(channel: channel, logger: logger) }
+        let server =
+            switch place {
+            case .address(let host, let port):
+                try await bootstrap.bind(host: host, port: port, childChannelInitializer: initializer)
+            case .unix(let listener):
+                // NIO closes what it is given.
+                try await bootstrap.bind(
+                    try listener.duplicate(), cleanupExistingSocketFile: false, childChannelInitializer: initializer)
+            }
+        state.withLock { state in
+            state = .open(server.channel) {
+                await withDiscardingTaskGroup { group in
+                    do {
+                        try await server.executeThenClose { connections in
+                            for try await connection in connections {
+                                group.addTask { await child.handle(value: connection, logger: logger) }
+                            }
+                        }
+                    } catch {
+                        logger.debug("a listener ends: \(error)")
+                    }
+                }
+            }
+        }
+        return server.channel.localAddress?.port ?? 0
+    }
+
+    @concurrent
+    private func answer(
+        _ request: Request, _ writer: consuming ResponseWriter, _ channel: any Channel
+    ) async throws {
+        let source =
+            if let user = await PeerUser.user(of: channel) { RequestSource.process(user: user) } else {
+                RequestSource(channel.remoteAddress)
+            }
+        let response = await responder.answer(request, from: source, limits: limits)
+        try await writer.write(response: response.head, body: response.body)
+    }
+
+    /// Serves until ``stop(within:)`` or the end of the task.
+    package func run() async {
+        guard case .open(_, let serve) = state.withLock({ $0 }) else { return }
+        await serve()
+    }
+
+    /// Takes no more connections, lets requests end that are being answered, then ends all that is left.
+    package func stop(within limit: Duration) async {
+        let state = state.withLock { state in
+            defer { state = .closed }
+            return state
+        }
+        guard case .open(let channel, _) = state else { return }
+        try? await channel.close()
+        table.drain()
+        let end = ContinuousClock.now + limit
+        while table.count > 0, ContinuousClock.now < end {
+            guard (try? await Task.sleep(for: .milliseconds(20))) != nil else { break }
+        }
+        table.close()
+        if case .unix(let listener) = place { listener.close() }
+    }
+}
+
+/// Whoever answers a listener's requests.
+package protocol HTTPAnswering: Sendable {
+    /// Answers one request. Whatever is wrong with it is an answer too.
+    func answer(_ request: Request, from source: RequestSource, limits: HTTPLimits) async -> Response
+
+    /// Notes what was refused before it was a request.
+    func refused(by listener: String, _ source: RequestSource, _ code: ProblemDetails.Code)
+}
+
+/// Why nobody can be listened to.
+package struct ListenerError: Error, CustomStringConvertible {
+    package var description: String
+    /// The system's reason; zero where it has none.
+    package var errno: Int32
+
+    /// Whether the host has no address of this family.
+    package var isMissingFamily: Bool { errno == EAFNOSUPPORT || errno == EADDRNOTAVAIL }
+
+    init(name: String, place: HTTPListener.Place, _ error: any Error) {
+        let text =
+            switch place {
+            case .address(let host, let port): "\(host) port \(port)"
+            case .unix(let listener): listener.path ?? "a socket"
+            }
+        errno = (error as? IOError)?.errnoCode ?? 0
+        let reason = errno != 0 ? SystemError.words(errno) : "\(error)"
+        description = "the \(name) cannot listen at \(text): \(reason)"
+    }
+}

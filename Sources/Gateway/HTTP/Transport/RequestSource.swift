@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import NIOCore
+package import NetworkAddresses
+
+/// Where a request came from.
+package enum RequestSource: Hashable, Sendable {
+    /// Another host, or this one.
+    case address(IPAddress)
+    /// A process of this host, through the Unix socket, and its user.
+    case process(user: UInt32)
+    /// Nobody says.
+    case unknown
+
+    init(_ address: SocketAddress?) {
+        guard let text = address?.ipAddress, let value = try? IPAddress(text) else {
+            self = .unknown
+            return
+        }
+        self = .address(value.unmapped)
+    }
+
+    /// The address, where there is one.
+    package var address: IPAddress? {
+        guard case .address(let address) = self else { return nil }
+        return address
+    }
+
+    /// Whether the request came from this host.
+    package var isLocal: Bool {
+        switch self {
+        case .address(let address): address.isLoopback
+        case .process: true
+        case .unknown: false
+        }
+    }
+
+    /// What is counted together: an address, or an IPv6 network of 64 bits, of which one customer has all addresses.
+    package var network: RequestSource {
+        guard case .address(let address) = self, address.isIPv6 else { return self }
+        return .address(.v6(UInt64(truncatingIfNeeded: address.value >> 64), 0))
+    }
+}
+
+extension IPAddress {
+    /// An IPv4 address that was mapped into IPv6 is that address.
+    fileprivate var unmapped: IPAddress {
+        guard isIPv6, value >> 32 == 0xffff else { return self }
+        return .v4(UInt32(truncatingIfNeeded: value))
+    }
+}

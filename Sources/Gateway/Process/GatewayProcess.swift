@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import FoundationEssentials
+package import Logging
+import Provisioning
+import ServiceLifecycle
+import Synchronization
+package import TunnelIO
+import TunnelSystem
+
+/// A whole gateway in one process: the folder, the store, WireGuard with network and firewall, and the API.
+package final class GatewayProcess: Sendable {
+    /// What a caller decides.
+    package struct Options: Sendable {
+        /// Where packets go; nil for an API without a tunnel.
+        package var network: (any PeerNetwork)?
+        package var datagrams: any DatagramNetwork = SystemDatagramNetwork()
+        package var limits = HTTPLimits()
+        package var version = ""
+        /// Whose processes may use the socket, beside root.
+        package var socketUser: UInt32
+
+        package init(network: (any PeerNetwork)?, socketUser: UInt32) {
+            self.network = network
+            self.socketUser = socketUser
+        }
+    }
+
+    package let service: GatewayService
+    package let runtime: GatewayRuntime?
+    package let api: GatewayAPI
+    private let store: SQLiteStore
+    private let logger: Logger
+    private static let sweep = Duration.seconds(5)
+
+    /// Opens folder and store. Nothing is reachable yet.
+    package init(
+        _ folder: GatewayDirectory, settings: GatewaySettings, _ options: Options, logger: Logger
+    ) throws(GatewayProcessError) {
+        self.logger = logger
+        guard !settings.login.isEnabled else {
+            throw GatewayProcessError(
+                "gateway.json: login is not served by this version", fix: "serve it by culvert credential-server")
+        }
+        do {
+            let store = try folder.openStore()
+            let service = try GatewayService(store: store, keys: folder, settings: settings, logger: logger)
+            let runtime = options.network.map {
+                GatewayRuntime(service: service, network: $0, datagrams: options.datagrams, logger: logger)
+            }
+            let pins = try folder.pins()
+            var parts = GatewayAPI.Parts(
+                device: try folder.apiCertificate(), admin: try settings.adminTLS.map { try GatewayCertificate($0) },
+                addKey: settings.addKey.isEnabled ? try Self.addKey(folder, settings) : nil,
+                invitations: InvitationPlace(
+                    host: settings.host, port: settings.api.port, pins: [pins.active, pins.backup],
+                    label: settings.label),
+                socketUser: options.socketUser, version: options.version)
+            parts.limits = options.limits
+            let connections = Mutex<(@Sendable () -> MetricFamily)?>(nil)
+            let shown = Shown(connections)
+            parts.runtimeMetrics = { (runtime?.figures.families ?? []) + shown.families }
+            parts.isReady = { runtime.map { $0.figures.isCurrent } ?? true }
+            let api = try GatewayAPI(service, parts, logger: logger)
+            shown.connections.withLock { $0 = { [weak api] in api?.connections ?? Shown.none } }
+            (self.store, self.service, self.runtime, self.api) = (store, service, runtime, api)
+        } catch let error as GatewayDirectoryError {
+            throw GatewayProcessError(error)
+        } catch let error as GatewayError {
+            if case .unavailable(let reason) = error { throw GatewayProcessError(reason) }
+            throw GatewayProcessError("\(error)")
+        } catch {
+            throw GatewayProcessError("\(error)")
+        }
+    }
+
+    /// The certificate of addKey's listener, made with its authority the first time.
+    private static func addKey(
+        _ folder: GatewayDirectory, _ settings: GatewaySettings
+    ) throws(GatewayDirectoryError) -> GatewayCertificate {
+        try folder.makeAddKeyAuthority(host: settings.host)
+        return try folder.addKeyCertificate().leaf
+    }
+
+    /// What the API shows of itself, which is made after what shows it.
+    private final class Shown: Sendable {
+        static let none = MetricFamily("culvert_gateway_connections", .gauge, "Connections of the API", [])
+        let connections: Mutex<(@Sendable () -> MetricFamily)?>
+
+        init(_ connections: consuming sending Mutex<(@Sendable () -> MetricFamily)?>) { self.connections = connections }
+
+        var families: [MetricFamily] { connections.withLock { $0 }.map { [$0()] } ?? [] }
+    }
+
+    /// Serves until the task is cancelled or something fails for good.
+    /// - Parameter ready: called once devices can enrol and connect.
+    package func run(ready: @escaping @Sendable (GatewayProcess) -> Void) async throws(GatewayProcessError) {
+        do {
+            // Peers first: whoever enrols can connect.
+            try await runtime?.start()
+            do { try await api.open() } catch {
+                await runtime?.stop()
+                throw error
+            }
+            ready(self)
+            let group = ServiceGroup(
+                configuration: .init(
+                    services: [
+                        // They end in the opposite order: nobody is told of a tunnel that is gone.
+                        .init(service: Tunnel(runtime: runtime, service: service, logger: logger)), .init(service: api),
+                    ], logger: logger))
+            let serving = Task { try await group.run() }
+            let result = await withTaskCancellationHandler {
+                await serving.result
+            } onCancel: {
+                Task { await group.triggerGracefulShutdown() }
+            }
+            await runtime?.stop()
+            try? store.close()
+            try result.get()
+        } catch let error as GatewayProcessError {
+            throw error
+        } catch {
+            throw GatewayProcessError("\(error)")
+        }
+    }
+
+    /// WireGuard as a service; without one, what time brings to the store.
+    private struct Tunnel: Service {
+        var runtime: GatewayRuntime?
+        var service: GatewayService
+        var logger: Logger
+
+        func run() async throws {
+            try await cancelWhenGracefulShutdown {
+                if let runtime { return try await runtime.run() }
+                while (try? await Task.sleep(for: GatewayProcess.sweep)) != nil {
+                    do throws(GatewayError) { try await service.sweep(.gateway) } catch {
+                        logger.error("what time has brought cannot be noted: \(error)")
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Why a gateway does not run, or ran no further.
+package struct GatewayProcessError: Error, Hashable, Sendable, CustomStringConvertible {
+    package var reason: String
+    package var kind: GatewayDirectoryError.Kind
+    /// What to do; empty where there is nothing to say.
+    package var fix: String
+
+    package init(_ reason: String, _ kind: GatewayDirectoryError.Kind = .other, fix: String = "") {
+        self.reason = reason
+        self.kind = kind
+        self.fix = fix
+    }
+
+    package init(_ error: GatewayDirectoryError) { self.init(error.reason, error.kind, fix: error.fix) }
+
+    package var description: String { reason }
+}
+
+extension GatewayCertificate {
+    /// The administrators' own files.
+    fileprivate init(_ files: GatewaySettings.CertificateFiles) throws(GatewayDirectoryError) {
+        self.init(certificate: try Self.text(files.certificate), key: try Self.text(files.key))
+    }
+
+    private static func text(_ path: String) throws(GatewayDirectoryError) -> String {
+        let file = OwnedDescriptor(SystemCall.open(path, 0))
+        guard file.number >= 0, let bytes = SystemCall.readAll(file.number, limit: 1 << 20) else {
+            throw GatewayDirectoryError("adminTLS: \(path) cannot be read", fix: "the gateway's user has to be able to")
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+}

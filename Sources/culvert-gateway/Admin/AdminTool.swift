@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import CommandLineSupport
+import PacketTunnel
+import Provisioning
+import TunnelSystem
+
+/// What administrators' commands have in common: who is meant, and how answers look.
+struct AdminTool {
+    var client: AdminClient
+    var console: Console
+    var json: Bool
+
+    init(_ options: ListOptions, _ console: Console) {
+        (client, self.console, json) = (options.client, console, options.json)
+    }
+
+    init(_ options: SocketOptions, _ console: Console) {
+        (client, self.console, json) = (options.client, console, false)
+    }
+
+    // MARK: - Who is meant
+
+    /// The id of a user that is named by its login or id.
+    func user(_ name: String) throws(CommandFailure) -> String {
+        let found = try client.ask("GET", "/v1/users?login=\(AdminClient.escaped(name))")["items"]?.list ?? []
+        if let id = found.first?["id"]?.text { return id }
+        guard RandomID(name) != nil else {
+            throw CommandFailure(
+                "there is no user '\(name)'", status: ExitStatus.notFound, fix: "culvert gateway user list")
+        }
+        return name
+    }
+
+    /// The device that is named by its id, or by a name that only one has.
+    func device(_ name: String) throws(CommandFailure) -> JSONValue {
+        if RandomID(name) != nil { return try client.ask("GET", "/v1/devices/\(name)") }
+        let found = try client.all("/v1/devices").filter { $0["name"]?.text == name }
+        guard let device = found.first else {
+            throw CommandFailure(
+                "there is no peer '\(name)'", status: ExitStatus.notFound, fix: "culvert gateway peer list")
+        }
+        guard found.count == 1 else {
+            throw CommandFailure(
+                "\(found.count) peers are called '\(name)'", status: ExitStatus.usage,
+                fix: "name one by its id: " + found.compactMap { $0["id"]?.text }.joined(separator: ", "))
+        }
+        return device
+    }
+
+    func deviceID(_ name: String) throws(CommandFailure) -> String { try device(name)["id"]?.text ?? name }
+
+    // MARK: - Answers
+
+    /// A list as a table, or all of it as JSON.
+    func show(_ items: [JSONValue], as name: String, _ columns: [(title: String, member: String)]) {
+        if json {
+            let document: JSON = .object(of: [(name, .array(items.map(\.printed)))])
+            return console.line(document.text)
+        }
+        guard !items.isEmpty else { return console.line("none") }
+        var table = TextTable(columns.map(\.title))
+        for item in items { table.add(columns.map { item[$0.member]?.cell ?? "-" }) }
+        for line in table.lines { console.line(line) }
+    }
+
+    /// One thing: a line for each member, or JSON.
+    func show(_ item: JSONValue) {
+        if json { return console.line(item.printed.text) }
+        guard case .object(let members) = item else { return }
+        let width = members.keys.map(\.count).max() ?? 0
+        for (name, value) in members.sorted(by: { $0.key < $1.key }) {
+            console.line("\(name.padded(to: width))  \(value.cell)")
+        }
+    }
+
+    /// Says what was done, or shows what is there now.
+    func done(_ text: String, _ item: JSONValue = .null) {
+        if json { show(item == .null ? .object(["isDone": .bool(true)]) : item) } else { console.line(text) }
+    }
+}
+
+/// Times from now on.
+enum Lifetime {
+    /// `90m`, `12h`, `30d`: seconds.
+    static func seconds(_ text: String) throws(CommandFailure) -> Int64 {
+        let units: [Character: Int64] = ["s": 1, "m": 60, "h": 3600, "d": 86_400]
+        guard let unit = text.last.flatMap({ units[$0] }), let number = Int64(text.dropLast()), number > 0,
+            number <= 36_500 * 86_400 / unit
+        else {
+            throw CommandFailure("'\(text)' is no time such as 90m, 12h or 30d", status: ExitStatus.usage)
+        }
+        return number * unit
+    }
+}

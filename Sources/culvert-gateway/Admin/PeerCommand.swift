@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import ArgumentParser
+import CommandLineSupport
+import NetworkAddresses
+import PacketTunnel
+import Provisioning
+import WireGuardCore
+
+/// `culvert gateway peer`.
+struct PeerCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "peer", abstract: "Add, list, change and revoke devices.",
+        discussion: """
+            Devices that enrol make their keys themselves: 'culvert gateway invite' is for them. 'peer add' is for stock WireGuard \
+            clients: it makes a key where it runs and writes a configuration file; the gateway never sees the private key.
+
+            Examples:
+              sudo culvert gateway peer add phone --user anna --export - --qr
+              sudo culvert gateway peer add office --user anna --export office.conf --subnet 192.168.7.0/24
+              sudo culvert gateway peer set phone --disable
+              sudo culvert gateway peer revoke phone
+            """,
+        subcommands: [Add.self, List.self, Show.self, Set.self, Revoke.self])
+
+    struct Add: ParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Make a device for a stock WireGuard client.")
+        @Argument(help: "What the device is called.") var name: String
+        @Option(help: "Whose it is: a login or an id.") var user: String
+        @Option(
+            help: ArgumentHelp(
+                "The wg-quick file to write, which only its owner can read; - for standard output.", valueName: "file"),
+            completion: .file())
+        var export: String?
+        @Flag(help: "Draw the configuration as a QR code on the terminal.") var qr = false
+        @Option(help: ArgumentHelp("A network behind the device.", valueName: "network")) var subnet: [String] = []
+        @Option(help: ArgumentHelp("An address that is wanted.", valueName: "address")) var address: [String] = []
+        @Option(help: "Anything worth knowing.") var notes: String?
+        @Option(help: ArgumentHelp("When the device ends, from now on: 12h, 30d.", valueName: "time")) var expiresIn:
+            String?
+        @OptionGroup var socket: SocketOptions
+
+        func validate() throws {
+            guard export != nil || qr else {
+                throw ValidationError("name a file with --export, or --qr: the private key is nowhere else")
+            }
+        }
+
+        func run() throws {
+            try carryOut { console throws(CommandFailure) in
+                // Whatever cannot be done is known before there is a device.
+                if qr { _ = try QRCode.modules("x") }
+                let tool = AdminTool(socket, console)
+                var random = SystemRandomNumberGenerator()
+                let key = PrivateKey(using: &random)
+                var members: [String: JSONValue] = [
+                    "user": .string(try tool.user(user)), "name": .string(name),
+                    "publicKey": .string(key.publicKey.base64), "subnets": .array(subnet.map { .string($0) }),
+                    "addresses": .array(address.map { .string($0) }),
+                ]
+                if let notes { members["notes"] = .string(notes) }
+                if let expiresIn { members["expiresAt"] = .string(try Lifetime.date(expiresIn)) }
+                let reply = try tool.client.ask("POST", "/v1/devices", .object(members))
+                do throws(CommandFailure) {
+                    try write(try ExportedConfiguration(reply, key), tool)
+                } catch {
+                    // A device whose key is lost is nobody's.
+                    if let id = reply["device"]?["id"]?.text { _ = try? tool.client.ask("DELETE", "/v1/devices/\(id)") }
+                    throw error
+                }
+            }
+        }
+
+        private func write(_ configuration: ExportedConfiguration, _ tool: AdminTool) throws(CommandFailure) {
+            if let export {
+                try SecretFile.write(configuration.text, to: export, console: tool.console)
+                if export != "-" { tool.console.problem("'\(name)' was added; its configuration is in \(export)") }
+            }
+            if qr { for line in try QRCode.lines(configuration.text) { tool.console.line(line) } }
+        }
+    }
+
+    struct List: ParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "List devices.")
+        @Option(help: "Only those of this user: a login or an id.") var user: String?
+        @OptionGroup var options: ListOptions
+
+        func run() throws {
+            try carryOut { console throws(CommandFailure) in
+                let tool = AdminTool(options, console)
+                var path = "/v1/devices"
+                if let user { path += "?user=\(try tool.user(user))" }
+                tool.show(
+                    try tool.client.all(path), as: "devices",
+                    [
+                        ("name", "name"), ("id", "id"), ("kind", "kind"), ("addresses", "addresses"),
+                        ("enabled", "isEnabled"), ("last seen", "lastSeenAt"), ("received", "receivedBytes"),
+                        ("sent", "sentBytes"),
+                    ])
+            }
+        }
+    }
+
+    struct Show: ParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Show a device.")
+        @Argument(help: "A name or an id.") var device: String
+        @OptionGroup var options: ListOptions
+
+        func run() throws {
+            try carryOut { console throws(CommandFailure) in
+                let tool = AdminTool(options, console)
+                tool.show(try tool.device(device))
+            }
+        }
+    }
+
+    struct Set: ParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Change a device.")
+        @Argument(help: "A name or an id.") var device: String
+        @Option(help: "Another name.") var name: String?
+        @Option(help: "Anything worth knowing.") var notes: String?
+        @Option(help: ArgumentHelp("A network behind it, instead of those before.", valueName: "network"))
+        var subnet: [String] = []
+        @Flag(help: "No networks behind it any more.") var noSubnets = false
+        @Option(help: ArgumentHelp("When it ends, from now on: 12h, 30d.", valueName: "time")) var expiresIn: String?
+        @Flag(help: "Let it last.") var neverExpires = false
+        @Flag(help: "Let it in again.") var enable = false
+        @Flag(help: "Let it in no more.") var disable = false
+        @OptionGroup var options: ListOptions
+
+        func validate() throws {
+            guard !(enable && disable) else { throw ValidationError("--enable and --disable exclude each other") }
+            guard !(noSubnets && !subnet.isEmpty) else {
+                throw ValidationError("--subnet and --no-subnets exclude each other")
+            }
+        }
+
+        func run() throws {
+            try carryOut { console throws(CommandFailure) in
+                var members: [String: JSONValue] = [:]
+                if let name { members["name"] = .string(name) }
+                if let notes { members["notes"] = .string(notes) }
+                if noSubnets || !subnet.isEmpty { members["subnets"] = .array(subnet.map { .string($0) }) }
+                if let expiresIn { members["expiresAt"] = .string(try Lifetime.date(expiresIn)) }
+                if neverExpires { members["expiresAt"] = .null }
+                if enable || disable { members["isEnabled"] = .bool(enable) }
+                let tool = AdminTool(options, console)
+                let id = try tool.deviceID(device)
+                tool.done(
+                    "'\(device)' was changed", try tool.client.ask("PATCH", "/v1/devices/\(id)", .object(members)))
+            }
+        }
+    }
+
+    struct Revoke: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "revoke",
+            abstract: "Revoke a device: its key and credential are good for nothing from then on.",
+            aliases: ["remove"])
+        @Argument(help: "A name or an id.") var device: String
+        @OptionGroup var options: ListOptions
+
+        func run() throws {
+            try carryOut { console throws(CommandFailure) in
+                let tool = AdminTool(options, console)
+                try tool.client.ask("DELETE", "/v1/devices/\(try tool.deviceID(device))")
+                tool.done("'\(device)' was revoked")
+            }
+        }
+    }
+}
+
+/// A wg-quick file for a stock client, with a key that was made here.
+struct ExportedConfiguration {
+    let text: String
+
+    init(_ reply: JSONValue, _ key: PrivateKey) throws(CommandFailure) {
+        let grant: EnrolmentGrant
+        do throws(ContractError) { grant = try EnrolmentGrant(json: reply) } catch {
+            throw CommandFailure("the gateway's answer cannot be read: \(error)")
+        }
+        try self.init(grant, key)
+    }
+
+    init(_ grant: EnrolmentGrant, _ key: PrivateKey) throws(CommandFailure) {
+        guard let server = grant.servers.first, let endpoint = server.endpoints.first else {
+            throw CommandFailure("the gateway names no server")
+        }
+        var interface = InterfaceConfiguration()
+        interface.privateKey = key
+        interface.addresses = grant.addresses.map { InterfaceAddress(host: $0) }
+        interface.dnsServers = grant.dns
+        interface.dnsSearchDomains = grant.searchDomains
+        interface.mtu = UInt16(clamping: grant.mtu)
+        var peer = PeerConfiguration(publicKey: server.publicKey)
+        peer.presharedKey = grant.presharedKey
+        peer.allowedIPs = grant.routes
+        peer.endpoint = endpoint
+        peer.persistentKeepalive = grant.keepaliveSeconds
+        do throws(UnwritableConfiguration) {
+            text = try TunnelConfiguration(interface: interface, peers: [peer]).wgQuickText()
+        } catch {
+            throw CommandFailure("the configuration cannot be written: \(error)")
+        }
+    }
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import ArgumentParser
+import CommandLineSupport
+import PacketTunnel
+
+/// `culvert gateway status`.
+struct StatusCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(commandName: "status", abstract: "Show how the gateway is.")
+    @OptionGroup var options: ListOptions
+
+    func run() throws {
+        try carryOut { console throws(CommandFailure) in
+            let tool = AdminTool(options, console)
+            let status = try tool.client.ask("GET", "/v1/status")
+            guard case .object(var members) = status, !options.json else { return tool.show(status) }
+            let pools = members.removeValue(forKey: "pools")?.list ?? []
+            tool.show(.object(members))
+            for pool in pools {
+                console.line(
+                    "pool \(pool["network"]?.cell ?? "-"): \(pool["inUse"]?.cell ?? "-") in use, \(pool["resting"]?.cell ?? "-") resting, room for \(pool["capacity"]?.cell ?? "-")"
+                )
+            }
+        }
+    }
+}
+
+/// `culvert gateway audit`.
+struct AuditCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "audit", abstract: "Show what was done, the latest first.")
+    @Option(help: "How many entries.") var limit = 50
+    @Option(help: ArgumentHelp("Only this, as in deviceEnrolled.", valueName: "action")) var action: String?
+    @OptionGroup var options: ListOptions
+
+    func validate() throws {
+        guard (1...500).contains(limit) else { throw ValidationError("--limit is 1 to 500") }
+    }
+
+    func run() throws {
+        try carryOut { console throws(CommandFailure) in
+            let tool = AdminTool(options, console)
+            var path = "/v1/audit?limit=\(limit)"
+            if let action { path += "&action=\(AdminClient.escaped(action))" }
+            tool.show(
+                try tool.client.ask("GET", path)["items"]?.list ?? [], as: "entries",
+                [
+                    ("at", "at"), ("action", "action"), ("subject", "subject"), ("actor", "actor"),
+                    ("source", "source"),
+                ])
+        }
+    }
+}
+
+/// `culvert gateway key`.
+struct KeyCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "key", abstract: "Rotate the gateway's WireGuard key.",
+        discussion: """
+            A new key is announced first: devices learn both, and the new one takes over after the overlap of the settings. Stock \
+            clients need a new configuration file by then.
+            """,
+        subcommands: [Announce.self, Cancel.self])
+
+    struct Announce: ParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Announce a new key.")
+        @OptionGroup var options: ListOptions
+
+        func run() throws {
+            try carryOut { console throws(CommandFailure) in
+                let tool = AdminTool(options, console)
+                let status = try tool.client.ask("POST", "/v1/server-key")
+                tool.done(
+                    "\(status["nextServerKey"]?.cell ?? "-") takes over at \(status["nextServerKeyAt"]?.cell ?? "-")",
+                    status)
+            }
+        }
+    }
+
+    struct Cancel: ParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Take a key back that was announced.")
+        @OptionGroup var options: ListOptions
+
+        func run() throws {
+            try carryOut { console throws(CommandFailure) in
+                let tool = AdminTool(options, console)
+                try tool.client.ask("DELETE", "/v1/server-key")
+                tool.done("the key stays")
+            }
+        }
+    }
+}

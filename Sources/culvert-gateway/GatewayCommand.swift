@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import ArgumentParser
+import CommandLineSupport
+
+/// `culvert-gateway`, which `culvert gateway` runs.
+struct GatewayCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "culvert-gateway", abstract: "Serve a team: WireGuard, users, devices, an HTTPS API.",
+        discussion: """
+            Examples:
+              sudo culvert gateway init vpn.example.com --backup-key /root/culvert-backup.key
+              sudo culvert gateway run
+              sudo culvert gateway user add anna
+              sudo culvert gateway invite anna --output anna.invitation
+              sudo culvert gateway peer add router --user anna --export wg0.conf
+              sudo culvert gateway peer list
+              culvert gateway demo
+
+            Commands other than init, run and demo ask the running gateway through its Unix socket, which takes root and the \
+            gateway's own user.
+
+            Exit status: 0 success, 1 failure, 2 wrong usage or a setting that cannot be used, 3 nothing is called so, \
+            4 not permitted, 5 the gateway runs already, 6 it does not run.
+            """,
+        version: "culvert-gateway \(programVersion)",
+        subcommands: [
+            InitCommand.self, RunCommand.self, InviteCommand.self, PeerCommand.self, UserCommand.self,
+            TokenCommand.self, InvitationCommand.self, RuleCommand.self, AuditCommand.self, StatusCommand.self,
+            KeyCommand.self,
+        ])
+
+    /// Whether a text is what nobody should type: an argument is read by other users of the machine.
+    static func isSecret(_ argument: String) -> Bool {
+        argument.utf8.count > 40
+            && ["ci_", "ct_", "cd_", "culvert-invitation:"].contains {
+                argument.hasPrefix($0) || argument.contains("=" + $0)
+            }
+    }
+}
+
+/// What commands of a folder take.
+struct FolderOptions: ParsableArguments {
+    @Option(help: ArgumentHelp("The gateway's folder.", valueName: "folder"), completion: .directory)
+    var directory = "/etc/culvert/gateway"
+}
+
+/// What commands take that ask the running gateway.
+struct SocketOptions: ParsableArguments {
+    @Option(help: ArgumentHelp("The gateway's socket.", valueName: "path"), completion: .file())
+    var socket = "/run/culvert-gateway/admin.sock"
+
+    var client: AdminClient { AdminClient(socket: socket) }
+}
+
+/// The same, with a choice of form.
+struct ListOptions: ParsableArguments {
+    @OptionGroup var socket: SocketOptions
+
+    @Flag(help: "Print JSON.")
+    var json = false
+
+    var client: AdminClient { socket.client }
+}
+
+extension ParsableCommand {
+    /// Does the command's work, and ends it with the status that belongs to how it went.
+    func carryOut(_ body: (Console) throws(CommandFailure) -> Void) throws {
+        let console = Console.standard
+        do throws(CommandFailure) { try body(console) } catch { try finish(error.tell(console)) }
+    }
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import CTunnelSystem
+import CommandLineSupport
+import TunnelSystem
+
+/// A new file that only its owner may read, from the moment that it is there.
+struct SecretFile: ~Copyable {
+    private let path: String
+    private let descriptor: OwnedDescriptor
+
+    /// Makes an empty file.
+    /// - Throws: where there is one already.
+    init(new path: String) throws(CommandFailure) {
+        let number = SystemCall.open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW)
+        guard number >= 0 else {
+            throw CommandFailure(
+                "cannot write \(path): \(SystemError.words(errno))", status: ExitStatus.usage,
+                fix: errno == EEXIST ? "remove it, or name another one" : "")
+        }
+        self.path = path
+        descriptor = OwnedDescriptor(number)
+    }
+
+    func write(_ text: String) throws(CommandFailure) {
+        guard SystemCall.writeAll(descriptor.number, Array(text.utf8)), fsync(descriptor.number) == 0 else {
+            let error = errno
+            discard()
+            throw CommandFailure("cannot write \(path): \(SystemError.words(error))")
+        }
+    }
+
+    /// Removes the file.
+    func discard() { unsafe _ = unlink(path) }
+
+    /// Writes a file that is not there yet; `-` is standard output.
+    static func write(_ text: String, to path: String, console: Console) throws(CommandFailure) {
+        guard path != "-" else { return console.write(.output, text) }
+        try SecretFile(new: path).write(text)
+    }
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import ArgumentParser
+import CommandLineSupport
+
+/// `culvert gateway init`.
+struct InitCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "init", abstract: "Make a gateway's folder: settings, keys and pins.",
+        discussion: """
+            The folder has gateway.json with all settings (docs/gateway.md explains each), the keys and, later, the database. \
+            Nobody but its owner can read it, and the gateway runs as its owner: make a user for it, and name it with --owner.
+
+            Devices know the gateway by the pins of two keys. One is in the folder. The other is the backup key, which is written \
+            once, to the file that you name: keep it elsewhere, off this machine. With it, the gateway can come back under a new \
+            key that all devices already know.
+
+            Examples:
+              useradd --system --home-dir / --shell /usr/sbin/nologin culvert
+              sudo culvert gateway init vpn.example.com --owner culvert --backup-key /root/culvert-backup.key
+              sudo culvert gateway init 203.0.113.5 --backup-key /media/usb/backup.key --dns 9.9.9.9
+
+            Exit status: 0 made, 2 wrong usage or there is one already, 4 not permitted.
+            """)
+
+    @Argument(
+        help: ArgumentHelp("The name or address that devices reach the gateway at.", valueName: "host"))
+    var host: String
+
+    @Option(
+        help: ArgumentHelp("Where to write the backup key, outside of the folder.", valueName: "file"),
+        completion: .file())
+    var backupKey: String
+
+    @Option(help: "What the gateway is called where somebody reads it.")
+    var label = ""
+
+    @Option(help: ArgumentHelp("The gateway's address in the tunnel, and the devices' network.", valueName: "address"))
+    var address4 = "10.66.0.1/16"
+
+    @Option(
+        help: ArgumentHelp(
+            "The same of IPv6; by default in a unique local network of the gateway's own; 'none' for none.",
+            valueName: "address"))
+    var address6: String?
+
+    @Option(help: ArgumentHelp("A name server for the devices; up to four times.", valueName: "address"))
+    var dns: [String] = []
+
+    @Option(help: ArgumentHelp("The UDP port of WireGuard.", valueName: "port"))
+    var port: UInt16 = 51_820
+
+    @Option(help: ArgumentHelp("The TCP port of the device API.", valueName: "port"))
+    var apiPort: UInt16 = 8443
+
+    @Option(help: ArgumentHelp("The user that the gateway runs as, which the folder is given to.", valueName: "user"))
+    var owner: String?
+
+    @Flag(help: "Print one JSON object.")
+    var json = false
+
+    @OptionGroup var folder: FolderOptions
+
+    func run() throws {
+        try carryOut { console throws(CommandFailure) in
+            try InitTool(console: console, directory: folder.directory).make(self)
+        }
+    }
+}

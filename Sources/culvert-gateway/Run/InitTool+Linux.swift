@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import CommandLineSupport
+    import Gateway
+    import NetworkAddresses
+    import Provisioning
+    import TunnelSystem
+
+    /// What `culvert gateway init` does.
+    struct InitTool {
+        var console: Console
+        var directory: String
+
+        func make(_ command: InitCommand) throws(CommandFailure) {
+            let settings = try settings(command)
+            do throws(FolderOwnerProblem) {
+                // Root makes all of it, and gives it away whole: the backup key stays root's.
+                if let owner = command.owner { try FolderOwner.check(owner) }
+                try FolderOwner.makeParent(of: directory)
+            } catch {
+                throw CommandFailure(error)
+            }
+            let pins: GatewayDirectory.Pins
+            do throws(GatewayDirectoryError) {
+                pins = try GatewayDirectory.make(directory, settings, backupKey: command.backupKey).pins()
+            } catch {
+                throw CommandFailure(error)
+            }
+            do throws(FolderOwnerProblem) {
+                if let owner = command.owner { try FolderOwner.give(directory, to: owner) }
+            } catch {
+                throw CommandFailure(error)
+            }
+            show(settings, pins, command)
+        }
+
+        private func settings(_ command: InitCommand) throws(CommandFailure) -> GatewaySettings {
+            var settings = GatewaySettings()
+            do throws(AddressTextError) {
+                settings.host = try EndpointAddress(host: command.host, port: 1).host
+                settings.addresses = try [command.address4, command.address6 ?? Self.ownNetwork()]
+                    .filter { $0 != "none" }.map { text throws(AddressTextError) in try InterfaceAddress(text) }
+                settings.dns = try command.dns.map { text throws(AddressTextError) in try IPAddress(text) }
+            } catch {
+                throw CommandFailure("\(error)", status: ExitStatus.usage)
+            }
+            settings.label = command.label
+            settings.wireGuardPort = command.port
+            settings.api.port = command.apiPort
+            return settings
+        }
+
+        /// A network of the gateway's own (RFC 4193 section 3.2): with 40 bits that no other network has, it collides with none.
+        private static func ownNetwork() -> String {
+            let bits = UInt64.random(in: 0..<1 << 40)
+            return "\(IPAddress.v6(0xfd << 56 | bits << 16, 1))/64"
+        }
+
+        private func show(_ settings: GatewaySettings, _ pins: GatewayDirectory.Pins, _ command: InitCommand) {
+            if command.json {
+                let document: JSON = [
+                    "directory": .string(directory), "host": .string(settings.host),
+                    "pins": .array([pins.active, pins.backup].map { .string($0.description) }),
+                    "addresses": .array(settings.addresses.map { .string($0.description) }),
+                    "backupKey": .string(command.backupKey),
+                ]
+                return console.line(document.text)
+            }
+            console.line("The gateway's folder is \(directory): settings, keys and, once it runs, the database.")
+            console.line(
+                "Devices reach it at \(settings.host): TCP port \(settings.api.port) for the API, UDP port \(settings.wireGuardPort) for WireGuard."
+            )
+            console.line("Devices get addresses of \(settings.networks.map(\.description).joined(separator: " and ")).")
+            console.line("Pins of the device API, active and backup:")
+            for pin in [pins.active, pins.backup] { console.line("  \(pin)") }
+            console.line("The backup key is in \(command.backupKey) and nowhere else. Move it off this machine.")
+            if settings.dns.isEmpty {
+                console.line("Devices are given no name servers; --dns, or dns in gateway.json, does that.")
+            }
+            console.line()
+            console.line("Next:")
+            console.line("  1. open the two ports in the firewall in front of this host, if there is one")
+            console.line("  2. culvert gateway run, or: systemctl enable --now culvert-gateway")
+            console.line("  3. culvert gateway user add LOGIN")
+            console.line("  4. culvert gateway invite LOGIN --output FILE, for 'culvert enroll' on the device")
+        }
+    }
+
+    extension CommandFailure {
+        init(_ error: GatewayDirectoryError) {
+            let status =
+                switch error.kind {
+                case .other, .damaged: ExitStatus.failure
+                case .missing: ExitStatus.notFound
+                case .exists, .newer, .wrongPassphrase: ExitStatus.usage
+                case .denied: ExitStatus.notPermitted
+                }
+            self.init(error.reason, status: status, fix: error.fix)
+        }
+    }
+#endif

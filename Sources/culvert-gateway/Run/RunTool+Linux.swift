@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import CTunnelSystem
+    import CommandLineSupport
+    import Gateway
+    import Logging
+    import PacketTunnel
+    import TunnelServer
+
+    /// What `culvert gateway run` does.
+    struct RunTool {
+        var console: Console
+        var directory: String
+        /// Where the journal of the host's network is; nil for no network.
+        var journal: String?
+
+        func run() -> Int32 {
+            do throws(CommandFailure) {
+                // Before there is a second thread, which would stay who it was.
+                try become()
+                let logger = Logger(label: "gateway") { StandardErrorLogHandler(label: $0) }
+                let (folder, settings) = try open()
+                let network = try network(settings, logger)
+                let console = console
+                return SignalledRun.run(isImpatient: false) {
+                    do throws(CommandFailure) {
+                        try await Self.serve(folder, settings, network, logger)
+                        return ExitStatus.success
+                    } catch {
+                        return error.tell(console)
+                    }
+                }
+            } catch {
+                return error.tell(console)
+            }
+        }
+
+        private func become() throws(CommandFailure) {
+            do throws(FolderOwnerProblem) {
+                if let journal {
+                    // The socket's folder first, which is usually the one above.
+                    if let parent = journal.lastIndex(of: "/").map({ String(journal[..<$0]) }),
+                        parent.hasPrefix("/run/")
+                    {
+                        try FolderOwner.makeJournal(parent, for: directory)
+                    }
+                    try FolderOwner.makeJournal(journal, for: directory)
+                }
+                try FolderOwner.become(directory, keeping: FolderOwner.capabilities)
+            } catch {
+                throw CommandFailure(error)
+            }
+        }
+
+        private func open() throws(CommandFailure) -> (GatewayDirectory, GatewaySettings) {
+            do throws(GatewayDirectoryError) {
+                let folder = try GatewayDirectory(existing: directory)
+                return (folder, try folder.settings())
+            } catch {
+                throw CommandFailure(error)
+            }
+        }
+
+        private func network(
+            _ settings: GatewaySettings, _ logger: Logger
+        ) throws(CommandFailure) -> (any PeerNetwork)? {
+            guard let journal else { return nil }
+            var wanted = settings.serverNetwork
+            wanted.journalFolder = journal
+            do throws(TunnelServerError) { return try HostPeerNetwork(wanted, logger: logger) } catch {
+                throw CommandFailure("\(error)")
+            }
+        }
+
+        private static func serve(
+            _ folder: GatewayDirectory, _ settings: GatewaySettings, _ network: (any PeerNetwork)?, _ logger: Logger
+        ) async throws(CommandFailure) {
+            let notice = ServiceManagerNotice()
+            var options = GatewayProcess.Options(network: network, socketUser: geteuid())
+            options.version = programVersion
+            do throws(GatewayProcessError) {
+                let process = try GatewayProcess(folder, settings: settings, options, logger: logger)
+                try await process.run { process in
+                    let ports = GatewayAPI.Kind.allCases.compactMap { kind in
+                        process.api.port(kind).flatMap { $0 > 0 ? "\(kind.rawValue) \($0)" : nil }
+                    }
+                    let words = "serving \(settings.host): ports \(ports.joined(separator: ", "))"
+                    logger.notice("\(words)")
+                    notice.ready(words)
+                }
+            } catch {
+                notice.stopping()
+                throw CommandFailure(error)
+            }
+            notice.stopping()
+        }
+    }
+
+    extension CommandFailure {
+        init(_ error: GatewayProcessError) {
+            self.init(GatewayDirectoryError(error.reason, kind: error.kind, fix: error.fix))
+            // A gateway's socket that answers.
+            if error.kind == .exists { status = ExitStatus.alreadyRunning }
+        }
+    }
+#endif

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import CTunnelSystem
+import Crypto
+import FoundationEssentials
+import HTTPTypes
+import HummingbirdCore
+import Logging
+import NIOCore
+import NIOSSL
+import Provisioning
+import Synchronization
+import Testing
+import TunnelSystem
+
+@testable import Gateway
+
+@Suite("Listeners of the gateway")
+struct HTTPListenerTests {
+    @Test("Requests are answered one after the other on one connection")
+    func answers() async throws {
+        try await Listening.with { listening in
+            let client = try await RawClient.connect(listening.port)
+            client.send("GET /a HTTP/1.1\r\nHost: x\r\n\r\nGET /b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            let text = try await client.rest()
+            #expect(text.contains("/a from 127.0.0.1") && text.contains("/b from 127.0.0.1"))
+            #expect(text.components("HTTP/1.1 200 OK") == 2)
+        }
+    }
+
+    @Test(
+        "What is no HTTP is answered as such, and the connection ends",
+        arguments: [
+            "\u{16}\u{3}\u{1}\u{2}\u{0}\u{1}\u{0}", "HELLO\r\n\r\n", "GET / HTTP/1.1\r\nHost x\r\n\r\n",
+            "GET / HTTP/1.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
+            "POST / HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
+        ])
+    func malformed(bytes: String) async throws {
+        try await Listening.with { listening in
+            let client = try await RawClient.connect(listening.port)
+            client.send(bytes)
+            let text = try await client.rest()
+            #expect(text.hasPrefix("HTTP/1.1 400 Bad Request\r\n"), "\(text)")
+            #expect(text.contains("application/problem+json") && text.contains(#""code":"malformedRequest""#))
+            #expect(listening.answering.refusals == [.malformedRequest])
+        }
+    }
+
+    @Test("Heads with too many bytes or fields are refused")
+    func headers() async throws {
+        let long = "GET / HTTP/1.1\r\nHost: x\r\nX-A: " + String(repeating: "a", count: 20_000) + "\r\n\r\n"
+        let many =
+            "GET / HTTP/1.1\r\nHost: x\r\n" + (0..<200).map { "X-\($0): a\r\n" }.joined() + "\r\n"
+        for bytes in [long, many] {
+            try await Listening.with { listening in
+                let client = try await RawClient.connect(listening.port)
+                client.send(bytes)
+                let text = try await client.rest()
+                #expect(text.hasPrefix("HTTP/1.1 431 "), "\(text)")
+                #expect(text.contains(#""code":"headersTooLarge""#))
+            }
+        }
+    }
+
+    @Test("A connection that sends no whole head in time ends, however often a byte comes")
+    func slowHead() async throws {
+        var limits = HTTPLimits()
+        limits.head = .milliseconds(300)
+        try await Listening.with(limits) { listening in
+            let silent = try await RawClient.connect(listening.port)
+            #expect(try await silent.rest() == "")
+            let dribbling = try await RawClient.connect(listening.port)
+            let bytes = Task {
+                for byte in "GET / HTTP/1.1\r\nHost: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx" {
+                    guard (try? await Task.sleep(for: .milliseconds(20))) != nil else { return }
+                    dribbling.send(String(byte))
+                }
+            }
+            #expect(try await dribbling.rest() == "")
+            bytes.cancel()
+        }
+    }
+
+    @Test("A body that does not arrive in time is refused")
+    func slowBody() async throws {
+        var limits = HTTPLimits()
+        limits.upload = .milliseconds(300)
+        try await Listening.with(limits) { listening in
+            let client = try await RawClient.connect(listening.port)
+            client.send("POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nabc")
+            let text = try await client.rest()
+            #expect(text.hasPrefix("HTTP/1.1 408 "), "\(text)")
+            #expect(listening.answering.refusals == [.tooSlow])
+        }
+    }
+
+    @Test("A response before the end of its request ends the connection, and is read")
+    func early() async throws {
+        var limits = HTTPLimits()
+        limits.lingering = .milliseconds(300)
+        try await Listening.with(limits) { listening in
+            let client = try await RawClient.connect(listening.port)
+            client.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\nabc")
+            let text = try await client.rest()
+            #expect(text.hasPrefix("HTTP/1.1 200 OK\r\n") && text.lowercased().contains("connection: close"))
+        }
+    }
+
+    @Test("More connections than there may be are closed at once, and others served when one ends")
+    func connections() async throws {
+        var limits = HTTPLimits()
+        limits.connections = 2
+        try await Listening.with(limits) { listening in
+            let first = try await RawClient.connect(listening.port)
+            let second = try await RawClient.connect(listening.port)
+            try await listening.wait { $0.connectionCount == 2 }
+            let third = try await RawClient.connect(listening.port)
+            #expect(try await third.rest() == "")
+            #expect(listening.answering.refusals == [.tooManyConnections])
+            first.close()
+            try await listening.wait { $0.connectionCount == 1 }
+            let fourth = try await RawClient.connect(listening.port)
+            fourth.send("GET /x HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            #expect(try await fourth.rest().contains("/x from"))
+            second.close()
+        }
+    }
+
+    @Test("One source leaves connections for others")
+    func sources() async throws {
+        var limits = HTTPLimits()
+        limits.connections = 6
+        limits.connectionsOfOneSource = 3
+        try await Listening.with(limits) { listening in
+            var clients: [RawClient] = []
+            for _ in 0..<3 { clients.append(try await RawClient.connect(listening.port)) }
+            try await listening.wait { $0.connectionCount == 3 }
+            #expect(try await RawClient.connect(listening.port).rest() == "")
+            for client in clients { client.close() }
+        }
+    }
+
+    @Test("Stopping ends connections that wait, and takes no others")
+    func stop() async throws {
+        try await Listening.with { listening in
+            let client = try await RawClient.connect(listening.port)
+            client.send("GET /x HTTP/1.1\r\nHost: x\r\n\r\n")
+            try await listening.wait { _ in listening.answering.count == 1 }
+            await listening.listener.stop(within: .seconds(5))
+            #expect(try await client.rest().contains("/x from"))
+            await #expect(throws: (any Error).self) { try await RawClient.connect(listening.port) }
+        }
+    }
+
+    @Test("TLS 1.2 is refused by what is for devices, and taken by what is for old clients")
+    func versions() async throws {
+        let pair = try GatewayCertificate.leaf(host: "127.0.0.1", key: P256.Signing.PrivateKey())
+        var client = TLSConfiguration.makeClientConfiguration()
+        client.certificateVerification = .none
+        for isModern in [true, false] {
+            for version in [TLSVersion.tlsv12, .tlsv13] {
+                client.minimumTLSVersion = version
+                client.maximumTLSVersion = version
+                let tls = client
+                try await Listening.with(tls: try pair.tls(isModern: isModern)) { listening in
+                    let connection = try await RawClient.connect(listening.port, tls: tls)
+                    connection.send("GET /x HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                    let text = try await connection.rest()
+                    #expect(text.contains("/x from") == (version == .tlsv13 || !isModern))
+                }
+            }
+        }
+    }
+
+    @Test("A socket says whose process asks")
+    func socket() async throws {
+        let folder = "/tmp/culvert-gw-\(UInt64.random(in: 0..<UInt64.max))"
+        defer { unsafe _ = rmdir(folder) }
+        let path = "\(folder)/admin.sock"
+        let unix = try UnixListener(path: path, isGuarded: true)
+        defer { unsafe _ = unlink(path + ".lock") }
+        let listener = HTTPListener(
+            name: "socket", place: .unix(unix), tls: nil, responder: Answering(), logger: Logger(label: "test"))
+        try await listener.open()
+        let serving = Task { await listener.run() }
+        let reply = try await Task.detached {
+            let socket = try UnixSocket.connect(to: path, isBlocking: true)
+            _ = SystemCall.writeAll(
+                socket.number, Array("GET /x HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".utf8))
+            return String(decoding: SystemCall.readAll(socket.number, limit: 10_000) ?? [], as: UTF8.self)
+        }.value
+        #expect(reply.contains("/x from process \(getuid())"), "\(reply)")
+        await listener.stop(within: .seconds(5))
+        await serving.value
+        #expect(FileStatus(of: path) == nil)
+    }
+}
+
+/// Answers with the path and the source.
+private final class Answering: HTTPAnswering {
+    private let state = Mutex<(count: Int, refusals: [ProblemDetails.Code])>((0, []))
+
+    var count: Int { state.withLock { $0.count } }
+    var refusals: [ProblemDetails.Code] { state.withLock { $0.refusals } }
+
+    func answer(_ request: Request, from source: RequestSource, limits: HTTPLimits) async -> Response {
+        state.withLock { $0.count += 1 }
+        if request.uri.path == "/body" { _ = try? await request.body.collect(upTo: limits.body) }
+        let words =
+            switch source {
+            case .address(let address): "\(address)"
+            case .process(let user): "process \(user)"
+            case .unknown: "unknown"
+            }
+        return Response(
+            status: .ok, body: ResponseBody(byteBuffer: ByteBuffer(string: "\(request.uri.path) from \(words)")))
+    }
+
+    func refused(by listener: String, _ source: RequestSource, _ code: ProblemDetails.Code) {
+        state.withLock { $0.refusals.append(code) }
+    }
+}
+
+private struct Listening {
+    var listener: HTTPListener
+    var answering: Answering
+    var port: Int
+
+    static func with(
+        _ limits: HTTPLimits = HTTPLimits(), tls: TLSConfiguration? = nil, _ body: (Listening) async throws -> Void
+    ) async throws {
+        let answering = Answering()
+        let listener = HTTPListener(
+            name: "test", place: .address("127.0.0.1", port: 0), tls: tls, limits: limits, responder: answering,
+            logger: Logger(label: "test"))
+        let port = try await listener.open()
+        let serving = Task { await listener.run() }
+        do { try await body(Listening(listener: listener, answering: answering, port: port)) } catch {
+            await listener.stop(within: .zero)
+            throw error
+        }
+        await listener.stop(within: .zero)
+        await serving.value
+    }
+
+    func wait(_ condition: (HTTPListener) -> Bool) async throws {
+        let end = ContinuousClock.now + .seconds(30)
+        while !condition(listener) {
+            guard ContinuousClock.now < end else { throw TestFailure("it does not come") }
+            try await Task.sleep(for: .milliseconds(2))
+        }
+    }
+}
+
+extension String {
+    fileprivate func components(_ part: String) -> Int { ranges(of: part).count }
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import NIOCore
+import NIOPosix
+import NIOSSL
+import NIOTLS
+import Testing
+import TunnelSystem
+
+/// A connection that sends exactly the bytes that a test wants, as they come, and reads until the other end is done.
+final class RawClient: Sendable {
+    private let channel: any Channel
+    private let received: EventLoopFuture<String>
+
+    private final class Collector: ChannelInboundHandler {
+        typealias InboundIn = ByteBuffer
+        private var text = ""
+        private let promise: EventLoopPromise<String>
+
+        init(_ promise: EventLoopPromise<String>) { self.promise = promise }
+
+        func channelRead(context: ChannelHandlerContext, data: NIOAny) { text += String(buffer: unwrapInboundIn(data)) }
+        func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
+        func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+            // The other end of TLS waits for this one.
+            if case .inputClosed? = event as? ChannelEvent { context.close(promise: nil) }
+            if case .shutdownCompleted? = event as? TLSUserEvent { context.close(promise: nil) }
+        }
+        func channelInactive(context: ChannelHandlerContext) { promise.succeed(text) }
+    }
+
+    private init(_ channel: any Channel, _ received: EventLoopFuture<String>) {
+        self.channel = channel
+        self.received = received
+    }
+
+    /// - Parameter tls: nil for plain TCP.
+    static func connect(_ port: Int, tls: TLSConfiguration? = nil) async throws -> RawClient {
+        let context = try tls.map { try NIOSSLContext(configuration: $0) }
+        let promise = MultiThreadedEventLoopGroup.singleton.any().makePromise(of: String.self)
+        do {
+            let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+                .channelInitializer { channel in
+                    channel.eventLoop.makeCompletedFuture {
+                        if let context {
+                            try channel.pipeline.syncOperations.addHandler(
+                                NIOSSLClientHandler(context: context, serverHostname: nil))
+                        }
+                        try channel.pipeline.syncOperations.addHandler(Collector(promise))
+                    }
+                }.connect(host: "127.0.0.1", port: port).get()
+            return RawClient(channel, promise.futureResult)
+        } catch {
+            promise.fail(error)
+            throw error
+        }
+    }
+
+    func send(_ text: String) { channel.writeAndFlush(ByteBuffer(string: text), promise: nil) }
+
+    /// Ends the connection from here.
+    func close() { channel.close(promise: nil) }
+
+    /// All that came until the other end closed.
+    func rest() async throws -> String {
+        let received = received
+        let outcome = await withDeadline(.seconds(30), clock: ContinuousClock()) { try? await received.get() }
+        guard case .finished(let text) = outcome else {
+            throw TestFailure("the connection does not end")
+        }
+        return try #require(text)
+    }
+}
+
+/// Why a test cannot go on.
+struct TestFailure: Error, CustomStringConvertible {
+    var description: String
+
+    init(_ description: String) { self.description = description }
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import FoundationEssentials
+import HTTPTypes
+import Testing
+
+@testable import Gateway
+
+@Suite("What is read of a request's head")
+struct RequestFieldsTests {
+    @Test("A bearer secret is read in whatever case its scheme is written")
+    func bearer() throws {
+        #expect(try RequestFields.bearer([:]) == nil)
+        for scheme in ["Bearer", "bearer", "BEARER"] {
+            #expect(try RequestFields.bearer([.authorization: "\(scheme) ct_abc"]) == "ct_abc")
+        }
+    }
+
+    @Test(
+        "Other credentials are refused",
+        arguments: [
+            "Basic YTpi", "Bearer", "Bearer ", "Bearer a b", "Bearer é", "ct_abc",
+            "Bearer " + String(repeating: "a", count: 300),
+        ])
+    func otherCredentials(value: String) {
+        #expect(throws: GatewayError.unauthorized) { try RequestFields.bearer([.authorization: value]) }
+    }
+
+    @Test("Two credentials are none")
+    func two() {
+        var fields = HTTPFields()
+        fields.append(HTTPField(name: .authorization, value: "Bearer a"))
+        fields.append(HTTPField(name: .authorization, value: "Bearer b"))
+        #expect(throws: GatewayError.unauthorized) { try RequestFields.bearer(fields) }
+    }
+
+    @Test("Queries are decoded once, and a plus stays a plus")
+    func query() throws {
+        let query = try RequestFields.query("pubkey=a%2Bb+c%3D&pt=%2541", known: ["pubkey", "pt"])
+        #expect(query == ["pubkey": "a+b+c=", "pt": "%41"])
+        #expect(try RequestFields.query("", known: []) == [:])
+    }
+
+    @Test(
+        "Queries with what is not known, twice or not decodable are refused",
+        arguments: ["a=1", "b=1&b=2", "b=%4", "b=%zz", "b=%ff"])
+    func badQuery(text: String) {
+        #expect(throws: GatewayError.self) { try RequestFields.query(text, known: ["b"]) }
+    }
+
+    @Test("Only JSON is JSON")
+    func mediaType() {
+        for type in ["application/json", "Application/JSON; charset=utf-8", "application/json ;x=y"] {
+            #expect(RequestFields.isJSON([.contentType: type]), "\(type)")
+        }
+        for type in ["text/plain", "application/jsonp", "", "application/x-www-form-urlencoded"] {
+            #expect(!RequestFields.isJSON([.contentType: type]), "\(type)")
+        }
+        #expect(!RequestFields.isJSON([:]))
+    }
+
+    @Test("Times are written as HTTP has them")
+    func date() {
+        #expect(HTTPDate.text(Date(timeIntervalSince1970: 784_111_777)) == "Sun, 06 Nov 1994 08:49:37 GMT")
+        #expect(HTTPDate.text(Date(timeIntervalSince1970: 0)) == "Thu, 01 Jan 1970 00:00:00 GMT")
+    }
+}
+
+@Suite("Routes of a listener")
+struct RouteTableTests {
+    private static let table = RouteTable(
+        [
+            ("/v1/users", HTTPRequest.Method.get), ("/v1/users", .post), ("/v1/users/{id}", .get),
+            ("/v1/users/{id}/rules", .put),
+        ]
+        .map { path, method in
+            APIRoute(method, path, .open, "", replies: []) { (_) async throws(GatewayError) in .empty }
+        })
+
+    private func name(_ match: RouteTable.Match) -> String {
+        switch match {
+        case .route(let route, let path): "\(route.method) \(route.path) \(path.values.sorted())"
+        case .otherMethods(let methods): "others \(methods.map(\.rawValue))"
+        case .none: "none"
+        }
+    }
+
+    @Test("Paths are found as they are spelled, and not otherwise")
+    func match() {
+        #expect(name(Self.table.match(.get, "/v1/users")) == "GET /v1/users []")
+        #expect(name(Self.table.match(.get, "/v1/users/abc")) == #"GET /v1/users/{id} ["abc"]"#)
+        #expect(name(Self.table.match(.put, "/v1/users/abc/rules")) == #"PUT /v1/users/{id}/rules ["abc"]"#)
+        for path in [
+            "/v1/users/", "//v1/users", "/V1/users", "/v1/users/abc/", "/v1/%75sers", "/v1/users/../users/x", "*", "",
+            "/",
+        ] {
+            let found = name(Self.table.match(.get, path))
+            #expect(
+                found == "none" || path == "/v1/users/" && found.hasPrefix("GET /v1/users/{id}"), "\(path): \(found)")
+        }
+    }
+
+    @Test("Another method is told which there are")
+    func methods() {
+        #expect(name(Self.table.match(.delete, "/v1/users")) == #"others ["GET", "POST"]"#)
+    }
+}
