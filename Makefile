@@ -11,16 +11,21 @@ built = .build/release
 programs = culvert culvert-wg culvert-pin culvert-credential-server culvert-gateway
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test standins apple soak bench fuzz lint docs build install clean
+.PHONY: help demo gateway-demo test standins apple soak bench fuzz lint docs build install clean
 
 help: ## Print this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
 
 demo: ## Build culvert and show two WireGuard devices at work; needs no root
 	@scripts/setup demo
 	swift build $(release) --product culvert
 	swift build $(release) --product culvert-wg
 	@$(bin)/culvert demo $(DEMO)
+
+gateway-demo: ## Build the gateway and show an enrolment and a tunnel on this machine; needs no root
+	@scripts/setup demo
+	swift build $(release) --product culvert-gateway
+	@$(bin)/culvert-gateway demo $(DEMO)
 
 test: ## Build everything and run the tests; as root also those with TUN devices and namespaces
 	@scripts/setup test

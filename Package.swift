@@ -268,9 +268,9 @@ let package = Package(
             name: "culvert-gateway",
             dependencies: [
                 "CommandLineSupport", "NetworkAddresses", "TunnelSystem", "CTunnelSystem", "WireGuardCore", "TunnelIO",
-                "PacketTunnel", "WireGuardTunnel", "Provisioning", "PinnedProvisioning", gateway, "TrustPinning",
-                "TrustPinningFoundation", tunnelServer, linuxHost, argumentParser, crypto, logging,
-            ],
+                "PacketTunnel", "WireGuardDevice", "Provisioning", gateway, "TrustPinning", "TrustPinningNIO",
+                tunnelServer, linuxHost, argumentParser, crypto, logging,
+            ] + nio,
             swiftSettings: settings),
 
         // MARK: - Tests

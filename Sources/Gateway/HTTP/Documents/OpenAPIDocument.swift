@@ -56,7 +56,7 @@ package struct OpenAPIDocument: Sendable {
     private static func operation(_ route: APIRoute) -> JSON {
         var members: [(String, JSON)] = [
             ("operationId", .string(name(route))), ("summary", .string(route.summary)),
-            ("security", .array(route.access == .open ? [] : [["bearer": .array([])] as JSON])),
+            ("security", .array(security(route.access))),
             ("x-access", .string(route.access.rawValue)),
         ]
         let names = route.path.split(separator: "/").filter { $0.hasPrefix("{") }.map { $0.dropFirst().dropLast() }
@@ -71,6 +71,16 @@ package struct OpenAPIDocument: Sendable {
         }
         members.append(("responses", .object(of: responses(route))))
         return .object(of: members)
+    }
+
+    private static func security(_ access: APIRoute.Access) -> [JSON] {
+        let bearer: JSON = ["bearer": .array([])]
+        return switch access {
+        case .open: []
+        // Or nothing, from this host.
+        case .localRead: [bearer, .object([])]
+        default: [bearer]
+        }
     }
 
     private static func parameter(

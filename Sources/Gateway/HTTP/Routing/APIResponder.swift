@@ -119,10 +119,9 @@ package final class APIResponder: HTTPAnswering {
         let (caller, bearer) = try await caller(request, route, source)
         let read: APIRequest
         do throws(GatewayError) {
-            let known = Set(route.parameters.filter { $0.place == .query }.map(\.name))
             read = APIRequest(
                 asker: caller, source: source, bearer: bearer, path: values,
-                query: try RequestFields.query(request.uri.query, known: known),
+                query: try RequestFields.query(request.uri.query, route.parameters.filter { $0.place == .query }),
                 creationKey: try RequestFields.creationKey(request.headers), body: [])
         } catch {
             throw Refusal(error)
@@ -154,22 +153,35 @@ package final class APIResponder: HTTPAnswering {
         do throws(GatewayError) {
             if let socketUsers {
                 guard case .process(let user) = source, socketUsers.contains(user) else { throw .forbidden }
-                return (.local(user), nil)
+                return (try Self.permitted(.local(user), route), nil)
             }
             let address = source.address ?? .v4(0)
             switch route.access {
             case .open: return (nil, nil)
             case .invitation:
-                return (nil, try RequestFields.bearer(request.headers))
+                guard let bearer = try RequestFields.bearer(request.headers) else { throw .unauthorized }
+                return (nil, bearer)
             case .localRead where source.isLocal && !request.headers.contains(.authorization) && isOfThisHost(request):
                 return (.gateway, nil)
             case .device, .read, .manage, .localRead:
                 let bearer = try RequestFields.bearer(request.headers)
-                return (try await service.caller(bearer: bearer, from: address), bearer)
+                let caller = try await service.caller(bearer: bearer, from: address)
+                return (try Self.permitted(caller, route), bearer)
             }
         } catch {
             throw Refusal(error)
         }
+    }
+
+    /// Refuses whom the service would refuse, before anything more is read.
+    private static func permitted(_ caller: Caller, _ route: APIRoute) throws(GatewayError) -> Caller {
+        switch route.access {
+        case .open, .invitation: break
+        case .device: try caller.check(.ownDevice)
+        case .read, .localRead: try caller.check(.read)
+        case .manage: try caller.check(.manage)
+        }
+        return caller
     }
 
     /// Whether the request names this host by an address of it: a page in a browser that was led here by a name of its own

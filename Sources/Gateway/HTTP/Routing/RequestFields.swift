@@ -5,6 +5,7 @@ import FoundationEssentials
 import HTTPTypes
 import PacketTunnel
 import Provisioning
+import TunnelSystem
 
 /// What is read of a request's head: each thing in one place.
 enum RequestFields {
@@ -43,8 +44,8 @@ enum RequestFields {
         return type.trimmedSpaces.lowercased() == "application/json"
     }
 
-    /// The parameters of a query, each at most once, none but those that are known.
-    static func query(_ text: String?, known: Set<String>) throws(GatewayError) -> [String: String] {
+    /// The parameters of a query, each at most once, none but those that are known, and none longer than is said of it.
+    static func query(_ text: String?, _ known: [APIRoute.Parameter]) throws(GatewayError) -> [String: String] {
         guard let text, !text.isEmpty else { return [:] }
         var values: [String: String] = [:]
         for pair in text.split(separator: "&", omittingEmptySubsequences: true) {
@@ -52,8 +53,18 @@ enum RequestFields {
             guard let name = decoded(parts[0]), let value = decoded(parts.count > 1 ? parts[1] : "") else {
                 throw .invalid(field: "query", problem: "it is not percent-encoded UTF-8")
             }
-            guard known.contains(name) else {
+            guard let parameter = known.first(where: { $0.name == name }) else {
                 throw .invalid(field: "query", problem: "there is a parameter that is not known here")
+            }
+            if case .text(_, _, let length?, _) = parameter.schema {
+                let scalars = value.unicodeScalars
+                guard length.contains(scalars.count),
+                    !scalars.contains(where: { $0.isControl || "\u{2028}\u{2029}".unicodeScalars.contains($0) })
+                else {
+                    throw .invalid(
+                        field: name,
+                        problem: "it is \(length.lowerBound) to \(length.upperBound) characters of one line")
+                }
             }
             guard values.updateValue(value, forKey: name) == nil else {
                 throw .invalid(field: name, problem: "it is there twice")

@@ -3,6 +3,7 @@
 
 #if os(Linux)
     import CTunnelSystem
+    import CommandLineSupport
     import TunnelIO
     import TunnelSystem
     import WireGuardCore

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CommandLineSupport
+
 /// Reads the figures that `ping` and `iperf3` print.
 enum ToolOutput {
     struct Transfer: Equatable {

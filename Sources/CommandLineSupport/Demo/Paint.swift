@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import CommandLineSupport
-
 /// Colours of a terminal; none where the output is no terminal or the user objects.
-struct Paint {
-    enum Colour: String {
+package struct Paint {
+    package enum Colour: String {
         case red = "31"
         case green = "32"
         case yellow = "33"
@@ -14,16 +12,16 @@ struct Paint {
         case bold = "1"
     }
 
-    var isOn: Bool
+    package var isOn: Bool
 
-    init(_ console: Console) { isOn = console.isLive }
+    package init(_ console: Console) { isOn = console.isLive }
 
-    func callAsFunction(_ text: String, _ colour: Colour) -> String {
+    package func callAsFunction(_ text: String, _ colour: Colour) -> String {
         isOn ? "\u{1b}[\(colour.rawValue)m\(text)\u{1b}[0m" : text
     }
 
     /// `text`, or the state's own word, in the colour of a tunnel's state.
-    func state(_ state: String, _ text: String? = nil) -> String {
+    package func state(_ state: String, _ text: String? = nil) -> String {
         let text = text ?? state
         return switch state {
         case "connected": self(text, .green)

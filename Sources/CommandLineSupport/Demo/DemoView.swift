@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import CommandLineSupport
-
 /// Shows the steps of a demonstration as they happen.
-final class DemoView {
-    enum Style {
+package final class DemoView {
+    package enum Style {
         /// Shows nothing: for output that is one document.
         case silent
         /// One line for each step, when it is over. No escape codes.
@@ -24,35 +22,35 @@ final class DemoView {
     private var step = ""
     private var frame = 0
 
-    init(_ style: Style, console: Console) {
+    package init(_ style: Style, console: Console) {
         self.style = style
         self.console = console
         paint = Paint(console)
     }
 
     /// Shows what this is.
-    func open(_ title: String) { show([style == .live ? paint(title, .bold) : title, ""]) }
+    package func open(_ title: String) { show([style == .live ? paint(title, .bold) : title, ""]) }
 
     /// Shows that a step has begun.
-    func begin(_ step: String) {
+    package func begin(_ step: String) {
         self.step = step
         if style == .live { redraw("", mark: nil) }
     }
 
     /// Shows how far the present step is.
-    func progress(_ text: String) {
+    package func progress(_ text: String) {
         frame += 1
         if style == .live { redraw(text, mark: nil) }
     }
 
     /// Shows what came of the present step.
-    func finish(_ text: String) { end(text, plainly: "ok    ", mark: paint("✓", .green)) }
+    package func finish(_ text: String) { end(text, plainly: "ok    ", mark: paint("✓", .green)) }
 
     /// Shows why the present step failed.
-    func fail(_ text: String) { end(text, plainly: "FAILED", mark: paint("✗", .red)) }
+    package func fail(_ text: String) { end(text, plainly: "FAILED", mark: paint("✗", .red)) }
 
     /// Shows lines as they are.
-    func show(_ lines: [String]) {
+    package func show(_ lines: [String]) {
         guard style != .silent else { return }
         for line in lines { console.line(line) }
     }

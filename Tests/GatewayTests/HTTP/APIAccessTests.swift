@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import FoundationEssentials
+import HTTPTypes
+import PacketTunnel
+import Provisioning
+import Testing
+import WireGuardCore
+
+@testable import Gateway
+
+@Suite("Who may do what with the API")
+struct APIAccessTests {
+    private enum Asker: String, CaseIterable, Sendable {
+        case nobody, unknown, admin, readOnly, enroller, addKey, device, invitation
+    }
+
+    /// Whether somebody comes further than the credential.
+    private static func isAllowed(_ asker: Asker, _ access: APIRoute.Access) -> Bool {
+        switch access {
+        case .open: true
+        case .invitation: asker == .invitation || asker == .enroller
+        case .device: asker == .device
+        case .read: asker == .admin || asker == .readOnly
+        case .manage: asker == .admin
+        // The test is of this host.
+        case .localRead: asker == .admin || asker == .readOnly || asker == .nobody
+        }
+    }
+
+    @Test("Each route takes whom it is for, and nobody else, whatever is asked")
+    func everyRoute() async throws {
+        try await APIBench.use { bench in
+            let user = try await bench.user("anna")
+            for side in APIBench.Side.allCases {
+                for route in bench.tables[side]?.routes ?? [] {
+                    for asker in Asker.allCases {
+                        let secret: String? =
+                            switch asker {
+                            case .nobody: nil
+                            case .unknown: "ct_" + String(repeating: "A", count: 43)
+                            case .admin: try await bench.token(.admin)
+                            case .readOnly: try await bench.token(.readOnly)
+                            case .enroller: try await bench.token(.enrol, of: user)
+                            case .addKey: try await bench.token(.addKey, of: try await bench.newUser())
+                            case .device:
+                                try await bench.enrol(try await bench.user("\(UInt64.random(in: 0..<UInt64.max))"))
+                                    .credential
+                            case .invitation: try await bench.invitation(for: user)
+                            }
+                        let path = route.path.replacing("{id}", with: String(repeating: "a", count: 26))
+                        let reply = try await bench.ask(
+                            route.method.rawValue, path, on: side, bearer: secret, route.body == nil ? nil : "{}")
+                        let words = "\(asker): \(route.method) \(route.path) on \(side): \(reply.status) \(reply.body)"
+                        if Self.isAllowed(asker, route.access) {
+                            #expect(![401, 403].contains(reply.status), "\(words)")
+                        } else {
+                            // One that guesses is told to wait, which lets nobody in either; an invitation is judged with
+                            // what it is shown for.
+                            let refusals = [401, 403, 429] + (route.access == .invitation ? [400] : [])
+                            #expect(refusals.contains(reply.status), "\(words)")
+                            if reply.status == 401 {
+                                #expect(reply.headers["www-authenticate"] == "Bearer", "\(words)")
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    @Test("Nothing of the administrators' API is on the device listener, and the other way round")
+    func apart() async throws {
+        try await APIBench.use { bench in
+            let admin = try await bench.token(.admin)
+            for path in ["/v1/users", "/v1/tokens", "/v1/audit", "/v1/status", "/metrics", "/openapi.json", "/addKey"] {
+                #expect(try await bench.ask("GET", path, on: .device, bearer: admin).status == 404, "\(path)")
+            }
+            for path in ["/v1/device", "/v1/enrolments", "/addKey"] {
+                #expect(try await bench.ask("GET", path, on: .admin, bearer: admin).status == 404, "\(path)")
+            }
+        }
+    }
+
+    @Test("A device sees and revokes its user's devices, and nobody else's")
+    func others() async throws {
+        try await APIBench.use { bench in
+            let (anna, ben) = (try await bench.user("anna"), try await bench.user("ben"))
+            let (phone, laptop) = (try await bench.enrol(anna), try await bench.enrol(anna))
+            let stranger = try await bench.enrol(ben)
+            let list = try await bench.ask("GET", "/v1/devices", on: .device, bearer: phone.credential)
+            #expect(list.json["devices"]?.list?.count == 2 && !list.body.contains(stranger.id))
+            let refused = try await bench.ask(
+                "DELETE", "/v1/devices/\(stranger.id)", on: .device, bearer: phone.credential)
+            #expect(refused.status == 404)
+            #expect(try await bench.ask("GET", "/v1/device", on: .device, bearer: stranger.credential).status == 200)
+            let gone = try await bench.ask("DELETE", "/v1/devices/\(laptop.id)", on: .device, bearer: phone.credential)
+            #expect(gone.status == 204)
+            let after = try await bench.ask("GET", "/v1/device", on: .device, bearer: laptop.credential)
+            #expect(after.status == 401 && after.code == "deviceUnknown")
+        }
+    }
+
+    @Test("Guessing is slowed down, and a valid secret passes all the while")
+    func guesses() async throws {
+        try await APIBench.use { bench in
+            let admin = try await bench.token(.admin)
+            var statuses: [Int] = []
+            for number in 0..<40 {
+                let guess = "ct_" + String(repeating: "B", count: 41) + (number < 10 ? "0\(number)" : "\(number)")
+                statuses.append(try await bench.ask("GET", "/v1/status", bearer: guess).status)
+                #expect(try await bench.ask("GET", "/v1/status", bearer: admin).status == 200)
+            }
+            #expect(statuses.first == 401 && statuses.contains(429) && Set(statuses) == [401, 429])
+            let limited = try await bench.ask("GET", "/v1/status", bearer: "ct_" + String(repeating: "C", count: 43))
+            if limited.status == 429 { #expect(Int(limited.headers["retry-after"] ?? "") ?? 0 > 0) }
+        }
+    }
+
+    @Test("Cookies are nobody's credential, and other schemes are none")
+    func cookies() async throws {
+        try await APIBench.use { bench in
+            let admin = try await bench.token(.admin)
+            for header in ["Cookie: token=\(admin)", "Authorization: Basic \(admin)", "X-Api-Key: \(admin)"] {
+                #expect(try await bench.ask("GET", "/v1/users", headers: [header]).status == 401, "\(header)")
+            }
+            #expect(try await bench.ask("GET", "/v1/users?token=\(admin)").status == 401)
+            let twice = ["Authorization: Bearer \(admin)", "Authorization: Bearer \(admin)"]
+            #expect(try await bench.ask("GET", "/v1/users", headers: twice).status == 401)
+        }
+    }
+
+    @Test("Metrics are for readers and this host, but not for a page that was led here by a name")
+    func metrics() async throws {
+        try await APIBench.use { bench in
+            let open = try await bench.ask("GET", "/metrics")
+            #expect(open.status == 200 && open.headers["content-type"]?.hasPrefix("text/plain; version=0.0.4") == true)
+            #expect(PrometheusFormat.problems(in: open.body) == [])
+            let again = try await bench.ask("GET", "/metrics", bearer: try await bench.token(.readOnly))
+            #expect(
+                again.body.contains(
+                    #"culvert_gateway_requests_total{listener="admin",route="/metrics",status="200"} 1"#))
+            #expect(PrometheusFormat.problems(in: again.body) == [])
+            let led = try await bench.send("GET /metrics HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n")
+            #expect(led.status == 401)
+        }
+    }
+
+    @Test("No secret is in the log, whatever is asked")
+    func log() async throws {
+        try await APIBench.use { bench in
+            let user = try await bench.user("anna")
+            let device = try await bench.enrol(user)
+            let admin = try await bench.token(.admin)
+            let made = try await bench.ask(
+                "POST", "/v1/invitations", bearer: admin, #"{"user":"\#(user)"}"#)
+            #expect(made.status == 201)
+            _ = try await bench.ask("GET", "/v1/users?pt=\(admin)", bearer: device.credential)
+            _ = try await bench.ask(
+                "POST", "/v1/enrolments", on: .device, bearer: device.invitation, bench.enrolment().body)
+            for secret in [device.credential, device.invitation, admin, made.json["text"]?.text ?? "x"] {
+                #expect(!bench.log.text.contains(secret.dropFirst(9)), "\(bench.log.text)")
+            }
+            #expect(bench.log.text.contains("refused"))
+        }
+    }
+}
