@@ -8,7 +8,7 @@ DESTDIR ?=
 release = -c release --static-swift-stdlib
 bin = $(shell swift build $(release) --show-bin-path)
 built = .build/release
-programs = culvert culvert-wg culvert-pin culvert-credential-server culvert-gateway
+programs = culvert culvert-wg culvert-pin culvert-enroll culvert-credential-server culvert-gateway
 
 .DEFAULT_GOAL := help
 .PHONY: help demo gateway-demo test standins apple soak bench fuzz lint docs build install clean
@@ -66,12 +66,12 @@ install: ## Install the programs, the systemd units, completions and manual page
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions \
 		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d $(DESTDIR)$(PREFIX)/lib/systemd/system
 	install -s -m 755 $(addprefix $(built)/,$(programs)) $(DESTDIR)$(PREFIX)/bin
-	install -m 644 docs/man/culvert.1 docs/man/culvert-pin.1 $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 644 docs/man/culvert.1 docs/man/culvert-pin.1 docs/man/culvert-enroll.1 $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 644 docs/man/culvert-wg.8 docs/man/culvert-credential-server.8 docs/man/culvert-gateway.8 $(DESTDIR)$(PREFIX)/share/man/man8
 	for unit in culvert@.service culvert-guard@.service culvert-credential-server.service culvert-gateway.service; do \
 		sed 's|/usr/local/bin/|$(PREFIX)/bin/|' "support/systemd/$$unit" > "$(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit" && \
 		chmod 644 "$(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit" || exit 1; done
-	@for name in culvert culvert-pin culvert-credential-server culvert-gateway; do \
+	@for name in culvert culvert-pin culvert-enroll culvert-credential-server culvert-gateway; do \
 		$(built)/$$name --generate-completion-script bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$name && \
 		$(built)/$$name --generate-completion-script zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_$$name && \
 		$(built)/$$name --generate-completion-script fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/$$name.fish || \

@@ -82,6 +82,7 @@ func part(_ name: String, isBuilt: Bool, dependencies: [Target.Dependency]) -> T
         ? .target(name: name, dependencies: dependencies, exclude: ["Elsewhere"], swiftSettings: settings)
         : .target(name: name, path: "Sources/\(name)/Elsewhere")
 }
+let applePlatforms: [Platform] = [.macOS, .macCatalyst, .iOS, .tvOS, .watchOS, .visionOS]
 let linuxHost = Target.Dependency.target(name: "PacketTunnelLinux", condition: .when(platforms: [.linux]))
 let gateway = Target.Dependency.target(name: "Gateway", condition: .when(platforms: [.linux]))
 let tunnelServer = Target.Dependency.target(name: "TunnelServer", condition: .when(platforms: [.linux]))
@@ -200,7 +201,14 @@ let package = Package(
         .target(name: "PacketTunnelTesting", swiftSettings: settings),
         .target(
             name: "PinnedProvisioning",
-            dependencies: ["NetworkAddresses", "Provisioning", "TrustPinning", "TrustPinningFoundation", logging],
+            dependencies: [
+                "NetworkAddresses", "PacketTunnel", "Provisioning", "TrustPinning", logging,
+                .target(name: "TrustPinningFoundation", condition: .when(platforms: applePlatforms)),
+                .target(name: "TrustPinningNIO", condition: .when(platforms: [.linux])),
+                .product(
+                    name: "NIOHTTP1", package: "swift-nio",
+                    condition: .when(platforms: [.linux], traits: ["TrustPinningNIO"])),
+            ],
             swiftSettings: settings),
         part(
             "Gateway", isBuilt: buildsForLinux,
@@ -233,7 +241,8 @@ let package = Package(
             dependencies: [
                 "NetworkAddresses", "CommandLineSupport", "CTunnelSystem", "TunnelSystem", "WireGuardCore", "TunnelIO",
                 "WireGuardDevice",
-                "PacketTunnel", linuxHost, "WireGuardTunnel", "CredentialTunnel", argumentParser, logging,
+                "PacketTunnel", linuxHost, "WireGuardTunnel", "CredentialTunnel", "Provisioning", argumentParser,
+                logging,
             ],
             swiftSettings: settings),
         .executableTarget(
@@ -338,10 +347,10 @@ let package = Package(
             name: "CulvertEnrollTests",
             dependencies: [
                 "culvert-enroll", "CommandLineSupport", "CommandLineTesting", "NetworkAddresses", "Provisioning",
-                "PinnedProvisioning", "PacketTunnel", "TunnelSystem", "TrustPinning", "TrustPinningNIO",
-                "PacketTunnelTesting",
-                "TrustPinningTesting", "TrustPinningNIOTesting", argumentParser, logging,
-            ],
+                "PinnedProvisioning", "PacketTunnel", "TunnelSystem", "TunnelIO", "WireGuardCore", "WireGuardDevice",
+                "WireGuardTunnel", "TrustPinning", "TrustPinningNIO", "PacketTunnelTesting", "TrustPinningTesting",
+                "TrustPinningNIOTesting", argumentParser, logging,
+            ] + nio,
             swiftSettings: settings),
         .testTarget(
             name: "CulvertGatewayTests",
@@ -355,8 +364,8 @@ let package = Package(
             dependencies: [
                 "culvert", "CommandLineSupport", "CommandLineTesting", "TunnelSystem", "WireGuardCore", "TunnelIO",
                 "WireGuardDevice",
-                "PacketTunnel", linuxHost, "WireGuardTunnel", "CredentialTunnel", "PacketTunnelTesting", argumentParser,
-                logging,
+                "PacketTunnel", linuxHost, "WireGuardTunnel", "CredentialTunnel", "Provisioning", "PacketTunnelTesting",
+                argumentParser, logging,
             ],
             swiftSettings: settings),
         .target(
@@ -407,7 +416,7 @@ let package = Package(
             name: "DocumentationTests",
             dependencies: [
                 "NetworkAddresses", "TunnelIO", "WireGuardCore", "WireGuardDevice", "PacketTunnel", "TrustPinning",
-                "TrustPinningNIO",
+                "TrustPinningNIO", "Provisioning", "PinnedProvisioning",
                 logging,
             ],
             swiftSettings: settings),

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-package import PacketTunnel
+public import PacketTunnel
 
-/// Why no tunnel was given out.
-package enum ProvisioningError: Error, Hashable, Sendable {
+/// Why no tunnel was given out, or why a device's request was not carried out.
+public enum ProvisioningError: Error, Hashable, Sendable {
     /// The server does not want this client.
     case refused(String)
+    /// The gateway does not want this device, for a reason that programs know (``ProblemDetails/Code``).
+    case problem(ProblemDetails)
     /// The server may answer later.
     case busy(String)
     /// A field of the reply is wrong.
@@ -23,38 +25,90 @@ package enum ProvisioningError: Error, Hashable, Sendable {
     /// Whether another server may do better.
     var concernsServerOnly: Bool {
         switch self {
+        // A clock does not get better by asking somebody else.
+        case .transport(.clockUnset): false
         case .busy, .reply, .transport: true
-        case .refused, .timedOut, .cancelled, .noServers: false
+        case .refused, .problem, .timedOut, .cancelled, .noServers: false
         }
     }
 
-    /// The error that ends a start.
-    package var tunnelError: TunnelError {
+    /// Whether the gateway could not be asked, so that what it said last may still hold.
+    var isOutage: Bool {
+        switch self {
+        case .busy, .reply, .transport, .timedOut: true
+        case .refused, .problem, .cancelled, .noServers: false
+        }
+    }
+
+    /// The error that ends a start, with what to do.
+    public var tunnelError: TunnelError {
         switch self {
         case .refused(let reason):
             TunnelError(.authenticationFailed, reason, fix: "sign in again, so that there is a new token")
+        case .problem(let problem): problem.tunnelError
         case .busy(let reason): TunnelError(.serverUnreachable, reason, fix: "try again later")
         case .reply(let field, let problem):
             TunnelError(
                 .serverUnreachable, "the server's reply cannot be used: '\(field)': \(problem)",
                 fix: "choose another server, and report this one")
-        case .transport(.untrusted(let reason)):
-            TunnelError(
-                .serverUnreachable, "what answered is not the server: \(reason)",
-                fix: "do not trust this network; check the server's name and authorities")
-        case .transport(.unreachable(let reason)):
-            TunnelError(.serverUnreachable, "the server cannot be reached: \(reason)", fix: "check the network")
-        case .transport(.tooLong(let limit)):
-            TunnelError(.serverUnreachable, "the server's reply is longer than \(limit) bytes")
-        case .transport(.unsupported(let reason)):
-            TunnelError(.configurationInvalid, "the request cannot be sent: \(reason)")
+        case .transport(let error): error.tunnelError
         case .timedOut(let limit, let last):
             TunnelError(
                 .serverUnreachable,
-                "no server has given out a tunnel within \(limit)" + (last.map { "; last: \($0)" } ?? ""),
+                "no server has answered as it should within \(limit)" + (last.map { "; last: \($0)" } ?? ""),
                 fix: "check the network and the servers")
         case .cancelled: TunnelError(.stopped, "the start was given up")
         case .noServers: TunnelError(.configurationInvalid, "there is no server to ask", fix: "name one")
+        }
+    }
+}
+
+extension ProvisioningError: CustomStringConvertible {
+    /// The error, and what to do.
+    public var description: String { "\(tunnelError)" }
+}
+
+extension ProvisioningTransportError {
+    fileprivate var tunnelError: TunnelError {
+        switch self {
+        case .untrusted(let reason):
+            TunnelError(
+                .serverUnreachable, "what answered is not the server: \(reason)",
+                fix: "do not trust this network; check the server's name, pins and authorities")
+        case .clockUnset(let reason):
+            TunnelError(
+                .serverUnreachable, "this machine's clock is not set: \(reason)", fix: "set the clock, and try again")
+        case .unreachable(let reason):
+            TunnelError(.serverUnreachable, "the server cannot be reached: \(reason)", fix: "check the network")
+        case .tooLong(let limit):
+            TunnelError(.serverUnreachable, "the server's reply is longer than \(limit) bytes")
+        case .unsupported(let reason):
+            TunnelError(.configurationInvalid, "the request cannot be sent: \(reason)")
+        }
+    }
+}
+
+extension ProblemDetails {
+    /// What the gateway said.
+    private var reason: String { detail ?? (title.isEmpty ? "HTTP \(status)" : title) }
+
+    fileprivate var tunnelError: TunnelError {
+        func refused(_ fix: String) -> TunnelError {
+            TunnelError(.authenticationFailed, "the gateway says no: \(reason)", fix: fix)
+        }
+        return switch code {
+        case .unauthorized?: refused("ask for a new invitation, and enrol again")
+        case .invitationUsed?:
+            refused("if another device of yours used it, ask for one for this device; if not, tell the administrator")
+        case .invitationExpired?: refused("ask for a new invitation")
+        case .deviceLimit?: refused("revoke a device that is not in use any more, or ask for more devices")
+        case .keyInUse?: refused("enrol again, with a new key")
+        case .deviceUnknown?: refused("the device was revoked; ask for an invitation to enrol it again")
+        case .deviceDisabled?: refused("ask the administrator to enable the device")
+        case .deviceExpired?: refused("ask the administrator, or enrol again with a new invitation")
+        case .poolFull?:
+            TunnelError(.serverUnreachable, "the gateway has no free address", fix: "tell the administrator")
+        default: refused("ask the administrator")
         }
     }
 }

@@ -9,5 +9,31 @@ enum Program {
     static func main() async {
         // A reader that went away is noticed at the next write.
         _ = signal(SIGPIPE, SIG_IGN)
+        exit(await run(Array(CommandLine.arguments.dropFirst()), console: .standard))
+    }
+
+    /// Parses and runs one command line.
+    /// - Returns: the exit status.
+    static func run(_ arguments: [String], console: Console) async -> Int32 {
+        // Whatever else is wrong, it is not said with the secret in it.
+        guard !arguments.contains(where: SecretText.isSecret) else {
+            console.problem(
+                """
+                error: an argument is an invitation or a token, which every user of this machine can see there
+                  fix: put it into a file that only you can read, or give it on standard input: culvert enroll -
+                """)
+            return ExitStatus.usage
+        }
+        return await EnrollCommand.run(arguments, console: console)
+    }
+}
+
+/// Secrets among what was typed.
+enum SecretText {
+    static func isSecret(_ argument: String) -> Bool {
+        argument.contains("culvert-invitation:")
+            || ["ci_", "ct_", "cd_"].contains { prefix in
+                argument.ranges(of: prefix).contains { argument[$0.upperBound...].prefix(20).count == 20 }
+            }
     }
 }

@@ -21,6 +21,7 @@ struct Culvert: ParsableCommand {
               sudo culvert down wg0               the network as it was before
               sudo culvert cleanup                the same after a crash
               sudo culvert guard home             a profile's leak policy, whether or not its tunnel runs
+              sudo culvert enroll invitation.txt  a device of a gateway (the program culvert-enroll)
               culvert pin show api.example.com    the TLS pins of a server (the program culvert-pin)
               culvert --generate-completion-script zsh > ~/.zfunc/_culvert
 
@@ -32,6 +33,6 @@ struct Culvert: ParsableCommand {
         subcommands: [
             DemoCommand.self, KeyCommand.self, ConfigCommand.self, UpCommand.self, ReloadCommand.self, DownCommand.self,
             StatusCommand.self, LogCommand.self, ProfileCommand.self, GuardCommand.self, CleanupCommand.self,
-            PinCommand.self, CredentialServerCommand.self, GatewayCommand.self,
+            EnrollCommand.self, PinCommand.self, CredentialServerCommand.self, GatewayCommand.self,
         ])
 }

@@ -77,6 +77,13 @@ public struct ProviderContext: Sendable {
     public func secret(_ name: String) async throws(TunnelError) -> SecretBytes {
         try await host.secret(name)
     }
+
+    /// Keeps a secret of the tunnel's profile, instead of the one before: what a server has given out, or a key that was made
+    /// here, for later starts.
+    /// - Throws: `.secretUnavailable`, `.storage`.
+    public func keepSecret(_ secret: SecretBytes, _ name: String) async throws(TunnelError) {
+        try await host.keepSecret(secret, name)
+    }
 }
 
 /// The host's side of a ``ProviderContext``.
@@ -85,5 +92,6 @@ package protocol ProviderHost: Sendable {
     func setReasserting(_ isReasserting: Bool)
     func cancel(_ error: TunnelError)
     func secret(_ name: String) async throws(TunnelError) -> SecretBytes
+    func keepSecret(_ secret: SecretBytes, _ name: String) async throws(TunnelError)
     func outsideNameServers() async -> [IPAddress]
 }

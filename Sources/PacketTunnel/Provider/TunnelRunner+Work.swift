@@ -143,10 +143,20 @@ private struct RunContext<Provider: PacketTunnelProvider>: ProviderHost {
     func outsideNameServers() async -> [IPAddress] { await runner.platform.outsideNameServers() }
 
     func secret(_ name: String) async throws(TunnelError) -> SecretBytes {
+        let (store, profile) = try store(of: name)
+        return try await store.read(name, of: profile)
+    }
+
+    func keepSecret(_ secret: SecretBytes, _ name: String) async throws(TunnelError) {
+        let (store, profile) = try store(of: name)
+        try await store.write(secret, name, of: profile)
+    }
+
+    private func store(of name: String) throws(TunnelError) -> (any SecretStore, String) {
         guard let secrets = runner.secrets, let profile = run.request.profileID else {
             throw TunnelError(.secretUnavailable, "the tunnel has no secret '\(name)'", fix: "start it from a profile")
         }
-        return try await secrets.read(name, of: profile)
+        return (secrets, profile)
     }
 }
 

@@ -3,32 +3,20 @@
 
 package import Logging
 package import PacketTunnel
-import Synchronization
-import TunnelSystem
 package import WireGuardCore
 
-/// Registers keys: asks several servers in turn, again and again, within one deadline.
+/// Registers keys, at several servers in turn (``ServerRounds``).
 ///
 /// The API is that of PIA's servers: `GET /addKey?pubkey=KEY&pt=TOKEN`, answered with JSON.
 package struct AddKeyClient: Sendable {
-    let transport: any ProvisioningTransport
-    let clock: any Clock<Duration>
-    let logger: Logger
-    /// How long all of it may take.
-    var deadline: Duration = .seconds(30)
-    /// How long each request may take, so that a silent server does not use up the time of the others.
-    var patience: Duration = .seconds(10)
-    let random: @Sendable () -> any RandomNumberGenerator
+    private let rounds: ServerRounds
 
     package init(
         transport: any ProvisioningTransport, clock: any Clock<Duration> = ContinuousClock(),
         logger: Logger = Logger(label: "tunnel"),
         random: @escaping @Sendable () -> any RandomNumberGenerator = { SystemRandomNumberGenerator() }
     ) {
-        self.transport = transport
-        self.clock = clock
-        self.logger = logger
-        self.random = random
+        rounds = ServerRounds(transport: transport, clock: clock, logger: logger, random: random)
     }
 
     /// What a registration brought.
@@ -48,71 +36,12 @@ package struct AddKeyClient: Sendable {
         _ publicKey: PublicKey, token: SecretBytes, at servers: [ProvisioningServer], from first: Int = 0,
         socketMark: UInt32? = nil
     ) async throws(ProvisioningError) -> Registration {
-        guard !servers.isEmpty else { throw .noServers }
-        let last = Shared()
-        let outcome = await withDeadline(deadline, clock: clock) {
-            await attempts(publicKey, token, servers, first, socketMark, last)
+        let answer = try await rounds.ask(servers, from: first) { server in
+            ProvisioningRequest(server: server, target: Self.target(publicKey, token), socketMark: socketMark)
+        } read: { (reply) throws(ProvisioningError) in
+            try AddKeyReply(reply, for: publicKey)
         }
-        switch outcome {
-        case .finished(.success(let registration)): return registration
-        case .finished(.failure(let error)): throw error
-        case .timedOut: throw .timedOut(after: deadline, last: last.text.withLock { $0 })
-        case .cancelled: throw .cancelled
-        }
-    }
-
-    private final class Shared: Sendable {
-        let text = Mutex<String?>(nil)
-    }
-
-    private func attempts(
-        _ publicKey: PublicKey, _ token: SecretBytes, _ servers: [ProvisioningServer], _ first: Int,
-        _ socketMark: UInt32?, _ last: Shared
-    ) async -> Result<Registration, ProvisioningError> {
-        var generator = random()
-        for round in 0... {
-            for step in servers.indices {
-                let index = (first + step) % servers.count
-                let request = ProvisioningRequest(
-                    server: servers[index], target: Self.target(publicKey, token), socketMark: socketMark)
-                do throws(ProvisioningError) {
-                    let reply = try AddKeyReply(try await send(request), for: publicKey)
-                    return .success(Registration(reply: reply, server: index))
-                } catch {
-                    guard error.concernsServerOnly else { return .failure(error) }
-                    let text = "\(servers[index].name): \(error.tunnelError.message)"
-                    last.text.withLock { $0 = text }
-                    logger.warning("\(text)")
-                }
-            }
-            // Half a second, doubled each time up to eight, and up to as much again, so that many clients do not come at once.
-            let pause = Duration.milliseconds(500 << min(round, 4))
-            do {
-                try await clock.sleep(for: pause + pause * Double.random(in: 0..<1, using: &generator))
-            } catch {
-                return .failure(.cancelled)
-            }
-        }
-        return .failure(.cancelled)
-    }
-
-    private func send(_ request: ProvisioningRequest) async throws(ProvisioningError) -> ProvisioningReply {
-        let outcome = await withDeadline(patience, clock: clock) { () -> Result<ProvisioningReply, ProvisioningError> in
-            do throws(ProvisioningTransportError) {
-                let reply = try await transport.send(request)
-                guard reply.body.count <= request.replyLimit else {
-                    throw ProvisioningTransportError.tooLong(limit: request.replyLimit)
-                }
-                return .success(reply)
-            } catch {
-                return .failure(.transport(error))
-            }
-        }
-        switch outcome {
-        case .finished(let result): return try result.get()
-        case .timedOut: throw .transport(.unreachable("no answer within \(patience)"))
-        case .cancelled: throw .cancelled
-        }
+        return Registration(reply: answer.value, server: answer.server)
     }
 
     /// The path and query, each value encoded once.

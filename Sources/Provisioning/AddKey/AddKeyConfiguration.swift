@@ -55,9 +55,11 @@ public struct AddKeyConfiguration: Codable, Hashable, Sendable {
     ///
     /// `use_ip` connects to the address in `serverAddress` and verifies the name in `cn`. `serial` and
     /// `activationAttemptId` have no meaning here.
+    /// - Parameter trust: why the server is believed. PIA's have certificates of PIA's own authority, with a common name only:
+    ///   `.authorities(pem, acceptsCommonName: true)`.
     /// - Throws: `.configurationInvalid`, with each key that is wrong.
     public static func fromProviderConfiguration(
-        _ values: [String: JSONValue], serverAddress: String
+        _ values: [String: JSONValue], serverAddress: String, trust: ServerTrust = .system
     ) throws(TunnelError) -> (configuration: AddKeyConfiguration, token: SecretBytes) {
         var problems: [SettingsProblem] = []
         func problem(_ field: String, _ value: String, _ problem: String, fix: String) {
@@ -109,7 +111,7 @@ public struct AddKeyConfiguration: Codable, Hashable, Sendable {
             servers: [
                 ProvisioningServer(
                     name: usesAddress ? name ?? "" : serverAddress, address: usesAddress ? address : nil,
-                    port: defaultPort)
+                    port: defaultPort, trust: trust)
             ],
             customDNSServers: servers ?? [], packetSize: size ?? 1280)
         configuration.connectivity.pingAddress = text("ping")
@@ -127,6 +129,8 @@ public struct AddKeyConfiguration: Codable, Hashable, Sendable {
                     publicKey: reply.serverKey.base64, endpoint: reply.endpoint.description, allowedIPs: routes,
                     persistentKeepalive: keepalive)
             ],
-            connectivity: connectivity)
+            connectivity: connectivity,
+            // With others to go to, two handshakes' time.
+            handshakeTimeout: self.servers.count > 1 ? 10 : 30)
     }
 }

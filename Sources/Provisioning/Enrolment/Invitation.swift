@@ -116,12 +116,7 @@ public struct Invitation: Sendable, Equatable {
             timeIntervalSince1970: Double(
                 try fields.value("expires") { (value) throws(ContractError) in try value.seconds(from: 1) }))
         pins = try fields.value("pins") { (value) throws(ContractError) in
-            try value.list(0...16) { (value) throws(ContractError) in
-                guard let pin = ServerKeyPin(try value.text()) else {
-                    throw value.error("it is not 'sha256/' and 32 bytes in base64")
-                }
-                return pin
-            }
+            try value.list(0...16) { (value) throws(ContractError) in try value.pin() }
         }
         guard pins.count >= 2 else {
             throw ContractError(field: "pins", problem: "there are fewer than two: nothing is trusted on first use")

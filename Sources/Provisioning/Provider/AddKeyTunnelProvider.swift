@@ -11,14 +11,15 @@ public import WireGuardTunnel
 /// A WireGuard tunnel whose server is asked for it first: at each start a fresh key is registered by `addKey`, and the
 /// reply is the tunnel's configuration.
 ///
-/// Enrolment is part of the start, so it works for starts on demand too, with no app running. When nothing comes through any more, the
-/// next server is asked, with another fresh key, and the tunnel moves there while it stays up; only when no server gives a
-/// tunnel does it end. The key is in memory alone.
+/// Enrolment is part of the start, so it works for starts on demand too, with no app running. Where a server gives out a tunnel but
+/// does not answer in it, the next one is asked. When nothing comes through any more, the next server is asked too, with
+/// another fresh key, and the tunnel moves there while it stays up; only when no server gives a tunnel does it end. The
+/// key is in memory alone.
 public actor AddKeyTunnelProvider: PacketTunnelProvider {
     private let transport: (any ProvisioningTransport)?
     private let environment: WireGuardEnvironment
     private let inner: WireGuardTunnelProvider
-    private let key = HeldKey()
+    private let keys = HeldKeys()
     private var run: Run?
     private var move: Task<Void, Never>?
 
@@ -27,6 +28,9 @@ public actor AddKeyTunnelProvider: PacketTunnelProvider {
         let context: ProviderContext
         let token: SecretBytes
         var server: Int
+        var path: NetworkPath
+        /// Whether its start has returned.
+        var isUp = false
     }
 
     /// A provider that cannot start: it has no transport. Hosts make one with ``init(transport:environment:)``.
@@ -52,16 +56,41 @@ public actor AddKeyTunnelProvider: PacketTunnelProvider {
             throw TunnelError(.networkUnavailable, "there is no network", fix: "connect to one and try again")
         }
         let token = try await context.secret(configuration.tokenName)
-        let (tunnel, server) = try await enrol(configuration, token, from: 0, context)
-        run = Run(configuration: configuration, context: context, token: token, server: server)
-        let host = InnerHost(context, key) { [weak self] error in
-            Task { await self?.lost(error) }
-        }
+        run = Run(configuration: configuration, context: context, token: token, server: 0, path: context.path)
         do throws(TunnelError) {
-            try await inner.start(tunnel, context: context.passing(through: host))
+            try await bringUp(context)
         } catch {
             run = nil
+            keys.clear()
             throw error
+        }
+    }
+
+    /// Tries one server after the other, until a tunnel works.
+    private func bringUp(_ context: ProviderContext) async throws(TunnelError) {
+        let host = InnerHost(outer: context, keys: keys) { [weak self] error in
+            Task { await self?.lost(error) }
+        }
+        var tried: Set<Int> = []
+        var next = 0
+        var failure: TunnelError?
+        while true {
+            let (tunnel, server) = try await enrol(from: next)
+            // None but those that were tried gives out tunnels.
+            if let failure, tried.contains(server) { throw failure }
+            tried.insert(server)
+            run?.server = server
+            do throws(TunnelError) {
+                try await inner.start(tunnel, context: context.passing(through: host))
+                run?.isUp = true
+                return
+            } catch {
+                let count = run?.configuration.servers.count ?? 0
+                guard error.code == .serverUnreachable, tried.count < count else { throw error }
+                context.logger.warning("\(error.message): asking the next server")
+                failure = error
+                next = server + 1
+            }
         }
     }
 
@@ -70,7 +99,7 @@ public actor AddKeyTunnelProvider: PacketTunnelProvider {
         move?.cancel()
         run = nil
         await inner.stop(reason)
-        key.clear()
+        keys.clear()
     }
 
     /// As ``WireGuardTunnelProvider/sleep()``.
@@ -80,7 +109,10 @@ public actor AddKeyTunnelProvider: PacketTunnelProvider {
     public func wake() async { await inner.wake() }
 
     /// As ``WireGuardTunnelProvider/pathChanged(_:)``.
-    public func pathChanged(_ path: NetworkPath) async { await inner.pathChanged(path) }
+    public func pathChanged(_ path: NetworkPath) async {
+        run?.path = path
+        await inner.pathChanged(path)
+    }
 
     /// As ``WireGuardTunnelProvider/handleAppMessage(_:)``.
     public func handleAppMessage(_ message: [UInt8]) async -> [UInt8]? { await inner.handleAppMessage(message) }
@@ -88,23 +120,29 @@ public actor AddKeyTunnelProvider: PacketTunnelProvider {
     // MARK: - Enrolment
 
     /// Registers a fresh key, which is the tunnel's from then on.
-    private func enrol(
-        _ configuration: AddKeyConfiguration, _ token: SecretBytes, from first: Int, _ context: ProviderContext
-    ) async throws(TunnelError) -> (WireGuardTunnelConfiguration, Int) {
+    private func enrol(from first: Int) async throws(TunnelError) -> (WireGuardTunnelConfiguration, Int) {
         guard let transport else {
             throw TunnelError(
                 .configurationInvalid, "the provider has no transport",
                 fix: "make it with AddKeyTunnelProvider(transport:)")
         }
+        guard let run else { throw TunnelError(.stopped, "the tunnel has ended") }
+        let (configuration, context) = (run.configuration, run.context)
         let client = AddKeyClient(
             transport: transport, clock: context.clock, logger: context.logger, random: environment.random)
         var random = environment.random()
         let fresh = PrivateKey(using: &random)
+        // One of them for each: a server has the address that its name has now.
+        var servers: [ProvisioningServer] = []
+        for server in configuration.servers {
+            let found = await environment.located(
+                [server], isUp: run.isUp, policy: configuration.leakPolicy, path: run.path, context)
+            servers.append(found.first ?? server)
+        }
         do throws(ProvisioningError) {
             let registration = try await client.register(
-                Identity(fresh).publicKey, token: token, at: configuration.servers, from: first,
-                socketMark: context.socketMark)
-            key.hold(fresh)
+                fresh.publicKey, token: run.token, at: servers, from: first, socketMark: context.socketMark)
+            keys.hold(fresh)
             return (configuration.tunnel(registration.reply), registration.server)
         } catch {
             throw error.tunnelError
@@ -123,8 +161,7 @@ public actor AddKeyTunnelProvider: PacketTunnelProvider {
         run.context.logger.warning("\(lost.message): asking the next server")
         run.context.setReasserting(true)
         do throws(TunnelError) {
-            let (tunnel, server) = try await enrol(
-                run.configuration, run.token, from: run.server + 1, run.context)
+            let (tunnel, server) = try await enrol(from: run.server + 1)
             guard self.run != nil else { return }
             try await inner.reconfigure(tunnel)
             self.run?.server = server
@@ -135,47 +172,4 @@ public actor AddKeyTunnelProvider: PacketTunnelProvider {
             run.context.cancel(lost)
         }
     }
-}
-
-/// The tunnel's private key, for as long as it is up.
-private final class HeldKey: Sendable {
-    private let bytes = Mutex<SecretBytes?>(nil)
-
-    var secret: SecretBytes? { bytes.withLock { $0 } }
-
-    func hold(_ key: PrivateKey) {
-        let secret = key.secret.withSpan { span in SecretBytes(span.indices.map { span[$0] }) }
-        bytes.withLock { $0 = secret }
-    }
-
-    func clear() { bytes.withLock { $0 = nil } }
-}
-
-/// What the tunnel inside takes for its host.
-private struct InnerHost: ProviderHost {
-    private let outer: ProviderContext
-    private let key: HeldKey
-    private let isLost: @Sendable (TunnelError) -> Void
-
-    init(_ outer: ProviderContext, _ key: HeldKey, isLost: @escaping @Sendable (TunnelError) -> Void) {
-        self.outer = outer
-        self.key = key
-        self.isLost = isLost
-    }
-
-    func apply(_ settings: TunnelSettings) async throws(TunnelError) { try await outer.apply(settings) }
-
-    func setReasserting(_ isReasserting: Bool) { outer.setReasserting(isReasserting) }
-
-    func cancel(_ error: TunnelError) {
-        if error.code == .connectivityLost { isLost(error) } else { outer.cancel(error) }
-    }
-
-    func secret(_ name: String) async throws(TunnelError) -> SecretBytes {
-        guard name == WireGuardTunnelConfiguration.defaultPrivateKeyName else { return try await outer.secret(name) }
-        guard let secret = key.secret else { throw TunnelError(.stopped, "the tunnel has ended") }
-        return secret
-    }
-
-    func outsideNameServers() async -> [IPAddress] { await outer.outsideNameServers() }
 }

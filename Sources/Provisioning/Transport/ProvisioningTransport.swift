@@ -2,11 +2,13 @@
 // Copyright (c) 2026 The Culvert Authors
 
 public import NetworkAddresses
+public import PacketTunnel
 
-/// Sends requests to the servers that give out tunnels. An app's own, over the HTTPS client and the pins that it has.
+/// Sends requests to the servers that give out tunnels. `PinnedProvisioning` has one; an app may have its own, over the HTTPS
+/// client that it has.
 ///
-/// Only a server that ``ProvisioningServer`` describes may get the request: the transport verifies its name and its
-/// authorities, and follows no redirection.
+/// Only a server that ``ProvisioningServer`` describes may get the request: the transport verifies it as ``ServerTrust`` says,
+/// and follows no redirection.
 public protocol ProvisioningTransport: Sendable {
     /// Sends a request, and returns the whole reply, whatever its status.
     /// - Throws: also when the calling task was cancelled.
@@ -15,49 +17,97 @@ public protocol ProvisioningTransport: Sendable {
 
 /// Where a request goes, and who may answer it.
 public struct ProvisioningServer: Hashable, Sendable, Codable {
-    /// The name that the server's certificate has to be for.
+    /// The name that the server's certificate has to be for: a DNS name or an IP address.
     public var name: String
     /// Where to connect; nil looks the name up.
     public var address: IPAddress?
     /// The TCP port.
     public var port: UInt16
+    /// Why it is believed to be the server.
+    public var trust: ServerTrust
 
     /// A server.
-    public init(name: String, address: IPAddress? = nil, port: UInt16) {
+    public init(name: String, address: IPAddress? = nil, port: UInt16, trust: ServerTrust = .system) {
         self.name = name
         self.address = address
         self.port = port
+        self.trust = trust
     }
 
     /// What the field `Host` says.
-    public var authority: String { port == 443 ? name : "\(name):\(port)" }
+    public var authority: String {
+        let host = name.utf8.contains(UInt8(ascii: ":")) ? "[\(name)]" : name
+        return port == 443 ? host : "\(host):\(port)"
+    }
+
+    private enum CodingKeys: String, CodingKey {
+        case name, address, port, trust
+    }
+
+    /// Decodes; without trust it is the system's.
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        self.init(
+            name: try container.decode(String.self, forKey: .name),
+            address: try container.decodeIfPresent(IPAddress.self, forKey: .address),
+            port: try container.decode(UInt16.self, forKey: .port),
+            trust: try container.decodeIfPresent(ServerTrust.self, forKey: .trust) ?? .system)
+    }
 }
 
 /// A request over HTTPS.
 public struct ProvisioningRequest: Sendable {
+    /// What is done.
+    public enum Method: String, Sendable, Codable {
+        case get = "GET"
+        case post = "POST"
+        case delete = "DELETE"
+    }
+
     /// The server.
     public var server: ProvisioningServer
+    /// What is done.
+    public var method: Method
     /// The path, and behind a question mark what is asked, each value encoded once. It may hold a token: it belongs in no log.
     public var target: String
-    /// Header fields, `Host` among them.
+    /// Header fields, `Host` among them, but for `Authorization`.
     public var fields: [(name: String, value: String)]
+    /// What `Authorization: Bearer` says.
+    public var bearer: SecretBytes?
+    /// The body; it may hold a secret.
+    public var body: [UInt8]?
     /// The most bytes that the reply's body may have.
     public var replyLimit: Int
+    /// The longest that it may take, from connecting to the end of the reply.
+    public var timeout: Duration
     /// The mark that the sockets need on Linux to get around a tunnel that is up and carries nothing.
     public var socketMark: UInt32?
 
-    package init(server: ProvisioningServer, target: String, replyLimit: Int = 65_536, socketMark: UInt32? = nil) {
+    package init(
+        server: ProvisioningServer, method: Method = .get, target: String, bearer: SecretBytes? = nil,
+        body: [UInt8]? = nil, replyLimit: Int = 65_536, timeout: Duration = .seconds(10), socketMark: UInt32? = nil
+    ) {
         self.server = server
+        self.method = method
         self.target = target
-        fields = [("Host", server.authority), ("Accept", "application/json")]
+        fields = [("Host", server.authority), ("Accept", "application/json, application/problem+json")]
+        if body != nil { fields.append(("Content-Type", "application/json")) }
+        self.bearer = bearer
+        self.body = body
         self.replyLimit = replyLimit
+        self.timeout = timeout
         self.socketMark = socketMark
     }
 }
 
-extension ProvisioningRequest: CustomStringConvertible {
+extension ProvisioningRequest: CustomStringConvertible, CustomReflectable {
     /// Without what may be secret.
-    public var description: String { "GET https://\(server.authority)\(target.prefix { $0 != "?" })" }
+    public var description: String {
+        "\(method.rawValue) https://\(server.authority)\(target.prefix { $0 != "?" })"
+    }
+
+    /// Shows what ``description`` does.
+    public var customMirror: Mirror { Mirror(self, children: ["request": description]) }
 }
 
 /// What a server answered.
@@ -74,12 +124,22 @@ public struct ProvisioningReply: Sendable {
     }
 }
 
+extension ProvisioningReply: CustomStringConvertible, CustomReflectable {
+    /// Without the body, which may hold a key.
+    public var description: String { "HTTP \(status), \(body.count) bytes" }
+
+    /// Shows what ``description`` does.
+    public var customMirror: Mirror { Mirror(self, children: ["reply": description]) }
+}
+
 /// Why there is no reply.
-public enum ProvisioningTransportError: Error, Hashable, Sendable {
+public enum ProvisioningTransportError: Error, Hashable, Sendable, Codable {
     /// The server could not be reached, or the connection ended before the reply did.
     case unreachable(String)
     /// What answered is not the server that was asked for: its name, its pins or its authorities are others.
     case untrusted(String)
+    /// The server's certificate is not valid yet, and this machine's clock, which says so, was never set.
+    case clockUnset(String)
     /// The reply is longer than the request allows.
     case tooLong(limit: Int)
     /// The request cannot be sent by this transport.

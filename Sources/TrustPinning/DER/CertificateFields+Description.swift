@@ -17,15 +17,22 @@ extension CertificateFields {
     /// The last common name of the subject, if it is text.
     package var subjectCommonName: String? { Self.commonName(subject) }
 
+    /// The common name of the subject, if it has one and no more.
+    var onlyCommonName: String? {
+        let names = Self.commonNames(subject)
+        return names.count == 1 ? names[0] : nil
+    }
+
     package var issuerCommonName: String? { Self.commonName(issuer) }
 
     /// The kind of key, for people: `P-256`, `RSA 2048`, or the identifier of an algorithm that has no name here.
     package var keyDescription: String { Self.keyDescription(subjectPublicKeyInfo) }
 
-    private static func commonName(_ name: [UInt8]) -> String? {
-        guard let name = try? DistinguishedName(derEncoded: DER.parse(name)) else { return nil }
-        let values = name.joined().filter { $0.type == .RDNAttributeType.commonName }.compactMap { String($0.value) }
-        return values.last
+    private static func commonName(_ name: [UInt8]) -> String? { commonNames(name).last }
+
+    private static func commonNames(_ name: [UInt8]) -> [String] {
+        guard let name = try? DistinguishedName(derEncoded: DER.parse(name)) else { return [] }
+        return name.joined().filter { $0.type == .RDNAttributeType.commonName }.compactMap { String($0.value) }
     }
 
     static func keyDescription(_ keyInfo: [UInt8]) -> String {

@@ -8,11 +8,15 @@ internal import X509
 package enum ServerIdentity {
     /// Checks a leaf; nil if nothing is wrong with it.
     ///
-    /// - Parameter date: seconds since 1970.
-    package static func failure(of leaf: CertificateFields, host: HostName, at date: Int64) -> SystemTrustFailure? {
+    /// - Parameters:
+    ///   - date: seconds since 1970.
+    ///   - acceptsCommonName: see ``names(of:include:acceptsCommonName:)``.
+    package static func failure(
+        of leaf: CertificateFields, host: HostName, at date: Int64, acceptsCommonName: Bool = false
+    ) -> SystemTrustFailure? {
         if date < leaf.notBefore { return SystemTrustFailure(.notYetValid, "the certificate is not valid yet") }
         if date > leaf.notAfter { return SystemTrustFailure(.expired, "the certificate has expired") }
-        if !names(of: leaf, include: host) {
+        if !names(of: leaf, include: host, acceptsCommonName: acceptsCommonName) {
             return SystemTrustFailure(.wrongName, "the certificate is not for this host")
         }
         if let usages = leaf.extendedKeyUsages, !usages.contains(.ExtendedKeyUsage.serverAuth) {
@@ -65,8 +69,15 @@ package enum ServerIdentity {
 
     /// Compares a host with the alternative names, as RFC 9525 section 6 says: no common names, addresses with
     /// addresses only, and a wildcard for the whole first label only, with two labels after it.
-    package static func names(of leaf: CertificateFields, include host: HostName) -> Bool {
-        guard let names = leaf.alternativeNames else { return false }
+    ///
+    /// - Parameter acceptsCommonName: takes the only common name of a certificate that has no alternative names at all for
+    ///   its DNS name, as it is written: for old authorities that the caller names (``RootStore``), and nobody else's.
+    package static func names(
+        of leaf: CertificateFields, include host: HostName, acceptsCommonName: Bool = false
+    ) -> Bool {
+        guard let names = leaf.alternativeNames else {
+            return acceptsCommonName && !host.isAddress && leaf.onlyCommonName.flatMap { try? HostName($0) } == host
+        }
         if let address = host.address { return names.ipAddresses.contains(address) }
         return names.dnsNames.contains { matches($0, host) }
     }

@@ -110,6 +110,11 @@ struct IssuerPolicy: VerifierPolicy {
             var excluded: [String] = []
             for (index, certificate) in chain.enumerated().dropFirst() {
                 if let constraints = try certificate.extensions.nameConstraints {
+                    // They are about alternative names: who goes by a common name would be free of them.
+                    guard leaf.alternativeNames != nil else {
+                        return SystemTrustFailure(
+                            .constraint, "an issuer constrains names, and the certificate has a common name only")
+                    }
                     excluded += constraints.excludedDNSDomains
                 }
                 // Extended key usages of roots are for those who keep stores of them.

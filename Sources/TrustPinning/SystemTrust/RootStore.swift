@@ -30,9 +30,14 @@ public final class RootStore: Sendable {
     }
 
     private let source: Source
+    /// Whether a server's certificate without alternative names is for its common name. No store of a system does that.
+    let acceptsCommonName: Bool
     private let loaded = Mutex<Result<Loaded, SystemTrustFailure>?>(nil)
 
-    private init(_ source: Source) { self.source = source }
+    private init(_ source: Source, acceptsCommonName: Bool = false) {
+        self.source = source
+        self.acceptsCommonName = acceptsCommonName
+    }
 
     /// The bundle of the operating system, in the places where Linux distributions keep it. It is read when it is
     /// first used, once.
@@ -45,22 +50,29 @@ public final class RootStore: Sendable {
 
     /// These certificates and no others, in DER: a private authority, for example.
     ///
+    /// - Parameter acceptsCommonName: whether a server's certificate that has no alternative names at all is for its common
+    ///   name. RFC 9525 (section 2) forbids it; there are private authorities that issue nothing else. Chains with name
+    ///   constraints, which are not about common names, are refused then.
     /// - Throws: ``PinError`` if one of them cannot be read, or if there is none.
-    public static func certificates(_ certificates: [[UInt8]]) throws(PinError) -> RootStore {
+    public static func certificates(
+        _ certificates: [[UInt8]], acceptsCommonName: Bool = false
+    ) throws(PinError) -> RootStore {
         guard !certificates.isEmpty else { throw PinError(.malformedDER, "there is no root certificate") }
         for (index, der) in certificates.enumerated() {
             do { _ = try Certificate(derEncoded: der) } catch {
                 throw PinError(.malformedDER, "root certificate \(index + 1) cannot be read")
             }
         }
-        return RootStore(.certificates(certificates))
+        return RootStore(.certificates(certificates), acceptsCommonName: acceptsCommonName)
     }
 
     /// These certificates and no others, from PEM text.
     ///
     /// - Throws: ``PinError`` if one of them cannot be read, or if there is none.
-    public static func certificates(pem: String) throws(PinError) -> RootStore {
-        try certificates(try PEMDocument.parse(pem).filter { $0.label == "CERTIFICATE" }.map(\.der))
+    public static func certificates(pem: String, acceptsCommonName: Bool = false) throws(PinError) -> RootStore {
+        try certificates(
+            try PEMDocument.parse(pem).filter { $0.label == "CERTIFICATE" }.map(\.der),
+            acceptsCommonName: acceptsCommonName)
     }
 
     func certificates() throws(SystemTrustFailure) -> Loaded {

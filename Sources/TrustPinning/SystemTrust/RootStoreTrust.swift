@@ -71,7 +71,9 @@ public final class RootStoreTrust: SystemTrust {
             return .untrusted(SystemTrustFailure(.unreadable, "the server's certificate cannot be read"))
         }
         // First what costs no signature.
-        if let failure = ServerIdentity.failure(of: fields, host: request.host, at: seconds) {
+        if let failure = ServerIdentity.failure(
+            of: fields, host: request.host, at: seconds, acceptsCommonName: self.roots.acceptsCommonName)
+        {
             return .untrusted(failure)
         }
         let roots: RootStore.Loaded

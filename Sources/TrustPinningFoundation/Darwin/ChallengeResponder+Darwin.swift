@@ -40,6 +40,8 @@
         private let trust: TrustEvaluator
         private let identities: ClientIdentities?
         private let now: @Sendable () -> Date
+        /// The hosts that places stand for, by how challenges name the places.
+        private let meant: [String: HTTPSEndpoint]
         private let verdicts = Mutex(VerdictMemory())
 
         /// A responder that trusts whom `trust` trusts, and shows the identities of `identities`.
@@ -47,10 +49,16 @@
             self.init(trust: trust, identities: identities, now: { Date() })
         }
 
-        /// - Parameter now: the time that certificates and pins have to be valid at.
+        /// - Parameters:
+        ///   - detours: the places that are connected to for some hosts.
+        ///   - now: the time that certificates and pins have to be valid at.
         package init(
-            trust: TrustEvaluator, identities: ClientIdentities?, now: @escaping @Sendable () -> Date
+            trust: TrustEvaluator, identities: ClientIdentities?, detours: [HTTPSEndpoint: HTTPSEndpoint] = [:],
+            now: @escaping @Sendable () -> Date
         ) {
+            var meant: [String: HTTPSEndpoint] = [:]
+            for (host, place) in detours { meant[Self.key(place.host.description, place.port)] = host }
+            self.meant = meant
             self.trust = trust
             self.identities = identities
             self.now = now
@@ -95,21 +103,28 @@
             "\((try? HostName(host))?.description ?? host) \(port)"
         }
 
+        /// The host and port that a challenge is about: what was asked for, wherever the connection leads.
+        private func subject(of space: URLProtectionSpace) -> (host: String, port: Int) {
+            guard let host = meant[Self.key(space.host, space.port)] else { return (space.host, space.port) }
+            return (host.host.description, host.port)
+        }
+
         private func answerAboutServer(_ space: URLProtectionSpace) async -> Answer {
+            let (host, port) = subject(of: space)
             var verdict = ServerVerdict(isTrusted: false, reason: "the server showed nothing to trust")
             if let shown = space.serverTrust {
-                verdict = ServerVerdict(
-                    await trust.evaluate(shown, host: space.host, port: space.port, at: now()))
+                verdict = ServerVerdict(await trust.evaluate(shown, host: host, port: port, at: now()))
             }
             let isTrusted = verdict.isTrusted
-            verdicts.withLock { [verdict] in $0.note(verdict, on: Self.key(space.host, space.port)) }
+            verdicts.withLock { [verdict] in $0.note(verdict, on: Self.key(host, port)) }
             guard isTrusted, let accepted = space.serverTrust else { return (.cancelAuthenticationChallenge, nil) }
             return (.useCredential, URLCredential(trust: accepted))
         }
 
         private func answerAboutClient(_ space: URLProtectionSpace) async -> Answer {
-            guard let identities, verdict(on: space.host, port: space.port)?.isTrusted == true,
-                let host = try? HostName(space.host), let identity = await identities.identity(askedBy: host)
+            let (name, port) = subject(of: space)
+            guard let identities, verdict(on: name, port: port)?.isTrusted == true,
+                let host = try? HostName(name), let identity = await identities.identity(askedBy: host)
             else { return (.rejectProtectionSpace, nil) }
             return (.useCredential, identity.credential)
         }

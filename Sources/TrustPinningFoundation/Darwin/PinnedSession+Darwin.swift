@@ -39,8 +39,26 @@
             /// Sent as `User-Agent` where a request has none.
             public var userAgent: String? = "culvert"
 
+            private(set) var detours: [HTTPSEndpoint: HTTPSEndpoint] = [:]
+
             /// The defaults.
             public init() {}
+
+            /// Connects to another place for a host. Its certificate still has to be the host's. The field `Host` names the
+            /// host, but TLS does not: a place that serves several hosts cannot tell which one is meant.
+            /// - Parameters:
+            ///   - authority: the host and port of requests, as `host:port`.
+            ///   - place: where to connect to, as `host:port`; it stands for one host only.
+            /// - Throws: `.invalidRequest` when one of them is no host with a port, or the place is taken.
+            public mutating func setDetour(from authority: String, to place: String) throws(PinnedSessionError) {
+                guard let from = HTTPSEndpoint(authority: authority), let to = HTTPSEndpoint(authority: place) else {
+                    throw .invalidRequest("'\(authority)' or '\(place)' is no host with a port")
+                }
+                guard !detours.contains(where: { $0.key != from && $0.value == to }) else {
+                    throw .invalidRequest("'\(place)' stands for another host already")
+                }
+                detours[from] = to
+            }
         }
 
         /// Where redirects may lead.
@@ -105,7 +123,8 @@
             self.identities = identities
             self.configuration = configuration
             self.now = now
-            responder = ChallengeResponder(trust: trust, identities: identities, now: now)
+            responder = ChallengeResponder(
+                trust: trust, identities: identities, detours: configuration.detours, now: now)
             let own = base.copy() as? URLSessionConfiguration ?? .ephemeral
             own.timeoutIntervalForRequest = configuration.idleTimeout / .seconds(1)
             own.timeoutIntervalForResource = configuration.wholeTimeout / .seconds(1)
@@ -197,7 +216,7 @@
             state.withLock { state in
                 guard !state.isFinished else { return nil }
                 let line = line(to: endpoint, &state)
-                let task = line.session.dataTask(with: request)
+                let task = line.session.dataTask(with: detoured(request, endpoint))
                 let start = ContinuousClock.now
                 let exchange = SessionExchange(task, limit: configuration.dataLimit) { [responder] in
                     let verdict = responder.verdict(
@@ -208,6 +227,19 @@
                 line.delegate.add(exchange, task)
                 return exchange
             }
+        }
+
+        /// The request to where its host is.
+        private func detoured(_ request: URLRequest, _ endpoint: HTTPSEndpoint) -> URLRequest {
+            guard let place = configuration.detours[endpoint], let url = request.url,
+                var parts = URLComponents(url: url, resolvingAgainstBaseURL: true)
+            else { return request }
+            parts.encodedHost = place.host.description.contains(":") ? "[\(place.host)]" : place.host.description
+            parts.port = place.port
+            var request = request
+            request.url = parts.url ?? url
+            request.setValue(endpoint.authority, forHTTPHeaderField: "Host")
+            return request
         }
 
         private func line(to endpoint: HTTPSEndpoint, _ state: inout State) -> Line {

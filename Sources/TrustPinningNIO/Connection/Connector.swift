@@ -18,6 +18,7 @@ struct Connector: Sendable {
     let keepAlive: TimeAmount
     /// Other places for some endpoints, as `host:port`.
     let detours: [Endpoint: Endpoint]
+    var socketMark: UInt32?
 
     /// What a pool wants to hear of a connection.
     struct Events: Sendable {
@@ -58,7 +59,7 @@ struct Connector: Sendable {
             .channelOption(.socketOption(.tcp_nodelay), value: 1)
             .channelInitializer { channel in
                 // Several addresses of a host may be tried at once; one of them gets as far as TLS.
-                channel.eventLoop.makeCompletedFuture {
+                channel.marked(socketMark).flatMapThrowing {
                     let handler = try tls.handler(for: endpoint.host.description, port: endpoint.port, record: record)
                     try channel.pipeline.syncOperations.addHandlers([handler, HandshakeWatcher(eventLoop: loop)])
                 }

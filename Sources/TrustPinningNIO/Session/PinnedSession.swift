@@ -40,6 +40,9 @@ public final class PinnedSession: Sendable {
         /// Sent as `User-Agent` where a request has none.
         public var userAgent: String? = "culvert"
 
+        /// The mark of the connections' sockets on Linux. Where the process may not set it, they have none.
+        package var socketMark: UInt32?
+
         private(set) var detours: [Endpoint: Endpoint] = [:]
 
         /// The defaults.
@@ -81,7 +84,8 @@ public final class PinnedSession: Sendable {
         let connector = Connector(
             tls: tls, group: group ?? MultiThreadedEventLoopGroup.singleton,
             connectTimeout: TimeAmount(configuration.connectTimeout),
-            keepAlive: TimeAmount(configuration.keepAlive), detours: configuration.detours)
+            keepAlive: TimeAmount(configuration.keepAlive), detours: configuration.detours,
+            socketMark: configuration.socketMark)
         pool = ConnectionPool(connector: connector, limit: configuration.connectionsPerHost)
     }
 

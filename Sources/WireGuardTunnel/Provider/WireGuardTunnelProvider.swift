@@ -228,6 +228,13 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
         await router.respond(to: message)
     }
 
+    /// Answers another message too, for a provider that runs this one.
+    package func answer<Message: TunnelMessage>(
+        _ type: Message.Type, with handler: @escaping @Sendable (Message) async throws -> Message.Reply
+    ) throws(MessageRouter.RegistrationError) {
+        try router.replace(type, with: handler)
+    }
+
     private func registerMessages() {
         do throws(MessageRouter.RegistrationError) {
             try router.replace(StatusRequest.self) { [weak self] _ in

@@ -23,6 +23,11 @@ struct GatewayCommand: ProgramCommand {
         commandName: "gateway", abstract: "Serve a team: WireGuard, users, devices, an HTTPS API.")
 }
 
+struct EnrollCommand: ProgramCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "enroll", abstract: "Make this machine a device of a gateway, with an invitation.")
+}
+
 extension ProgramCommand {
     static var program: String { "culvert-\(_commandName)" }
 }

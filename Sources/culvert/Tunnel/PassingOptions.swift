@@ -6,6 +6,7 @@ import CommandLineSupport
 import CredentialTunnel
 import NetworkAddresses
 import PacketTunnel
+import Provisioning
 import WireGuardTunnel
 
 extension LeakPolicyName: ExpressibleByArgument {}
@@ -36,6 +37,11 @@ struct PassingOptions: ParsableArguments {
     }
 
     func apply(to configuration: inout CredentialTunnelConfiguration) {
+        apply(
+            &configuration.leakPolicy, &configuration.allowsLocalNetwork, &configuration.allowedNetworks)
+    }
+
+    func apply(to configuration: inout EnrolledTunnelConfiguration) {
         apply(
             &configuration.leakPolicy, &configuration.allowsLocalNetwork, &configuration.allowedNetworks)
     }

@@ -5,18 +5,22 @@ import CommandLineSupport
 import CredentialTunnel
 import NetworkAddresses
 import PacketTunnel
+import Provisioning
 import WireGuardTunnel
 
 /// What kind of tunnel it is, and how it is configured.
 enum TunnelKind: Sendable {
     case wireGuard(WireGuardTunnelConfiguration)
     case login(CredentialTunnelConfiguration)
+    /// WireGuard with the settings that a gateway gives out.
+    case enrolled(EnrolledTunnelConfiguration)
 
     /// The word for the kind's provider in profiles.
     var provider: String {
         switch self {
         case .wireGuard: ProfileFolder.provider
         case .login: ProfileFolder.loginProvider
+        case .enrolled: EnrolledTunnelConfiguration.provider
         }
     }
 
@@ -25,6 +29,7 @@ enum TunnelKind: Sendable {
         switch profile.provider {
         case ProfileFolder.provider: self = .wireGuard(try profile.configuration.decode())
         case ProfileFolder.loginProvider: self = .login(try profile.configuration.decode())
+        case EnrolledTunnelConfiguration.provider: self = .enrolled(try profile.configuration.decode())
         default:
             throw TunnelError(
                 .configurationInvalid, "the profile '\(profile.name)' is for '\(profile.provider)'",
@@ -37,6 +42,7 @@ enum TunnelKind: Sendable {
             switch self {
             case .wireGuard(let configuration): configuration.leakPolicy
             case .login(let configuration): configuration.leakPolicy
+            case .enrolled(let configuration): configuration.leakPolicy
             }
         }
         set {
@@ -47,18 +53,22 @@ enum TunnelKind: Sendable {
             case .login(var configuration):
                 configuration.leakPolicy = newValue
                 self = .login(configuration)
+            case .enrolled(var configuration):
+                configuration.leakPolicy = newValue
+                self = .enrolled(configuration)
             }
         }
     }
 
     /// The settings as far as they are known before the tunnel is up.
     ///
-    /// What a server gives a login is not: a policy that holds meanwhile takes it that everything is routed into the tunnel.
+    /// What a server gives a login or a device is not: a policy that holds meanwhile takes it that everything is routed into the tunnel.
     var settings: TunnelSettings {
         switch self {
         case .wireGuard(let configuration): configuration.settings()
         case .login(let configuration):
             configuration.settings(for: Body.Assignment(addresses: [], routes: [.allIPv4, .allIPv6]))
+        case .enrolled(let configuration): configuration.settings()
         }
     }
 
@@ -67,6 +77,7 @@ enum TunnelKind: Sendable {
         switch self {
         case .wireGuard(let configuration): configuration.peers.compactMap(\.endpoint).first
         case .login(let configuration): configuration.server
+        case .enrolled(let configuration): configuration.gateways.first?.authority
         }
     }
 
@@ -76,6 +87,7 @@ enum TunnelKind: Sendable {
             switch self {
             case .wireGuard(let configuration): try JSONValue(encoding: configuration)
             case .login(let configuration): try JSONValue(encoding: configuration)
+            case .enrolled(let configuration): try JSONValue(encoding: configuration)
             }
         }
     }
@@ -88,6 +100,7 @@ enum TunnelKind: Sendable {
             try configuration.checkRouteTable(source)
             problems = configuration.validate()
         case .login(let configuration): problems = configuration.validate()
+        case .enrolled(let configuration): problems = configuration.validate()
         }
         guard problems.isEmpty else {
             throw CommandProblem(

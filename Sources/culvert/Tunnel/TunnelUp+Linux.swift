@@ -38,7 +38,7 @@
                 let process = TunnelProcess(
                     tunnel: tunnel, load: command.reloading(tunnel), runtime: command.runtime.directory,
                     budget: try? MemoryBudget(text: command.memory, lanes: 1),
-                    startLimit: .seconds(command.timeout + 20), logLevel: command.verbose ? .debug : .info,
+                    startLimit: .seconds(2 * command.timeout + 20), logLevel: command.verbose ? .debug : .info,
                     isForeground: report == nil, tell: { report?.tell($0) })
                 return await process.run()
             } catch {
@@ -72,7 +72,7 @@
                 let launcher = ServiceLauncher(
                     arguments: ["culvert"] + arguments
                         + ["--foreground", "--report-descriptor", "\(ServiceLauncher.reportNumber)"],
-                    limit: .seconds(command.timeout + 150)
+                    limit: .seconds(2 * command.timeout + 150)
                 ) { event in
                     switch event {
                     case .step(let text): console.line("\(name): \(text)")

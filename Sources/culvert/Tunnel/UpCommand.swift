@@ -5,6 +5,7 @@ import ArgumentParser
 import CommandLineSupport
 import CredentialTunnel
 import PacketTunnel
+import Provisioning
 import WireGuardDevice
 import WireGuardTunnel
 
@@ -12,7 +13,7 @@ import WireGuardTunnel
 struct UpCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "up",
-        abstract: "Bring a tunnel up, from a wg-quick file or a profile, WireGuard's or one with a login.",
+        abstract: "Bring a tunnel up, from a wg-quick file or a profile: WireGuard's, a gateway's or one with a login.",
         discussion: """
             The argument is a file's path, whose name names the interface (wg0.conf: wg0); else the name of a profile; \
             else that of a file in /etc/wireguard. A process in the background runs the tunnel; this returns when the \
@@ -130,6 +131,16 @@ extension UpCommand {
             // Only the server knows the settings: there is nothing to bring into force before it has answered.
             if doesNotWait { loaded.warnings.append("--no-wait is not for a login: it waits for the server's answer") }
             loaded.kind = .login(configuration)
+        case .enrolled(var configuration):
+            passing.apply(to: &configuration)
+            if noDns { configuration.usesNameServers = false }
+            connectivity.apply(to: &configuration.connectivity)
+            (configuration.handshakeTimeout, configuration.gatewayTimeout) = (Double(timeout), Double(timeout))
+            if doesNotWait {
+                loaded.warnings.append(
+                    "--no-wait is not for a device of a gateway: it waits for what the gateway gives")
+            }
+            loaded.kind = .enrolled(configuration)
         }
         return loaded
     }

@@ -125,6 +125,13 @@ package struct ContractValue {
         return key
     }
 
+    package func privateKey() throws(ContractError) -> PrivateKey {
+        guard let key = PrivateKey(base64: try text()), !key.isZero else {
+            throw error("it is no key of 32 bytes in base64")
+        }
+        return key
+    }
+
     package func presharedKey() throws(ContractError) -> PresharedKey {
         guard let key = PresharedKey(base64: try text()), !key.isZero else {
             throw error("it is no key of 32 bytes in base64")
@@ -137,6 +144,11 @@ package struct ContractValue {
             throw error("it is not '\(kinds.map(\.rawValue).joined(separator: "' or '"))' and 43 characters")
         }
         return secret
+    }
+
+    package func pin() throws(ContractError) -> ServerKeyPin {
+        guard let pin = ServerKeyPin(try text()) else { throw error("it is not 'sha256/' and 32 bytes in base64") }
+        return pin
     }
 
     package func id() throws(ContractError) -> RandomID {

@@ -2,11 +2,9 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import ArgumentParser
-import CTunnelSystem
 import CommandLineSupport
 import CredentialTunnel
 import PacketTunnel
-import TunnelSystem
 
 extension ProfileCommand {
     /// `culvert profile add-login`: a tunnel with a login.
@@ -123,23 +121,8 @@ enum LoginSecrets {
 enum PasswordPrompt {
     /// What was typed; nil without a terminal.
     static func read(_ prompt: String) -> SecretBytes? {
-        let terminal = SystemCall.open("/dev/tty", O_RDWR)
-        guard terminal >= 0 else { return nil }
-        defer { SystemCall.close(terminal) }
-        var shown = termios()
-        guard unsafe tcgetattr(terminal, &shown) == 0 else { return nil }
-        var hidden = shown
-        hidden.c_lflag &= ~tcflag_t(ECHO)
-        guard unsafe tcsetattr(terminal, TCSAFLUSH, &hidden) == 0 else { return nil }
-        defer {
-            _ = unsafe tcsetattr(terminal, TCSAFLUSH, &shown)
-            StandardStream.write("\n", to: terminal)
-        }
-        StandardStream.write(prompt, to: terminal)
-        var line = [UInt8](repeating: 0, count: 1024)
+        guard var line = HiddenPrompt.read(prompt) else { return nil }
         defer { wipe(&line) }
-        let count = unsafe line.withUnsafeMutableBytes { unsafe SystemCall.read(terminal, into: $0) }
-        guard count > 0 else { return nil }
-        return SecretBytes(line.prefix(count).prefix { $0 != UInt8(ascii: "\n") })
+        return SecretBytes(line)
     }
 }

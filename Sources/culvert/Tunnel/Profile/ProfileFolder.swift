@@ -13,52 +13,32 @@ struct ProfileFolder: Sendable {
     static let provider = "wireguard"
     /// The word for the login tunnel's.
     static let loginProvider = "credential"
-    static let standard = "/etc/culvert"
+    static let standard = ProfileDirectory.standard
 
     var path: String = standard
 
     /// Whether there is such a folder, also one that this user may not look into.
     var exists: Bool { unsafe access(path, F_OK) == 0 || errno != ENOENT }
 
-    /// The secrets, in a folder of mode 0700. Made first: with it the outer folder is made as private.
-    func secrets() throws(TunnelError) -> FileSecretStore { try FileSecretStore(path: path + "/secrets") }
+    private var directory: ProfileDirectory { ProfileDirectory(path: path) }
+
+    /// The secrets, in a folder of mode 0700.
+    func secrets() throws(TunnelError) -> FileSecretStore { try directory.secrets() }
 
     /// A manager of the profiles, which have been read, and what is wrong with those that cannot be.
     func manager() async throws(TunnelError) -> (manager: TunnelManager, errors: [TunnelError]) {
-        let secrets = try secrets()
-        let manager = TunnelManager(
-            store: try FileProfileStore(path: path + "/profiles"), secrets: secrets, runsOneAtATime: false
-        ) { _ throws(TunnelError) in NoChannel() }
-        return (manager, try await manager.load())
+        try await directory.manager()
     }
 
     /// The profile of this name; nil where there is none, or no folder.
     func find(_ name: String) async throws(CommandProblem) -> TunnelProfile? {
         guard exists else { return nil }
         do throws(TunnelError) {
-            return try await FileProfileStore(path: path + "/profiles").loadAll().profiles.first { $0.name == name }
+            return try await directory.profiles().loadAll().profiles.first { $0.name == name }
         } catch {
             throw CommandProblem(error)
         }
     }
-}
-
-/// For profiles that are kept here and run elsewhere, perhaps under another name.
-private struct NoChannel: TunnelChannel {
-    var status: TunnelStatusUpdate { TunnelStatusUpdate(.disconnected) }
-
-    func start(_ request: TunnelStartRequest) async throws(TunnelError) { throw Self.missing }
-    func stop(_ reason: StopReason) async throws(TunnelError) {}
-    func sendMessage(_ message: [UInt8]) async throws(TunnelError) -> [UInt8]? { throw Self.missing }
-
-    func statusUpdates() -> AsyncStream<TunnelStatusUpdate> {
-        AsyncStream { continuation in
-            continuation.yield(status)
-            continuation.finish()
-        }
-    }
-
-    private static let missing = TunnelError(.notRunning, "the tunnel runs elsewhere")
 }
 
 /// The option that says where profiles are.

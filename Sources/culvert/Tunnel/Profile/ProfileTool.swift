@@ -106,6 +106,7 @@ struct ProfileTool {
                 switch kind {
                 case .wireGuard(let configuration): Self.json(configuration, secrets)
                 case .login(let configuration): Self.json(configuration, secrets)
+                case .enrolled(let configuration): Self.json(configuration)
                 }
             members.append(JSON.Member(name: "configuration", value: value))
             console.line(JSON.object(members).text)
@@ -114,6 +115,7 @@ struct ProfileTool {
                 switch kind {
                 case .wireGuard(let configuration): WgQuickText.lines(configuration, secrets: secrets)
                 case .login(let configuration): Self.lines(configuration, secrets)
+                case .enrolled(let configuration): Self.lines(configuration)
                 }
             for line in lines { console.line(line) }
         }

@@ -5,6 +5,7 @@ import CommandLineSupport
 import CredentialTunnel
 import NetworkAddresses
 import PacketTunnel
+import Provisioning
 import WireGuardTunnel
 
 /// Asks a tunnel's service for all that `culvert status` shows.
@@ -36,6 +37,9 @@ struct ServiceReport: Codable, Hashable, Sendable {
     var wireGuard: StatusRequest.Reply?
     /// The same of a tunnel with a login.
     var login: CredentialStatusRequest.Reply?
+    /// Whether a gateway gives out its settings, and which they are; nil before.
+    var isEnrolled = false
+    var enrolment: EnrolmentStatusRequest.Reply?
     var publicKey: String?
     var addresses: [String]
     var routes: [String]
@@ -74,6 +78,7 @@ extension ServiceReport {
                     publicKey: peer.publicKey, endpoint: peer.endpoint,
                     allowedIPs: peer.allowedIPs.map(\.description), persistentKeepalive: peer.persistentKeepalive)
             }, residentBytes: 0)
+        if case .enrolled = tunnel.kind { isEnrolled = true }
     }
 
     /// Takes what a login has come to.

@@ -8,6 +8,7 @@
     import Logging
     import PacketTunnel
     import PacketTunnelLinux
+    import Provisioning
     import TunnelIO
     import TunnelSystem
     import WireGuardDevice
@@ -124,6 +125,13 @@
                     var environment = CredentialEnvironment()
                     if let lane = budget?.lane { environment.lane = lane }
                     return CredentialTunnelProvider(environment: environment)
+                }
+            case .enrolled:
+                return try makeHost(secrets, logger) {
+                    var environment = WireGuardEnvironment()
+                    environment.budget = budget
+                    return EnrolledTunnelProvider(
+                        transport: PipeProvisioningTransport(logger: logger), environment: environment)
                 }
             }
         }
@@ -256,6 +264,7 @@
                 let client = MessageClient(channel: ProviderMessageChannel(host), timeout: .seconds(2))
                 report.wireGuard = try? await client.send(StatusRequest())
                 if report.wireGuard == nil { report.note(try? await client.send(CredentialStatusRequest())) }
+                if isEnrolled { report.note(try? await client.send(EnrolmentStatusRequest())) }
             }
             return report
         }

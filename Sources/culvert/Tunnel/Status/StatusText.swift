@@ -4,6 +4,7 @@
 import CommandLineSupport
 import CredentialTunnel
 import PacketTunnel
+import Provisioning
 import WireGuardTunnel
 
 /// Tunnels as people read them.
@@ -77,6 +78,10 @@ struct StatusText {
             add("login", login.login)
             add("server", login.server)
             add("keys", Self.age(login.keyAge))
+        }
+        if let enrolment = report.enrolment {
+            add("device", "\(enrolment.deviceID) of \(enrolment.user)")
+            add("expires", enrolment.expiresInSeconds.map { "in \(Self.age($0, ago: false)), unless it renews" })
         }
         let drops = (report.wireGuard?.drops ?? report.login?.drops ?? [:]).sorted { $0.key < $1.key }
         add("dropped", drops.map { "\($0.key) \(Figure.grouped($0.value))" }.joined(separator: ", "))

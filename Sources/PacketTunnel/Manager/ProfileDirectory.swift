@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// The folder of profiles and their secrets, as the programs keep them: nobody but its owner can read it.
+package struct ProfileDirectory: Sendable {
+    /// Where it is unless stated.
+    package static let standard = "/etc/culvert"
+
+    package var path: String
+
+    package init(path: String = standard) { self.path = path }
+
+    /// The secrets, in a folder of mode 0700. Made first: with it the outer folder is made as private.
+    package func secrets() throws(TunnelError) -> FileSecretStore { try FileSecretStore(path: path + "/secrets") }
+
+    /// The profiles.
+    package func profiles() throws(TunnelError) -> FileProfileStore { try FileProfileStore(path: path + "/profiles") }
+
+    /// A manager of the profiles, which have been read, and what is wrong with those that cannot be.
+    package func manager() async throws(TunnelError) -> (manager: TunnelManager, errors: [TunnelError]) {
+        let secrets = try secrets()
+        let manager = TunnelManager(store: try profiles(), secrets: secrets, runsOneAtATime: false) {
+            _ throws(TunnelError) in NoChannel()
+        }
+        return (manager, try await manager.load())
+    }
+}
+
+/// For profiles that are kept here and run elsewhere, perhaps under another name.
+private struct NoChannel: TunnelChannel {
+    var status: TunnelStatusUpdate { TunnelStatusUpdate(.disconnected) }
+
+    func start(_ request: TunnelStartRequest) async throws(TunnelError) { throw Self.missing }
+    func stop(_ reason: StopReason) async throws(TunnelError) {}
+    func sendMessage(_ message: [UInt8]) async throws(TunnelError) -> [UInt8]? { throw Self.missing }
+
+    func statusUpdates() -> AsyncStream<TunnelStatusUpdate> {
+        AsyncStream { continuation in
+            continuation.yield(status)
+            continuation.finish()
+        }
+    }
+
+    private static let missing = TunnelError(.notRunning, "the tunnel runs elsewhere")
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+public import Logging
+public import Provisioning
+import TrustPinning
+
+#if canImport(FoundationEssentials)
+    package import FoundationEssentials
+#else
+    package import Foundation
+#endif
+
+/// Sends provisioning requests over TLS to servers that are verified as the request says: by pins, by given authorities, or by
+/// the system's (``Provisioning/ServerTrust``).
+///
+/// Each request has a connection of its own, to the address that it names, if any, and is judged for the server's name. Nothing of
+/// it leaves before the server was found to be the right one. No redirection is followed.
+public struct PinnedProvisioningTransport: ProvisioningTransport {
+    private let logger: Logger
+    private let now: @Sendable () -> Date
+
+    /// A transport.
+    /// - Parameter logger: hears when a certificate's common name was accepted.
+    public init(logger: Logger = Logger(label: "provisioning")) { self.init(logger: logger, now: { Date() }) }
+
+    /// - Parameter now: the time that certificates have to be valid at.
+    package init(logger: Logger, now: @escaping @Sendable () -> Date) {
+        self.logger = logger
+        self.now = now
+    }
+
+    /// Sends a request, and returns the whole reply, whatever its status.
+    public func send(_ request: ProvisioningRequest) async throws(ProvisioningTransportError) -> ProvisioningReply {
+        let evaluator = try request.server.evaluator(logger)
+        do throws(PinnedSessionError) {
+            return try await PinnedExchange(request: request, trust: evaluator, now: now).reply()
+        } catch {
+            throw ProvisioningTransportError(error, now: now())
+        }
+    }
+}
+
+extension ProvisioningServer {
+    /// What judges the server.
+    fileprivate func evaluator(_ logger: Logger) throws(ProvisioningTransportError) -> TrustEvaluator {
+        switch trust {
+        case .system: return TrustEvaluator(policies: .systemTrustOnly, systemTrust: Self.systemTrust())
+        case .pins(let pins):
+            return TrustEvaluator(policies: try policies(pins), systemTrust: NobodyVouches())
+        case .authorities(let pem, let acceptsCommonName):
+            let roots: RootStore
+            do throws(PinError) {
+                roots = try .certificates(pem: pem, acceptsCommonName: acceptsCommonName)
+            } catch {
+                throw .unsupported("the authorities of \(name): \(error)")
+            }
+            // The same code on each platform: Apple's does not know common names any more.
+            return TrustEvaluator(
+                policies: .systemTrustOnly, systemTrust: RootStoreTrust(roots: roots, rememberedChains: 0),
+                observers: acceptsCommonName ? [commonNameObserver(logger)] : [])
+        }
+    }
+
+    /// Its own key decides, and nobody else: a leaf with one of these keys, for the name, for servers, valid now.
+    private func policies(_ pins: [ServerKeyPin]) throws(ProvisioningTransportError) -> PolicySet {
+        do {
+            let pins = try pins.enumerated().map { index, pin in
+                try Pin(.spki, PinHash(bytes: pin.bytes), role: index == 0 ? .primary : .backup, scope: .leaf)
+            }
+            let policy = try PinningPolicy(pins: pins, requiresSystemTrust: false)
+            return try PolicySet([HostPolicy(HostPattern(name), policy)], unlisted: .refuse)
+        } catch {
+            throw .unsupported("the pins of \(name): \(error)")
+        }
+    }
+
+    private func commonNameObserver(_ logger: Logger) -> TrustEvaluator.Observer {
+        { [name] evaluation in
+            guard evaluation.decision.isTrusted, let leaf = evaluation.presentedChain.first,
+                let fields = try? CertificateFields(leaf), fields.alternativeNames == nil
+            else { return }
+            logger.notice("the certificate of \(name) has a common name only, which its authority may be believed")
+        }
+    }
+}
+
+/// For servers whose pins alone decide.
+private struct NobodyVouches: SystemTrust {
+    func verify(_ request: SystemTrustRequest) async -> SystemTrustResult {
+        .untrusted(SystemTrustFailure(.unknownIssuer, "no authority is asked"))
+    }
+}
+
+extension ProvisioningTransportError {
+    /// No certificate that is in use was made before this, and no clock that was set is behind it: 2025-01-01.
+    private static let earliestTime = Date(timeIntervalSince1970: 1_735_689_600)
+
+    /// What is known of why there is no reply.
+    /// - Parameter now: what the clock says.
+    fileprivate init(_ error: PinnedSessionError, now: Date) {
+        switch error {
+        case .untrusted(_, let verdict):
+            let isEarly = verdict.decision?.events.contains { event in
+                if case .systemTrustFailed(let failure) = event { failure.code == .notYetValid } else { false }
+            }
+            self =
+                isEarly == true && now < Self.earliestTime
+                ? .clockUnset("it says \(now.formatted(.iso8601)), and the server's certificate is not valid yet")
+                : .untrusted(verdict.reason)
+        case .responseTooLarge(let limit): self = .tooLong(limit: limit)
+        case .invalidRequest(let reason), .bodyFailed(let reason): self = .unsupported(reason)
+        case .unreachable, .handshakeFailed, .timedOut, .connectionLost, .invalidResponse, .redirectRefused,
+            .tooManyRedirects, .cancelled, .sessionClosed:
+            self = .unreachable(error.description)
+        }
+    }
+}

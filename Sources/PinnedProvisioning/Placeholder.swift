@@ -1,5 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-// Copyright (c) 2026 The Culvert Authors
-
-import Provisioning
-import TrustPinningFoundation

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import NetworkAddresses
+import PacketTunnel
+import Provisioning
+
+extension ProvisioningServer {
+    /// Where to connect, as `address:port`; nil where the name is looked up.
+    var place: String? { address.map { Endpoint(address: $0, port: port).description } }
+}
+
+extension ProvisioningRequest {
+    /// The field `Authorization`. Nothing wipes it.
+    var authorization: String? { bearer.map { "Bearer " + String(decoding: $0.bytes, as: UTF8.self) } }
+}

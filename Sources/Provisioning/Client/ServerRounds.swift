@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Logging
+import PacketTunnel
+import Synchronization
+import TunnelSystem
+
+/// Asks several servers in turn, again and again, ever slower, within one deadline, until one answers as it should.
+struct ServerRounds: Sendable {
+    let transport: any ProvisioningTransport
+    let clock: any Clock<Duration>
+    let logger: Logger
+    /// How long all of it may take.
+    var deadline: Duration = .seconds(30)
+    /// How long each request may take, so that a silent server does not use up the time of the others.
+    var patience: Duration = .seconds(10)
+    let random: @Sendable () -> any RandomNumberGenerator
+
+    /// What a server answered.
+    struct Answer<Value: Sendable>: Sendable {
+        var value: Value
+        /// The server, by its place in the list.
+        var server: Int
+    }
+
+    private final class Last: Sendable {
+        let text = Mutex<String?>(nil)
+    }
+
+    /// Asks until one answers.
+    /// - Parameters:
+    ///   - servers: who is asked, the first one first.
+    ///   - first: the place in the list to begin at.
+    ///   - request: what is asked. The same each time, so that a reply that was lost harms nobody.
+    ///   - read: what the reply means.
+    /// - Throws: at once what is no other server's to mend; what the last server failed with is told with `.timedOut`.
+    func ask<Value: Sendable>(
+        _ servers: [ProvisioningServer], from first: Int = 0,
+        request: @escaping @Sendable (ProvisioningServer) -> ProvisioningRequest,
+        read: @escaping @Sendable (ProvisioningReply) throws(ProvisioningError) -> Value
+    ) async throws(ProvisioningError) -> Answer<Value> {
+        guard !servers.isEmpty else { throw .noServers }
+        let last = Last()
+        let outcome = await withDeadline(deadline, clock: clock) {
+            await rounds(servers, first, request, read, last)
+        }
+        switch outcome {
+        case .finished(.success(let answer)): return answer
+        case .finished(.failure(let error)): throw error
+        case .timedOut: throw .timedOut(after: deadline, last: last.text.withLock { $0 })
+        case .cancelled: throw .cancelled
+        }
+    }
+
+    private func rounds<Value: Sendable>(
+        _ servers: [ProvisioningServer], _ first: Int, _ request: (ProvisioningServer) -> ProvisioningRequest,
+        _ read: (ProvisioningReply) throws(ProvisioningError) -> Value, _ last: Last
+    ) async -> Result<Answer<Value>, ProvisioningError> {
+        var generator = random()
+        for round in 0... {
+            for step in servers.indices {
+                let index = (first + step) % servers.count
+                do throws(ProvisioningError) {
+                    let value = try read(try await send(request(servers[index])))
+                    return .success(Answer(value: value, server: index))
+                } catch {
+                    guard error.concernsServerOnly else { return .failure(error) }
+                    let text = "\(servers[index].name): \(error.tunnelError.message)"
+                    last.text.withLock { $0 = text }
+                    logger.warning("\(text)")
+                }
+            }
+            // Half a second, doubled each time up to eight, and up to as much again, so that many clients do not come at once.
+            let pause = Duration.milliseconds(500 << min(round, 4))
+            do {
+                try await clock.sleep(for: pause + pause * Double.random(in: 0..<1, using: &generator))
+            } catch {
+                return .failure(.cancelled)
+            }
+        }
+        return .failure(.cancelled)
+    }
+
+    private func send(_ request: ProvisioningRequest) async throws(ProvisioningError) -> ProvisioningReply {
+        var request = request
+        request.timeout = patience
+        let outcome = await withDeadline(patience, clock: clock) {
+            [request] () -> Result<ProvisioningReply, ProvisioningError> in
+            do throws(ProvisioningTransportError) {
+                let reply = try await transport.send(request)
+                guard reply.body.count <= request.replyLimit else {
+                    throw ProvisioningTransportError.tooLong(limit: request.replyLimit)
+                }
+                return .success(reply)
+            } catch {
+                return .failure(.transport(error))
+            }
+        }
+        switch outcome {
+        case .finished(let result): return try result.get()
+        case .timedOut: throw .transport(.unreachable("no answer within \(patience)"))
+        case .cancelled: throw .cancelled
+        }
+    }
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+public import Logging
+import PacketTunnel
+public import WireGuardCore
+
+/// A device's side of a gateway's API: becomes a device, asks what it is given, renews, changes its key, and looks after the
+/// user's other devices.
+///
+/// Each call asks several servers in turn, again and again, ever slower, within one deadline. Requests are the same each time, and the
+/// gateway answers an identical request identically, so a reply that was lost harms nobody.
+public struct EnrolmentClient: Sendable {
+    /// Who is asked, in turn: the gateway, under each of its names and addresses.
+    public let servers: [ProvisioningServer]
+    private let rounds: ServerRounds
+    private let socketMark: UInt32?
+
+    /// A client.
+    /// - Parameters:
+    ///   - servers: who is asked, in turn.
+    ///   - transport: sends requests.
+    ///   - deadline: how long each call may take.
+    ///   - clock: what deadlines and pauses pass on.
+    ///   - logger: hears why servers are passed over.
+    ///   - socketMark: the mark that sockets need to get around a tunnel that is up.
+    ///   - random: draws pauses.
+    public init(
+        servers: [ProvisioningServer], transport: any ProvisioningTransport, deadline: Duration = .seconds(30),
+        clock: any Clock<Duration> = ContinuousClock(), logger: Logger = Logger(label: "enrolment"),
+        socketMark: UInt32? = nil,
+        random: @escaping @Sendable () -> any RandomNumberGenerator = { SystemRandomNumberGenerator() }
+    ) {
+        self.servers = servers
+        self.socketMark = socketMark
+        rounds = ServerRounds(
+            transport: transport, clock: clock, logger: logger, deadline: deadline, random: random)
+    }
+
+    /// Makes a device of an invitation. Keep key and credential before, and repeat with the same ones when it fails: they are
+    /// the device from the moment the gateway has heard of them.
+    public func enrol(
+        _ request: EnrolmentRequest, with invitation: BearerSecret
+    ) async throws(ProvisioningError) -> EnrolmentGrant {
+        try await grant(.post, EnrolmentPath.enrolments, invitation, body: request.body, for: request.publicKey)
+    }
+
+    /// What the device is given, as of now.
+    /// - Parameter publicKey: the device's key, which the gateway has to know it by.
+    public func grant(
+        credential: BearerSecret, publicKey: PublicKey
+    ) async throws(ProvisioningError) -> EnrolmentGrant {
+        try await grant(.get, EnrolmentPath.device, credential, for: publicKey)
+    }
+
+    /// The same where a rotation was begun, and it is not known which of two keys the gateway knows.
+    func grant(
+        credential: BearerSecret, publicKeys: [PublicKey]
+    ) async throws(ProvisioningError) -> EnrolmentGrant {
+        try await grant(.get, EnrolmentPath.device, credential, forAny: publicKeys)
+    }
+
+    /// Moves the device's expiry on.
+    public func renew(
+        credential: BearerSecret, publicKey: PublicKey
+    ) async throws(ProvisioningError) -> EnrolmentGrant {
+        try await grant(.post, EnrolmentPath.renewal, credential, for: publicKey)
+    }
+
+    /// Gives the device another key. Keep the new key before: from the moment the gateway has heard of it, only it works.
+    ///
+    /// After a failure it is not known which key the gateway has: ask for the grant, which says it.
+    public func rotate(
+        from old: PrivateKey, to new: PublicKey, credential: BearerSecret
+    ) async throws(ProvisioningError) -> EnrolmentGrant {
+        let nonce = try await ask(.post, EnrolmentPath.rotationNonces, credential) {
+            (body) throws(ContractError) in try RotationNonce(body: body)
+        }
+        guard let request = RotationRequest(from: old, to: new, answering: nonce) else {
+            throw .reply(field: "serverKey", problem: "it is no key")
+        }
+        return try await grant(.post, EnrolmentPath.rotations, credential, body: request.body, for: new)
+    }
+
+    /// The user's devices.
+    public func devices(credential: BearerSecret) async throws(ProvisioningError) -> [DeviceListEntry] {
+        try await ask(.get, EnrolmentPath.devices, credential, replyLimit: 8 << 20) {
+            (body) throws(ContractError) in try DeviceList(body: body)
+        }
+        .devices
+    }
+
+    /// Revokes one of the user's devices, this one perhaps. One that is no more is fine.
+    public func revoke(_ device: RandomID, credential: BearerSecret) async throws(ProvisioningError) {
+        do throws(ProvisioningError) {
+            _ = try await ask(.delete, EnrolmentPath.device(device), credential) { (_) throws(ContractError) in true }
+        } catch {
+            // Somebody else's is none of this user's, and so is one that has gone.
+            guard case .problem(let problem) = error, problem.code == .notFound || problem.code == .deviceUnknown else {
+                throw error
+            }
+        }
+    }
+
+    // MARK: - Requests
+
+    private func grant(
+        _ method: ProvisioningRequest.Method, _ path: String, _ secret: BearerSecret, body: [UInt8]? = nil,
+        for publicKey: PublicKey
+    ) async throws(ProvisioningError) -> EnrolmentGrant {
+        try await grant(method, path, secret, body: body, forAny: [publicKey])
+    }
+
+    private func grant(
+        _ method: ProvisioningRequest.Method, _ path: String, _ secret: BearerSecret, body: [UInt8]? = nil,
+        forAny publicKeys: [PublicKey]
+    ) async throws(ProvisioningError) -> EnrolmentGrant {
+        try await ask(method, path, secret, body: body) { (body) throws(ContractError) in
+            let grant = try EnrolmentGrant(body: body)
+            guard publicKeys.contains(grant.device.publicKey) else {
+                throw ContractError(field: "device.publicKey", problem: "it is not this device's key")
+            }
+            guard !grant.servers.contains(where: { publicKeys.contains($0.publicKey) }) else {
+                throw ContractError(field: "servers", problem: "one has the device's own key")
+            }
+            return grant
+        }
+    }
+
+    private func ask<Value: Sendable>(
+        _ method: ProvisioningRequest.Method, _ path: String, _ secret: BearerSecret, body: [UInt8]? = nil,
+        replyLimit: Int = 262_144, _ read: @escaping @Sendable ([UInt8]) throws(ContractError) -> Value
+    ) async throws(ProvisioningError) -> Value {
+        try await rounds.ask(servers) { [socketMark] server in
+            ProvisioningRequest(
+                server: server, method: method, target: path, bearer: secret.bytes, body: body,
+                replyLimit: replyLimit, socketMark: socketMark)
+        } read: { (reply) throws(ProvisioningError) in
+            guard (200...299).contains(reply.status) else { throw Self.refusal(reply) }
+            do throws(ContractError) {
+                return try read(reply.body)
+            } catch {
+                throw .reply(field: error.field, problem: error.problem)
+            }
+        }
+        .value
+    }
+
+    private static func refusal(_ reply: ProvisioningReply) -> ProvisioningError {
+        var problem = try? ProblemDetails(body: reply.body)
+        problem?.status = reply.status
+        let reason = problem.map { ": \($0.detail ?? $0.title)" } ?? ""
+        switch reply.status {
+        case 400..<500 where ![408, 425, 429].contains(reply.status):
+            // What is not a problem's JSON is not the API: somebody else answers there.
+            guard let problem, problem.code != nil else {
+                return .reply(field: "status", problem: "HTTP \(reply.status), and no reason that can be read")
+            }
+            return .problem(problem)
+        case 408, 425, 429, 500...599:
+            if let problem, problem.code == .poolFull { return .problem(problem) }
+            return .busy("the gateway cannot answer now (HTTP \(reply.status)\(reason))")
+        default: return .reply(field: "status", problem: "HTTP \(reply.status) is no answer of this API")
+        }
+    }
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+package import Logging
+package import PacketTunnel
+import WireGuardCore
+
+#if canImport(FoundationEssentials)
+    package import FoundationEssentials
+#else
+    package import Foundation
+#endif
+
+/// Carries an enrolment from one state to the next, and keeps each before the gateway hears of it: whatever is lost on the way,
+/// a reply or the process, the same is said again.
+package struct EnrolmentKeeper: Sendable {
+    package let client: EnrolmentClient
+    let logger: Logger
+    let now: @Sendable () -> Date
+    let random: @Sendable () -> any RandomNumberGenerator
+    /// Keeps the enrolment's secret.
+    let keep: @Sendable (SecretBytes) async throws(TunnelError) -> Void
+
+    package init(
+        client: EnrolmentClient, logger: Logger, now: @escaping @Sendable () -> Date = { Date() },
+        random: @escaping @Sendable () -> any RandomNumberGenerator = { SystemRandomNumberGenerator() },
+        keep: @escaping @Sendable (SecretBytes) async throws(TunnelError) -> Void
+    ) {
+        self.client = client
+        self.logger = logger
+        self.now = now
+        self.random = random
+        self.keep = keep
+    }
+
+    /// The enrolment that a secret holds; of an invitation a new one, which is kept in its place.
+    /// - Parameters:
+    ///   - name: what people are to call a new device.
+    ///   - platform: what it runs on.
+    package func read(
+        _ secret: SecretBytes, name: String?, platform: String?
+    ) async throws(TunnelError) -> DeviceEnrolment {
+        do throws(ContractError) {
+            guard DeviceEnrolment.isInvitation(secret) else { return try DeviceEnrolment(secret) }
+            let invitation = try Invitation(String(decoding: secret.bytes, as: UTF8.self))
+            var generator = random()
+            let enrolment = DeviceEnrolment(
+                token: invitation.token, name: name, platform: platform, using: &generator)
+            try await keepConverting(enrolment)
+            return enrolment
+        } catch {
+            throw TunnelError(
+                .secretUnavailable, "the enrolment that is kept cannot be used: \(error)",
+                fix: "enrol again, with a new invitation")
+        }
+    }
+
+    /// The enrolment with what the gateway gives now: it is enrolled first if it is not yet, and renewed where that is due.
+    /// - Parameter renewing: whether to renew in any case.
+    package func refreshed(
+        _ enrolment: DeviceEnrolment, renewing: Bool = false
+    ) async throws(ProvisioningError) -> DeviceEnrolment {
+        var enrolment = enrolment
+        let publicKey = enrolment.privateKey.publicKey
+        let grant: EnrolmentGrant
+        if let token = enrolment.token {
+            grant = try await client.enrol(
+                EnrolmentRequest(
+                    publicKey: publicKey, credential: enrolment.credential, name: enrolment.name,
+                    platform: enrolment.platform), with: token)
+            logger.notice("enrolled as \(grant.device.id) of \(grant.device.user)")
+        } else if let next = enrolment.nextKey {
+            grant = try await client.grant(
+                credential: enrolment.credential, publicKeys: [publicKey, next.publicKey])
+        } else if renewing || enrolment.timeToRenewal(at: now()) == .zero {
+            grant = try await client.renew(credential: enrolment.credential, publicKey: publicKey)
+        } else {
+            grant = try await client.grant(credential: enrolment.credential, publicKey: publicKey)
+        }
+        enrolment.adopt(grant, at: now())
+        await keepLogging(enrolment)
+        return enrolment
+    }
+
+    /// The enrolment with another key.
+    package func rotated(_ enrolment: DeviceEnrolment) async throws(ProvisioningError) -> DeviceEnrolment {
+        // One that was begun and is unfinished is finished first.
+        var enrolment = enrolment.nextKey == nil ? enrolment : try await refreshed(enrolment)
+        var generator = random()
+        let next = PrivateKey(using: &generator)
+        enrolment.nextKey = next
+        do throws(TunnelError) { try await keep(enrolment.secret) } catch {
+            throw .transport(.unsupported("the new key cannot be kept: \(error.message)"))
+        }
+        let grant = try await client.rotate(
+            from: enrolment.privateKey, to: next.publicKey, credential: enrolment.credential)
+        enrolment.adopt(grant, at: now())
+        await keepLogging(enrolment)
+        return enrolment
+    }
+
+    /// What can be made anew by asking again need not end what it is for.
+    private func keepLogging(_ enrolment: DeviceEnrolment) async {
+        do throws(TunnelError) { try await keep(enrolment.secret) } catch {
+            logger.error("what the gateway gave cannot be kept: \(error)")
+        }
+    }
+
+    private func keepConverting(_ enrolment: DeviceEnrolment) async throws(ContractError) {
+        do throws(TunnelError) { try await keep(enrolment.secret) } catch {
+            throw ContractError(field: "enrolment", problem: "key and credential cannot be kept: \(error.message)")
+        }
+    }
+}
+
+extension DeviceEnrolment {
+    /// Takes on what the gateway gave, and the key that it knows.
+    mutating func adopt(_ grant: EnrolmentGrant, at now: Date) {
+        if let nextKey, nextKey.publicKey == grant.device.publicKey { privateKey = nextKey }
+        nextKey = nil
+        (token, name, platform) = (nil, nil, nil)
+        self.grant = grant
+        // To the second, as it is kept.
+        grantedAt = Date(timeIntervalSince1970: now.timeIntervalSince1970.rounded(.down))
+    }
+}

@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Logging
+import NetworkAddresses
+public import PacketTunnel
+import WireGuardCore
+public import WireGuardTunnel
+
+#if canImport(FoundationEssentials)
+    package import FoundationEssentials
+#else
+    package import Foundation
+#endif
+
+/// A WireGuard tunnel whose gateway gives out addresses, servers and settings to the devices that it knows.
+///
+/// A start enrols first where there is an invitation only, and asks what is given now; where the gateway cannot be reached, what it gave
+/// last is used until it ends. The tunnel goes to the servers in turn until one answers. It renews in time, and when nothing comes
+/// through any more it goes to the next server, and after the last asks the gateway again, while it stays up. All of it works
+/// in an extension that was started on demand, with no app running.
+///
+/// Key, credential and what was given are one secret of the profile (``DeviceEnrolment``).
+public actor EnrolledTunnelProvider: PacketTunnelProvider {
+    private let transport: (any ProvisioningTransport)?
+    private let environment: WireGuardEnvironment
+    private let inner: WireGuardTunnelProvider
+    private let now: @Sendable () -> Date
+    private let keys = HeldKeys()
+    private var run: Run?
+    private var move: Task<Void, Never>?
+    private var renewal: Task<Void, Never>?
+
+    private struct Run {
+        let configuration: EnrolledTunnelConfiguration
+        let context: ProviderContext
+        var enrolment: DeviceEnrolment
+        var places: [GrantedPlace] = []
+        /// Which of the places the tunnel leads to.
+        var place = 0
+        var path: NetworkPath
+        /// Whether its start has returned.
+        var isUp = false
+        /// Servers that were lost since packets last came through.
+        var losses = 0
+        /// How often the gateway was asked again since then.
+        var inquiries = 0
+
+        var grant: EnrolmentGrant? { enrolment.grant }
+    }
+
+    /// A provider that cannot start: it has no transport. Hosts make one with ``init(transport:environment:)``.
+    public init() { self.init(transport: nil, environment: WireGuardEnvironment(), now: { Date() }) }
+
+    /// A provider that asks by `transport`.
+    public init(transport: any ProvisioningTransport, environment: WireGuardEnvironment = WireGuardEnvironment()) {
+        self.init(transport: transport, environment: environment, now: { Date() })
+    }
+
+    /// - Parameter now: the time by which it is known how old something is that was kept.
+    package init(
+        transport: (any ProvisioningTransport)?, environment: WireGuardEnvironment, now: @escaping @Sendable () -> Date
+    ) {
+        self.transport = transport
+        self.environment = environment
+        self.now = now
+        inner = WireGuardTunnelProvider(environment: environment)
+    }
+
+    // MARK: - Start and stop
+
+    /// Enrols where that is still to be done, and brings the tunnel up that the gateway gives.
+    /// - Throws: `.configurationInvalid`; `.networkUnavailable`; `.secretUnavailable` without an enrolment or an invitation;
+    ///   `.authenticationFailed` where the gateway does not want the device (any more); `.serverUnreachable` where neither
+    ///   gateway nor a kept grant is there, or no server answers; and what ``WireGuardTunnelProvider/start(_:context:)`` throws.
+    public func start(
+        _ configuration: EnrolledTunnelConfiguration, context: ProviderContext
+    ) async throws(TunnelError) {
+        let problems = configuration.validate()
+        guard problems.isEmpty else {
+            throw TunnelError(
+                .configurationInvalid, "the tunnel's configuration cannot be used",
+                fix: "correct the fields that are listed", problems: problems)
+        }
+        guard context.path.status != .unsatisfied else {
+            throw TunnelError(.networkUnavailable, "there is no network", fix: "connect to one and try again")
+        }
+        let secret = try await context.secret(configuration.secretName)
+        let enrolment = try await keeper(configuration, context, path: context.path, isUp: false).read(
+            secret, name: configuration.deviceName, platform: configuration.platform)
+        let keeper = try await keeper(configuration, context, path: context.path, isUp: false, basis: enrolment)
+        run = Run(configuration: configuration, context: context, enrolment: enrolment, path: context.path)
+        await registerMessages(context)
+        do throws(TunnelError) {
+            try adopt(try await current(enrolment, keeper))
+            try await bringUp()
+        } catch {
+            run = nil
+            keys.clear()
+            throw error
+        }
+        scheduleRenewal()
+    }
+
+    /// What the gateway gives now, or gave last where it cannot be reached.
+    private func current(_ enrolment: DeviceEnrolment, _ keeper: EnrolmentKeeper) async throws(TunnelError)
+        -> DeviceEnrolment
+    {
+        do throws(ProvisioningError) {
+            return try await keeper.refreshed(enrolment)
+        } catch {
+            guard error.isOutage, enrolment.hasUsableGrant(at: now()) else { throw error.tunnelError }
+            keeper.logger.warning("\(error.tunnelError.message): using what the gateway gave last")
+            return enrolment
+        }
+    }
+
+    /// Tries one place after the other.
+    private func bringUp() async throws(TunnelError) {
+        guard let run else { throw TunnelError(.stopped, "the start was given up") }
+        let host = InnerHost(
+            outer: run.context, keys: keys, isLost: { [weak self] error in Task { await self?.lost(error) } },
+            isProven: { [weak self] in Task { await self?.proven() } })
+        for place in run.places.indices {
+            self.run?.place = place
+            do throws(TunnelError) {
+                guard let tunnel else { throw TunnelError(.stopped, "the start was given up") }
+                try await inner.start(tunnel, context: run.context.passing(through: host))
+                self.run?.isUp = true
+                return
+            } catch {
+                let mayGoOn = [.serverUnreachable, .nameResolutionFailed].contains(error.code)
+                guard mayGoOn, place + 1 < run.places.count else { throw error }
+                run.context.logger.warning("\(error.message): going to the next server")
+            }
+        }
+    }
+
+    /// Ends the tunnel.
+    public func stop(_ reason: StopReason) async {
+        move?.cancel()
+        renewal?.cancel()
+        run = nil
+        await inner.stop(reason)
+        keys.clear()
+    }
+
+    /// As ``WireGuardTunnelProvider/sleep()``.
+    public func sleep() async { await inner.sleep() }
+
+    /// As ``WireGuardTunnelProvider/wake()``.
+    public func wake() async { await inner.wake() }
+
+    /// As ``WireGuardTunnelProvider/pathChanged(_:)``.
+    public func pathChanged(_ path: NetworkPath) async {
+        run?.path = path
+        await inner.pathChanged(path)
+    }
+
+    /// As ``WireGuardTunnelProvider/handleAppMessage(_:)``.
+    public func handleAppMessage(_ message: [UInt8]) async -> [UInt8]? { await inner.handleAppMessage(message) }
+
+    // MARK: - Messages
+
+    private func registerMessages(_ context: ProviderContext) async {
+        do throws(MessageRouter.RegistrationError) {
+            try await inner.answer(EnrolmentStatusRequest.self) { [weak self] _ in
+                guard let status = await self?.status else { throw TunnelError(.notRunning, "the tunnel has ended") }
+                return status
+            }
+        } catch {
+            context.logger.error("messages are not answered: \(error)")
+        }
+    }
+
+    /// What the tunnel was given; nil before.
+    public var status: EnrolmentStatusRequest.Reply? {
+        guard let run, let grant = run.grant, run.places.indices.contains(run.place) else { return nil }
+        let age = run.enrolment.grantedAt.map { now().timeIntervalSince($0) } ?? 0
+        let place = run.places[run.place]
+        return EnrolmentStatusRequest.Reply(
+            deviceID: grant.device.id, deviceName: grant.device.name, user: grant.device.user,
+            publicKey: grant.device.publicKey.base64, addresses: grant.addresses,
+            routes: run.configuration.routes ?? grant.routes, dns: grant.dns, searchDomains: grant.searchDomains,
+            mtu: grant.mtu, serverKey: place.server.base64, endpoint: place.endpoint.description,
+            keepaliveSeconds: grant.keepaliveSeconds,
+            expiresInSeconds: grant.device.expiresInSeconds.map { max(0, Double($0) - age) }, givenSecondsAgo: age)
+    }
+
+    // MARK: - What was given
+
+    /// What carries the enrolment on, with the gateway where it is now.
+    private func keeper(
+        _ configuration: EnrolledTunnelConfiguration, _ context: ProviderContext, path: NetworkPath, isUp: Bool,
+        basis: DeviceEnrolment? = nil
+    ) async throws(TunnelError) -> EnrolmentKeeper {
+        guard let transport else {
+            throw TunnelError(
+                .configurationInvalid, "the provider has no transport",
+                fix: "make it with EnrolledTunnelProvider(transport:)")
+        }
+        let servers = await environment.located(
+            configuration.gateways, isUp: isUp, policy: configuration.leakPolicy, path: path, context)
+        // With something to fall back on, nobody waits for long.
+        let hasMore = isUp || basis?.hasUsableGrant(at: now()) == true
+        let client = EnrolmentClient(
+            servers: servers, transport: transport,
+            deadline: .seconds(hasMore ? min(configuration.gatewayTimeout, 10) : configuration.gatewayTimeout),
+            clock: context.clock, logger: context.logger, socketMark: context.socketMark, random: environment.random)
+        let name = configuration.secretName
+        return EnrolmentKeeper(
+            client: client, logger: context.logger, now: now, random: environment.random
+        ) { (secret) throws(TunnelError) in
+            // Who rotates the key beside this has the last word.
+            if let basis, let kept = try? DeviceEnrolment(await context.secret(name)), !kept.hasKeys(of: basis) {
+                throw TunnelError(.storage, "the enrolment has been changed meanwhile")
+            }
+            try await context.keepSecret(secret, name)
+        }
+    }
+
+    /// Takes on an enrolment: its keys, and the places to go to.
+    private func adopt(_ enrolment: DeviceEnrolment) throws(TunnelError) {
+        guard let grant = enrolment.grant, run != nil else { throw TunnelError(.stopped, "the start was given up") }
+        let present = run.flatMap { $0.places.indices.contains($0.place) ? $0.places[$0.place] : nil }
+        run?.enrolment = enrolment
+        run?.places = grant.places
+        run?.place = present.flatMap { grant.places.firstIndex(of: $0) } ?? 0
+        keys.hold(enrolment.privateKey, grant.presharedKey)
+    }
+
+    /// The tunnel to the place where it is to lead.
+    private var tunnel: WireGuardTunnelConfiguration? {
+        guard let run, let grant = run.grant, run.places.indices.contains(run.place) else { return nil }
+        return run.configuration.tunnel(grant, to: run.places[run.place], isOnly: run.places.count == 1)
+    }
+
+    /// Asks the gateway, with what is kept by now: the key may have been rotated by another program.
+    private func ask(renewing: Bool) async throws(ProvisioningError) -> DeviceEnrolment {
+        guard let run else { throw .cancelled }
+        var basis = run.enrolment
+        if let kept = try? DeviceEnrolment(await run.context.secret(run.configuration.secretName)) { basis = kept }
+        let keeper: EnrolmentKeeper
+        do throws(TunnelError) {
+            keeper = try await self.keeper(
+                run.configuration, run.context, path: run.path, isUp: true, basis: basis)
+        } catch {
+            throw .cancelled
+        }
+        return try await keeper.refreshed(basis, renewing: renewing)
+    }
+
+    // MARK: - Renewal
+
+    private func scheduleRenewal() {
+        renewal?.cancel()
+        renewal = Task { await self.renewInTime() }
+    }
+
+    private func renewInTime() async {
+        var failures = 0
+        while let run, !Task.isCancelled {
+            var generator = environment.random()
+            let due =
+                failures == 0 ? run.enrolment.timeToRenewal(at: now()) : .seconds(min(60 << min(failures, 6), 3600))
+            // Not before it is due, and not all devices at once.
+            let pause = max(due, .seconds(1))
+            do {
+                try await run.context.clock.sleep(for: pause + pause * Double.random(in: 0..<0.05, using: &generator))
+            } catch { return }
+            do throws(ProvisioningError) {
+                try await follow(try await ask(renewing: true))
+                failures = 0
+            } catch {
+                failures += 1
+                guard self.run != nil, !Task.isCancelled else { return }
+                if error.tunnelError.code == .authenticationFailed { return run.context.cancel(error.tunnelError) }
+                run.context.logger.warning("not renewed: \(error.tunnelError.message)")
+            }
+        }
+    }
+
+    /// Moves the tunnel to what was given now, if that is anything else than before.
+    private func follow(_ enrolment: DeviceEnrolment) async throws(ProvisioningError) {
+        guard let run else { throw .cancelled }
+        let (before, key) = (tunnel, run.enrolment.privateKey)
+        let presharedKey = run.grant?.presharedKey
+        do throws(TunnelError) {
+            try adopt(enrolment)
+            guard let after = tunnel else { return }
+            let isSame = after == before && key == enrolment.privateKey && presharedKey == enrolment.grant?.presharedKey
+            guard !isSame else { return run.context.logger.info("renewed") }
+            run.context.logger.notice("the gateway gives other settings: taking them on")
+            try await inner.reconfigure(after)
+        } catch {
+            throw .busy("the tunnel does not take on what the gateway gives: \(error.message)")
+        }
+    }
+
+    // MARK: - Failover
+
+    /// Packets come through.
+    private func proven() {
+        run?.losses = 0
+        run?.inquiries = 0
+    }
+
+    /// Nothing comes through any more.
+    private func lost(_ error: TunnelError) {
+        guard run != nil else { return }
+        move?.cancel()
+        move = Task { await self.moveOn(error) }
+    }
+
+    private func moveOn(_ lost: TunnelError) async {
+        run?.context.setReasserting(true)
+        var pause = 0
+        while let run, !Task.isCancelled {
+            self.run?.losses += 1
+            do throws(TunnelError) {
+                if run.losses + 1 >= run.places.count {
+                    // Once round.
+                    guard run.inquiries < run.configuration.connectivity.endWhenDead.inquiryLimit else {
+                        return run.context.cancel(lost)
+                    }
+                    try await inquire(lost)
+                } else {
+                    self.run?.place = (run.place + 1) % run.places.count
+                }
+                guard let tunnel, self.run != nil else { return }
+                run.context.logger.warning("\(lost.message): going to \(tunnel.peers.first?.endpoint ?? "no place")")
+                return try await inner.reconfigure(tunnel)
+            } catch {
+                guard self.run != nil, error.code != .stopped else { return }
+                if error.code == .authenticationFailed { return run.context.cancel(error) }
+                run.context.logger.warning("\(error)")
+            }
+            pause = min(pause + 1, 6)
+            do { try await run.context.clock.sleep(for: .seconds(5 * pause)) } catch { return }
+        }
+    }
+
+    /// Asks the gateway where to go now, and goes to the first place; to the next one where it cannot be reached.
+    private func inquire(_ lost: TunnelError) async throws(TunnelError) {
+        guard let run else { return }
+        self.run?.losses = 0
+        self.run?.inquiries += 1
+        do throws(ProvisioningError) {
+            let enrolment = try await ask(renewing: false)
+            guard self.run != nil else { return }
+            do throws(TunnelError) { try adopt(enrolment) } catch { return }
+            let count = self.run?.places.count ?? 1
+            self.run?.place = ((self.run?.place ?? 0) + 1) % max(count, 1)
+        } catch {
+            guard error.isOutage else { throw error.tunnelError }
+            run.context.logger.warning("\(error.tunnelError.message)")
+            self.run?.place = (run.place + 1) % max(run.places.count, 1)
+        }
+    }
+}
+
+extension DeviceEnrolment {
+    /// Whether both are of the same keys.
+    func hasKeys(of other: DeviceEnrolment) -> Bool {
+        privateKey == other.privateKey && credential == other.credential && nextKey == other.nextKey
+    }
+}
+
+extension ConnectivityOptions.EndWhenDead {
+    /// How often the gateway is asked for other servers before the tunnel ends.
+    fileprivate var inquiryLimit: Int {
+        switch self {
+        case .never: .max
+        case .afterHealing: 2
+        case .atOnce: 1
+        }
+    }
+}

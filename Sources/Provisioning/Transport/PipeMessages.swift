@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import NetworkAddresses
+import PacketTunnel
+
+#if canImport(FoundationEssentials)
+    import FoundationEssentials
+#else
+    import Foundation
+#endif
+
+/// What a program without TLS and `culvert-enroll transport` say to each other over a pipe: one request, one reply, a line of JSON
+/// each. The request is on standard input, so that no other user of the machine sees it.
+package enum PipeMessages {
+    /// The most bytes of a request's line: a pipe takes as many at once.
+    package static let requestLimit = 60_000
+
+    /// The most bytes that a reply's line has, beside the body.
+    package static let replyOverhead = 16_384
+
+    /// A reply, or why there is none, and what the log should say.
+    package struct Outcome: Sendable {
+        package var result: Result<ProvisioningReply, ProvisioningTransportError>
+        package var notes: [String]
+
+        package init(_ result: Result<ProvisioningReply, ProvisioningTransportError>, notes: [String] = []) {
+            self.result = result
+            self.notes = notes
+        }
+    }
+
+    private struct Request: Codable {
+        var server: ProvisioningServer
+        var method: ProvisioningRequest.Method
+        var target: String
+        var bearer: Data?
+        var body: Data?
+        var replyLimit: Int
+        var timeoutSeconds: Double
+        var socketMark: UInt32?
+    }
+
+    private struct Reply: Codable {
+        var status: Int?
+        var body: Data?
+        var error: ProvisioningTransportError?
+        var notes: [String]
+    }
+
+    /// A request's line; nil for one that is too long for a pipe.
+    package static func line(_ request: ProvisioningRequest) -> [UInt8]? {
+        let message = Request(
+            server: request.server, method: request.method, target: request.target,
+            bearer: request.bearer.map { Data($0.bytes) }, body: request.body.map { Data($0) },
+            replyLimit: request.replyLimit, timeoutSeconds: request.timeout / .seconds(1),
+            socketMark: request.socketMark)
+        guard let line = try? JSONEncoder().encode(message), line.count < requestLimit else { return nil }
+        return Array(line) + [UInt8(ascii: "\n")]
+    }
+
+    /// The request of a line; nil where it is none.
+    package static func request(_ line: [UInt8]) -> ProvisioningRequest? {
+        guard let message = try? JSONDecoder().decode(Request.self, from: Data(line)),
+            (0.001...3600).contains(message.timeoutSeconds), message.replyLimit > 0
+        else { return nil }
+        return ProvisioningRequest(
+            server: message.server, method: message.method, target: message.target,
+            bearer: message.bearer.map { SecretBytes($0) }, body: message.body.map { Array($0) },
+            replyLimit: message.replyLimit, timeout: .seconds(message.timeoutSeconds), socketMark: message.socketMark)
+    }
+
+    /// An outcome's line.
+    package static func line(_ outcome: Outcome) -> [UInt8] {
+        var message = Reply(notes: outcome.notes)
+        switch outcome.result {
+        case .success(let reply): (message.status, message.body) = (reply.status, Data(reply.body))
+        case .failure(let error): message.error = error
+        }
+        return Array((try? JSONEncoder().encode(message)) ?? Data()) + [UInt8(ascii: "\n")]
+    }
+
+    /// The outcome of a line; nil where it is none.
+    package static func outcome(_ line: some Sequence<UInt8>) -> Outcome? {
+        guard let message = try? JSONDecoder().decode(Reply.self, from: Data(Array(line))) else { return nil }
+        switch (message.status, message.body, message.error) {
+        case (let status?, let body?, nil):
+            return Outcome(.success(ProvisioningReply(status: status, body: Array(body))), notes: message.notes)
+        case (nil, nil, let error?): return Outcome(.failure(error), notes: message.notes)
+        default: return nil
+        }
+    }
+}

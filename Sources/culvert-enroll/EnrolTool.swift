@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import CTunnelSystem
+import CommandLineSupport
+import FoundationEssentials
+import Logging
+import NetworkAddresses
+import PacketTunnel
+import PinnedProvisioning
+import Provisioning
+import TunnelSystem
+import WireGuardCore
+
+/// What the program does with profiles and their gateways.
+struct EnrolTool: Sendable {
+    var directory: ProfileDirectory
+    var console: Console
+    var json = false
+    /// Sends requests to a gateway.
+    var transport: any ProvisioningTransport = PinnedProvisioningTransport(logger: EnrolTool.logger)
+    /// How long each request may take, with all that is tried.
+    var deadline: Duration = .seconds(30)
+
+    /// Warnings of the library are told in the end, by the error that they led to.
+    private static let logger = Logger(label: "enrol") { _ in SwiftLogNoOpLogHandler() }
+
+    /// Runs a command and tells what is wrong.
+    /// - Returns: the exit status.
+    func reporting(_ body: () async throws(EnrolProblem) -> Void) async -> Int32 {
+        do throws(EnrolProblem) {
+            try await body()
+            return ExitStatus.success
+        } catch {
+            console.problem("error: \(error.text)")
+            return error.status
+        }
+    }
+
+    // MARK: - Enrolling
+
+    /// Makes a profile of an invitation, and enrols. The profile is kept before the gateway is asked, and stays unless it says no.
+    func enrol(
+        _ invitation: Invitation, name: String?, deviceName: String?, replaces: Bool
+    ) async throws(EnrolProblem) {
+        let name = name ?? Self.profileName(invitation)
+        guard FileName.isInterface(name) else {
+            throw EnrolProblem(
+                ExitStatus.usage,
+                "'\(name)' is no tunnel name: 1 to 15 letters, digits and the signs _ = + . -\n  fix: name it with --name"
+            )
+        }
+        let manager = try await manager()
+        let old = await manager.profiles.first { $0.name == name }
+        guard old == nil || replaces else {
+            throw EnrolProblem(
+                ExitStatus.usage,
+                "there is a profile '\(name)' already\n  fix: use another name with --name, or --replace")
+        }
+        let platform = MachineName.platform
+        var configuration = EnrolledTunnelConfiguration(
+            invitation, deviceName: deviceName ?? MachineName.host, platform: platform)
+        configuration.allowsLocalNetwork = true
+        var generator = SystemRandomNumberGenerator()
+        let enrolment = DeviceEnrolment(
+            token: invitation.token, name: Self.label(configuration.deviceName), platform: platform, using: &generator)
+        do throws(TunnelError) {
+            let backup = try await backup(old)
+            var profile = try await keep(configuration, enrolment, name, old, manager)
+            let keeper = try keeper(profile, configuration)
+            let done: DeviceEnrolment
+            do throws(ProvisioningError) {
+                done = try await keeper.refreshed(enrolment)
+            } catch {
+                guard !error.isPending else { throw pending(error, name) }
+                try await restore(profile, backup, manager)
+                throw error.tunnelError
+            }
+            configuration.deviceID = done.grant?.device.id
+            profile.configuration = try JSONValue(encoding: configuration)
+            try await manager.update(profile)
+            tell("enrolled", done, name)
+        } catch {
+            throw EnrolProblem(error)
+        }
+    }
+
+    /// A profile as it was.
+    private struct Backup {
+        var profile: TunnelProfile
+        var secrets: [String: SecretBytes]
+    }
+
+    private func backup(_ profile: TunnelProfile?) async throws(TunnelError) -> Backup? {
+        guard let profile else { return nil }
+        let store = try directory.secrets()
+        var secrets: [String: SecretBytes] = [:]
+        for name in try await store.names(of: profile.id) {
+            secrets[name] = try await store.read(name, of: profile.id)
+        }
+        return Backup(profile: profile, secrets: secrets)
+    }
+
+    private func keep(
+        _ configuration: EnrolledTunnelConfiguration, _ enrolment: DeviceEnrolment, _ name: String,
+        _ old: TunnelProfile?,
+        _ manager: TunnelManager
+    ) async throws(TunnelError) -> TunnelProfile {
+        var profile =
+            old ?? TunnelProfile(name: name, provider: EnrolledTunnelConfiguration.provider)
+        profile.provider = EnrolledTunnelConfiguration.provider
+        profile.serverAddress = configuration.gateways.first?.authority ?? ""
+        profile.configuration = try JSONValue(encoding: configuration)
+        var secrets: [String: SecretBytes?] = [:]
+        if let old {
+            for name in try await directory.secrets().names(of: old.id) { secrets[name] = .some(nil) }
+            secrets[configuration.secretName] = enrolment.secret
+            try await manager.update(profile, secrets: secrets)
+        } else {
+            try await manager.create(profile, secrets: [configuration.secretName: enrolment.secret])
+        }
+        return profile
+    }
+
+    /// Undoes ``keep(_:_:_:_:_:)``.
+    private func restore(
+        _ profile: TunnelProfile, _ backup: Backup?, _ manager: TunnelManager
+    ) async throws(TunnelError) {
+        guard let backup else { return try await manager.remove(profile.id) }
+        var secrets: [String: SecretBytes?] = [:]
+        secrets[EnrolledTunnelConfiguration.defaultSecretName] = .some(nil)
+        for (name, secret) in backup.secrets { secrets[name] = secret }
+        try await manager.update(backup.profile, secrets: secrets)
+    }
+
+    private func pending(_ error: ProvisioningError, _ name: String) -> TunnelError {
+        let reason = error.tunnelError
+        return TunnelError(
+            reason.code, "\(reason.message); the profile '\(name)' is kept",
+            fix:
+                "\(reason.fix.isEmpty ? "" : "\(reason.fix); ")'culvert up \(name)' enrols when the gateway can be reached"
+        )
+    }
+
+    // MARK: - Devices
+
+    func list(_ name: String) async throws(EnrolProblem) {
+        let device = try await device(name)
+        do throws(ProvisioningError) {
+            let devices = try await device.keeper.client.devices(credential: device.enrolment.credential)
+            guard !json else {
+                return console.line((["devices": .array(devices.map(Self.json))] as JSON).text)
+            }
+            var table = TextTable(["DEVICE", "NAME", "PLATFORM", "LAST SEEN", "EXPIRES"])
+            for entry in devices {
+                table.add([
+                    entry.id.description + (entry.isCurrent ? " *" : ""), entry.name.isEmpty ? "-" : entry.name,
+                    entry.platform ?? "-",
+                    entry.lastSeenSecondsAgo.map { "\(Self.span($0)) ago" } ?? "never",
+                    entry.expiresInSeconds.map { "in \(Self.span($0))" } ?? "never",
+                ])
+            }
+            for line in table.lines { console.line(line) }
+        } catch {
+            throw EnrolProblem(error)
+        }
+    }
+
+    func renew(_ name: String) async throws(EnrolProblem) {
+        let device = try await device(name)
+        do throws(ProvisioningError) {
+            tell("renewed", try await device.keeper.refreshed(device.enrolment, renewing: true), name)
+        } catch {
+            throw EnrolProblem(error)
+        }
+    }
+
+    func rotate(_ name: String) async throws(EnrolProblem) {
+        let device = try await device(name)
+        do throws(ProvisioningError) {
+            tell("rotated the key of", try await device.keeper.rotated(device.enrolment), name)
+        } catch {
+            throw EnrolProblem(error)
+        }
+    }
+
+    func revoke(_ name: String, device other: String?) async throws(EnrolProblem) {
+        let device = try await device(name)
+        let own = device.enrolment.grant?.device.id
+        guard let id = other.map({ RandomID($0) }) ?? own else {
+            throw EnrolProblem(
+                ExitStatus.usage,
+                other == nil
+                    ? "'\(name)' is not enrolled yet"
+                    : "that is no id of 26 characters\n  fix: see 'culvert enroll list \(name)'")
+        }
+        do throws(ProvisioningError) {
+            try await device.keeper.client.revoke(id, credential: device.enrolment.credential)
+        } catch {
+            throw EnrolProblem(error)
+        }
+        guard !json else { return console.line((["revoked": .string(id.description)] as JSON).text) }
+        console.line(
+            id == own
+                ? "revoked this device, \(id); remove its profile with 'culvert profile remove \(name)'"
+                : "revoked \(id)")
+    }
+
+    // MARK: - Help
+
+    private struct KeptDevice {
+        var keeper: EnrolmentKeeper
+        var enrolment: DeviceEnrolment
+    }
+
+    private func device(_ name: String) async throws(EnrolProblem) -> KeptDevice {
+        do throws(TunnelError) {
+            let manager = try await directory.manager().manager
+            guard let profile = await manager.profiles.first(where: { $0.name == name }) else {
+                throw TunnelError(
+                    .profileNotFound, "there is no profile '\(name)' in \(directory.path)",
+                    fix: "see 'culvert profile list'")
+            }
+            guard profile.provider == EnrolledTunnelConfiguration.provider else {
+                throw TunnelError(
+                    .configurationInvalid, "the profile '\(name)' is no device of a gateway",
+                    fix: "enrol with an invitation")
+            }
+            let configuration: EnrolledTunnelConfiguration = try profile.configuration.decode()
+            let keeper = try keeper(profile, configuration)
+            let secret = try await directory.secrets().read(configuration.secretName, of: profile.id)
+            let enrolment = try await keeper.read(
+                secret, name: configuration.deviceName, platform: configuration.platform)
+            return KeptDevice(keeper: keeper, enrolment: enrolment)
+        } catch {
+            throw EnrolProblem(error)
+        }
+    }
+
+    private func manager() async throws(EnrolProblem) -> TunnelManager {
+        do throws(TunnelError) { return try await directory.manager().manager } catch { throw EnrolProblem(error) }
+    }
+
+    private func keeper(
+        _ profile: TunnelProfile, _ configuration: EnrolledTunnelConfiguration
+    ) throws(TunnelError) -> EnrolmentKeeper {
+        let store = try directory.secrets()
+        let client = EnrolmentClient(
+            servers: configuration.gateways, transport: transport, deadline: deadline, logger: Self.logger)
+        return EnrolmentKeeper(client: client, logger: Self.logger) {
+            (secret) throws(TunnelError) in
+            try await store.write(secret, configuration.secretName, of: profile.id)
+        }
+    }
+
+    /// A name for people, as the gateway takes it.
+    private static func label(_ text: String?) -> String? {
+        guard let text else { return nil }
+        let line = String(String.UnicodeScalarView(text.unicodeScalars.filter { !$0.isControl })).prefix(64)
+        return line.isEmpty ? nil : String(line)
+    }
+
+    /// The gateway's label, or the first part of its host's name, as an interface may be called.
+    static func profileName(_ invitation: Invitation) -> String {
+        let isAddress = invitation.host.contains(":") || invitation.host.allSatisfy { $0.isNumber || $0 == "." }
+        let host = isAddress ? "gateway" : String(invitation.host.prefix { $0 != "." })
+        for text in [invitation.gateway ?? "", host] {
+            let name = String(
+                text.lowercased().map { $0 == " " ? "-" : $0 }.filter { FileName.isInterface(String($0)) || $0 == "." }
+            )
+            .prefix(15)
+            if FileName.isInterface(String(name)) { return String(name) }
+        }
+        return "gateway"
+    }
+
+    private func tell(_ done: String, _ enrolment: DeviceEnrolment, _ name: String) {
+        guard let grant = enrolment.grant else { return }
+        let device = grant.device
+        guard !json else {
+            let document: JSON = [
+                "profile": .string(name),
+                "device": [
+                    "id": .string(device.id.description), "name": .string(device.name), "user": .string(device.user),
+                    "publicKey": .string(device.publicKey.base64),
+                    "expiresInSeconds": device.expiresInSeconds.map { .integer($0) } ?? .null,
+                ],
+                "addresses": .array(grant.addresses.map { .string($0.description) }),
+                "servers": .array(grant.servers.flatMap(\.endpoints).map { .string($0.description) }),
+            ]
+            return console.line(document.text)
+        }
+        console.line("\(done) '\(device.name)' of \(device.user): device \(device.id)")
+        console.line("  addresses: \(grant.addresses.map(\.description).joined(separator: ", "))")
+        if let seconds = device.expiresInSeconds {
+            console.line("  expires in \(Self.span(seconds)), unless it renews")
+        }
+        console.line("  start it with 'culvert up \(name)'")
+    }
+
+    private static func json(_ entry: DeviceListEntry) -> JSON {
+        [
+            "id": .string(entry.id.description), "name": .string(entry.name),
+            "platform": entry.platform.map { .string($0) } ?? .null, "publicKey": .string(entry.publicKey.base64),
+            "createdAt": .string(entry.createdAt.formatted(.iso8601)),
+            "expiresInSeconds": entry.expiresInSeconds.map { .integer($0) } ?? .null,
+            "lastSeenSecondsAgo": entry.lastSeenSecondsAgo.map { .integer($0) } ?? .null,
+            "isCurrent": .bool(entry.isCurrent),
+        ]
+    }
+
+    private static func span(_ seconds: Int64) -> String {
+        switch seconds {
+        case ..<120: "\(seconds) s"
+        case ..<7200: "\(seconds / 60) min"
+        case ..<172_800: "\(seconds / 3600) h"
+        default: "\(seconds / 86_400) days"
+        }
+    }
+}
+
+extension ProvisioningError {
+    /// Whether the same may go well later, so that the device that was begun is kept.
+    fileprivate var isPending: Bool {
+        switch tunnelError.code {
+        case .serverUnreachable, .stopped: true
+        default: false
+        }
+    }
+}

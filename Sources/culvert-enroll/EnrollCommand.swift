@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import ArgumentParser
+import CommandLineSupport
+import PacketTunnel
+import Provisioning
+
+/// `culvert-enroll`, which `culvert enroll` runs: makes this machine a device of a gateway, and looks after it.
+struct EnrollCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "culvert-enroll",
+        abstract: "Make this machine a device of a gateway, with an invitation.",
+        discussion: """
+            Examples:
+              sudo culvert enroll invitation.txt        a profile named after the gateway
+              sudo culvert enroll - --name office       the invitation on standard input
+              sudo culvert enroll --name office         it is asked for, and not shown
+              sudo culvert up office
+              sudo culvert enroll list office           the user's devices
+              sudo culvert enroll rotate office         another key
+
+            Exit status: 0 success; 1 the gateway says no; 2 wrong usage, or an invitation that cannot be used; 3 no such \
+            profile or file; 4 not permitted; 6 no way to the gateway.
+            """,
+        version: "culvert-enroll \(programVersion)",
+        subcommands: [Device.self, List.self, Renew.self, Rotate.self, Revoke.self, Transport.self],
+        defaultSubcommand: Device.self)
+
+    /// The option that says where profiles are.
+    struct ProfileOptions: ParsableArguments {
+        @Option(
+            name: .customLong("directory"),
+            help: ArgumentHelp("Where profiles and their secrets are.", valueName: "folder"), completion: .directory)
+        var path = ProfileDirectory.standard
+
+        @Flag(help: "Print one JSON object.")
+        var json = false
+
+        var tool: EnrolTool { EnrolTool(directory: ProfileDirectory(path: path), console: .standard, json: json) }
+    }
+
+    struct Device: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "device",
+            abstract: "Enrol: 'culvert enroll FILE' for short.",
+            discussion: """
+                The invitation is the line that the gateway's administrator gave, in a file or on standard input (-), or it \
+                is asked for on the terminal, which does not show it; it is never an argument. It says where the gateway is \
+                and which keys it has: nothing is trusted on first use.
+
+                Key and credential are made here, and kept with what the gateway gives in the folder of secrets, which only \
+                its owner can read. Where the gateway cannot be reached, the profile is kept, and 'culvert up' enrols.
+
+                Examples:
+                  sudo culvert enroll invitation.txt
+                  sudo culvert enroll invitation.txt --name office --device-name "anna's laptop"
+                  sudo culvert enroll - --name office --replace
+
+                Exit status: 0 enrolled; 1 the gateway says no; 2 wrong usage, or the name is taken; 3 no such file; 4 not \
+                permitted; 6 no way to the gateway.
+                """)
+
+        @Argument(
+            help: ArgumentHelp(
+                "A file with the invitation; - is standard input. Without it, it is asked for.", valueName: "file"),
+            completion: .file())
+        var file: String?
+
+        @Option(
+            help: ArgumentHelp("The profile's and its interface's name; by default the gateway's.", valueName: "name"))
+        var name: String?
+
+        @Option(
+            help: ArgumentHelp("What people are to call this device; by default the machine's name.", valueName: "name")
+        )
+        var deviceName: String?
+
+        @Flag(help: "Replace the profile that has this name.")
+        var replace = false
+
+        @OptionGroup var profiles: ProfileOptions
+
+        func run() async throws {
+            let tool = profiles.tool
+            try finish(
+                await tool.reporting { () throws(EnrolProblem) in
+                    try await tool.enrol(
+                        try InvitationSource.read(file), name: name, deviceName: deviceName, replaces: replace)
+                })
+        }
+    }
+
+    struct List: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "List the user's devices.",
+            discussion: """
+                Examples:
+                  sudo culvert enroll list office
+                  sudo culvert enroll list office --json | jq -r '.devices[].name'
+
+                Exit status: 0 listed; 1 the gateway says no; 3 no such profile; 4 not permitted; 6 no way to the gateway.
+                """)
+
+        @Argument(help: ArgumentHelp("The profile.", valueName: "name"))
+        var name: String
+
+        @OptionGroup var profiles: ProfileOptions
+
+        func run() async throws {
+            let tool = profiles.tool
+            try finish(await tool.reporting { () throws(EnrolProblem) in try await tool.list(name) })
+        }
+    }
+
+    struct Renew: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Move the device's expiry on, and get what the gateway gives now.",
+            discussion: """
+                A tunnel that is up renews by itself; so does each start.
+
+                Examples:
+                  sudo culvert enroll renew office
+
+                Exit status: 0 renewed; 1 the gateway says no; 3 no such profile; 4 not permitted; 6 no way to the gateway.
+                """)
+
+        @Argument(help: ArgumentHelp("The profile.", valueName: "name"))
+        var name: String
+
+        @OptionGroup var profiles: ProfileOptions
+
+        func run() async throws {
+            let tool = profiles.tool
+            try finish(await tool.reporting { () throws(EnrolProblem) in try await tool.renew(name) })
+        }
+    }
+
+    struct Rotate: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Give the device another key.",
+            discussion: """
+                The old key proves itself to the gateway, and works no longer. A tunnel that is up takes the new one when its \
+                session ends, within minutes; take it down and up to use it at once.
+
+                Examples:
+                  sudo culvert enroll rotate office
+
+                Exit status: 0 rotated; 1 the gateway says no; 3 no such profile; 4 not permitted; 6 no way to the gateway.
+                """)
+
+        @Argument(help: ArgumentHelp("The profile.", valueName: "name"))
+        var name: String
+
+        @OptionGroup var profiles: ProfileOptions
+
+        func run() async throws {
+            let tool = profiles.tool
+            try finish(await tool.reporting { () throws(EnrolProblem) in try await tool.rotate(name) })
+        }
+    }
+
+    struct Revoke: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Revoke this device, or another one of the user's.",
+            discussion: """
+                Its key works no longer from then on. The profile stays: 'culvert profile remove' removes it.
+
+                Examples:
+                  sudo culvert enroll revoke office
+                  sudo culvert enroll revoke office --device DEVICE
+
+                Exit status: 0 revoked; 1 the gateway says no; 2 wrong usage; 3 no such profile; 4 not permitted; 6 no way \
+                to the gateway.
+                """)
+
+        @Argument(help: ArgumentHelp("The profile.", valueName: "name"))
+        var name: String
+
+        @Option(help: ArgumentHelp("Another device, by the id that 'list' shows.", valueName: "id"))
+        var device: String?
+
+        @OptionGroup var profiles: ProfileOptions
+
+        func run() async throws {
+            let tool = profiles.tool
+            try finish(await tool.reporting { () throws(EnrolProblem) in try await tool.revoke(name, device: device) })
+        }
+    }
+
+    struct Transport: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Send one request of 'culvert up', which links no TLS.", shouldDisplay: false)
+
+        func run() async throws { try finish(await PipeEnd.run()) }
+    }
+}

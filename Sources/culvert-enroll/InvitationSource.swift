@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import CTunnelSystem
+import CommandLineSupport
+import PacketTunnel
+import Provisioning
+import TunnelSystem
+
+/// Where an invitation comes from.
+enum InvitationSource {
+    /// Reads it from a file, standard input (`-`) or, without either, the terminal.
+    static func read(_ path: String?) throws(EnrolProblem) -> Invitation {
+        var bytes = try bytes(path)
+        defer { wipe(&bytes) }
+        do throws(ContractError) {
+            return try Invitation(String(decoding: bytes, as: UTF8.self))
+        } catch {
+            throw EnrolProblem(
+                ExitStatus.usage,
+                "the invitation cannot be used: \(error)\n  fix: ask for a new one, and copy the whole line")
+        }
+    }
+
+    private static func bytes(_ path: String?) throws(EnrolProblem) -> [UInt8] {
+        guard let path else {
+            guard let typed = HiddenPrompt.read("invitation (not shown): ") else {
+                throw EnrolProblem(
+                    ExitStatus.usage,
+                    "there is no terminal to ask for the invitation\n  fix: name a file, or - for standard input")
+            }
+            return typed
+        }
+        let descriptor = path == "-" ? 0 : SystemCall.open(path, O_RDONLY)
+        guard descriptor >= 0 else { throw Self.problem(path) }
+        defer { if descriptor > 0 { SystemCall.close(descriptor) } }
+        guard let bytes = SystemCall.readAll(descriptor, limit: 4 * Invitation.byteLimit) else {
+            throw Self.problem(path)
+        }
+        return bytes
+    }
+
+    private static func problem(_ path: String) -> EnrolProblem {
+        let number = errno
+        let status =
+            number == ENOENT
+            ? ExitStatus.notFound : SystemError.isDenied(number) ? ExitStatus.notPermitted : ExitStatus.usage
+        return EnrolProblem(status, "\(path == "-" ? "standard input" : path): \(SystemError.words(number))")
+    }
+}
+
+/// Why the program cannot do what it was asked for, and the status that it ends with.
+struct EnrolProblem: Error, Equatable {
+    var status: Int32
+    var text: String
+
+    init(_ status: Int32, _ text: String) {
+        self.status = status
+        self.text = text
+    }
+
+    init(_ error: TunnelError) {
+        let status =
+            switch error.code {
+            case .authenticationFailed: ExitStatus.failure
+            case .serverUnreachable, .nameResolutionFailed, .networkUnavailable: ExitStatus.unreachable
+            case .permissionDenied: ExitStatus.notPermitted
+            case .profileNotFound: ExitStatus.notFound
+            case .configurationInvalid, .secretUnavailable: ExitStatus.usage
+            default: ExitStatus.failure
+            }
+        var lines = [error.message]
+        lines += error.problems.map { "  \($0.field) '\($0.value)' \($0.problem): \($0.fix)" }
+        if !error.fix.isEmpty { lines.append("  fix: \(error.fix)") }
+        self.init(status, lines.joined(separator: "\n"))
+    }
+
+    init(_ error: ProvisioningError) { self.init(error.tunnelError) }
+}

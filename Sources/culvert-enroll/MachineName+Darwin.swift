@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if canImport(Darwin)
+    /// What this machine is called.
+    enum MachineName {
+        static let platform = "macos"
+
+        static var host: String? { HostNameText.read() }
+    }
+#endif

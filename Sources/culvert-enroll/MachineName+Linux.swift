@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux) || os(Android)
+    import CTunnelSystem
+
+    /// What this machine is called.
+    enum MachineName {
+        static let platform = "linux"
+
+        static var host: String? { HostNameText.read() }
+    }
+#endif

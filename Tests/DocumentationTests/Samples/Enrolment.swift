@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Foundation
+import NetworkAddresses
+import PacketTunnel
+import PinnedProvisioning
+import Provisioning
+
+/// What an app does with an invitation, once.
+private func addProfile(
+    _ text: String, named name: String, to manager: TunnelManager
+) async throws -> TunnelProfile {
+    let invitation = try Invitation(text)
+    let configuration = EnrolledTunnelConfiguration(invitation, deviceName: "anna's phone", platform: "ios")
+    let profile = TunnelProfile(
+        name: name, provider: "enrolled", serverAddress: invitation.host,
+        configuration: try JSONValue(encoding: configuration))
+    let secret = SecretBytes(Array(invitation.exportedText.utf8))
+    try await manager.create(profile, secrets: [configuration.secretName: secret])
+    return profile
+}
+
+/// What its tunnel extension runs, on demand too.
+private func makeProvider() -> EnrolledTunnelProvider {
+    EnrolledTunnelProvider(transport: PinnedProvisioningTransport())
+}
+
+/// The user's devices, for a screen of the app.
+private func devices(
+    _ enrolment: DeviceEnrolment, _ configuration: EnrolledTunnelConfiguration
+) async throws -> [DeviceListEntry] {
+    let client = EnrolmentClient(servers: configuration.gateways, transport: PinnedProvisioningTransport())
+    return try await client.devices(credential: enrolment.credential)
+}
+
+/// A server of PIA's kind, by its address, with its authority's certificate.
+private func piaServer(_ pem: String) -> ProvisioningServer {
+    ProvisioningServer(
+        name: "server401", address: .v4(198, 51, 100, 1), port: AddKeyConfiguration.defaultPort,
+        trust: .authorities(pem, acceptsCommonName: true))
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Testing
+import TrustPinning
+import TrustPinningTesting
+
+@Suite("Certificates with a common name only")
+struct CommonNameTests {
+    private func decision(
+        subject: String = "server401", dnsNames: [String] = [], host: String = "server401", accepts: Bool,
+        authority: TestAuthority? = nil, change: (inout CertificateTemplate) -> Void = { _ in }
+    ) async throws -> TrustDecision {
+        let authority = try authority ?? TestAuthority()
+        let leaf = try authority.issue(
+            CertificateTemplate(subject: subject, dnsNames: dnsNames).with(change), key: TestKey(.p256, "named"))
+        let roots = try RootStore.certificates([authority.root.der], acceptsCommonName: accepts)
+        let evaluator = TrustEvaluator(
+            policies: .systemTrustOnly, systemTrust: RootStoreTrust(roots: roots, rememberedChains: 0))
+        return await evaluator.judge([leaf.der, authority.intermediate.der], host: host)
+    }
+
+    @Test("They are for nobody, unless the caller's authorities may be believed")
+    func gate() async throws {
+        #expect(try await decision(accepts: true).isTrusted)
+        #expect(try await !decision(accepts: false).isTrusted)
+        #expect(try await decision(subject: "Server401", accepts: true).isTrusted, "names have no case")
+    }
+
+    @Test("Where there are alternative names, the common name counts for nothing")
+    func alternativeNames() async throws {
+        #expect(try await !decision(dnsNames: ["www.example.com"], accepts: true).isTrusted)
+        #expect(try await decision(dnsNames: ["server401"], host: "server401", accepts: true).isTrusted)
+        // Not even where they hold no DNS name.
+        #expect(try await !decision(accepts: true) { $0.ipAddresses = [[127, 0, 0, 1]] }.isTrusted)
+    }
+
+    @Test(
+        "It is compared as it is written: no wildcard, no other name, no address",
+        arguments: [
+            ("*.example.com", "www.example.com"), ("server401", "server402"), ("server401 ", "server401"),
+            ("server401\0.example", "server401"), ("192.0.2.1", "192.0.2.1"), ("", "server401"),
+            ("server401,server402", "server402"),
+        ])
+    func exact(_ subject: String, _ host: String) async throws {
+        #expect(try await !decision(subject: subject, host: host, accepts: true).isTrusted)
+    }
+
+    @Test("Everything else is checked as ever: authority, date and usage")
+    func others() async throws {
+        let other = try TestAuthority("Other")
+        let leaf = try other.issue(
+            CertificateTemplate(subject: "server401", dnsNames: []), key: TestKey(.p256, "named"))
+        let roots = try RootStore.certificates([TestAuthority().root.der], acceptsCommonName: true)
+        let evaluator = TrustEvaluator(policies: .systemTrustOnly, systemTrust: RootStoreTrust(roots: roots))
+        #expect(await !evaluator.judge([leaf.der, other.intermediate.der], host: "server401").isTrusted)
+        #expect(try await !decision(accepts: true) { $0.usages = [.clientAuth] }.isTrusted)
+        #expect(try await !decision(accepts: true) { $0.notAfter = TestDate(2026, 5, 1) }.isTrusted)
+    }
+
+    @Test("A chain whose authorities constrain names is refused: who has none of those names would be free of it")
+    func constraints() async throws {
+        let rootKey = try TestKey(.p256, "constrained root")
+        let root = try TestCertificate(
+            .authority("Constrained").with { $0.permittedDNSSubtrees = ["example.com"] }, key: rootKey)
+        let leaf = try TestCertificate(
+            CertificateTemplate(subject: "www.example.com", dnsNames: []), key: TestKey(.p256, "named"), issuer: root)
+        let roots = try RootStore.certificates([root.der], acceptsCommonName: true)
+        let evaluator = TrustEvaluator(policies: .systemTrustOnly, systemTrust: RootStoreTrust(roots: roots))
+        #expect(await !evaluator.judge([leaf.der], host: "www.example.com").isTrusted)
+    }
+}
