@@ -12,11 +12,16 @@ extension GatewayDirectory: ServerKeyStore {
         try asServiceError { () throws(GatewayDirectoryError) in try readKeys() }
     }
 
-    private func readKeys() throws(GatewayDirectoryError) -> ServerKeys {
+    private func readCurrentKey() throws(GatewayDirectoryError) -> PrivateKey {
         let lines = try text(Name.serverKey).split(separator: "\n")
         guard lines.count == 1, let current = PrivateKey(base64: lines[0]), !current.isZero else {
             throw damaged(Name.serverKey)
         }
+        return current
+    }
+
+    private func readKeys() throws(GatewayDirectoryError) -> ServerKeys {
+        let current = try readCurrentKey()
         guard try files.read(Name.nextServerKey) != nil else { return ServerKeys(current: current) }
         let next = try text(Name.nextServerKey).split(separator: "\n")
         guard next.count == 2, let key = PrivateKey(base64: next[0]), !key.isZero,
@@ -29,7 +34,7 @@ extension GatewayDirectory: ServerKeyStore {
 
     package func write(_ keys: ServerKeys) throws(GatewayError) {
         try asServiceError { () throws(GatewayDirectoryError) in
-            if try readKeys().current != keys.current { try write(text: keys.current.exportedBase64, Name.serverKey) }
+            if try readCurrentKey() != keys.current { try write(text: keys.current.exportedBase64, Name.serverKey) }
             if let next = keys.next {
                 try write(
                     text: "\(next.key.exportedBase64)\n\(next.switchAt.formatted(.iso8601))", Name.nextServerKey)

@@ -7,6 +7,7 @@ import FoundationEssentials
 import NetworkAddresses
 import PacketTunnel
 package import Provisioning
+import Synchronization
 import TunnelSystem
 import WireGuardCore
 
@@ -18,6 +19,7 @@ package struct GatewayDirectory: Sendable {
 
     package let path: String
     let files: PrivateDirectory<GatewayDirectoryError>
+    private let holder = Holder()
 
     enum Name {
         static let serverKey = "server.key"
@@ -67,7 +69,7 @@ package struct GatewayDirectory: Sendable {
     init(made path: String) throws(GatewayDirectoryError) {
         self.path = path
         files = try PrivateDirectory(path: path, access: .ownerOnly, byteLimit: Self.byteLimit)
-        try files.lock()
+        try lock()
     }
 
     /// Makes the folder with fresh keys and these settings.
@@ -103,7 +105,27 @@ package struct GatewayDirectory: Sendable {
     package var database: String { "\(path)/\(Name.database)" }
 
     /// Keeps other gateways, and restoring, out of the folder until this value and its copies are gone.
-    package func lock() throws(GatewayDirectoryError) { try files.lock() }
+    /// - Throws: `.inUse`, at once.
+    package func lock() throws(GatewayDirectoryError) {
+        try holder.held.withLock { (held) throws(GatewayDirectoryError) in
+            guard held == nil else { return }
+            let opened = SystemCall.open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
+            guard opened >= 0 else {
+                throw GatewayDirectoryError("'\(path)' cannot be opened: \(SystemError.words(errno))")
+            }
+            let descriptor = SharedDescriptor(OwnedDescriptor(opened))
+            guard SystemCall.retry({ flock(opened, LOCK_EX | LOCK_NB) }) == 0 else {
+                throw GatewayDirectoryError(
+                    "a gateway uses the folder \(path) already", kind: .inUse, fix: "stop it first")
+            }
+            held = descriptor
+        }
+    }
+
+    /// The lock, for as long as anybody has the folder.
+    private final class Holder: Sendable {
+        let held = Mutex<SharedDescriptor?>(nil)
+    }
 
     /// Opens the database.
     package func openStore() throws(GatewayDirectoryError) -> SQLiteStore {

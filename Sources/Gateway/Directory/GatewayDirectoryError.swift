@@ -13,6 +13,8 @@ package struct GatewayDirectoryError: Error, Hashable, Sendable, CustomStringCon
         case missing
         /// There is one already.
         case exists
+        /// A gateway runs there, or is being made.
+        case inUse
         case wrongPassphrase
         /// What is there is not as it was written.
         case damaged

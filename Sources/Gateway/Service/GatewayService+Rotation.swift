@@ -49,9 +49,7 @@ extension GatewayService {
         guard let serverKey = use(SecretHash(of: request.nonce), of: id, by: hash), let old = found.device.publicKey
         else { throw .nonceUnknown }
         guard request.isProven(by: old, to: serverKey) else {
-            say("device \(id) did not prove its old key")
-            let audit = record(.proofRefused, "device:\(id)", caller)
-            try await stored("device") { () throws(StoreError) in try await store.append(audit, change: nil) }
+            try await noteRefusal(id, caller)
             throw .proofWrong
         }
         try checkKey(request.publicKey, "publicKey")
@@ -72,6 +70,20 @@ extension GatewayService {
             }
             return try grant(again)
         }
+    }
+
+    /// An entry of the log for each minute and device: nobody fills the disk with more.
+    private func noteRefusal(_ id: DeviceID, _ caller: Caller) async throws(GatewayError) {
+        say("device \(id) did not prove its old key")
+        let time = nanoseconds
+        let isDue = state.withLock { state in
+            if let last = state.proofs[id], time - last < 60_000_000_000 { return false }
+            state.proofs[id] = time
+            return true
+        }
+        guard isDue else { return }
+        let audit = record(.proofRefused, "device:\(id)", caller)
+        try await stored("device") { () throws(StoreError) in try await store.append(audit, change: nil) }
     }
 
     /// The key that a nonce was given out for, where this request is the first to use it.

@@ -47,6 +47,13 @@ extension GatewayService {
         try caller.check(.read)
         return try await stored("entry") { () throws(StoreError) in try await store.audit(filter, page) }
     }
+
+    /// Notes that a backup is about to be made, by whom, where that is allowed.
+    package func noteBackup(_ caller: Caller) async throws(GatewayError) {
+        try caller.check(.manage)
+        let audit = record(.backupMade, "gateway", caller)
+        try await stored("gateway") { () throws(StoreError) in try await store.append(audit, change: nil) }
+    }
 }
 
 extension Rule.Owner {

@@ -32,6 +32,8 @@ package final class GatewayService: Sendable {
         var nonces = BoundedTable<DeviceID, [RotationChallenge]>(capacity: 20_000)
         /// Secrets of what was made lately, for the request that is repeated because its answer was lost.
         var secrets = BoundedTable<SecretHash, RememberedSecret>(capacity: 256)
+        /// When a device failed to prove its old key last, as the log has it.
+        var proofs = BoundedTable<DeviceID, Int64>(capacity: 1024)
         /// When the use of tokens was noted last.
         var uses = BoundedTable<TokenID, Int64>(capacity: 1024)
     }

@@ -94,6 +94,7 @@
                 switch error.kind {
                 case .other, .damaged: ExitStatus.failure
                 case .missing: ExitStatus.notFound
+                case .inUse: ExitStatus.alreadyRunning
                 case .exists, .newer, .wrongPassphrase: ExitStatus.usage
                 case .denied: ExitStatus.notPermitted
                 }

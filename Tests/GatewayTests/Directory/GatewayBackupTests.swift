@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import FoundationEssentials
+import NetworkAddresses
+import PacketTunnelTesting
+import Provisioning
+import Testing
+import TunnelSystem
+import WireGuardCore
+
+@testable import Gateway
+
+@Suite struct GatewayBackupTests {
+    private static let cheap = BackupFormat.Cost(log2N: 4, r: 8, p: 1)
+    private static let passphrase = Array("correct horse battery".utf8)
+
+    @Test(
+        "A backup that is made while the gateway works is a whole gateway again: users, devices, keys, pins, settings")
+    func restore() async throws {
+        try await TestFolder.use { folder in
+            let directory = try GatewayDirectory.make(
+                "\(folder)/gateway", try GatewayDirectoryTests.settings(), backupKey: "\(folder)/backup.pem")
+            let store = try directory.openStore()
+            let fixture = StoreFixture(store)
+            let user = try await fixture.user()
+            let device = try await fixture.device(of: user)
+            let writes = Task {
+                for number in 0..<200 { _ = try await fixture.user("more\(number)") }
+            }
+            let file = try GatewayBackup.make(
+                directory, store, passphrase: Self.passphrase, cost: Self.cheap, random: fixture.random)
+            try await writes.value
+            #expect(
+                try FileManager.default.contentsOfDirectory(atPath: directory.path).allSatisfy { !$0.hasPrefix("copy") }
+            )
+            let restored = try await GatewayBackup.restore(
+                file, to: "\(folder)/restored", passphrase: Self.passphrase, now: fixture.start)
+            #expect(try restored.settings() == directory.settings())
+            #expect(try restored.serverKeys() == directory.serverKeys())
+            #expect(try restored.presharedMaster() == directory.presharedMaster())
+            #expect(try restored.pins() == directory.pins())
+            #expect(try restored.apiCertificate().key == directory.apiCertificate().key)
+            let again = try restored.openStore()
+            #expect(try await again.device(device.id) == DeviceOfUser(device: device, user: user))
+            let entry = try #require(try await again.audit(AuditFilter(), PageRequest()).items.first)
+            #expect(entry.record.action == .restored)
+            for name in try FileManager.default.contentsOfDirectory(atPath: restored.path) {
+                #expect(FileStatus(of: "\(restored.path)/\(name)")?.mode == 0o600, "\(name)")
+            }
+            try again.close()
+            try store.close()
+            // Not over a gateway.
+            await #expect(throws: GatewayDirectoryError.self) {
+                _ = try await GatewayBackup.restore(file, to: "\(folder)/restored", passphrase: Self.passphrase)
+            }
+        }
+    }
+
+    @Test("A wrong passphrase is told from a damaged file")
+    func passphrase() throws {
+        let random = RandomSource(SeededGenerator(seed: 1))
+        let file = try BackupFormat.encrypt([1, 2, 3], passphrase: Self.passphrase, cost: Self.cheap, random: random)
+        #expect(try BackupFormat.decrypt(file, passphrase: Self.passphrase) == [1, 2, 3])
+        for wrong in ["", "correct horse batterY", "correct horse battery "] {
+            do {
+                _ = try BackupFormat.decrypt(file, passphrase: Array(wrong.utf8))
+                Issue.record("a wrong passphrase was taken")
+            } catch { #expect(error.kind == .wrongPassphrase) }
+        }
+        var newer = file
+        newer[15] = UInt8(ascii: "2")
+        do { _ = try BackupFormat.decrypt(newer, passphrase: Self.passphrase) } catch { #expect(error.kind == .newer) }
+    }
+
+    @Test("A file that was cut anywhere, or changed in any byte, is refused", arguments: [0, 1, 5000])
+    func damage(_ size: Int) throws {
+        let random = RandomSource(SeededGenerator(seed: 2))
+        let payload = random.bytes(size)
+        let file = try BackupFormat.encrypt(payload, passphrase: Self.passphrase, cost: Self.cheap, random: random)
+        #expect(try BackupFormat.decrypt(file, passphrase: Self.passphrase) == payload)
+        let step = max(file.count / 600, 1)
+        for length in stride(from: 0, to: file.count, by: step) {
+            #expect(throws: GatewayDirectoryError.self, "\(length)") {
+                _ = try BackupFormat.decrypt(Array(file[..<length]), passphrase: Self.passphrase)
+            }
+        }
+        for index in stride(from: 0, to: file.count, by: step) {
+            var changed = file
+            changed[index] ^= 1
+            #expect(throws: GatewayDirectoryError.self, "\(index)") {
+                _ = try BackupFormat.decrypt(changed, passphrase: Self.passphrase)
+            }
+        }
+        #expect(throws: GatewayDirectoryError.self) {
+            _ = try BackupFormat.decrypt(file + [0], passphrase: Self.passphrase)
+        }
+    }
+
+    @Test("Chunks that are left out, moved or repeated are refused")
+    func chunks() throws {
+        let random = RandomSource(SeededGenerator(seed: 3))
+        let payload = [UInt8](repeating: 7, count: 3 * BackupFormat.chunk)
+        let file = try BackupFormat.encrypt(payload, passphrase: Self.passphrase, cost: Self.cheap, random: random)
+        #expect(try BackupFormat.decrypt(file, passphrase: Self.passphrase) == payload)
+        let header = Array(file[..<BackupFormat.headerLength])
+        let size = BackupFormat.chunk + 16
+        let chunks = (0..<3).map { Array(file[(header.count + $0 * size)..<(header.count + ($0 + 1) * size)]) }
+        for order in [[0], [0, 1], [1, 2], [0, 2], [0, 2, 1], [0, 1, 2, 2], [0, 1, 1, 2], [2]] {
+            #expect(throws: GatewayDirectoryError.self, "\(order)") {
+                _ = try BackupFormat.decrypt(header + order.flatMap { chunks[$0] }, passphrase: Self.passphrase)
+            }
+        }
+    }
+
+    @Test("What is inside is checked too: names, lengths, and that nothing is missing or unknown")
+    func payload() async throws {
+        let random = RandomSource(SeededGenerator(seed: 4))
+        let good = BackupPayload.encode([("a", [1, 2]), ("b", [])])
+        #expect(try BackupPayload.decode(good).map(\.name) == ["a", "b"])
+        for length in 1..<good.count where length != 12 {
+            #expect(throws: GatewayDirectoryError.self, "\(length)") {
+                _ = try BackupPayload.decode(Array(good[..<length]))
+            }
+        }
+        for names in [["a", "a"], ["../a"], [".a"], ["a/b"], [""]] {
+            #expect(throws: GatewayDirectoryError.self) {
+                _ = try BackupPayload.decode(BackupPayload.encode(names.map { ($0, []) }))
+            }
+        }
+        #expect(throws: GatewayDirectoryError.self) {
+            _ = try BackupPayload.decode([1, UInt8(ascii: "a")] + [UInt8](repeating: 255, count: 8))
+        }
+        try await TestFolder.use { folder in
+            let file = try BackupFormat.encrypt(
+                good, passphrase: Self.passphrase, cost: Self.cheap, random: random)
+            await #expect(throws: GatewayDirectoryError.self) {
+                _ = try await GatewayBackup.restore(file, to: "\(folder)/x", passphrase: Self.passphrase)
+            }
+            #expect(FileStatus(of: "\(folder)/x") == nil)
+        }
+    }
+
+    @Test("No secret of the gateway is readable in a backup, and a passphrase of 11 bytes is too short")
+    func secrecy() async throws {
+        try await TestFolder.use { folder in
+            let directory = try GatewayDirectory.make(
+                "\(folder)/gateway", try GatewayDirectoryTests.settings(), backupKey: "\(folder)/backup.pem")
+            let store = try directory.openStore()
+            let random = RandomSource(SeededGenerator(seed: 5))
+            let file = Data(
+                try GatewayBackup.make(
+                    directory, store, passphrase: Self.passphrase, cost: Self.cheap, random: random))
+            for secret in [
+                try directory.serverKeys().current.exportedBase64, try directory.presharedMaster().exportedBase64,
+                "PRIVATE KEY", "SQLite format", "vpn.example.com", String(decoding: Self.passphrase, as: UTF8.self),
+            ] {
+                #expect(file.firstRange(of: Data(secret.utf8)) == nil)
+            }
+            #expect(throws: GatewayDirectoryError.self) {
+                _ = try GatewayBackup.make(directory, store, passphrase: Array("short passp".utf8), random: random)
+            }
+            try store.close()
+        }
+    }
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import CTunnelSystem
+import Crypto
+import FoundationEssentials
+import NetworkAddresses
+import PacketTunnelTesting
+import Provisioning
+import SwiftASN1
+import Testing
+import TunnelSystem
+import WireGuardCore
+import X509
+
+@testable import Gateway
+
+@Suite struct GatewayDirectoryTests {
+    static func settings(_ host: String = "vpn.example.com") throws -> GatewaySettings {
+        var settings = GatewaySettings()
+        settings.host = host
+        settings.addresses = [try InterfaceAddress("10.66.0.1/16"), try InterfaceAddress("fd66::1/64")]
+        return settings
+    }
+
+    @Test("Init makes a folder that opens again, all of it its owner's alone, with the backup key elsewhere")
+    func make() async throws {
+        try await TestFolder.use { folder in
+            let path = "\(folder)/gateway"
+            var settings = try Self.settings()
+            settings.addKey.isEnabled = true
+            settings.endpoints = [try EndpointAddress("vpn.example.com:443")]
+            let made = try GatewayDirectory.make(path, settings, backupKey: "\(folder)/backup.pem")
+            let directory = try GatewayDirectory(existing: path)
+            #expect(try directory.settings() == settings)
+            #expect(try directory.serverKeys() == made.serverKeys())
+            #expect(try directory.presharedMaster() == made.presharedMaster())
+            try directory.openStore().close()
+            #expect(FileStatus(of: path)?.mode == 0o700)
+            for name in try FileManager.default.contentsOfDirectory(atPath: path) {
+                #expect(FileStatus(of: "\(path)/\(name)")?.mode == 0o600, "\(name)")
+            }
+            #expect(FileStatus(of: "\(folder)/backup.pem")?.mode == 0o600)
+            let backup = try P256.Signing.PrivateKey(
+                pemRepresentation: String(contentsOf: URL(filePath: "\(folder)/backup.pem"), encoding: .utf8))
+            let pins = try directory.pins()
+            #expect(pins.backup == (try GatewayCertificate.pin(backup)) && pins.backup != pins.active)
+            // The backup key is nowhere in the folder.
+            for name in try FileManager.default.contentsOfDirectory(atPath: path) {
+                let bytes = try Data(contentsOf: URL(filePath: "\(path)/\(name)"))
+                #expect(bytes.firstRange(of: backup.rawRepresentation) == nil, "\(name)")
+                let text = backup.pemRepresentation.split(separator: "\n")[1]
+                #expect(bytes.firstRange(of: Data(text.utf8)) == nil, "\(name)")
+            }
+        }
+    }
+
+    @Test("Init takes no folder that has a gateway, and no place for the backup key in it or that is taken")
+    func refused() async throws {
+        try await TestFolder.use { folder in
+            let path = "\(folder)/gateway"
+            let settings = try Self.settings()
+            for backup in ["\(path)/backup.pem", "backup.pem", "\(folder)/none/backup.pem"] {
+                #expect(throws: GatewayDirectoryError.self) {
+                    _ = try GatewayDirectory.make(path, settings, backupKey: backup)
+                }
+            }
+            let made = try GatewayDirectory.make(path, settings, backupKey: "\(folder)/backup.pem")
+            let key = try made.serverKeys()
+            #expect(throws: GatewayDirectoryError.self) {
+                _ = try GatewayDirectory.make(path, settings, backupKey: "\(folder)/other.pem")
+            }
+            #expect(throws: GatewayDirectoryError.self) {
+                _ = try GatewayDirectory.make("\(folder)/second", settings, backupKey: "\(folder)/backup.pem")
+            }
+            #expect(try GatewayDirectory(existing: path).serverKeys() == key)
+            #expect(throws: GatewayDirectoryError.self) { _ = try GatewayDirectory(existing: "\(folder)/none") }
+            try TestFolder.setMode("\(path)/server.key", 0o644)
+            #expect(throws: GatewayDirectoryError.self) { _ = try GatewayDirectory(existing: path) }
+            try TestFolder.setMode("\(path)/server.key", 0o600)
+            try TestFolder.setMode(path, 0o755)
+            #expect(throws: GatewayDirectoryError.self) { _ = try GatewayDirectory(existing: path) }
+        }
+    }
+
+    @Test(
+        "The certificate names the host, is valid from 2000 to 2120, and its key is the one that is pinned",
+        arguments: ["vpn.example.com", "192.0.2.1", "2001:db8::1"])
+    func certificate(_ host: String) async throws {
+        try await TestFolder.use { folder in
+            let directory = try GatewayDirectory.make(
+                "\(folder)/gateway", try Self.settings(host), backupKey: "\(folder)/backup.pem")
+            let api = try directory.apiCertificate()
+            let certificate = try Certificate(pemEncoded: api.certificate)
+            #expect(certificate.notValidBefore == Date(timeIntervalSince1970: 946_684_800))
+            #expect(certificate.notValidAfter == Date(timeIntervalSince1970: 4_733_510_400))
+            let names = try #require(try certificate.extensions.subjectAlternativeNames)
+            let expected: GeneralName =
+                (try? IPAddress(host)).map { .ipAddress(ASN1OctetString(contentBytes: $0.bytes[...])) }
+                ?? .dnsName(host)
+            #expect(Array(names) == [expected])
+            #expect(certificate.publicKey.isValidSignature(certificate.signature, for: certificate))
+            let key = try P256.Signing.PrivateKey(pemRepresentation: api.key)
+            #expect(certificate.publicKey == Certificate.PublicKey(key.publicKey))
+            var serializer = DER.Serializer()
+            try certificate.publicKey.serialize(into: &serializer)
+            #expect(Array(SHA256.hash(data: serializer.serializedBytes)) == (try directory.pins().active.bytes))
+        }
+    }
+
+    @Test("The authority of addKey signs its listener's certificate, which has the host as its common name too")
+    func authority() throws {
+        let (authority, leaf) = try GatewayCertificate.authority(host: "vpn.example.com")
+        let (issuer, subject) = (
+            try Certificate(pemEncoded: authority.certificate), try Certificate(pemEncoded: leaf.certificate)
+        )
+        #expect(issuer.publicKey.isValidSignature(subject.signature, for: subject))
+        #expect(subject.issuer == issuer.subject && subject.issuer != subject.subject)
+        #expect("\(subject.subject)".contains("vpn.example.com"))
+        #expect(try issuer.extensions.basicConstraints == .isCertificateAuthority(maxPathLength: 0))
+        #expect(try subject.extensions.basicConstraints == .notCertificateAuthority)
+    }
+
+    @Test("The backup key takes the place of the active one, with a new backup key, and no other key does")
+    func backupKey() async throws {
+        try await TestFolder.use { folder in
+            let path = "\(folder)/gateway"
+            let directory = try GatewayDirectory.make(path, try Self.settings(), backupKey: "\(folder)/backup.pem")
+            let before = try directory.pins()
+            let other = try GatewayDirectory.make(
+                "\(folder)/other", try Self.settings(), backupKey: "\(folder)/foreign.pem")
+            _ = other
+            for file in ["\(folder)/foreign.pem", "\(path)/api.key", "/dev/null", "\(folder)/none"] {
+                #expect(throws: GatewayDirectoryError.self) {
+                    try directory.activateBackupKey(file, newBackupKey: "\(folder)/new.pem")
+                }
+                #expect(try directory.pins() == before)
+            }
+            try directory.activateBackupKey("\(folder)/backup.pem", newBackupKey: "\(folder)/new.pem")
+            let after = try directory.pins()
+            #expect(after.active == before.backup && after.backup != before.active && after.backup != after.active)
+            let key = try P256.Signing.PrivateKey(pemRepresentation: try directory.apiCertificate().key)
+            #expect(try GatewayCertificate.pin(key) == after.active)
+        }
+    }
+
+    @Test(
+        "The next key is kept with its time, a switch that was cut short is finished, and what is damaged is said to be"
+    )
+    func serverKeys() async throws {
+        try await TestFolder.use { folder in
+            let path = "\(folder)/gateway"
+            let directory = try GatewayDirectory.make(path, try Self.settings(), backupKey: "\(folder)/backup.pem")
+            let first = try directory.serverKeys()
+            var random = RandomSource(SeededGenerator(seed: 3))
+            let next = ServerKeys.Next(
+                key: PrivateKey(using: &random), switchAt: Date(timeIntervalSince1970: 1_800_000_000))
+            let announced = ServerKeys(current: first.current, next: next)
+            try directory.write(announced)
+            #expect(try GatewayDirectory(existing: path).serverKeys() == announced)
+            // The first half of a switch.
+            try directory.write(text: next.key.exportedBase64, "server.key")
+            #expect(try directory.serverKeys() == ServerKeys(current: next.key))
+            try directory.write(ServerKeys(current: next.key))
+            #expect(FileStatus(of: "\(path)/server.next.key") == nil)
+            try directory.write(text: "nonsense", "server.next.key")
+            #expect(throws: GatewayError.self) { _ = try directory.serverKeys() }
+            try directory.write(ServerKeys(current: next.key))
+            try directory.write(text: "nonsense", "preshared.key")
+            #expect(throws: GatewayError.self) { _ = try directory.presharedMaster() }
+        }
+    }
+
+    @Test("Settings that cannot be used are refused with the field's name, in the file and when they are written")
+    func settings() async throws {
+        let good = try Self.settings()
+        let text = try good.text()
+        #expect(try GatewaySettings(json: text) == good)
+        let changes: [(String, (inout GatewaySettings) -> Void)] = [
+            ("host", { $0.host = "" }), ("host", { $0.host = "a b" }), ("addresses", { $0.addresses = [] }),
+            ("mtu", { $0.mtu = 1200 }), ("services", { $0.services = ["tcp/0"] }),
+            ("dns", { $0.dns = [.v4(127, 0, 0, 1)] }),
+            ("devices", { $0.devices = 0 }), ("wireGuardPort", { $0.wireGuardPort = 0 }), ("api", { $0.api.port = 0 }),
+            ("addressRestSeconds", { $0.addressRestSeconds = -1 }), ("interface", { $0.interface = "" }),
+        ]
+        for (field, change) in changes {
+            var settings = good
+            change(&settings)
+            #expect(settings.problem?.field == field)
+        }
+        for json in [
+            "{", "[]", #"{"hots": "x"}"#, #"{"host": 5}"#, #"{"host": "a.example", "addresses": ["10.0.0.1"]}"#,
+            #"{"host": "a.example", "addresses": ["10.0.0.1/24"], "endpoints": ["nowhere"]}"#,
+        ] {
+            #expect(throws: GatewayError.self) { _ = try GatewaySettings(json: Array(json.utf8)) }
+        }
+    }
+}

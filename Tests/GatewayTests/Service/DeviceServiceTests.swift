@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import FoundationEssentials
+import NetworkAddresses
+import PacketTunnelTesting
+import Provisioning
+import Testing
+import WireGuardCore
+
+@testable import Gateway
+
+@Suite struct DeviceServiceTests {
+    // MARK: - Rotation
+
+    @Test(
+        "A device that proves its old key gets a new one, once for each nonce, and the same answer when it asks again")
+    func rotation() async throws {
+        let fixture = try ServiceFixture()
+        let device = try await fixture.enrolled(try await fixture.user())
+        let nonce = try await fixture.service.rotationNonce(device.caller)
+        let new = fixture.key()
+        let request = try #require(RotationRequest(from: device.key, to: new.publicKey, answering: nonce))
+        let grant = try await fixture.service.rotate(request, device.caller)
+        #expect(grant.device.publicKey == new.publicKey && grant.addresses == device.grant.addresses)
+        #expect(try await fixture.service.rotate(request, device.caller) == grant)
+        // Also when the nonce is over, and after a restart.
+        fixture.clock.advance(by: .seconds(120))
+        let later = try await fixture.service.rotate(request, device.caller)
+        #expect(later.device == grant.device)
+        let again = try #require(RotationRequest(from: new, to: fixture.key().publicKey, answering: nonce))
+        await #expect(throws: GatewayError.nonceUnknown) {
+            _ = try await fixture.service.rotate(again, device.caller)
+        }
+        #expect(
+            try await fixture.service.audit(AuditFilter(action: .deviceKeyRotated), PageRequest(), fixture.admin).items
+                .count == 1)
+    }
+
+    @Test("A rotation with another key's proof, another device's nonce, or a nonce that is over changes nothing")
+    func refusedRotation() async throws {
+        let fixture = try ServiceFixture()
+        let anna = try await fixture.user()
+        let (device, other) = (try await fixture.enrolled(anna), try await fixture.enrolled(anna))
+        let new = fixture.key().publicKey
+        var nonce = try await fixture.service.rotationNonce(device.caller)
+        let forged = try #require(RotationRequest(from: other.key, to: new, answering: nonce))
+        await #expect(throws: GatewayError.proofWrong) { _ = try await fixture.service.rotate(forged, device.caller) }
+        // The nonce is used up, also for the right proof.
+        let right = try #require(RotationRequest(from: device.key, to: new, answering: nonce))
+        await #expect(throws: GatewayError.nonceUnknown) { _ = try await fixture.service.rotate(right, device.caller) }
+
+        nonce = try await fixture.service.rotationNonce(other.caller)
+        let borrowed = try #require(RotationRequest(from: device.key, to: new, answering: nonce))
+        await #expect(throws: GatewayError.nonceUnknown) {
+            _ = try await fixture.service.rotate(borrowed, device.caller)
+        }
+        nonce = try await fixture.service.rotationNonce(device.caller)
+        fixture.clock.advance(by: .seconds(60))
+        let late = try #require(RotationRequest(from: device.key, to: new, answering: nonce))
+        await #expect(throws: GatewayError.nonceUnknown) { _ = try await fixture.service.rotate(late, device.caller) }
+        nonce = try await fixture.service.rotationNonce(device.caller)
+        let taken = try #require(
+            RotationRequest(from: device.key, to: other.key.publicKey, answering: nonce))
+        await #expect(throws: GatewayError.keyInUse) { _ = try await fixture.service.rotate(taken, device.caller) }
+        #expect(try await fixture.service.grant(device.caller).device.publicKey == device.key.publicKey)
+    }
+
+    @Test("Of many rotations with one nonce at once, all that are the same get the same key, and no other does")
+    func rotationRace() async throws {
+        let fixture = try ServiceFixture()
+        let device = try await fixture.enrolled(try await fixture.user())
+        let nonce = try await fixture.service.rotationNonce(device.caller)
+        let requests = try (0..<8).map { _ in
+            try #require(RotationRequest(from: device.key, to: fixture.key().publicKey, answering: nonce))
+        }
+        let service = fixture.service
+        let keys = await withTaskGroup(of: PublicKey?.self) { group in
+            for request in requests + requests {
+                group.addTask { try? await service.rotate(request, device.caller).device.publicKey }
+            }
+            return await group.reduce(into: [PublicKey]()) { keys, key in if let key { keys.append(key) } }
+        }
+        #expect(keys.count == 2 && Set(keys).count == 1)
+        #expect(try await service.grant(device.caller).device.publicKey == keys.first)
+    }
+
+    // MARK: - Ends
+
+    @Test("Renewing moves a device's end on, and a device whose end has come is let in no more")
+    func renewal() async throws {
+        let fixture = try ServiceFixture { $0.deviceLifetimeSeconds = 1000 }
+        let device = try await fixture.enrolled(try await fixture.user())
+        #expect(device.grant.device.expiresInSeconds == 1000 && device.grant.renewAfterSeconds == 500)
+        fixture.clock.advance(by: .seconds(400))
+        #expect(try await fixture.service.grant(device.caller).device.expiresInSeconds == 600)
+        #expect(try await fixture.service.renew(device.caller).device.expiresInSeconds == 1000)
+        // A second one at once is no entry of the log.
+        _ = try await fixture.service.renew(device.caller)
+        #expect(
+            try await fixture.service.audit(AuditFilter(action: .deviceRenewed), PageRequest(), fixture.admin).items
+                .count == 1)
+        let before = try await fixture.service.peers(.gateway)
+        #expect(before.peers.map(\.publicKey) == [device.key.publicKey])
+        fixture.clock.advance(by: .seconds(1000))
+        await #expect(throws: GatewayError.deviceExpired) { _ = try await fixture.service.renew(device.caller) }
+        try await fixture.service.sweep(.gateway)
+        let after = try await fixture.service.peerChanges(after: before.sequence, .gateway)
+        #expect(after.peers.map(\.deviceID) == [device.id] && after.peers.allSatisfy { $0.publicKey == nil })
+    }
+
+    @Test("Disabling a device or its user takes the peer away, and enabling brings it back as it was")
+    func disabling() async throws {
+        let fixture = try ServiceFixture()
+        let anna = try await fixture.user()
+        let device = try await fixture.enrolled(anna)
+        var sequence = try await fixture.service.peers(.gateway).sequence
+        func peer() async throws -> PeerPlan? {
+            let changes = try await fixture.service.peerChanges(after: sequence, .gateway)
+            sequence = changes.sequence
+            return changes.peers.first
+        }
+        var update = DeviceUpdate()
+        update.isEnabled = false
+        _ = try await fixture.service.updateDevice(device.id, update, fixture.admin)
+        #expect(try await peer()?.publicKey == nil)
+        await #expect(throws: GatewayError.deviceDisabled) { _ = try await fixture.service.grant(device.caller) }
+        update.isEnabled = true
+        _ = try await fixture.service.updateDevice(device.id, update, fixture.admin)
+        #expect(try await peer()?.publicKey == device.key.publicKey)
+        var user = UserUpdate()
+        user.isEnabled = false
+        _ = try await fixture.service.updateUser(anna.id, user, fixture.admin)
+        #expect(try await peer()?.publicKey == nil)
+        user.isEnabled = true
+        _ = try await fixture.service.updateUser(anna.id, user, fixture.admin)
+        let back = try await peer()
+        #expect(back?.presharedKey == device.grant.presharedKey && back?.addresses == device.grant.addresses)
+        try await fixture.service.removeDevice(device.id, fixture.admin)
+        let changes = try await fixture.service.peerChanges(after: sequence, .gateway)
+        #expect(changes.removed == [device.id])
+    }
+
+    @Test("A device sees and removes the devices of its own user, and knows nothing of others'")
+    func ownDevices() async throws {
+        let fixture = try ServiceFixture()
+        let (anna, bea) = (try await fixture.user("anna"), try await fixture.user("bea"))
+        let (first, second) = (try await fixture.enrolled(anna), try await fixture.enrolled(anna))
+        let other = try await fixture.enrolled(bea)
+        let list = try await fixture.service.ownDevices(first.caller)
+        #expect(Set(list.devices.map(\.id)) == [first.id, second.id])
+        #expect(list.devices.filter(\.isCurrent).map(\.id) == [first.id])
+        await #expect(throws: GatewayError.notFound("device")) {
+            try await fixture.service.removeOwnDevice(other.id, first.caller)
+        }
+        try await fixture.service.removeOwnDevice(second.id, first.caller)
+        await #expect(throws: GatewayError.deviceUnknown) { _ = try await fixture.service.grant(second.caller) }
+        #expect(try await fixture.service.grant(other.caller).device.user == "bea")
+    }
+
+    @Test("The next server key is announced with the end of the old one, then takes its place, and devices follow")
+    func serverKeyRotation() async throws {
+        let fixture = try ServiceFixture { $0.serverKeyOverlapSeconds = 1000 }
+        let device = try await fixture.enrolled(try await fixture.user())
+        let old = fixture.service.serverKeys.current.publicKey
+        let sequence = try await fixture.service.peers(.gateway).sequence
+        let keys = try await fixture.service.announceServerKey(fixture.admin)
+        let next = try #require(keys.next).key.publicKey
+        #expect(try await fixture.service.peerChanges(after: sequence, .gateway).serverKeysChanged)
+        fixture.clock.advance(by: .seconds(400))
+        let during = try await fixture.service.grant(device.caller)
+        #expect(during.servers.map(\.publicKey) == [old, next])
+        #expect(during.servers.map(\.notAfterSeconds) == [600, nil])
+        await #expect(throws: GatewayError.self) { _ = try await fixture.service.announceServerKey(fixture.admin) }
+        // A proof for the key of before the switch is still one after it.
+        let nonce = try await fixture.service.rotationNonce(device.caller)
+        fixture.clock.advance(by: .seconds(599))
+        try await fixture.service.sweep(.gateway)
+        #expect(fixture.service.serverKeys.current.publicKey == old)
+        let late = try await fixture.service.rotationNonce(device.caller)
+        fixture.clock.advance(by: .seconds(1))
+        try await fixture.service.sweep(.gateway)
+        #expect(fixture.service.serverKeys == ServerKeys(current: try #require(keys.next).key))
+        #expect(try fixture.keys.serverKeys() == fixture.service.serverKeys)
+        #expect(try await fixture.service.grant(device.caller).servers.map(\.publicKey) == [next])
+        #expect(nonce.serverKey == old && late.serverKey == old)
+        let request = try #require(RotationRequest(from: device.key, to: fixture.key().publicKey, answering: late))
+        _ = try await fixture.service.rotate(request, device.caller)
+        _ = try await fixture.service.announceServerKey(fixture.admin)
+        try await fixture.service.cancelServerKeyRotation(fixture.admin)
+        #expect(fixture.service.serverKeys.next == nil)
+    }
+}

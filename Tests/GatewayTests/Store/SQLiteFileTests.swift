@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import CTunnelSystem
+import FoundationEssentials
+import GRDB
+import NetworkAddresses
+import Provisioning
+import Testing
+import TunnelSystem
+import WireGuardCore
+
+@testable import Gateway
+
+@Suite struct SQLiteFileTests {
+    private func pragma(_ store: SQLiteStore, _ name: String) async throws -> String {
+        try await store.database.write { try String.fetchOne($0, sql: "PRAGMA \(name)") ?? "" }
+    }
+
+    @Test(
+        "A commit is on disk when it returns, references hold, and the file and those beside it are their owner's alone"
+    )
+    func settings() async throws {
+        try await TestFolder.use { folder in
+            let store = try SQLiteStore(path: "\(folder)/gateway.db")
+            let fixture = StoreFixture(store)
+            _ = try await fixture.user()
+            #expect(try await pragma(store, "journal_mode") == "wal")
+            #expect(try await pragma(store, "synchronous") == "2")
+            #expect(try await pragma(store, "foreign_keys") == "1")
+            for name in try FileManager.default.contentsOfDirectory(atPath: folder) {
+                #expect(FileStatus(of: "\(folder)/\(name)")?.mode == 0o600, "\(name)")
+            }
+            try store.close()
+        }
+    }
+
+    @Test("A file that others may read, a link and a folder are refused")
+    func foreignFiles() async throws {
+        try await TestFolder.use { folder in
+            let path = "\(folder)/gateway.db"
+            try SQLiteStore(path: path).close()
+            try TestFolder.setMode(path, 0o640)
+            #expect(throws: StoreError.self) { _ = try SQLiteStore(path: path) }
+            try TestFolder.setMode(path, 0o600)
+            try FileManager.default.createSymbolicLink(atPath: "\(folder)/link", withDestinationPath: path)
+            #expect(throws: StoreError.self) { _ = try SQLiteStore(path: "\(folder)/link") }
+            #expect(throws: StoreError.self) { _ = try SQLiteStore(path: folder) }
+            #expect(throws: StoreError.self) { _ = try SQLiteStore(path: "\(folder)/none/gateway.db") }
+        }
+    }
+
+    @Test("Before a migration the file is copied, and what was in it is there afterwards")
+    func migration() async throws {
+        try await TestFolder.use { folder in
+            let path = "\(folder)/gateway.db"
+            let first = try SQLiteStore(path: path)
+            let user = try await StoreFixture(first).user()
+            try first.close()
+            var migrator = Schema.migrator
+            migrator.registerMigration("2") { try $0.execute(sql: "ALTER TABLE users ADD COLUMN colour TEXT") }
+            let second = try SQLiteStore(path: path, migrator: migrator)
+            #expect(try await second.user(user.id) == user)
+            try second.close()
+            let copy = "\(folder)/gateway.db.before-2"
+            #expect(FileStatus(of: copy)?.mode == 0o600)
+            let old = try SQLiteStore(path: copy)
+            #expect(try await old.user(user.id) == user)
+            try old.close()
+        }
+    }
+
+    @Test("A database of a later version is refused with words that say so, and is left as it is")
+    func newerVersion() async throws {
+        try await TestFolder.use { folder in
+            let path = "\(folder)/gateway.db"
+            var migrator = Schema.migrator
+            migrator.registerMigration("2") { try $0.execute(sql: "CREATE TABLE later (x INTEGER)") }
+            try SQLiteStore(path: path, migrator: migrator).close()
+            do {
+                _ = try SQLiteStore(path: path)
+                Issue.record("a newer database was opened")
+            } catch {
+                guard case StoreError.newerVersion(let words) = error else { throw error }
+                #expect(words.contains("later version") && words.contains("2"))
+            }
+            try SQLiteStore(path: path, migrator: migrator).close()
+        }
+    }
+
+    @Test("A migration that fails changes nothing")
+    func failedMigration() async throws {
+        try await TestFolder.use { folder in
+            let path = "\(folder)/gateway.db"
+            let first = try SQLiteStore(path: path)
+            let user = try await StoreFixture(first).user()
+            try first.close()
+            var migrator = Schema.migrator
+            migrator.registerMigration("2") {
+                try $0.execute(sql: "DELETE FROM users")
+                try $0.execute(sql: "SELECT * FROM nowhere")
+            }
+            #expect(throws: StoreError.self) { _ = try SQLiteStore(path: path, migrator: migrator) }
+            let again = try SQLiteStore(path: path)
+            #expect(try await again.user(user.id) == user)
+            try again.close()
+        }
+    }
+
+    @Test("A file that is no database, or whose rows somebody has changed, is an error and no crash")
+    func damage() async throws {
+        try await TestFolder.use { folder in
+            let path = "\(folder)/gateway.db"
+            let file = SystemCall.open(path, O_WRONLY | O_CREAT)
+            SystemCall.writeAll(file, Array(repeating: 0x55, count: 8192))
+            SystemCall.close(file)
+            #expect(throws: StoreError.self) { _ = try SQLiteStore(path: path) }
+
+            let store = try SQLiteStore(path: "\(folder)/other.db")
+            let fixture = StoreFixture(store)
+            let user = try await fixture.user()
+            let device = try await fixture.device(of: user)
+            for change in [
+                "UPDATE devices SET public_key = x'00'", "UPDATE devices SET public_key = NULL, kind = 'other'",
+                "UPDATE devices SET kind = 'exported', id = 'short'",
+            ] {
+                try await store.database.write { db in
+                    try db.execute(sql: "PRAGMA defer_foreign_keys = ON")
+                    try db.execute(sql: "UPDATE addresses SET device_id = NULL, released_at = 0")
+                    try db.execute(sql: change)
+                }
+                await #expect(throws: StoreError.self) { _ = try await store.devices(of: nil, PageRequest()) }
+                await #expect(throws: StoreError.self) { _ = try await store.peers(after: nil) }
+            }
+            #expect(try await store.device(device.id) == nil)
+            try store.close()
+        }
+    }
+
+    @Test("No secret is in the database's files, nor in a copy: tokens, credentials, pre-shared and server keys")
+    func secrets() async throws {
+        try await TestFolder.use { folder in
+            let store = try SQLiteStore(path: "\(folder)/gateway.db")
+            let fixture = try ServiceFixture(store: store)
+            let anna = try await fixture.user()
+            let device = try await fixture.enrolled(anna)
+            let invitation = try await fixture.service.addInvitation(InvitationDraft(userID: anna.id), fixture.admin)
+            let token = try await fixture.token(.admin)
+            _ = try await fixture.service.announceServerKey(fixture.admin)
+            try store.copy(to: "\(folder)/copy.db")
+            let secrets = [
+                invitation.secret.exportedText, token.secret.exportedText, device.credential.exportedText,
+                device.key.exportedBase64, try #require(device.grant.presharedKey).exportedBase64,
+                fixture.service.serverKeys.current.exportedBase64,
+                try #require(fixture.service.serverKeys.next).key.exportedBase64,
+            ]
+            for name in try FileManager.default.contentsOfDirectory(atPath: folder) {
+                let bytes = try Data(contentsOf: URL(filePath: "\(folder)/\(name)"))
+                for secret in secrets {
+                    #expect(bytes.firstRange(of: Data(secret.dropFirst(12).utf8)) == nil, "\(name)")
+                    let raw = Data(base64Encoded: String(secret.suffix(44)))
+                    if let raw { #expect(bytes.firstRange(of: raw) == nil, "\(name)") }
+                }
+            }
+            try store.close()
+        }
+    }
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import CTunnelSystem
+import Foundation
+import NetworkAddresses
+import Provisioning
+import Testing
+import TunnelSystem
+
+@testable import Gateway
+
+/// A process that enrols and is killed in the middle of it, without warning.
+@Suite(.serialized) struct StoreCrashTests {
+    private static let count = 1000
+    private static let variable = "CULVERT_GATEWAY_CRASH"
+
+    /// The same enrolments in both processes, from one seed.
+    private static func plan(
+        _ store: any GatewayStore
+    ) throws -> (user: User, invitations: [IssuedInvitation], enrolments: [Enrolment], fixture: StoreFixture) {
+        let fixture = StoreFixture(store, seed: 42)
+        let user = User(id: fixture.id(), login: "anna", createdAt: fixture.start)
+        let limits = try fixture.limits(["10.66.0.1/16", "fd66::1/64"], perUser: 10_000)
+        let invitations = (0..<count).map { _ in
+            IssuedInvitation(
+                id: fixture.id(), userID: user.id, deviceName: "", hash: fixture.hash(), hint: "",
+                createdAt: fixture.start, expiresAt: fixture.start.addingTimeInterval(3600))
+        }
+        let enrolments = try invitations.map { try fixture.enrolment(.invitation($0.hash), limits: limits) }
+        return (user, invitations, enrolments, fixture)
+    }
+
+    @Test(
+        "The other process: enrols eight at a time, and says of each that it was made",
+        .enabled(if: ProcessInfo.processInfo.environment[variable] != nil))
+    func child() async throws {
+        let path = try #require(ProcessInfo.processInfo.environment[Self.variable])
+        let store = try SQLiteStore(path: path)
+        let enrolments = try Self.plan(store).enrolments
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for start in 0..<8 {
+                group.addTask {
+                    for number in stride(from: start, to: Self.count, by: 8) {
+                        guard case .made = try await store.enrol(enrolments[number]) else { continue }
+                        SystemCall.writeAll(1, Array("\nmade \(number)\n".utf8))
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+    }
+
+    @Test(
+        "A process that is killed in the middle of 1,000 enrolments loses and duplicates nothing",
+        .timeLimit(.minutes(3)), arguments: [100, 350, 700])
+    func killed(after count: Int) async throws {
+        try await TestFolder.use { folder in
+            let path = "\(folder)/gateway.db"
+            var store = try SQLiteStore(path: path)
+            let (user, invitations, enrolments, fixture) = try Self.plan(store)
+            _ = try await store.add(user, nil, fixture.audit())
+            for invitation in invitations { _ = try await store.add(invitation, nil, fixture.audit(.invitationAdded)) }
+            try store.close()
+
+            let (reported, signal) = try await Self.killChild(path, after: count)
+            #expect(signal == SIGKILL)
+            #expect(reported.count >= count && reported.count < Self.count)
+            store = try SQLiteStore(path: path)
+            try await store.check()
+            let survived = try await store.counts(at: fixture.start).devices
+            #expect(survived >= reported.count)
+            for (number, enrolment) in enrolments.enumerated() {
+                switch try await store.enrol(enrolment) {
+                case .repeated(let before): #expect(before.device.id == enrolment.deviceID)
+                case .made: #expect(!reported.contains(number), "enrolment \(number) was lost")
+                case .refused(let refusal): Issue.record("enrolment \(number) was refused: \(refusal)")
+                }
+            }
+            let leases = try await Self.all { try await store.leases($0) }
+            #expect(leases.count == 2 * Self.count && leases.allSatisfy { $0.deviceID != nil })
+            let devices = try await Self.all { try await store.devices(of: user.id, $0) }
+            #expect(devices.count == Self.count && devices.allSatisfy { $0.addresses.count == 2 })
+            #expect(Set(devices.flatMap(\.addresses)).count == 2 * Self.count)
+            let used = try await Self.all { try await store.invitations($0) }
+            #expect(Set(used.compactMap(\.deviceID)) == Set(devices.map(\.id)))
+            let entries = try await Self.all { try await store.audit(AuditFilter(action: .deviceEnrolled), $0) }
+            #expect(entries.count == Self.count)
+            try await store.check()
+            try store.close()
+        }
+    }
+
+    private static func all<Item>(_ part: (PageRequest) async throws -> Page<Item>) async throws -> [Item] {
+        var items: [Item] = []
+        var page = PageRequest(limit: PageRequest.most)
+        repeat {
+            let next = try await part(page)
+            items += next.items
+            page.after = next.next
+        } while page.after != nil
+        return items
+    }
+
+    /// Starts the process, and kills it when so many were made; the numbers of all that it has told of.
+    private static func killChild(_ path: String, after count: Int) async throws -> (made: Set<Int>, signal: Int32) {
+        let output = try DescriptorPipe()
+        let setup = SpawnSetup(.ownGroup)
+        setup.openNull(0, forWriting: false)
+        setup.give(output.writer.number, as: 1)
+        setup.openNull(2, forWriting: true)
+        var environment = ProcessInfo.processInfo.environment
+        environment[variable] = path
+        let child = try setup.start(
+            "/proc/self/exe",
+            arguments: ["tests", "--testing-library", "swift-testing", "--filter", "StoreCrashTests/child"],
+            environment: environment.map { "\($0)=\($1)" })
+        output.writer.close()
+        // On a thread of its own: it waits.
+        return await withCheckedContinuation { continuation in
+            Thread.detachNewThread {
+                let reported = read(output.reader.number, of: child, until: count)
+                var status: Int32 = 0
+                unsafe waitpid(child, &status, 0)
+                output.reader.close()
+                continuation.resume(returning: (reported, status & 0x7f))
+            }
+        }
+    }
+
+    /// Reads until there is nobody that writes.
+    private static func read(_ descriptor: Int32, of child: Int32, until count: Int) -> Set<Int> {
+        var reported: Set<Int> = []
+        var text: [UInt8] = []
+        var chunk = [UInt8](repeating: 0, count: 4096)
+        while case let size = unsafe chunk.withUnsafeMutableBytes({ unsafe SystemCall.read(descriptor, into: $0) }),
+            size > 0
+        {
+            text += chunk[..<size]
+            guard let end = text.lastIndex(of: UInt8(ascii: "\n")) else { continue }
+            for line in String(decoding: text[...end], as: UTF8.self).split(separator: "\n")
+            where line.hasPrefix("made ") {
+                if let number = Int(line.dropFirst(5)) { reported.insert(number) }
+            }
+            text.removeSubrange(...end)
+            if reported.count >= count { kill(child, SIGKILL) }
+        }
+        return reported
+    }
+}
