@@ -48,7 +48,7 @@ package actor GatewayRuntime {
         package init() {}
     }
 
-    private let service: GatewayService
+    private let service: any PeerSource
     private let settings: GatewaySettings
     private let network: any PeerNetwork
     private let datagrams: any DatagramNetwork
@@ -73,7 +73,7 @@ package actor GatewayRuntime {
     }
 
     package init(
-        service: GatewayService, network: any PeerNetwork, datagrams: any DatagramNetwork = SystemDatagramNetwork(),
+        service: any PeerSource, network: any PeerNetwork, datagrams: any DatagramNetwork = SystemDatagramNetwork(),
         options: Options = Options(), clock: GatewayClock = .system, logger: Logger
     ) {
         self.service = service
@@ -114,7 +114,8 @@ package actor GatewayRuntime {
             await stop()
             throw .tunnel(error)
         }
-        shown.withLock { $0.device = device }
+        let (device, sequence) = (device, sequence)
+        shown.withLock { $0 = Shown(device: device, sequence: sequence, isCurrent: true) }
     }
 
     /// What wakes it.
@@ -155,7 +156,8 @@ package actor GatewayRuntime {
             events_.finish()
         }
         for source in sources { source.cancel() }
-        await stop()
+        // A task of its own: this one may be cancelled, and then the store would not hear of what was counted.
+        await Task { await stop() }.value
         if let end, end != .requested { throw .ended(end) }
     }
 
@@ -212,7 +214,7 @@ package actor GatewayRuntime {
     private func apply(_ work: RuntimePeers.Work) async throws(GatewayError) {
         if let device {
             for (id, key) in work.leavingKeys {
-                if let peer = device.peer(key) { traffic.take(peer, of: id, at: clock.now()) }
+                if let peer = device.peer(key) { traffic.take(TrafficLedger.Count(peer), of: key, id, at: clock.now()) }
                 traffic.forget(key)
             }
         }
@@ -250,7 +252,9 @@ package actor GatewayRuntime {
         guard let device else { return }
         let (devices, now) = (peers.devices, clock.now())
         for peer in device.peers {
-            if let id = devices[peer.publicKey] { traffic.take(peer, of: id, at: now) }
+            if let id = devices[peer.publicKey] {
+                traffic.take(TrafficLedger.Count(peer), of: peer.publicKey, id, at: now)
+            }
         }
         let activity = traffic.drain()
         guard !activity.isEmpty else { return }

@@ -2,32 +2,34 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import FoundationEssentials
+import NetworkAddresses
 import WireGuardCore
 
 /// What devices have sent and received since the store was told the last time.
 struct TrafficLedger: Sendable {
     /// What WireGuard counts of a key, from zero each time that it becomes a peer.
-    private struct Seen {
+    struct Count: Equatable {
         var traffic = Device.Traffic()
         var lastHandshake: WallTime?
+        var endpoint: Endpoint?
     }
 
-    private var seen: [PublicKey: Seen] = [:]
+    private var seen: [PublicKey: Count] = [:]
     private var waiting: [DeviceID: DeviceActivity] = [:]
 
     /// Takes what WireGuard counts of a peer now.
-    mutating func take(_ peer: PeerSnapshot, of device: DeviceID, at now: Date) {
-        let before = seen[peer.publicKey] ?? Seen()
-        let traffic = Device.Traffic(received: peer.receivedBytes, sent: peer.sentBytes)
-        seen[peer.publicKey] = Seen(traffic: traffic, lastHandshake: peer.lastHandshake)
-        let isHeard = traffic.received > before.traffic.received
-        guard traffic != before.traffic || peer.lastHandshake != before.lastHandshake else { return }
+    mutating func take(_ count: Count, of key: PublicKey, _ device: DeviceID, at now: Date) {
+        let before = seen[key] ?? Count()
+        seen[key] = count
+        guard count.traffic != before.traffic || count.lastHandshake != before.lastHandshake else { return }
         var activity = waiting[device] ?? DeviceActivity(deviceID: device, traffic: Device.Traffic())
-        activity.traffic.received &+= traffic.received &- before.traffic.received
-        activity.traffic.sent &+= traffic.sent &- before.traffic.sent
-        // What was received since the last look came some time before this one.
-        if isHeard { activity.lastSeenAt = now }
-        if let endpoint = peer.endpoint, isHeard { activity.endpoint = endpoint }
+        activity.traffic.received &+= count.traffic.received &- before.traffic.received
+        activity.traffic.sent &+= count.traffic.sent &- before.traffic.sent
+        if count.traffic.received > before.traffic.received {
+            // It came some time before this look.
+            activity.lastSeenAt = now
+            if let endpoint = count.endpoint { activity.endpoint = endpoint }
+        }
         waiting[device] = activity
     }
 
@@ -53,5 +55,13 @@ struct TrafficLedger: Sendable {
             new.endpoint = new.endpoint ?? old.endpoint
             waiting[old.deviceID] = new
         }
+    }
+}
+
+extension TrafficLedger.Count {
+    init(_ peer: PeerSnapshot) {
+        self.init(
+            traffic: Device.Traffic(received: peer.receivedBytes, sent: peer.sentBytes),
+            lastHandshake: peer.lastHandshake, endpoint: peer.endpoint)
     }
 }

@@ -150,7 +150,7 @@ package struct ServerFirewall: Hashable, Sendable {
             [NFT.match(NFT.destinationType, NFT.any(["unicast", "local"]), "!="), NFT.counter, NFT.drop],
         ]
         list += judged.map { action, matches in matches + (action == .allow ? through : [NFT.goto("refused")]) }
-        list += [[NFT.jump("policy")], through]
+        list += [[NFT.jump("common")], through]
         return RuleChain(list.map { .array($0) })
     }
 
@@ -216,7 +216,7 @@ package struct ServerFirewall: Hashable, Sendable {
 
     private func chains() -> [JSON] {
         [
-            Self.standardChain, Self.towardsChain, "policy", "services", "refused", "arriving", "beginning",
+            Self.standardChain, Self.towardsChain, "common", "services", "refused", "arriving", "beginning",
             "answering",
             "leaving", "reaching", "answered",
         ].map { commands.chain($0) } + [
@@ -230,7 +230,7 @@ package struct ServerFirewall: Hashable, Sendable {
 
     /// What any client may begin, where its own rules do not say. It returns where that is so.
     private func policy() -> [JSON] {
-        func rule(_ statements: [JSON]) -> JSON { commands.rule("policy", statements: .array(statements)) }
+        func rule(_ statements: [JSON]) -> JSON { commands.rule("common", statements: .array(statements)) }
         let isName = NFT.match(NFT.meta("l4proto"), NFT.any(["tcp", "udp"]))
         var rules = Self.families.flatMap { isIPv6 in
             NFT.bothWays(isName, ports: .integer(53)).map { way in

@@ -7,6 +7,7 @@
     import Gateway
     import Logging
     import PacketTunnel
+    import PacketTunnelLinux
     import TunnelServer
 
     /// What `culvert gateway run` does.
@@ -57,10 +58,21 @@
         private func open() throws(CommandFailure) -> (GatewayDirectory, GatewaySettings) {
             do throws(GatewayDirectoryError) {
                 let folder = try GatewayDirectory(existing: directory)
-                return (folder, try folder.settings())
+                return (folder, try Self.withReachableNameServers(try folder.settings()))
             } catch {
                 throw CommandFailure(error)
             }
+        }
+
+        /// A resolver of this host's own is of no use to devices, but those that it asks are.
+        private static func withReachableNameServers(
+            _ settings: GatewaySettings
+        ) throws(GatewayDirectoryError) -> GatewaySettings {
+            var settings = settings
+            do throws(LinuxNetworkError) { settings.dns = try GivenNameServers.reachable(settings.dns) } catch {
+                throw GatewayDirectoryError("\(error)")
+            }
+            return settings
         }
 
         private func network(

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// What the runtime needs of a gateway's service.
+package protocol PeerSource: Sendable {
+    var settings: GatewaySettings { get }
+    var serverKeys: ServerKeys { get }
+    /// All peers, and the change up to which they are up to date.
+    func peers(_ caller: Caller) async throws(GatewayError) -> PeerChanges
+    /// What has become of peers since a change.
+    func peerChanges(after sequence: Int64, _ caller: Caller) async throws(GatewayError) -> PeerChanges
+    /// Yields when there may be new changes, at once for the first time.
+    func changeSignals() -> AsyncStream<Void>
+    /// Adds what was counted since the last time.
+    func record(_ activity: [DeviceActivity], _ caller: Caller) async throws(GatewayError)
+    /// Notes what time has brought.
+    func sweep(_ caller: Caller) async throws(GatewayError)
+}
+
+extension GatewayService: PeerSource {}

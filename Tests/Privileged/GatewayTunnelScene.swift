@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import Foundation
+    import Logging
+    import NetworkAddresses
+    import Provisioning
+    import Synchronization
+    import Testing
+    import TunnelIO
+    import WireGuardCore
+    import WireGuardDevice
+
+    @testable import Gateway
+    @testable import TunnelServer
+
+    /// A gateway's service as far as its tunnel needs one: what a test says is so.
+    final class ScriptedPeers: PeerSource {
+        let settings: GatewaySettings
+
+        fileprivate struct State {
+            var plans: [DeviceID: PeerPlan] = [:]
+            var changed: [DeviceID: Int64] = [:]
+            var keysChanged: Int64 = 0
+            var sequence: Int64 = 0
+            var keys: ServerKeys
+            var expiries: [DeviceID: ContinuousClock.Instant] = [:]
+            var activity: [DeviceID: DeviceActivity] = [:]
+            var listeners: [AsyncStream<Void>.Continuation] = []
+            var generator = SystemRandomNumberGenerator()
+        }
+
+        fileprivate let state: Mutex<State>
+
+        init(_ settings: GatewaySettings) {
+            self.settings = settings
+            var generator = SystemRandomNumberGenerator()
+            state = Mutex(State(keys: ServerKeys(current: PrivateKey(using: &generator))))
+        }
+
+        // MARK: - What a test says
+
+        /// Makes a device a peer, or makes it another one.
+        @discardableResult
+        func set(
+            _ id: DeviceID? = nil, key: PublicKey?, presharedKey: PresharedKey? = nil, addresses: [String],
+            subnets: [String] = [], rules: [RuleContent] = []
+        ) throws -> DeviceID {
+            let addresses = try addresses.map { try IPAddress($0) }
+            let subnets = try subnets.map { try IPPrefix($0) }
+            return change { state in
+                let id = id ?? DeviceID(using: &state.generator)
+                state.plans[id] = PeerPlan(
+                    deviceID: id, publicKey: key, presharedKey: presharedKey, addresses: addresses, subnets: subnets,
+                    rules: rules)
+                state.changed[id] = state.sequence
+                return id
+            }
+        }
+
+        func setRules(_ id: DeviceID, _ rules: [RuleContent]) {
+            change { state in
+                state.plans[id]?.rules = rules
+                state.changed[id] = state.sequence
+            }
+        }
+
+        func remove(_ id: DeviceID) {
+            change { state in
+                state.plans[id] = nil
+                state.changed[id] = state.sequence
+            }
+        }
+
+        /// Has a device end at that moment.
+        func expire(_ id: DeviceID, at end: ContinuousClock.Instant) {
+            state.withLock { $0.expiries[id] = end }
+        }
+
+        func use(_ key: PrivateKey) {
+            change { state in
+                state.keys = ServerKeys(current: key)
+                state.keysChanged = state.sequence
+            }
+        }
+
+        /// What was counted of a device.
+        func activity(_ id: DeviceID) -> DeviceActivity? { state.withLock { $0.activity[id] } }
+
+        @discardableResult
+        private func change<Result: Sendable>(_ body: (inout State) -> Result) -> Result {
+            let (result, listeners) = state.withLock { state in
+                state.sequence += 1
+                return (body(&state), state.listeners)
+            }
+            for listener in listeners { listener.yield() }
+            return result
+        }
+
+        // MARK: - PeerSource
+
+        var serverKeys: ServerKeys { state.withLock { $0.keys } }
+
+        func peers(_: Caller) async throws(GatewayError) -> PeerChanges {
+            state.withLock {
+                PeerChanges(
+                    sequence: $0.sequence, isComplete: true, peers: Array($0.plans.values), removed: [],
+                    serverKeysChanged: true)
+            }
+        }
+
+        func peerChanges(after sequence: Int64, _: Caller) async throws(GatewayError) -> PeerChanges {
+            state.withLock { state in
+                let ids = state.changed.filter { $0.value > sequence }.keys
+                return PeerChanges(
+                    sequence: state.sequence, isComplete: false, peers: ids.compactMap { state.plans[$0] },
+                    removed: ids.filter { state.plans[$0] == nil }, serverKeysChanged: state.keysChanged > sequence)
+            }
+        }
+
+        func changeSignals() -> AsyncStream<Void> {
+            let (stream, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+            state.withLock { $0.listeners.append(continuation) }
+            continuation.yield()
+            return stream
+        }
+
+        func record(_ activity: [DeviceActivity], _: Caller) async throws(GatewayError) {
+            state.withLock { state in
+                for new in activity {
+                    guard var old = state.activity[new.deviceID] else {
+                        state.activity[new.deviceID] = new
+                        continue
+                    }
+                    old.traffic.received += new.traffic.received
+                    old.traffic.sent += new.traffic.sent
+                    old.lastSeenAt = new.lastSeenAt ?? old.lastSeenAt
+                    old.endpoint = new.endpoint ?? old.endpoint
+                    state.activity[new.deviceID] = old
+                }
+            }
+        }
+
+        func sweep(_: Caller) async throws(GatewayError) {
+            let now = ContinuousClock.now
+            let ended = state.withLock { state in
+                let ended = state.expiries.filter { $0.value <= now }.map(\.key)
+                for id in ended { state.expiries[id] = nil }
+                return ended
+            }
+            for id in ended {
+                change { state in
+                    state.plans[id]?.publicKey = nil
+                    state.changed[id] = state.sequence
+                }
+            }
+        }
+    }
+
+    /// Sockets in a namespace, whichever thread asks for them.
+    struct NamespaceDatagrams: DatagramNetwork {
+        let namespace: Namespace
+
+        func bind(port: UInt16, mark: UInt32) throws(TunnelIOError) -> DatagramSockets {
+            try inside { () throws(TunnelIOError) in try SystemDatagramNetwork().bind(port: port, mark: mark) }
+        }
+
+        func bind(port: UInt16, mark: UInt32, count: Int) throws(TunnelIOError) -> [DatagramSockets] {
+            try inside { () throws(TunnelIOError) in
+                try SystemDatagramNetwork().bind(port: port, mark: mark, count: count)
+            }
+        }
+
+        private func inside<Result>(_ body: () throws(TunnelIOError) -> Result) throws(TunnelIOError) -> Result {
+            do { return try namespace.perform(body) } catch let error as TunnelIOError { throw error } catch {
+                throw TunnelIOError(.bind(port: 0, operation: "enter the namespace"), errno: ENOENT)
+            }
+        }
+    }
+
+    /// A gateway's tunnel in a host's namespace, between a router with the internet behind it and clients beyond that router.
+    final class GatewayTunnelScene {
+        let world: LinuxHostWorld
+        let anna: Namespace
+        let ben: Namespace
+        let source: ScriptedPeers
+        private(set) var runtime: GatewayRuntime?
+        private var running: Task<Void, any Error>?
+        static let endpoint = "192.0.2.2:51820"
+
+        init(_ change: (inout GatewaySettings) throws -> Void = { _ in }) throws {
+            world = try LinuxHostWorld()
+            (anna, ben) = (try Namespace(), try Namespace())
+            var settings = GatewaySettings()
+            settings.interface = "gw0"
+            settings.addresses = [try InterfaceAddress("10.66.0.1/16"), try InterfaceAddress("fd66::1/64")]
+            settings.mtu = 1400
+            settings.services = ["tcp/8080"]
+            try change(&settings)
+            source = ScriptedPeers(settings)
+            try world.router.run("sysctl", "-qw", "net.ipv4.ip_forward=1")
+            for (name, namespace, third) in [("anna", anna, 100), ("ben", ben, 101)] {
+                try world.router.run(
+                    "ip", "link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", namespace.name)
+                for (end, link, last) in [(world.router, name, 1), (namespace, "eth0", 2)] {
+                    try end.run("ip", "address", "add", "198.51.\(third).\(last)/24", "dev", link)
+                    try end.run("ip", "link", "set", link, "up")
+                }
+                try namespace.run("ip", "route", "add", "192.0.2.0/24", "via", "198.51.\(third).1")
+            }
+        }
+
+        /// Starts the gateway's tunnel, in this process and the host's namespace.
+        /// - Parameter service: whose peers it has; nil for what the test says.
+        func start(_ service: (any PeerSource)? = nil) async throws {
+            var settings = source.settings.serverNetwork
+            settings.journalFolder = world.folder
+            let (wanted, logger) = (settings, Logger(label: "gateway"))
+            let network = try world.host.perform { try HostPeerNetwork(wanted, logger: logger) }
+            var options = GatewayRuntime.Options()
+            options.sweepInterval = .milliseconds(200)
+            let runtime = GatewayRuntime(
+                service: service ?? source, network: network, datagrams: NamespaceDatagrams(namespace: world.host),
+                options: options, logger: logger)
+            try await runtime.start()
+            self.runtime = runtime
+            running = Task { try await runtime.run() }
+        }
+
+        /// Ends it as a signal would.
+        func stop() async throws {
+            running?.cancel()
+            try await running?.value
+            running = nil
+            runtime = nil
+        }
+
+        var figures: RuntimeFigures { runtime?.figures ?? RuntimeFigures() }
+
+        /// Waits until what the source has is in force.
+        func settled() throws {
+            let wanted = source.sequence
+            try eventually("the gateway is up to date", pollEvery: .milliseconds(2)) {
+                figures.isCurrent && figures.sequence >= wanted
+            }
+        }
+    }
+
+    extension ScriptedPeers {
+        /// The last change.
+        var sequence: Int64 { state.withLock { $0.sequence } }
+    }
+
+    /// A client with a real interface and all of its traffic in the tunnel.
+    final class GatewayClient {
+        let namespace: Namespace
+        let key: PrivateKey
+        let presharedKey: PresharedKey?
+        let device: WireGuardDevice
+        private let tun: LinuxTun
+
+        /// - Parameter key: its own; nil for a new one.
+        init(
+            in namespace: Namespace, key given: PrivateKey? = nil, addresses: [String],
+            presharedKey: PresharedKey? = nil
+        ) throws {
+            self.namespace = namespace
+            self.presharedKey = presharedKey
+            var generator = SystemRandomNumberGenerator()
+            let key = given ?? PrivateKey(using: &generator)
+            self.key = key
+            (tun, device) = try namespace.perform {
+                let tun = try LinuxTun(name: "tun0", mtu: 1400)
+                try tun.setUp(true)
+                var options = WireGuardDevice.Options()
+                options.layout = .single
+                let device = try WireGuardDevice(tun: tun, network: SystemDatagramNetwork(), options: options)
+                try device.setPrivateKey(key)
+                try device.start()
+                return (tun, device)
+            }
+            for address in addresses {
+                let isIPv6 = address.contains(":")
+                var command = ["ip", "address", "add", address + (isIPv6 ? "/128" : "/32"), "dev", "tun0"]
+                if isIPv6 { command.append("nodad") }
+                try PrivilegedTests.run(["ip", "netns", "exec", namespace.name] + command)
+            }
+            try namespace.run("ip", "route", "add", "default", "dev", "tun0")
+            try namespace.run("ip", "-6", "route", "add", "default", "dev", "tun0")
+        }
+
+        deinit { device.close() }
+
+        /// Has a gateway's key for the only one.
+        func use(_ gateway: PublicKey) throws {
+            var update = UAPIDeviceUpdate()
+            update.replacePeers = true
+            var peer = UAPIPeerUpdate(publicKey: gateway)
+            peer.presharedKey = presharedKey.map { .set($0) } ?? .clear
+            peer.endpoint = try Endpoint(GatewayTunnelScene.endpoint)
+            peer.allowedIPs = [.add(.allIPv4), .add(.allIPv6)]
+            update.peers = [peer]
+            try device.apply(update)
+        }
+
+        /// Whether pings are answered, tried again for some seconds: what a session takes that the gateway has forgotten is lost.
+        func pings(_ address: String, source: String? = nil, patience: Int = 1) throws -> Bool {
+            for _ in 0..<patience {
+                let result = try runAllowingFailure(
+                    ["ip", "netns", "exec", namespace.name, "ping", "-n", "-q", "-c", "1", "-W", "1"]
+                        + (source.map { ["-I", $0] } ?? []) + [address])
+                if result.status == 0 { return true }
+            }
+            return false
+        }
+    }
+#endif
