@@ -28,6 +28,8 @@ package final class GatewayAPI: Service, Sendable {
         /// What the runtime counts.
         package var runtimeMetrics: @Sendable () async -> [MetricFamily] = { [] }
         package var isReady: @Sendable () async -> Bool = { true }
+        /// Makes an encrypted backup with a passphrase; nil where there is nothing to back up.
+        package var backup: AdminRoutes.Backup?
 
         package init(
             device: GatewayCertificate, admin: GatewayCertificate? = nil,
@@ -188,7 +190,8 @@ package struct GatewayRoutes: Sendable {
         let system = SystemRoutes(
             service, metrics: { registry.families + (await runtime()) }, isReady: parts.isReady)
         return OpenAPIDocument.adding(
-            to: AdminRoutes(service, invitations: parts.invitations).all + system.all, title: "Culvert gateway",
+            to: AdminRoutes(service, invitations: parts.invitations, backup: parts.backup).all + system.all,
+            title: "Culvert gateway",
             version: parts.version)
     }
 

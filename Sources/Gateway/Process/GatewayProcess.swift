@@ -61,6 +61,9 @@ package final class GatewayProcess: Sendable {
             let connections = Mutex<(@Sendable () -> MetricFamily)?>(nil)
             let shown = Shown(connections)
             parts.runtimeMetrics = { (runtime?.figures.families ?? []) + shown.families }
+            parts.backup = { (passphrase, caller) async throws(GatewayError) in
+                try await Self.backup(folder, store, passphrase, caller)
+            }
             parts.isReady = { runtime.map { $0.figures.isCurrent } ?? true }
             let api = try GatewayAPI(service, parts, logger: logger)
             shown.connections.withLock { $0 = { [weak api] in api?.connections ?? Shown.none } }
@@ -81,6 +84,23 @@ package final class GatewayProcess: Sendable {
     ) throws(GatewayDirectoryError) -> GatewayCertificate {
         try folder.makeAddKeyAuthority(host: settings.host)
         return try folder.addKeyCertificate().leaf
+    }
+
+    /// A backup, which the audit log knows of.
+    @concurrent
+    private static func backup(
+        _ folder: GatewayDirectory, _ store: SQLiteStore, _ passphrase: [UInt8], _ caller: Caller
+    ) async throws(GatewayError) -> [UInt8] {
+        do {
+            let bytes = try GatewayBackup.make(folder, store, passphrase: passphrase)
+            try await store.append(
+                AuditRecord(
+                    at: .now, actor: caller.name, source: caller.source, action: .backupMade, subject: "gateway"),
+                change: nil)
+            return bytes
+        } catch {
+            throw .unavailable("no backup can be made: \(error)")
+        }
     }
 
     /// What the API shows of itself, which is made after what shows it.

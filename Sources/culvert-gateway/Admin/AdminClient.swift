@@ -40,6 +40,13 @@ struct AdminClient {
         return json
     }
 
+    /// - Returns: the body as it is.
+    func bytes(_ method: String, _ path: String, _ body: JSONValue? = nil) throws(CommandFailure) -> [UInt8] {
+        let (status, bytes) = try exchange(method, path, body)
+        guard (200..<300).contains(status) else { throw Self.failure(status, bytes) }
+        return bytes
+    }
+
     /// All pages of a list.
     func all(_ path: String) throws(CommandFailure) -> [JSONValue] {
         var items: [JSONValue] = []

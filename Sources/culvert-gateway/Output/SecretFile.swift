@@ -23,8 +23,10 @@ struct SecretFile: ~Copyable {
         descriptor = OwnedDescriptor(number)
     }
 
-    func write(_ text: String) throws(CommandFailure) {
-        guard SystemCall.writeAll(descriptor.number, Array(text.utf8)), fsync(descriptor.number) == 0 else {
+    func write(_ text: String) throws(CommandFailure) { try write(Array(text.utf8)) }
+
+    func write(_ bytes: [UInt8]) throws(CommandFailure) {
+        guard SystemCall.writeAll(descriptor.number, bytes), fsync(descriptor.number) == 0 else {
             let error = errno
             discard()
             throw CommandFailure("cannot write \(path): \(SystemError.words(error))")

@@ -56,6 +56,7 @@ final class APIBench: Sendable {
         var parts = GatewayAPI.Parts(
             device: try directory.apiCertificate(), invitations: place, socketUser: 0, version: "1")
         parts.runtimeMetrics = { RuntimeFigures().families }
+        parts.backup = { (passphrase, _) async throws(GatewayError) in passphrase.reversed() }
         let routes = GatewayRoutes(service, parts)
         tables = [.device: Gateway.RouteTable(routes.device), .admin: Gateway.RouteTable(routes.admin)]
         var (listeners, ports): ([Side: HTTPListener], [Side: Int]) = ([:], [:])

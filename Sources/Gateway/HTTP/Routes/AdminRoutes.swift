@@ -9,15 +9,20 @@ import Provisioning
 package struct AdminRoutes: Sendable {
     let service: GatewayService
     private let invitations: InvitationPlace
+    private let backup: Backup?
 
-    package init(_ service: GatewayService, invitations: InvitationPlace) {
+    /// Makes an encrypted backup with a passphrase, for somebody who may have one.
+    package typealias Backup = @Sendable (_ passphrase: [UInt8], Caller) async throws(GatewayError) -> [UInt8]
+
+    package init(_ service: GatewayService, invitations: InvitationPlace, backup: Backup? = nil) {
         self.service = service
         self.invitations = invitations
+        self.backup = backup
     }
 
     package var all: [APIRoute] {
         users + devices + tokens + invitationRoutes + rules("users", "user") { .user($0) }
-            + rules("devices", "device") { .device($0) } + audit + keys
+            + rules("devices", "device") { .device($0) } + audit + keys + backups
     }
 
     // MARK: - Parts that many have
@@ -273,6 +278,36 @@ package struct AdminRoutes: Sendable {
             ) { (request) async throws(GatewayError) in
                 APIReply(200, try await service.status(try request.caller).json)
             },
+        ]
+    }
+
+    // MARK: - Backups
+
+    private var backups: [APIRoute] {
+        guard let backup else { return [] }
+        return [
+            APIRoute(
+                .post, "/v1/backups", .manage,
+                "Make a backup of everything but the backup key, encrypted with a passphrase",
+                body: .object(
+                    [.init("passphrase", .line(GatewayBackup.shortestPassphrase...512))], isClosed: true),
+                replies: [
+                    .init(
+                        status: 200, schema: .text(), mediaType: "application/octet-stream",
+                        note: "The file, for culvert gateway restore")
+                ]
+            ) { (request) async throws(GatewayError) in
+                let caller = try request.caller
+                try caller.check(.manage)
+                let passphrase = try request.read { (json) throws(ContractError) in
+                    try ContractFields(json, known: ["passphrase"]).value("passphrase") {
+                        (value) throws(ContractError) in
+                        Array(try value.label(GatewayBackup.shortestPassphrase...512).utf8)
+                    }
+                }
+                return APIReply(
+                    200, mediaType: "application/octet-stream", body: try await backup(passphrase, caller))
+            }
         ]
     }
 

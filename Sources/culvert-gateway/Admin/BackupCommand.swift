@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import ArgumentParser
+import CTunnelSystem
+import CommandLineSupport
+import PacketTunnel
+import TunnelSystem
+
+/// What encrypts a backup: the first line of a file, never an argument.
+struct PassphraseOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp("A file whose first line is the passphrase; - is standard input.", valueName: "file"),
+        completion: .file())
+    var passphraseFile: String
+
+    func read() throws(CommandFailure) -> [UInt8] {
+        let path = passphraseFile
+        let number = path == "-" ? 0 : SystemCall.open(path, O_RDONLY)
+        guard number >= 0, var bytes = SystemCall.readAll(number, limit: 4096) else {
+            throw CommandFailure("\(path): \(SystemError.words(errno))", status: ExitStatus.usage)
+        }
+        if number > 0 { SystemCall.close(number) }
+        bytes.removeSubrange((bytes.firstIndex { $0 == 10 || $0 == 13 } ?? bytes.count)...)
+        guard !bytes.isEmpty else { throw CommandFailure("\(path) has no passphrase", status: ExitStatus.usage) }
+        return bytes
+    }
+}
+
+/// `culvert gateway backup`.
+struct BackupCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "backup",
+        abstract: "Write everything but the backup key to one encrypted file, while the gateway runs.",
+        discussion: """
+            Whoever has the file and the passphrase is the gateway. A passphrase has 12 bytes at least.
+
+            Example:
+              sudo culvert gateway backup /root/gateway.backup --passphrase-file /root/passphrase
+            """)
+    @Argument(help: "The file to write, which only its owner can read.", completion: .file()) var file: String
+    @OptionGroup var passphrase: PassphraseOptions
+    @OptionGroup var socket: SocketOptions
+
+    func run() throws {
+        try carryOut { console throws(CommandFailure) in
+            let text = String(decoding: try passphrase.read(), as: UTF8.self)
+            let output = try SecretFile(new: file)
+            do throws(CommandFailure) {
+                try output.write(
+                    try socket.client.bytes("POST", "/v1/backups", .object(["passphrase": .string(text)])))
+            } catch {
+                output.discard()
+                throw error
+            }
+            console.line("the backup is in \(file)")
+        }
+    }
+}
+
+/// `culvert gateway restore`.
+struct RestoreCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "restore", abstract: "Make a gateway's folder out of a backup.",
+        discussion: """
+            The folder must not be there yet. What was done since the backup is not in it: invitations that were used since are \
+            open again, and devices that were revoked are back.
+
+            Example:
+              sudo culvert gateway restore /root/gateway.backup --passphrase-file /root/passphrase --owner culvert
+            """)
+    @Argument(help: "The backup.", completion: .file()) var file: String
+    @Option(help: ArgumentHelp("The user that the folder is given to.", valueName: "user")) var owner: String?
+    @OptionGroup var passphrase: PassphraseOptions
+    @OptionGroup var folder: FolderOptions
+
+    func run() throws {
+        try finish(
+            RestoreTool(console: .standard, directory: folder.directory).run(file, passphrase, owner: owner))
+    }
+}
