@@ -3,7 +3,6 @@
 
 import CTunnelSystem
 import CommandLineSupport
-import FoundationEssentials
 import Logging
 import NetworkAddresses
 import PacketTunnel
@@ -11,6 +10,12 @@ import PinnedProvisioning
 import Provisioning
 import TunnelSystem
 import WireGuardCore
+
+#if canImport(FoundationEssentials)
+    import FoundationEssentials
+#else
+    import Foundation
+#endif
 
 /// What the program does with profiles and their gateways.
 struct EnrolTool: Sendable {

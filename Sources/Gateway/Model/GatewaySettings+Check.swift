@@ -14,6 +14,13 @@ extension GatewaySettings {
         where listener.addresses.isEmpty || listener.port == 0 {
             return (name, "it has addresses, and a port of 1 to 65535")
         }
+        if adminTLS == nil,
+            let open = admin.addresses.first(where: { address in
+                !address.isLoopback && !addresses.contains { $0.address == address }
+            })
+        {
+            return ("admin", "without adminTLS it listens on loopback and in the tunnel only, and not on \(open)")
+        }
         if wireGuardPort == 0 { return ("wireGuardPort", "it is 1 to 65535") }
         if let problem = tunnelProblem { return problem }
         if services.contains(where: { !Self.isService($0) }) { return ("services", "each is tcp/PORT or udp/PORT") }

@@ -144,7 +144,8 @@ package final class LinuxNetwork: NetworkSystem {
 
     private func isInForce(_ step: NetworkStep, _ present: Present) throws(LinuxNetworkError) -> Bool {
         switch step {
-        case .setting(let path, let value): return try SmallFile.text(path) == value
+        // With an interface its settings go, and there is nothing to hold on to.
+        case .setting(let path, let value): return try SmallFile.text(path) ?? value == value
         case .firewall(let table):
             // What is in maps changes without the table being loaded again.
             guard let loaded = listings[table.name], table.form == .json || loaded.body == table.body else {

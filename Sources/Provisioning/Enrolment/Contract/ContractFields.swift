@@ -184,7 +184,8 @@ package struct ContractValue {
 
     package func domain() throws(ContractError) -> String {
         try parsed { (text) throws(AddressTextError) in
-            try HostNameSyntax.check(Array(text.utf8).span)
+            let bytes = ContiguousArray(text.utf8)
+            try HostNameSyntax.check(bytes.span)
             return text
         }
     }
