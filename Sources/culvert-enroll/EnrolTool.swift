@@ -11,12 +11,6 @@ import Provisioning
 import TunnelSystem
 import WireGuardCore
 
-#if canImport(FoundationEssentials)
-    import FoundationEssentials
-#else
-    import Foundation
-#endif
-
 /// What the program does with profiles and their gateways.
 struct EnrolTool: Sendable {
     var directory: ProfileDirectory
@@ -307,7 +301,7 @@ struct EnrolTool: Sendable {
         [
             "id": .string(entry.id.description), "name": .string(entry.name),
             "platform": entry.platform.map { .string($0) } ?? .null, "publicKey": .string(entry.publicKey.base64),
-            "createdAt": .string(entry.createdAt.formatted(.iso8601)),
+            "createdAt": .string(entry.createdAtText),
             "expiresInSeconds": entry.expiresInSeconds.map { .integer($0) } ?? .null,
             "lastSeenSecondsAgo": entry.lastSeenSecondsAgo.map { .integer($0) } ?? .null,
             "isCurrent": .bool(entry.isCurrent),

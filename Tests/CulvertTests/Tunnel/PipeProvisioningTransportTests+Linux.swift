@@ -5,6 +5,7 @@
     import Foundation
     import Logging
     import PacketTunnel
+    import PacketTunnelLinux
     import Provisioning
     import Testing
 
@@ -18,9 +19,11 @@
 
             init(_ script: String) throws {
                 try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-                let file = folder.appending(path: "culvert-enroll")
-                try Data("#!/bin/sh\n\(script)\n".utf8).write(to: file)
-                try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: file.path)
+                let draft = folder.appending(path: "draft")
+                try Data("#!/bin/sh\n\(script)\n".utf8).write(to: draft)
+                try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: draft.path)
+                // Another test may start a child while this process writes: it has the file open too, which is then busy.
+                try SystemProgram.required("cp").check([draft.path, folder.appending(path: "culvert-enroll").path])
             }
 
             func remove() { try? FileManager.default.removeItem(at: folder) }

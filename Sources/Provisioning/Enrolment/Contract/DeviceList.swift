@@ -44,6 +44,9 @@ public struct DeviceListEntry: ContractMessage, Hashable {
         self.isCurrent = isCurrent
     }
 
+    /// When it enrolled, in UTC (RFC 3339).
+    package var createdAtText: String { createdAt.formatted(.iso8601) }
+
     /// Reads the device.
     public init(json: JSONValue) throws(ContractError) { try self.init(ContractValue(json: json, field: "")) }
 

@@ -46,7 +46,8 @@ final class LiveTunnel: Sendable {
         }
         guard case .wireGuard(var configuration) = new.kind, present.wireGuard != nil else {
             throw TunnelError(
-                .configurationInvalid, "only a WireGuard tunnel of a file or profile can be reloaded: a server decides what this one is",
+                .configurationInvalid,
+                "only a WireGuard tunnel of a file or profile can be reloaded: a server decides what this one is",
                 fix: "culvert down \(present.name), and up again")
         }
         var warnings = new.warnings
