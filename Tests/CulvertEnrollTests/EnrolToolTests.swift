@@ -81,14 +81,18 @@ struct EnrolToolTests {
         }
     }
 
-    private var tool: EnrolTool {
+    private var tool: EnrolTool { tool(within: .seconds(30)) }
+
+    private func tool(within deadline: Duration) -> EnrolTool {
         EnrolTool(
             directory: ProfileDirectory(path: folder.path), console: captured.console(), transport: gateway,
-            deadline: .milliseconds(300))
+            deadline: deadline)
     }
 
-    private func enrol(name: String? = nil, replaces: Bool = false) async -> Int32 {
-        let (tool, invitation) = (tool, invitation)
+    private func enrol(
+        name: String? = nil, replaces: Bool = false, within deadline: Duration = .seconds(30)
+    ) async -> Int32 {
+        let (tool, invitation) = (tool(within: deadline), invitation)
         return await tool.reporting { () throws(EnrolProblem) in
             try await tool.enrol(invitation, name: name, deviceName: "laptop", replaces: replaces)
         }
@@ -130,7 +134,7 @@ struct EnrolToolTests {
     func pending() async throws {
         defer { clean() }
         gateway.set { (_) throws(ProvisioningTransportError) in throw .unreachable("down") }
-        #expect(await enrol(name: "office") == ExitStatus.unreachable)
+        #expect(await enrol(name: "office", within: .milliseconds(300)) == ExitStatus.unreachable)
         let (_, enrolment) = try #require(await kept("office"))
         #expect(enrolment.token == invitation.token)
         #expect(captured.error.contains("culvert up office"))

@@ -164,13 +164,13 @@ struct PIAFlowTests {
         let server = try await PIAServer(
             "server401", at: .v4(198, 51, 100, 1), on: internet, authority: authority, seed: 63)
         let trust = ServerTrust.authorities(authority.root.pem, acceptsCommonName: true)
-        for (name, token, code) in [
-            ("server401", "another", TunnelError.Code.authenticationFailed),
-            ("server999", PIAServer.token, .startTimedOut),
+        for (name, token, code, limit) in [
+            ("server401", "another", TunnelError.Code.authenticationFailed, Duration.seconds(60)),
+            ("server999", PIAServer.token, .startTimedOut, .seconds(2)),
         ] {
             let secrets = MemorySecretStore()
             try await secrets.write(SecretBytes(Array(token.utf8)), "token", of: "pia")
-            let host = MemoryHost(secrets: secrets, deadlines: TunnelDeadlines(start: .seconds(2))) {
+            let host = MemoryHost(secrets: secrets, deadlines: TunnelDeadlines(start: limit)) {
                 AddKeyTunnelProvider(
                     transport: PinnedProvisioningTransport(
                         logger: LogLines().logger, now: { TestDate.today.date }))
