@@ -56,7 +56,6 @@ struct Connector: Sendable {
         let place = detours[endpoint] ?? endpoint
         let bootstrap = ClientBootstrap(group: loop)
             .connectTimeout(connectTimeout)
-            .channelOption(.socketOption(.tcp_nodelay), value: 1)
             .channelInitializer { channel in
                 // Several addresses of a host may be tried at once; one of them gets as far as TLS.
                 channel.marked(socketMark).flatMapThrowing {
