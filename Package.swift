@@ -269,8 +269,7 @@ let package = Package(
             name: "culvert-enroll",
             dependencies: [
                 "CommandLineSupport", "NetworkAddresses", "TunnelSystem", "CTunnelSystem", "PacketTunnel",
-                "WireGuardCore", "Provisioning", "PinnedProvisioning", "TrustPinning", "TrustPinningFoundation",
-                argumentParser, crypto, logging,
+                "WireGuardCore", "Provisioning", "PinnedProvisioning", argumentParser, crypto, logging,
             ],
             swiftSettings: settings),
         .executableTarget(
