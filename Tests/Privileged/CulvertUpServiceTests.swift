@@ -155,12 +155,14 @@
                 let process = try #require(scene.processes.first)
                 #expect(getsid(process) == process)
                 #expect(try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/\(process)/cwd") == "/")
-                let descriptors = try FileManager.default.contentsOfDirectory(atPath: "/proc/\(process)/fd").compactMap
-                {
-                    try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/\(process)/fd/\($0)")
+                func descriptors() throws -> [String] {
+                    try FileManager.default.contentsOfDirectory(atPath: "/proc/\(process)/fd").compactMap {
+                        try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/\(process)/fd/\($0)")
+                    }
                 }
-                #expect(descriptors.filter { $0 == "/dev/null" }.count == 3)
-                #expect(!descriptors.contains { $0.hasPrefix("pipe:") }, "\(descriptors)")
+                #expect(try descriptors().filter { $0 == "/dev/null" }.count == 3)
+                // It closes the pipe to the command once that has ended.
+                try eventually("no pipe is open") { try !descriptors().contains { $0.hasPrefix("pipe:") } }
                 try scene.succeed("down", "--all")
                 try scene.expectUnchanged()
             }
