@@ -55,7 +55,7 @@ private final class ScriptedGateway: ProvisioningTransport {
     }
 }
 
-@Suite("culvert-enroll", .timeLimit(.minutes(1)))
+@Suite("Enrolling from the command line", .timeLimit(.minutes(1)))
 struct EnrolToolTests {
     private let folder: URL
     private let captured = CapturedConsole()

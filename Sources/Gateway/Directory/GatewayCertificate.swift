@@ -69,7 +69,7 @@ package struct GatewayCertificate: Sendable {
             name = .dnsName(host)
         }
         do {
-            // PIA's clients look at the common name; one longer than 64 characters is none (RFC 5280, ub-common-name).
+            // PIA's clients look at the common name, which has at most 64 characters (RFC 5280, ub-common-name).
             let subject = try DistinguishedName { CommonName(host.utf8.count <= 64 ? host : "Culvert gateway") }
             let signer = issuer?.key ?? key
             let certificate = try Certificate(

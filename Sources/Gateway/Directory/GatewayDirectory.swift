@@ -235,7 +235,7 @@ package struct GatewayDirectory: Sendable {
 
     // MARK: - addKey
 
-    /// Makes the authority of `addKey` and the certificate of its listener, where there are none.
+    /// Makes the authority of `addKey` and the certificate of its listener, unless they exist already.
     package func makeAddKeyAuthority(host: String) throws(GatewayDirectoryError) {
         guard try files.read(Name.addKeyKey) == nil else { return }
         let (authority, leaf) = try GatewayCertificate.authority(host: host)

@@ -121,7 +121,7 @@ package struct GatewaySettings: Hashable, Sendable {
 
 extension GatewaySettings {
     /// Where devices reach WireGuard.
-    /// - Throws: where there are no ``endpoints`` and ``host`` is none.
+    /// - Throws: when ``endpoints`` is empty and ``host`` cannot be an endpoint's host.
     package func effectiveEndpoints() throws(AddressTextError) -> [EndpointAddress] {
         endpoints.isEmpty ? [try EndpointAddress(host: host, port: wireGuardPort)] : endpoints
     }

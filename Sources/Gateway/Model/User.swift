@@ -15,7 +15,7 @@ package struct User: Hashable, Sendable {
     package var expiresAt: Date?
     /// How many devices there may be; nil: as many as the gateway's settings say.
     package var deviceLimit: Int?
-    /// What the login tunnel's server compares a password with; nil where there is none.
+    /// What the login tunnel's server compares a password with; nil for a user without a password.
     package var password: StoredPassword?
     package let createdAt: Date
 

@@ -21,7 +21,7 @@ package struct RuntimeFigures: Sendable {
     package var sequence: Int64 = 0
     /// Whether everything that the store has is in force, as far as is known.
     package var isCurrent = false
-    /// The UDP port; nil while there is none.
+    /// The UDP port; nil while the tunnel does not listen.
     package var port: UInt16?
 
     package init() {}

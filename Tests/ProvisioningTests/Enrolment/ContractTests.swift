@@ -237,7 +237,7 @@ struct ContractValueTests {
         }
     }
 
-    @Test("base64url has one form for all bytes of each length")
+    @Test("Bytes of each length have exactly one form in base64url")
     func base64URL() {
         var random = SeededGenerator(seed: 3)
         for length in 0..<100 {

@@ -133,7 +133,7 @@ extension ContractValue {
         _: Choice.Type
     ) throws(ContractError) -> Choice {
         guard let choice = Choice(rawValue: try text()) else {
-            throw error("it is none of \(Choice.allCases.map(\.rawValue).joined(separator: ", "))")
+            throw error("it has to be one of \(Choice.allCases.map(\.rawValue).joined(separator: ", "))")
         }
         return choice
     }

@@ -119,7 +119,7 @@ enum ContractBody {
     }
 
     static func bytes(_ json: JSONValue) -> [UInt8] {
-        // What cannot be encoded is a number that JSON does not have, and there is none.
+        // Only infinity and NaN cannot be written as JSON, and no field is a floating-point number.
         (try? json.text()) ?? []
     }
 }

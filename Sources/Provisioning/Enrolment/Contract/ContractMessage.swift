@@ -31,7 +31,7 @@ extension ContractMessage {
 
     /// A body of HTTP: one line, names in alphabetic order.
     public var body: [UInt8] {
-        // What cannot be encoded is a number that JSON does not have, and there is none.
+        // Only infinity and NaN cannot be written as JSON, and no field is a floating-point number.
         (try? json.text()) ?? []
     }
 
