@@ -151,6 +151,14 @@
             }
         }
 
+        /// Kills the tunnel's process. Its interface goes a little after its memory, which is what ``processes`` sees.
+        func killProcess() throws {
+            kill(try #require(processes.first), SIGKILL)
+            try eventually("its process and its interface are gone") {
+                try processes.isEmpty && world.host.runAllowingFailure("ip", "link", "show", "dev", name).status != 0
+            }
+        }
+
         /// What tunnels leave, other than logs and locks.
         var remains: [String] {
             let names = (try? FileManager.default.contentsOfDirectory(atPath: runtime.path)) ?? []

@@ -286,8 +286,7 @@
             try scene.ping()
             let process = try #require(scene.processes.first)
             #expect(try scene.status()["processID"] as? Int == Int(process))
-            kill(process, SIGKILL)
-            try eventually("it is gone") { scene.processes.isEmpty }
+            try scene.killProcess()
             #expect(try scene.status()["state"] as? String == (policy == "route-based" ? "dead" : "held"))
             #expect(try scene.succeed("status", scene.name).contains("culvert down \(scene.name)"))
             #expect(try !scene.world.changes(since: scene.before).isEmpty)

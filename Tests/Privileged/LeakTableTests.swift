@@ -119,9 +119,7 @@
                 try scene.world.router.run("ip", "link", "set", scene.server.name, "down")
                 try expect(column.running, "with a server that is dead", scene)
 
-                let process = try #require(scene.processes.first)
-                kill(process, SIGKILL)
-                try eventually("it is gone") { scene.processes.isEmpty }
+                try scene.killProcess()
                 try expect(column.without, "killed", scene)
                 try scene.writeFile(port: 9)
                 let again = try SpawnedProcess(scene.command(arguments))
@@ -228,8 +226,7 @@
                 }
                 try scene.ping()
                 try expect(.nothing, "held", scene)
-                kill(try #require(scene.processes.first), SIGKILL)
-                try eventually("it is gone") { scene.processes.isEmpty }
+                try scene.killProcess()
                 try expect(.nothing, "killed", scene)
                 #expect(try scene.status()["state"] as? String == "held")
                 // Nobody is there to load it again, which status says.
@@ -256,8 +253,7 @@
                 #expect(scene.remains.isEmpty, "\(scene.remains)")
                 // What a killed process has left is not let go by a start that cannot take it over.
                 try scene.succeed("up", file, "--leak-policy", "everything")
-                kill(try #require(scene.processes.first), SIGKILL)
-                try eventually("it is gone") { scene.processes.isEmpty }
+                try scene.killProcess()
                 try scene.world.host.run("ip", "link", "add", scene.name, "type", "bridge")
                 let failed = try scene.run("up", file, "--leak-policy", "everything")
                 #expect(failed.status != 0 && failed.output.contains("one of another kind"), "\(failed)")
@@ -285,8 +281,7 @@
                 try scene.succeed("down", scene.name)
                 try expect(.nothing, "down", scene)
                 try scene.succeed("up", file)
-                kill(try #require(scene.processes.first), SIGKILL)
-                try eventually("it is gone") { scene.processes.isEmpty }
+                try scene.killProcess()
                 try expect(.nothing, "killed", scene)
                 try scene.succeed("cleanup")
                 try expect(.nothing, "cleaned up", scene)

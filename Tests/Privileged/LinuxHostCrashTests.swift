@@ -39,6 +39,8 @@
                         // Its descriptors go with a process.
                         core = nil
                         let undone = try world.cleanUp()
+                        // Routes that follow each other are written down together, all else before its own operation.
+                        #expect(undone.count { !$0.contains(" route to ") } <= number)
                         #expect(!undone.isEmpty)
                         try world.expectUnchanged(since: before, "operation \(number), done: \(doesLast)")
                         #expect(try world.cleanUp().isEmpty)
