@@ -94,8 +94,6 @@
 
             var options = WireGuardDevice.Options(budget: .extension)
             options.lane.pageReturnDelay = .milliseconds(200)
-            // All of them come at once here, and none is to be asked for a cookie.
-            options.limits.handshakeBurst = 10_000
             let device = try WireGuardDevice(tun: tun, network: network, options: options)
             defer { device.close() }
             unsafe tun.onDeliver = { _ in }

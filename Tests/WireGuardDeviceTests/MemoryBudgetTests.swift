@@ -73,6 +73,26 @@ struct MemoryBudgetTests {
         check(.gateway(peers: .max, lanes: .max))
     }
 
+    @Test(
+        "A list of thousands of networks has room in the ready-made budgets, which are as large as is said and else the same"
+    )
+    func manyAllowedIPs() {
+        for (budget, count, mebibytes) in [(MemoryBudget.extension, 4_096, 12), (.client, 20_000, 42)] {
+            #expect(budget.withRoom(forAllowedIPs: 10) == budget)
+            let larger = budget.withRoom(forAllowedIPs: count)
+            check(larger)
+            #expect(larger.allowedIPs == count && larger.peers == budget.peers)
+            #expect(larger.lane.packetRegionBytes == budget.lane.packetRegionBytes)
+            #expect(larger.lane.datagramCount == budget.lane.datagramCount)
+            #expect(larger.limits.stagedBytes == budget.limits.stagedBytes)
+            #expect(larger.byteCount <= mebibytes << 20)
+            print("\(count) allowed IPs: \(larger.byteCount) bytes, with \(budget.allowedIPs) \(budget.byteCount)")
+            #expect(budget.withRoom(forAllowedIPs: count + 1) == larger, "what is more is refused")
+        }
+        let gateway = MemoryBudget.gateway(peers: 10)
+        #expect(gateway.withRoom(forAllowedIPs: 1_000) == gateway)
+    }
+
     @Test("A region takes no more than the budget counts for it")
     func regions() throws {
         let lane = MemoryBudget.extension.lane

@@ -61,10 +61,21 @@ final class World {
             exchange()
             require(delivered[gateway.publicKey] == 1, "two hosts alone cannot talk")
         }
+        if isUnderLoad { greetForNothing() }
         guard hasGuest else { return }
         send(from: guest, to: gateway, count: 40)
         // It stays captured, and the guest will try again.
         wire.removeAll()
+    }
+
+    /// Puts the gateway under load: somebody who is no peer of it sends the same initiation again and again.
+    private func greetForNothing() {
+        let somebody = Host(number: 5, clock: clock)
+        somebody.add(gateway, TestPacket.everything)
+        let packet = TestPacket.v4(from: 0x0a00_0005, to: 0x0a00_0001, count: 40, fill: 0)
+        let greeting = (somebody.seal([packet], mtu: 1420) + somebody.drain()).map { ($0.bytes, somebody.endpoint) }
+        for _ in 0..<3 { deliver(greeting, to: gateway) }
+        require(gateway.engine.statistics.cookieRepliesSent == 1, "the third initiation of a stranger gets no cookie")
     }
 
     func addFriend() { gateway.add(friend, [address(2)]) }

@@ -112,7 +112,8 @@ extension UAPIDeviceUpdate {
         if ASCII.equal(key, "public_key") {
             try beginPeer(value)
         } else if ASCII.equal(key, "private_key") {
-            let bytes = try UAPILine.key(value)
+            var bytes = try UAPILine.key(value)
+            defer { bytes.wipe() }
             privateKey = bytes.isZero ? .clear : .set(PrivateKey(secret: Secret(bytes)))
         } else if ASCII.equal(key, "listen_port") {
             listenPort = UInt16(truncatingIfNeeded: try UAPILine.number(value, limit: UInt64(UInt16.max)))
@@ -152,7 +153,8 @@ extension UAPIDeviceUpdate {
             // Lines apply in turn, so this one undoes those before it.
             peers[last].allowedIPs.removeAll()
         } else if ASCII.equal(key, "preshared_key") {
-            let bytes = try UAPILine.key(value)
+            var bytes = try UAPILine.key(value)
+            defer { bytes.wipe() }
             peers[last].presharedKey = bytes.isZero ? .clear : .set(PresharedKey(secret: Secret(bytes)))
         } else if ASCII.equal(key, "update_only") {
             try UAPILine.flag(value)

@@ -11,6 +11,9 @@ package struct CookieChecker {
     package static let secretLifetime: Duration = .seconds(120)
 
     private(set) var secret = Bytes32.zero
+    /// What nonces are made with, and how many were: each is another, and none needs a call of the system for itself.
+    private var nonceKey = Bytes32.zero
+    private var nonceCount: UInt64 = 0
     private var renewAt: Instant?
 
     /// A checker that has given out no cookies.
@@ -64,11 +67,15 @@ package struct CookieChecker {
         } else {
             secret.wipe()
             secret = Bytes32(random: &random)
+            nonceKey.wipe()
+            nonceKey = Bytes32(random: &random)
             renewAt = now + CookieChecker.secretLifetime
         }
-        for word in 0..<3 {
-            unsafe out.storeLittleEndian(random.next() as UInt64, at: Message.CookieReply.nonce + 8 * word)
-        }
+        nonceCount &+= 1
+        let words = Blake2s.hash(nonceKey, Bytes32(w0: nonceCount, w1: 0, w2: 0, w3: 0))
+        unsafe out.storeLittleEndian(words.w0, at: Message.CookieReply.nonce)
+        unsafe out.storeLittleEndian(words.w1, at: Message.CookieReply.nonce + 8)
+        unsafe out.storeLittleEndian(words.w2, at: Message.CookieReply.nonce + 16)
         let nonce = unsafe UnsafeRawBufferPointer(
             start: out + Message.CookieReply.nonce, count: Message.CookieReply.nonceByteCount)
         let mac1 = unsafe UnsafeRawBufferPointer(start: base + message.count - 32, count: 16)
@@ -84,6 +91,7 @@ package struct CookieChecker {
     /// Forgets the secret, and so every cookie that it made.
     package mutating func forget() {
         secret.wipe()
+        nonceKey.wipe()
         renewAt = nil
     }
 

@@ -1,32 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Decides when a device is under load, and so demands cookies (WireGuard paper, section 5.3).
+/// Decides when a server is under load, and so demands cookies (WireGuard paper, section 5.3).
 ///
-/// A device with queues would look at their length; this engine has none, so a token bucket over the handshake
-/// messages of all sources stands for one: `burst` places that empty at `perSecond`. The state then lasts for one
-/// second after the bucket was last found empty, so that a client has time to come back with its cookie.
+/// A device with queues would look at their length; this code has none, so a token bucket over the messages that count
+/// stands for one: `burst` places that empty at `perSecond`, or more slowly on a machine that would spend more than half of
+/// its time on that many. The state then lasts for one second after the bucket was last found empty, so that a client has
+/// time to come back with its cookie.
 package struct LoadMonitor: Sendable {
     /// How long the state lasts after the bucket was last empty.
     package static let persistence: Duration = .seconds(1)
 
-    private let tokenInterval: Int64
-    private let bucketDepth: Int64
+    /// A message that seems to take longer than this was interrupted.
+    private static let longestMessage: Int64 = 10_000_000
+
+    private let burst: Int64
+    private let shortestInterval: Int64
+    /// What a message takes, in nanoseconds; zero as long as nobody knows.
+    private var timeOfMessage: Int64 = 0
     /// When the bucket will be full again.
     private var fullAt: Int64 = .min
     private var underLoadUntil: Int64 = .min
 
-    /// A monitor of a device that copes with `burst` handshake messages at once and `perSecond` in the long run.
-    /// Values below one count as one.
-    package init(burst: Int = 128, perSecond: Int = 1_000) {
-        tokenInterval = max(1_000_000_000 / Int64(max(perSecond, 1)), 1)
-        let (depth, overflow) = tokenInterval.multipliedReportingOverflow(by: Int64(max(burst, 1)))
-        bucketDepth = overflow ? .max : depth
+    /// A monitor of a server that copes with `burst` messages at once and `perSecond` in the long run. Values below one count
+    /// as one.
+    package init(burst: Int, perSecond: Int) {
+        self.burst = Int64(max(burst, 1))
+        shortestInterval = max(1_000_000_000 / Int64(max(perSecond, 1)), 1)
     }
 
-    /// Counts a handshake message and returns whether the device is under load.
-    package mutating func handshakeArrived(at now: Instant) -> Bool {
-        let limit = now.nanoseconds.addingSaturating(bucketDepth)
+    /// Takes note that `count` messages, one after the other, took `nanoseconds`.
+    package mutating func messages(_ count: Int, took nanoseconds: Int64) {
+        guard count > 0, nanoseconds > 0 else { return }
+        let time = min(nanoseconds / Int64(count), Self.longestMessage)
+        timeOfMessage = timeOfMessage == 0 ? time : timeOfMessage + (time - timeOfMessage) / 8
+    }
+
+    /// Counts a message and returns whether the server is under load.
+    @discardableResult
+    package mutating func messageArrived(at now: Instant) -> Bool {
+        let tokenInterval = max(shortestInterval, 2 * timeOfMessage)
+        let (depth, overflow) = tokenInterval.multipliedReportingOverflow(by: burst)
+        let limit = now.nanoseconds.addingSaturating(overflow ? .max : depth)
         // A bucket that seems emptier than empty means that the clock went back.
         let start = min(max(fullAt, now.nanoseconds), limit)
         let used = start.addingSaturating(tokenInterval)
@@ -39,7 +54,7 @@ package struct LoadMonitor: Sendable {
         return isUnderLoad(at: now)
     }
 
-    /// Whether the device is under load.
+    /// Whether the server is under load.
     package func isUnderLoad(at now: Instant) -> Bool {
         // The upper bound ends the state should the clock go back.
         now.nanoseconds < underLoadUntil && underLoadUntil <= (now + Self.persistence).nanoseconds

@@ -36,6 +36,8 @@ package struct SourceRateLimiter: Sendable {
     // Keyed hashing matters here: others choose the addresses.
     private var positions: [Source: Int] = [:]
     private var hand = 0
+    /// Where the next look for stale sources begins.
+    private var sweep = 0
 
     /// A limiter that allows each source `burst` messages at once and `perSecond` in the long run, and remembers at
     /// most `capacity` sources. Values below one count as one.
@@ -67,19 +69,24 @@ package struct SourceRateLimiter: Sendable {
     }
 
     /// Forgets the sources whose bucket is full, as a new source's would be.
-    package mutating func removeStale(at now: Instant) {
-        var position = 0
-        while position < entries.count {
-            if entries[position].fullAt <= now.nanoseconds {
-                remove(at: position)
+    /// - Parameter most: how many are looked at; the next call goes on behind them.
+    /// - Returns: whether the last one was looked at.
+    @discardableResult
+    package mutating func removeStale(at now: Instant, lookingAt most: Int = .max) -> Bool {
+        for _ in 0..<min(most, entries.count) where sweep < entries.count {
+            if entries[sweep].fullAt <= now.nanoseconds {
+                remove(at: sweep)
             } else {
-                position += 1
+                sweep += 1
             }
         }
+        guard sweep >= entries.count else { return false }
+        sweep = 0
         if entries.isEmpty {
             entries = []
             positions = [:]
         }
+        return true
     }
 
     private mutating func add(_ entry: Entry, at now: Int64) {

@@ -52,7 +52,8 @@ public struct PublicKey: Hashable, Sendable {
     }
 }
 
-/// A Curve25519 private key (RFC 7748). Wiped when its last owner goes; never printed.
+/// A Curve25519 private key (RFC 7748). Wiped when its last owner goes; never printed. Its text is ``exportedBase64``, that of the
+/// public one ``PublicKey/base64``.
 public struct PrivateKey: Equatable, Sendable {
     package let secret: Secret
 

@@ -82,25 +82,26 @@ extension Engine {
     // MARK: Receiving
 
     /// Handles an initiation, a response or a cookie reply whose length fits.
+    /// - Returns: what it cost, in units of a cookie reply: an initiation or response costs as much as eight, and more.
     mutating func receiveHandshake(
         _ kind: MessageKind, _ message: UnsafeRawBufferPointer, from source: Endpoint, at now: Instant, wall: WallTime
-    ) {
-        guard let identity, let base = message.baseAddress else { return }
+    ) -> Int {
+        guard let identity, let base = message.baseAddress else { return 0 }
         if kind == .cookieReply {
             unsafe receiveCookieReply(base, at: now)
-            return
+            return 1
         }
         guard unsafe CookieChecker.isMac1Valid(message, identity: identity) else {
             statistics.invalidMac1 += 1
-            return
+            return 0
         }
-        if load.handshakeArrived(at: now) {
+        if load.isUnderLoad(at: now) {
             guard unsafe cookieChecker.isMac2Valid(message, from: source, at: now) else {
                 // Handshakes that were proven must find room whatever strangers send.
                 guard outbox.count < limits.outboxMessages, outbox.cookieReplies < max(1, limits.outboxMessages / 2)
                 else {
                     statistics.outboxDropped += 1
-                    return
+                    return 0
                 }
                 var reply = [UInt8](repeating: 0, count: Message.cookieReplyByteCount)
                 unsafe reply.withUnsafeMutableBytes { raw in
@@ -110,53 +111,59 @@ extension Engine {
                 }
                 statistics.cookieRepliesSent += 1
                 outbox.append(reply, to: source, isCookieReply: true)
-                return
+                return 1
             }
             guard rateLimiter.allow(source.address, at: now) else {
                 statistics.rateLimited += 1
-                return
+                return 1
             }
         }
+        let bringsSession: Bool
         switch kind {
         case .initiation:
             // Before it costs anything, and before the peer's state changes: the same initiation may come again.
             guard outbox.count < limits.outboxMessages else {
                 statistics.outboxDropped += 1
-                return
+                return 0
             }
-            unsafe receiveInitiation(base, identity, from: source, at: now, wall: wall)
-        case .response: unsafe receiveResponse(base, identity, from: source, at: now, wall: wall)
-        case .cookieReply, .data: break
+            bringsSession = unsafe receiveInitiation(base, identity, from: source, at: now, wall: wall)
+        case .response:
+            bringsSession = unsafe receiveResponse(base, identity, from: source, at: now, wall: wall)
+        case .cookieReply, .data: return 0
         }
+        // What was done for peers is no load, however many they are; what was done for nothing is.
+        if !bringsSession { load.messageArrived(at: now) }
+        return TimerConstants.handshakeWork
     }
 
+    /// - Returns: whether it was a peer's, and was answered.
     private mutating func receiveInitiation(
         _ base: UnsafeRawPointer, _ identity: Identity, from source: Endpoint, at now: Instant, wall: WallTime
-    ) {
+    ) -> Bool {
         guard var initiation = unsafe ReceivedInitiation(opening: base, identity: identity) else {
             statistics.rejectedHandshakes += 1
-            return
+            return false
         }
         defer { initiation.wipe() }
         guard let peer = peer(initiation.initiator), var staticStatic = staticStatic(with: peer, identity) else {
             statistics.rejectedHandshakes += 1
-            return
+            return false
         }
         defer { staticStatic.wipe() }
         guard let timestamp = unsafe initiation.openTimestamp(staticStatic: staticStatic, from: base) else {
             statistics.rejectedHandshakes += 1
-            return
+            return false
         }
         // A replayed initiation carries a timestamp that was seen already.
         if let last = peer.lastReceivedTimestamp, timestamp <= last {
             statistics.rejectedHandshakes += 1
-            return
+            return false
         }
         if let last = peer.lastInitiationReceived,
             now.nanoseconds &- last.nanoseconds < TimerConstants.minimumInitiationGap
         {
             statistics.initiationFloods += 1
-            return
+            return false
         }
         peer.lastReceivedTimestamp = timestamp
         peer.lastInitiationReceived = now
@@ -178,7 +185,7 @@ extension Engine {
         guard let result else {
             _ = indices.remove(index)
             statistics.rejectedHandshakes += 1
-            return
+            return false
         }
         beginSession(with: peer, result, localIndex: index, isInitiator: false, at: now)
         roam(peer, to: source)
@@ -190,11 +197,13 @@ extension Engine {
         statistics.responsesSent += 1
         outbox.append(message, to: source)
         schedule(peer)
+        return true
     }
 
+    /// - Returns: whether it completed a handshake.
     private mutating func receiveResponse(
         _ base: UnsafeRawPointer, _ identity: Identity, from source: Endpoint, at now: Instant, wall: WallTime
-    ) {
+    ) -> Bool {
         let index = unsafe base.loadLittleEndian32(at: Message.Response.receiver)
         guard let slot = indices[index], let peer = peer(at: slot), let handshake = peer.handshake,
             handshake.localIndex == index,
@@ -203,7 +212,7 @@ extension Engine {
                 response: base, identity: identity, presharedKey: peer.presharedKey)
         else {
             statistics.rejectedHandshakes += 1
-            return
+            return false
         }
         // The index lives on as that of the session.
         peer.handshake = nil
@@ -217,6 +226,7 @@ extension Engine {
         // The responder may not send before it hears from us under the new keys.
         sendKeepalive(to: peer, at: now, wall: wall)
         schedule(peer)
+        return true
     }
 
     private mutating func receiveCookieReply(_ base: UnsafeRawPointer, at now: Instant) {

@@ -81,7 +81,11 @@ package final class InitiatorHandshake {
         }
         guard opened else { return nil }
 
-        let (send, receive) = state.split()
+        var (send, receive) = state.split()
+        defer {
+            send.wipe()
+            receive.wipe()
+        }
         let remoteIndex = unsafe response.loadLittleEndian32(at: Message.Response.sender)
         return HandshakeResult(sendKey: send, receiveKey: receive, remoteIndex: remoteIndex)
     }

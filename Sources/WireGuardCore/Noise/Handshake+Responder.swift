@@ -86,7 +86,11 @@ package struct ReceivedInitiation: ~Copyable {
         unsafe state.sealAndHash(
             UnsafeRawBufferPointer(start: nil, count: 0), key: key, into: message + Message.Response.sealedEmpty)
 
-        let (receive, send) = state.split()
+        var (receive, send) = state.split()
+        defer {
+            receive.wipe()
+            send.wipe()
+        }
         return HandshakeResult(sendKey: send, receiveKey: receive, remoteIndex: remoteIndex)
     }
 }

@@ -9,7 +9,6 @@ package final class Identity: @unchecked Sendable {
     package let privateKey: PrivateKey
     /// The static public key.
     package let publicKey: PublicKey
-    private var secret: Bytes32
     /// The key of mac1 in messages that are for us.
     let mac1Key: Bytes32
     /// The key under which our cookie replies are sealed.
@@ -20,7 +19,8 @@ package final class Identity: @unchecked Sendable {
     /// Derives the public key and the MAC keys.
     package init(_ privateKey: PrivateKey) {
         self.privateKey = privateKey
-        secret = Bytes32(copying: privateKey.secret)
+        var secret = Bytes32(copying: privateKey.secret)
+        defer { secret.wipe() }
         let own = X25519.publicKey(for: secret)
         publicKey = PublicKey(own)
         mac1Key = NoiseConstants.mac1Key(for: own)
@@ -28,11 +28,12 @@ package final class Identity: @unchecked Sendable {
         initialHash = NoiseConstants.initialHash(responder: own)
     }
 
-    deinit { secret.wipe() }
-
     /// DH of our static key with `key`; nil when the result is all zeros (RFC 7748 section 6.1).
     package func sharedSecret(with key: Bytes32) -> Bytes32? {
-        X25519.sharedSecret(secret: secret, publicKey: key)
+        // A copy for as long as it is needed: the key itself is where it is wiped when its last owner goes.
+        var secret = Bytes32(copying: privateKey.secret)
+        defer { secret.wipe() }
+        return X25519.sharedSecret(secret: secret, publicKey: key)
     }
 }
 

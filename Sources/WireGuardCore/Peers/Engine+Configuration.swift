@@ -199,6 +199,29 @@ extension Engine {
         }
     }
 
+    /// Some of the peers, so that whoever shares the engine with others does not keep them waiting for all.
+    /// - Parameters:
+    ///   - place: where to begin: zero, and then what the call before returned.
+    ///   - work: how many peers and allowed IPs to come to, but no less than one peer.
+    /// - Returns: also the place of the rest; nil where there is none.
+    package func snapshots(from place: Int, work: Int) -> (peers: [PeerSnapshot], next: Int?) {
+        var (found, done, place): ([PeerSnapshot], Int, Int) = ([], 0, place)
+        while place < peers.count {
+            // Empty places are looked at as well.
+            var cost = 1
+            if let peer = peers[place] {
+                cost += allowedIPs.count(of: peer.slot)
+                guard found.isEmpty || done + cost <= work else { return (found, place) }
+                found.append(snapshot(peer))
+            } else if done >= work * 16 {
+                return (found, place)
+            }
+            done += cost
+            place += 1
+        }
+        return (found, nil)
+    }
+
     private func snapshot(_ peer: Peer) -> PeerSnapshot {
         var prefixes: [IPPrefix] = []
         prefixes.reserveCapacity(allowedIPs.count(of: peer.slot))

@@ -70,19 +70,23 @@ extension Engine {
         var state = UAPIDeviceState()
         state.privateKey = privateKey
         state.peers.reserveCapacity(peerCount)
-        forEachPeer { peer in
-            var entry = UAPIPeerState(publicKey: peer.publicKey)
-            entry.presharedKey = peer.presharedKey
-            entry.endpoint = peer.endpoint
-            entry.lastHandshake = peer.lastHandshake.map {
-                UAPITimestamp(seconds: UInt64(clamping: $0.seconds), nanoseconds: $0.nanoseconds)
-            }
-            entry.transmittedBytes = peer.sentBytes
-            entry.receivedBytes = peer.receivedBytes
-            entry.persistentKeepalive = peer.persistentKeepalive
-            entry.allowedIPs = peer.allowedIPs
-            state.peers.append(entry)
-        }
+        forEachPeer { state.peers.append(UAPIPeerState($0)) }
         return state
+    }
+}
+
+extension UAPIPeerState {
+    /// What `get=1` reports of a peer.
+    package init(_ peer: PeerSnapshot) {
+        self.init(publicKey: peer.publicKey)
+        presharedKey = peer.presharedKey
+        endpoint = peer.endpoint
+        lastHandshake = peer.lastHandshake.map {
+            UAPITimestamp(seconds: UInt64(clamping: $0.seconds), nanoseconds: $0.nanoseconds)
+        }
+        transmittedBytes = peer.sentBytes
+        receivedBytes = peer.receivedBytes
+        persistentKeepalive = peer.persistentKeepalive
+        allowedIPs = peer.allowedIPs
     }
 }

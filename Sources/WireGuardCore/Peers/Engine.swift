@@ -76,6 +76,9 @@ public struct Engine: ~Copyable, @unchecked Sendable {
     /// The number of peers.
     public var peerCount: Int { slots.count }
 
+    /// What waits inside the engine: packets for a session, and messages of handshakes to be sent.
+    package var queueDepths: (packets: Int, messages: Int) { (stagedPackets, outbox.count) }
+
     /// Lets time go forward only.
     @inline(__always)
     mutating func advance(to now: Instant) -> Instant {

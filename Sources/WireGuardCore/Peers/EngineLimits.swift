@@ -24,9 +24,12 @@ public struct EngineLimits: Hashable, Sendable {
     public var handshakesPerSecondAndSource = 20
     /// Handshakes of one source that may come at once under load.
     public var handshakeBurstPerSource = 5
-    /// Handshake messages per second, over all sources, up to which the engine is not under load.
+    /// Handshake messages that bring no session, per second and over all sources, up to which the engine is not under load:
+    /// strangers', and those that come again. A device takes as many for each processor, four at most, unless it is set.
+    ///
+    /// Where so many would take more than half of a processor's time, a device goes by as many as take half of it.
     public var handshakesPerSecond = 1_000
-    /// Handshake messages that may come at once before the engine is under load.
+    /// Handshake messages that bring no session and may come at once before the engine is under load.
     public var handshakeBurst = 128
 
     /// The defaults, sized for a gateway.

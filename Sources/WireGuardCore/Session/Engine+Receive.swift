@@ -17,10 +17,28 @@ extension Engine {
         _ datagrams: UnsafeBufferPointer<PacketView>, endpoints: (Int) -> Endpoint, at now: Instant, wall: WallTime,
         into plan: ReceivePlan
     ) {
-        let count = min(datagrams.count, plan.capacity)
-        plan.reset(count: count)
-        let now = advance(to: now)
         var position = 0
+        repeat {
+            position = unsafe planOpen(
+                datagrams, from: position, endpoints: endpoints, at: now, wall: wall, into: plan)
+        } while position < datagrams.count
+    }
+
+    /// As ``planOpen(_:endpoints:at:wall:into:)``, as far as the work of ``TimerConstants/handshakeWorkPerPiece`` goes: whoever
+    /// shares the engine lets others have it, and sends answers, before it goes on.
+    /// - Parameter start: zero to begin; then what was returned before.
+    /// - Returns: the position behind the last datagram that was dealt with; not less than their number once all are.
+    @unsafe
+    package mutating func planOpen(
+        _ datagrams: UnsafeBufferPointer<PacketView>, from start: Int, endpoints: (Int) -> Endpoint, at now: Instant,
+        wall: WallTime, into plan: ReceivePlan
+    ) -> Int {
+        let count = min(datagrams.count, plan.capacity)
+        if start == 0 { plan.reset(count: count) }
+        let now = advance(to: now)
+        if start > 0 { load.messages(plan.piece.handshakes, took: now.nanoseconds &- plan.piece.begun.nanoseconds) }
+        var position = start
+        var work = 0
         while position < count {
             let view = unsafe datagrams[position]
             guard isUp, unsafe view.count > 0 else {
@@ -37,14 +55,17 @@ extension Engine {
             }
             guard kind == .data else {
                 unsafe plan.lengths[position] = ReceivePlan.skipped
-                unsafe receiveHandshake(
+                unsafe work += receiveHandshake(
                     kind, UnsafeRawBufferPointer(start: view.base, count: view.count), from: endpoints(position),
                     at: now, wall: wall)
                 position += 1
-                continue
+                guard work >= TimerConstants.handshakeWorkPerPiece, position < count else { continue }
+                plan.piece = (now, work / TimerConstants.handshakeWork)
+                return position
             }
             position = unsafe planRun(at: position, of: count, datagrams, at: now, into: plan)
         }
+        return max(position, datagrams.count)
     }
 
     /// Plans data for one session: the datagram at `start`, and those right behind it with the same receiver index.

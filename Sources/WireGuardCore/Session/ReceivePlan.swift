@@ -21,6 +21,8 @@ public final class ReceivePlan {
     let capacity: Int
     let lengths: UnsafeMutablePointer<Length>
     var count = 0
+    /// When the last piece of the batch was begun, and its work in handshakes.
+    var piece = (begun: Instant(nanoseconds: 0), handshakes: 0)
 
     /// A plan for batches of at most `capacity` datagrams.
     public init(capacity: Int) {

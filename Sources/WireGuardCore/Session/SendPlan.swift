@@ -27,9 +27,12 @@ public final class SendPlan {
     /// Whether nothing goes out.
     public var isEmpty: Bool { runs.isEmpty }
 
+    /// The most bytes that are written behind a packet while it is being sealed.
+    public static let mostPadding = 15
+
     /// The most bytes that the datagram of a packet of `count` bytes takes.
     public static func maximumDatagramByteCount(forPacket count: Int) -> Int {
-        count + 15 + Message.minimumDataByteCount
+        count + mostPadding + Message.minimumDataByteCount
     }
 
     func reset(mtu: Int) {
@@ -40,7 +43,7 @@ public final class SendPlan {
     /// Seals the planned packets of `packets`, one datagram behind the other, from `out` on. The plan is empty then.
     ///
     /// The packets' own bytes are left as they were. Padding is written behind a packet for as long as it is being
-    /// sealed, so 15 bytes behind each must be writable; they are restored.
+    /// sealed, so ``mostPadding`` bytes behind each must be writable; they are restored.
     /// - Parameters:
     ///   - packets: the views that the plan was made for.
     ///   - out: where the datagrams go; it does not overlap any packet.

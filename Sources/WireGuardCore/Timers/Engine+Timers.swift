@@ -10,28 +10,36 @@ import NetworkAddresses
 extension Engine {
     /// Runs the timers whose time has come.
     ///
-    /// A timer may begin a handshake, which takes long, so one call serves no more than 64 peers. Where more are due,
-    /// ``nextDeadline`` stays in the past, and the owner calls again once it has sent what there is and let others at
-    /// the engine.
+    /// A timer may begin a handshake, which takes long, so one call serves no more than 64 peers, and begins no more than four
+    /// handshakes. Where more are due, ``nextDeadline`` stays in the past, and the owner calls again once it has let others at
+    /// the engine and, after 64 peers, sent what there is.
     /// - Parameters:
     ///   - now: the present time of the owner's clock.
     ///   - wall: the wall clock, for the timestamps of handshakes.
-    public mutating func deadlineReached(at now: Instant, wall: WallTime) {
+    /// - Returns: how many peers it has served; zero when none was due.
+    @discardableResult
+    public mutating func deadlineReached(at now: Instant, wall: WallTime) -> Int {
         let now = advance(to: now)
         forgetStaleSources(at: now)
-        for _ in 0..<TimerConstants.maximumPeersPerDeadline {
-            guard let slot = timers.popExpired(now.nanoseconds) else { break }
+        let mostInitiations = statistics.initiationsSent &+ TimerConstants.maximumHandshakesPerDeadline
+        var served = 0
+        while served < TimerConstants.maximumPeersPerDeadline, statistics.initiationsSent < mostInitiations,
+            let slot = timers.popExpired(now.nanoseconds)
+        {
+            served += 1
             guard let peer = peer(at: slot) else { continue }
             runTimers(of: peer, at: now, wall: wall)
             schedule(peer)
         }
+        return served
     }
 
-    /// Gives back the memory of sources that were counted while the engine was under load; looks once a second at most.
+    /// Gives back the memory of sources that were counted while the engine was under load; looks at all of them once a second at
+    /// most, and at some of them in one go.
     private mutating func forgetStaleSources(at now: Instant) {
         guard rateLimiter.count > 0, now >= staleSourcesDue else { return }
-        staleSourcesDue = now + .seconds(1)
-        rateLimiter.removeStale(at: now)
+        let isDone = rateLimiter.removeStale(at: now, lookingAt: TimerConstants.maximumSourcesPerDeadline)
+        if isDone { staleSourcesDue = now + .seconds(1) }
     }
 
     private mutating func runTimers(of peer: Peer, at now: Instant, wall: WallTime) {

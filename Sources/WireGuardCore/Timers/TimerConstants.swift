@@ -24,6 +24,14 @@ package enum TimerConstants {
     package static let maximumHandshakeAttempts: UInt32 = 18
     /// The most peers whose timers run in one go. Not of the protocol: it bounds how long the engine is busy at once.
     package static let maximumPeersPerDeadline = 64
+    /// The most handshakes that are begun in one go, each of which takes as long as thousands of packets.
+    package static let maximumHandshakesPerDeadline: UInt64 = 4
+    /// The work of handshakes that arrived which is done in one go, in units of a cookie reply: four handshakes, or 32 cookies.
+    package static let handshakeWorkPerPiece = 4 * handshakeWork
+    /// The work of a handshake message that is computed, in the same units.
+    package static let handshakeWork = 8
+    /// The most sources of handshakes that are looked at in one go, to forget those that have been quiet.
+    package static let maximumSourcesPerDeadline = 1_024
     /// A session is renewed by its initiator after this many packets.
     package static let rekeyAfterMessages: UInt64 = 1 << 60
     /// Initiations of one peer that come closer together than this are dropped.

@@ -24,13 +24,17 @@ final class DeviceSteps: @unchecked Sendable {
     deinit { unsafe storage.deallocate() }
 
     /// Views of the batch's packets.
+    /// - Parameter slack: the bytes behind each packet that must be the batch's as well. A packet without them is as good as none:
+    ///   its view is empty, so that nobody writes behind it.
     @unsafe
-    func views(of batch: PacketBatch) -> UnsafeBufferPointer<PacketView> {
+    func views(of batch: PacketBatch, slack: Int = 0) -> UnsafeBufferPointer<PacketView> {
         count = min(batch.count, capacity)
+        let end = batch.byteCapacity - slack
         for index in 0..<count {
             let descriptor = batch[index]
+            let (offset, length) = (Int(descriptor.offset), Int(descriptor.length))
             unsafe (storage + index).initialize(
-                to: PacketView(base: batch.base + Int(descriptor.offset), count: Int(descriptor.length)))
+                to: PacketView(base: batch.base + offset, count: offset + length <= end ? length : 0))
         }
         return unsafe views
     }
@@ -38,6 +42,12 @@ final class DeviceSteps: @unchecked Sendable {
     /// Those views, valid until the next batch.
     @unsafe
     var views: UnsafeBufferPointer<PacketView> { unsafe UnsafeBufferPointer(start: storage, count: count) }
+
+    /// Leaves out handshake messages that are not for this device.
+    /// - Returns: how many.
+    func refuseHandshakes(with filter: () -> HandshakeFilter?) -> Int {
+        unsafe HandshakeFilter.refuse(UnsafeMutableBufferPointer(start: storage, count: count), with: filter)
+    }
 
     /// Seals what was planned.
     func seal(_ packets: PacketBatch, into datagrams: PacketBatch) {

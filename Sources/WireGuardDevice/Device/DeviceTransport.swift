@@ -11,6 +11,8 @@ import WireGuardCore
 /// once per batch on the way out and twice on the way in, and a few times per round for what waits and for deadlines.
 final class DeviceTransport: TunnelTransport {
     private let engine: Mutex<Engine>
+    /// A copy of what the engine tells handshake messages by, so that junk does not cost its lock.
+    private let filter = Mutex<HandshakeFilter?>(nil)
     private let mtu: Atomic<Int>
     private let stepsPool: Mutex<[DeviceSteps]>
     private let batchCapacity: Int
@@ -29,7 +31,13 @@ final class DeviceTransport: TunnelTransport {
 
     /// Exclusive access to the engine, for configuration and inspection.
     func withEngine<R: Sendable, E: Error>(_ body: (inout Engine) throws(E) -> R) throws(E) -> R {
-        try engine.withLock { (engine: inout sending Engine) throws(E) -> R in try body(&engine) }
+        try engine.withLock { (engine: inout sending Engine) throws(E) -> R in
+            defer {
+                let current = engine.handshakeFilter
+                filter.withLock { $0 = current }
+            }
+            return try body(&engine)
+        }
     }
 
     /// Takes over the interface's new MTU.
@@ -46,10 +54,10 @@ final class DeviceTransport: TunnelTransport {
         steps.seal(packets, into: datagrams)
     }
 
-    func open(_ datagrams: PacketBatch) {
+    func open(_ datagrams: PacketBatch, answer: () -> Void) {
         let steps = takeSteps()
         defer { giveBack(steps) }
-        planOpen(datagrams, steps)
+        planOpen(datagrams, steps, answer: answer)
         steps.open(datagrams)
         commitOpen(datagrams, steps)
     }
@@ -97,7 +105,13 @@ final class DeviceTransport: TunnelTransport {
     }
 
     func deadlineReached() {
-        engine.withLock { $0.deadlineReached(at: SystemTime.now(), wall: SystemTime.wall()) }
+        // What is begun waits to be sent, for which there is room for so many.
+        var served = 0
+        while served < TimerConstants.maximumPeersPerDeadline {
+            let piece = engine.withLock { $0.deadlineReached(at: SystemTime.now(), wall: SystemTime.wall()) }
+            guard piece > 0 else { return }
+            served += piece
+        }
     }
 
     var nextDeadline: Int64? {
@@ -107,7 +121,7 @@ final class DeviceTransport: TunnelTransport {
     // MARK: Steps
 
     fileprivate func planSeal(_ packets: PacketBatch, _ steps: DeviceSteps) {
-        let views = unsafe steps.views(of: packets)
+        let views = unsafe steps.views(of: packets, slack: SendPlan.mostPadding)
         let now = SystemTime.now()
         let wall = SystemTime.wall()
         let mtu = mtu.load(ordering: .relaxed)
@@ -122,13 +136,24 @@ final class DeviceTransport: TunnelTransport {
         }
     }
 
-    fileprivate func planOpen(_ datagrams: PacketBatch, _ steps: DeviceSteps) {
+    /// Handshakes cost thousands of times what planning data does: they are answered a few at a time, so that neither
+    /// established sessions nor whoever was first waits for all of them.
+    fileprivate func planOpen(_ datagrams: PacketBatch, _ steps: DeviceSteps, answer: () -> Void) {
         let views = unsafe steps.views(of: datagrams)
-        let now = SystemTime.now()
-        let wall = SystemTime.wall()
-        engine.withLock { engine in
-            unsafe engine.planOpen(
-                views, endpoints: { datagrams[endpoint: $0] }, at: now, wall: wall, into: steps.receive)
+        var refused = steps.refuseHandshakes { filter.withLock { $0 } }
+        var position = 0
+        while true {
+            let now = SystemTime.now()
+            let wall = SystemTime.wall()
+            position = engine.withLock { engine in
+                if refused > 0 { engine.noteRefusedHandshakes(refused) }
+                return unsafe engine.planOpen(
+                    views, from: position, endpoints: { datagrams[endpoint: $0] }, at: now, wall: wall,
+                    into: steps.receive)
+            }
+            guard position < views.count else { return }
+            refused = 0
+            answer()
         }
     }
 
@@ -175,7 +200,9 @@ private final class SeparateSteps: TransportSteps {
 
     func seal(_ packets: PacketBatch, into datagrams: PacketBatch) { steps.seal(packets, into: datagrams) }
 
-    func planOpen(_ datagrams: PacketBatch) { transport.planOpen(datagrams, steps) }
+    func planOpen(_ datagrams: PacketBatch, answer: () -> Void) {
+        transport.planOpen(datagrams, steps, answer: answer)
+    }
 
     func open(_ datagrams: PacketBatch) { steps.open(datagrams) }
 

@@ -19,6 +19,8 @@ public struct MemoryBudget: Hashable, Sendable {
     public let peers: Int
     /// The most allowed IPs that can be configured, over all peers.
     public let allowedIPs: Int
+    /// The most allowed IPs that ``withRoom(forAllowedIPs:)`` gives it room for, with more bytes.
+    public let mostAllowedIPs: Int
     /// The most lanes that there is room for.
     public let lanes: Int
     /// What each part has.
@@ -30,13 +32,15 @@ public struct MemoryBudget: Hashable, Sendable {
     /// The management socket's share.
     let management: ManagementLimits
 
-    /// For an app extension: 8 MiB, with room for 240 peers.
+    /// For an app extension: 8 MiB, with room for 240 peers and 512 allowed IPs. Tunnels that are started with more allowed IPs,
+    /// 4,096 at most, get as much more as those take: 12 MiB then.
     public static let `extension` = MemoryBudget(
-        atLeast: 8 << 20, MemoryDemand(peers: 240, allowedIPs: 512, lanes: 1))
+        atLeast: 8 << 20, MemoryDemand(peers: 240, allowedIPs: 512, lanes: 1), mostAllowedIPs: 4_096)
 
-    /// For a client on a desktop or a small server: 24 MiB, with room for 512 peers.
+    /// For a client on a desktop or a small server: 24 MiB, with room for 512 peers and 2,048 allowed IPs. Tunnels that are started
+    /// with more allowed IPs, 20,000 at most, get as much more as those take: 42 MiB then.
     public static let client = MemoryBudget(
-        atLeast: 24 << 20, MemoryDemand(peers: 512, allowedIPs: 2_048, lanes: 1))
+        atLeast: 24 << 20, MemoryDemand(peers: 512, allowedIPs: 2_048, lanes: 1), mostAllowedIPs: 20_000)
 
     /// For a gateway with this many peers and four allowed IPs for each: as much as they need, and large batches and queues.
     ///
@@ -70,16 +74,28 @@ public struct MemoryBudget: Hashable, Sendable {
     }
 
     /// Divides `byteCount`, or what `demand` needs at least where that is more.
-    private init(atLeast byteCount: Int, _ demand: MemoryDemand) {
+    private init(atLeast byteCount: Int, _ demand: MemoryDemand, mostAllowedIPs: Int = 0) {
         self.byteCount = max(byteCount, demand.minimumBytes)
         let shares = MemoryShares(dividing: self.byteCount, among: demand)
         peers = demand.peers
         allowedIPs = demand.allowedIPs
+        self.mostAllowedIPs = max(mostAllowedIPs, allowedIPs)
         lanes = demand.lanes
         breakdown = shares.breakdown
         limits = shares.limits
         lane = shares.lane
         management = shares.management
+    }
+
+    /// The same budget with room for so many allowed IPs, ``mostAllowedIPs`` at most: larger by what they take, and everything else
+    /// as it was. Lists of a country's networks have thousands, and most tunnels a few.
+    public func withRoom(forAllowedIPs count: Int) -> MemoryBudget {
+        let count = min(count, mostAllowedIPs)
+        guard count > allowedIPs else { return self }
+        let before = MemoryDemand(peers: peers, allowedIPs: allowedIPs, lanes: lanes)
+        let demand = MemoryDemand(peers: peers, allowedIPs: count, lanes: lanes)
+        return MemoryBudget(
+            atLeast: byteCount + demand.fixed.total - before.fixed.total, demand, mostAllowedIPs: mostAllowedIPs)
     }
 }
 

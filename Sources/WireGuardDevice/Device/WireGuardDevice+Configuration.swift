@@ -78,12 +78,30 @@ extension WireGuardDevice {
     }
 
     /// The state as the UAPI reports it, keys included.
+    ///
+    /// It is of one configuration; what traffic changes goes on meanwhile.
     public var uapiState: UAPIDeviceState {
-        let (port, mark) = operations.withLock { ($0.sockets.first?.port ?? $0.requestedPort, $0.mark) }
-        var state = transport.withEngine { $0.uapiState }
-        state.listenPort = port
-        state.fwMark = mark
-        return state
+        operations.withLock { device in
+            var state = UAPIDeviceState()
+            state.privateKey = transport.withEngine { $0.privateKey }
+            state.listenPort = device.sockets.first?.port ?? device.requestedPort
+            state.fwMark = device.mark
+            forEachPeer { state.peers.append(UAPIPeerState($0)) }
+            return state
+        }
+    }
+
+    /// Peers and allowed IPs that are read while the engine is held: traffic does not wait for all of them.
+    private static let snapshotWork = 256
+
+    /// For who keeps others from changing the configuration meanwhile.
+    private func forEachPeer(_ body: (PeerSnapshot) -> Void) {
+        var place: Int? = 0
+        while let start = place {
+            let piece = transport.withEngine { $0.snapshots(from: start, work: Self.snapshotWork) }
+            for peer in piece.peers { body(peer) }
+            place = piece.next
+        }
     }
 
     /// Sets the private key, or clears it.
@@ -106,15 +124,18 @@ extension WireGuardDevice {
 
     /// All peers.
     public var peers: [PeerSnapshot] {
-        transport.withEngine { engine in
+        operations.withLock { _ in
             var result: [PeerSnapshot] = []
-            engine.forEachPeer { result.append($0) }
+            forEachPeer { result.append($0) }
             return result
         }
     }
 
     /// What the protocol engine counted.
     public var engineStatistics: EngineStatistics { transport.withEngine { $0.statistics } }
+
+    /// What waits inside the engine now: packets for a session, and messages of handshakes to be sent.
+    package var queueDepths: (packets: Int, messages: Int) { transport.withEngine { $0.queueDepths } }
 
     /// What all lanes together counted: batches, packets and bytes each way, and drops by cause.
     public var laneStatistics: LaneStatistics { lanes.statistics }

@@ -39,6 +39,16 @@ public final class WireGuardDevice: Sendable {
         }
     }
 
+    /// The bounds. Unless it was set, the number of handshakes that bring no session is for each processor, four at most.
+    private static func limits(_ options: Options) -> EngineLimits {
+        var limits = options.limits
+        let standard = EngineLimits().handshakesPerSecond
+        if limits.handshakesPerSecond == standard {
+            limits.handshakesPerSecond = standard * min(ProcessorCount.forLanes(), 4)
+        }
+        return limits
+    }
+
     /// How much a message of the log matters.
     public enum LogLevel: Int, Sendable, Comparable {
         /// Something does not work.
@@ -101,7 +111,7 @@ public final class WireGuardDevice: Sendable {
         do throws(TunnelIOError) {
             let mtu = try tun.currentMTU()
             transport = DeviceTransport(
-                engine: Engine(random: options.random(), limits: options.limits), mtu: mtu,
+                engine: Engine(random: options.random(), limits: Self.limits(options)), mtu: mtu,
                 batchCapacity: options.lane.largestBatch)
             let relay = laneFailure
             let layout = options.budget.map { options.layout.limited(to: $0.lanes) } ?? options.layout

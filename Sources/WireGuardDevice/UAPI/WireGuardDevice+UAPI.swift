@@ -5,7 +5,7 @@ import CTunnelSystem
 import Synchronization
 import TunnelIO
 import TunnelSystem
-import WireGuardCore
+package import WireGuardCore
 
 /// A listening management socket, before a device serves it.
 public struct ManagementSocket: Sendable {
@@ -33,6 +33,31 @@ public struct ManagementSocket: Sendable {
 
     /// The listening descriptor.
     public var descriptor: Int32 { listener.descriptor.number }
+
+    /// Removes the socket that a device has left which ended without doing so; nothing where somebody answers at it.
+    package static func removeAbandoned(forInterface name: String) {
+        UnixListener.removeAbandoned(path(forInterface: name))
+    }
+}
+
+/// What the management socket may do to a device that has another owner as well.
+package struct ManagementRules: Sendable {
+    /// Whether the device ends with the socket's file, as `wg-quick` and people end a userspace device.
+    package var endsWithSocket: Bool
+    /// What is carried out of an update.
+    package var permitted: @Sendable (UAPIDeviceUpdate) -> UAPIDeviceUpdate
+    /// Hears of what was carried out.
+    package var applied: @Sendable (UAPIDeviceUpdate) -> Void
+
+    package init(
+        endsWithSocket: Bool = true,
+        permitted: @escaping @Sendable (UAPIDeviceUpdate) -> UAPIDeviceUpdate = { $0 },
+        applied: @escaping @Sendable (UAPIDeviceUpdate) -> Void = { _ in }
+    ) {
+        self.endsWithSocket = endsWithSocket
+        self.permitted = permitted
+        self.applied = applied
+    }
 }
 
 extension WireGuardDeviceError {
@@ -54,13 +79,22 @@ extension WireGuardDeviceError {
 extension WireGuardDevice {
     /// Serves `wg` and its like on this socket until the device closes. Removing the socket's file closes the device.
     public func serveUAPI(on socket: ManagementSocket) throws(WireGuardDeviceError) {
+        try serveUAPI(on: socket, by: ManagementRules())
+    }
+
+    /// The same, for a device that has another owner as well.
+    package func serveUAPI(on socket: ManagementSocket, by rules: ManagementRules) throws(WireGuardDeviceError) {
         let server: UAPIServer
         do throws(TunnelIOError) {
             server = try UAPIServer(
                 listener: socket.listener, loop: control, maximumConnections: management.connections
             ) { [weak self] in
-                self?.makeUAPISession() ?? UAPISession(state: { UAPIDeviceState() }, apply: { _ in .noDevice })
+                self?.makeUAPISession(rules) ?? UAPISession(state: { UAPIDeviceState() }, apply: { _ in .noDevice })
             } onRemoval: { [weak self] in
+                guard rules.endsWithSocket else {
+                    self?.log(.error, "the management socket was removed: wg does not find this device any more")
+                    return
+                }
                 self?.closeLater(.managementSocketRemoved)
             }
         } catch {
@@ -78,10 +112,16 @@ extension WireGuardDevice {
     }
 
     /// The parser and executor of one connection.
-    func makeUAPISession() -> UAPISession {
+    func makeUAPISession(_ rules: ManagementRules = ManagementRules()) -> UAPISession {
         UAPISession(
             state: { [weak self] in self?.uapiState ?? UAPIDeviceState() },
-            apply: { [weak self] update in self.map { $0.applyForUAPI(update) } ?? .noDevice },
+            apply: { [weak self] update in
+                guard let self else { return .noDevice }
+                let permitted = rules.permitted(update)
+                let failure = applyForUAPI(permitted)
+                if failure == nil { rules.applied(permitted) }
+                return failure
+            },
             resolveZone: { name in
                 let index = unsafe if_nametoindex(name)
                 return index == 0 ? nil : index

@@ -10,7 +10,7 @@ import Testing
 /// Denial of service: mac2, cookies and rate limits (WireGuard paper, sections 5.3 and 5.4.7).
 @Suite("Engine: cookies under load")
 struct CookieTests {
-    /// A responder that is under load from its fifth handshake message on.
+    /// A responder that is under load once it has had five handshake messages for nothing.
     static var touchy: EngineLimits {
         var limits = EngineLimits()
         limits.handshakeBurst = 4
@@ -29,6 +29,66 @@ struct CookieTests {
             let forged = Forge.initiation(for: world[target].publicKey, using: &random)
             world.receive(forged, from: source, at: world[target])
         }
+    }
+
+    @Test("Cookie replies ask the system for no random bytes of their own, and each has another nonce")
+    func nonceDraws() {
+        final class Counter: @unchecked Sendable { var draws = 0 }
+        struct Counting: RandomNumberGenerator {
+            let counter: Counter
+            var inner = SeededGenerator(seed: 9)
+            mutating func next() -> UInt64 {
+                counter.draws += 1
+                return inner.next()
+            }
+        }
+        let counter = Counter()
+        var random: any RandomNumberGenerator = Counting(counter: counter)
+        var checker = CookieChecker()
+        let message = [UInt8](repeating: 7, count: 148)
+        var nonces: Set<[UInt8]> = []
+        var afterFirst = 0
+        for round in 0..<1_000 {
+            var reply = [UInt8](repeating: 0, count: 64)
+            unsafe message.withUnsafeBytes { message in
+                unsafe reply.withUnsafeMutableBytes { out in
+                    guard let base = out.baseAddress else { return }
+                    unsafe checker.writeCookie(
+                        answering: message, from: CookieTests.attacker, cookieKey: .zero,
+                        at: Instant(nanoseconds: 1), random: &random, into: base)
+                }
+            }
+            nonces.insert(Array(reply[8..<32]))
+            if round == 0 { afterFirst = counter.draws }
+        }
+        #expect(nonces.count == 1_000)
+        #expect(counter.draws == afterFirst)
+    }
+
+    @Test("Junk is told from handshakes without the engine, by mac1, and counted")
+    func filter() throws {
+        let world = EngineWorld()
+        var random = SeededGenerator(seed: 3)
+        let known = world[1].engine.handshakeFilter
+        let filter = try #require(known)
+        let good = Forge.initiation(for: world[1].publicKey, using: &random)
+        var bad = good
+        bad[20] ^= 1
+        let data = [4, 0, 0, 0] + [UInt8](repeating: 1, count: 60)
+        let datagrams = TestBatch([good, bad, data, bad])
+        var asked = 0
+        let (refused, counts) = unsafe datagrams.withViews { views -> (Int, [Int]) in
+            let views = unsafe UnsafeMutableBufferPointer(mutating: views)
+            let refused = unsafe HandshakeFilter.refuse(views) {
+                asked += 1
+                return filter
+            }
+            return (refused, (0..<4).map { index in unsafe views[index].count })
+        }
+        #expect(refused == 2 && asked == 1)
+        #expect(counts == [148, 0, 64, 0])
+        world[1].engine.noteRefusedHandshakes(refused)
+        #expect(world[1].engine.statistics.invalidMac1 == 2)
     }
 
     @Test("Without load nobody needs a cookie, and a false mac2 is of no interest")
@@ -61,8 +121,41 @@ struct CookieTests {
         #expect(initiations[0][132...].allSatisfy { $0 == 0 })
         #expect(!initiations[1][132...].allSatisfy { $0 == 0 })
         #expect(world[0].engine.statistics.cookieRepliesAccepted == 1)
-        // Random bytes were never worth more than two MACs.
-        #expect(world[1].engine.statistics.rejectedHandshakes <= 4)
+        // Five of the 400 forged ones are looked at before each second of load; the others were worth two MACs.
+        #expect(world[1].engine.statistics.rejectedHandshakes <= 8 * 5)
+    }
+
+    @Test("Peers' handshakes are no load, however many come at once; a replayed initiation is")
+    func peersAreNoLoad() throws {
+        let world = EngineWorld(12, limits: CookieTests.touchy)
+        for peer in 1..<12 { world.send(peer, to: 0) }
+        world.run(for: .seconds(1))
+        #expect(world[0].delivered.count == 11)
+        #expect(world[0].engine.statistics.responsesSent == 11)
+        #expect(world[0].engine.statistics.cookieRepliesSent == 0)
+
+        let seen = try #require(world.sent(1, .initiation).first?.message.bytes)
+        for _ in 0..<5 { world.receive(seen, from: world[1].endpoint, at: world[0]) }
+        #expect(world[0].engine.statistics.cookieRepliesSent == 0)
+        world.receive(seen, from: world[1].endpoint, at: world[0])
+        #expect(world[0].engine.statistics.cookieRepliesSent == 1)
+        #expect(world[0].engine.statistics.rejectedHandshakes == 5)
+    }
+
+    @Test("Peers that are asked for a cookie do not prolong the load")
+    func peersDoNotProlong() {
+        let world = EngineWorld(12, limits: CookieTests.touchy)
+        var random = SeededGenerator(seed: 1)
+        CookieTests.flood(world, 0, count: 50, using: &random)
+        world.run(for: .milliseconds(900))
+        for peer in 1..<7 { world.send(peer, to: 0) }
+        world.run(for: .milliseconds(150))
+        let cookies = world[0].engine.statistics.cookieRepliesSent
+        #expect(cookies == 45 + 6)
+        for peer in 7..<12 { world.send(peer, to: 0) }
+        world.run(for: .milliseconds(500))
+        #expect(world[0].engine.statistics.responsesSent == 5)
+        #expect(world[0].engine.statistics.cookieRepliesSent == cookies)
     }
 
     @Test("A cookie reply is 64 bytes, names the sender, and is shorter than what it answers")
@@ -190,7 +283,7 @@ struct CookieTests {
         }
         let statistics = node.engine.statistics
         #expect(statistics.cookieRepliesSent == 8)
-        #expect(statistics.outboxDropped == 100 - 4 - 8)
+        #expect(statistics.outboxDropped == 100 - 5 - 8)
         let waiting = node.engine.drainAll(at: world.now(node), wall: world.wall(node))
         #expect(waiting.count == 8)
     }

@@ -199,14 +199,16 @@ struct DefectTests {
     @Test("Defect k: many handshakes over a long time trigger no cookie replies, and load does not last")
     func noLastingLoad() {
         let world = EngineWorld(limits: CookieTests.touchy)
+        var random = SeededGenerator(seed: 2)
         for _ in 0..<300 {
+            CookieTests.flood(world, 1, count: 1, using: &random)
             world.peer(0, of: 1)?.current?.expireForSending()
             world.send(0, to: 1)
             world.run(for: .milliseconds(5_400))
         }
         #expect(world[0].engine.statistics.handshakesCompleted == 300)
         #expect(world[1].engine.statistics.cookieRepliesSent == 0)
-        var random = SeededGenerator(seed: 2)
+        #expect(world[1].engine.statistics.rejectedHandshakes == 300)
         CookieTests.flood(world, 1, count: 1000, using: &random)
         world.run(for: .seconds(2))
         let before = world[1].engine.statistics.cookieRepliesSent
@@ -347,7 +349,7 @@ struct DefectTests {
         let v6 = Endpoint(address: .v6(0xfe80_0000_0000_0000, 9), port: 7, scopeID: 3)
         CookieTests.flood(world, 1, count: 20, from: v6, using: &random)
         let replies = world.sent(1, .cookieReply)
-        #expect(replies.count >= 16)
+        #expect(replies.count >= 15)
         #expect(replies.allSatisfy { $0.message.destination == v6 })
     }
 

@@ -66,6 +66,38 @@ struct ReceiveBatchTests {
         #expect(plan.packetByteCount(at: .max) == 0)
     }
 
+    @Test(
+        "Handshakes that come together are dealt with four at a time, and the data among them is planned with its batch"
+    )
+    func handshakesInPieces() {
+        let world = EngineWorld(12)
+        let node = world[0]
+        world.send(1, to: 0)
+        world.run(for: .seconds(1))
+        let before = node.engine.statistics.responsesSent
+        let initiations = (2...11).map { world.seal($0, to: 0) }
+        let batch = TestBatch([world.seal(1, to: 0, [1])] + initiations + [world.seal(1, to: 0, [2])])
+        let plan = ReceivePlan(capacity: 16)
+        var places: [Int] = []
+        var answered: [UInt64] = []
+        let delivered = unsafe batch.withViews { views in
+            repeat {
+                let next = unsafe node.engine.planOpen(
+                    views, from: places.last ?? 0, endpoints: { _ in world[1].endpoint }, at: world.now(node),
+                    wall: world.wall(node), into: plan)
+                places.append(next)
+                answered.append(node.engine.statistics.responsesSent - before)
+            } while places[places.count - 1] < views.count
+            unsafe plan.open(views)
+            unsafe node.engine.commit(
+                plan, views, endpoints: { _ in world[1].endpoint }, at: world.now(node), wall: world.wall(node))
+            return views.indices.filter { plan.packetByteCount(at: $0) > 0 }
+        }
+        #expect(places == [5, 9, 12])
+        #expect(answered == [4, 8, 10])
+        #expect(delivered == [0, 11])
+    }
+
     @Test("A plan that is used again has forgotten the batch before")
     func reuse() {
         let world = EngineWorld()

@@ -35,6 +35,7 @@ struct Simulation {
     private(set) var packetsSent = 0
     private(set) var packetsDelivered = 0
     private(set) var handshakes: UInt64 = 0
+    private(set) var cookies: UInt64 = 0
 
     init(seed: UInt64) {
         self.seed = seed
@@ -43,7 +44,7 @@ struct Simulation {
         restarts = random.chance(0.5)
         var limits = EngineLimits()
         if random.chance(0.1) {
-            limits.handshakeBurst = 2
+            limits.handshakeBurst = 1
             limits.handshakesPerSecond = 1
         }
         world = EngineWorld(hosts, seed: seed, preshared: random.chance(0.5), limits: limits)
@@ -54,6 +55,7 @@ struct Simulation {
         calm()
         check()
         handshakes = world.nodes.map { $0.engine.statistics.handshakesCompleted }.reduce(0, +)
+        cookies = world.nodes.map { $0.engine.statistics.cookieRepliesAccepted }.reduce(0, +)
     }
 
     private mutating func send() {
@@ -192,6 +194,7 @@ struct SimulationTests {
         var sent = 0
         var delivered = 0
         var handshakes: UInt64 = 0
+        var cookies: UInt64 = 0
         var problems: [String] = []
     }
 
@@ -217,6 +220,7 @@ struct SimulationTests {
                         totals.sent += simulation.packetsSent
                         totals.delivered += simulation.packetsDelivered
                         totals.handshakes += simulation.handshakes
+                        totals.cookies += simulation.cookies
                         totals.problems += simulation.problems
                     }
                     return totals
@@ -227,15 +231,17 @@ struct SimulationTests {
                 total.sent += part.sent
                 total.delivered += part.delivered
                 total.handshakes += part.handshakes
+                total.cookies += part.cookies
                 total.problems += part.problems
             }
         }
         print(
             "simulated networks: \(totals.runs) runs, \(totals.sent) packets sent, \(totals.delivered) delivered,",
-            "\(totals.handshakes) ends of handshakes completed")
+            "\(totals.handshakes) ends of handshakes completed, \(totals.cookies) cookies")
         #expect(totals.problems.isEmpty, "\(totals.problems.prefix(10))")
         #expect(totals.runs == runs)
         #expect(totals.delivered > runs * 20)
+        #expect(totals.cookies > 0 || runs < 300)
     }
 
     @Test("A life repeats exactly from its seed")

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// Tells which handshake messages were made for a device by somebody who knows its public key (WireGuard paper, section 5.4.4),
+/// without access to its engine: a copy of what does not change as long as the device has its key.
+public struct HandshakeFilter: Sendable {
+    private let key: Bytes32
+
+    init(_ identity: Identity) { key = identity.mac1Key }
+
+    /// Whether a datagram is an initiation or a response.
+    @unsafe
+    @inline(__always)
+    static func isConcerned(_ datagram: PacketView) -> Bool {
+        switch unsafe MessageKind.classify(datagram.base, byteCount: datagram.count) {
+        case .initiation, .response: true
+        case .cookieReply, .data, nil: false
+        }
+    }
+
+    /// Whether an initiation or a response has a valid mac1.
+    @unsafe
+    func passes(_ datagram: PacketView) -> Bool {
+        unsafe CookieChecker.isMac1Valid(
+            UnsafeRawBufferPointer(start: datagram.base, count: datagram.count), key: key)
+    }
+
+    /// Empties the views of the handshake messages that do not pass, so that nobody has a closer look at them.
+    ///
+    /// - Parameters:
+    ///   - datagrams: views of datagrams.
+    ///   - filter: asked for once there is a handshake message; nil lets all pass, which an engine without a key drops itself.
+    /// - Returns: how many did not pass, for ``Engine/noteRefusedHandshakes(_:)``.
+    @unsafe
+    public static func refuse(
+        _ datagrams: UnsafeMutableBufferPointer<PacketView>, with filter: () -> HandshakeFilter?
+    ) -> Int {
+        var refused = 0
+        var known: HandshakeFilter?
+        for index in datagrams.indices where unsafe isConcerned(datagrams[index]) {
+            if known == nil { known = filter() }
+            guard let known else { return refused }
+            if unsafe !known.passes(datagrams[index]) {
+                unsafe datagrams[index].count = 0
+                refused += 1
+            }
+        }
+        return refused
+    }
+}
+
+extension Engine {
+    /// What tells handshake messages for this device from others; nil while it has no key, or is down.
+    public var handshakeFilter: HandshakeFilter? { isUp ? identity.map(HandshakeFilter.init) : nil }
+
+    /// Counts handshake messages that ``HandshakeFilter/refuse(_:with:)`` did not let pass.
+    public mutating func noteRefusedHandshakes(_ count: Int) { statistics.invalidMac1 += UInt64(count) }
+}
