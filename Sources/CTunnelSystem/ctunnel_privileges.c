@@ -9,22 +9,9 @@
 
 #include "ctunnel_privileges.h"
 
-#include <errno.h>
-#include <termios.h>
-
-int ctunnel_terminal_echo(int descriptor, int on) {
-    struct termios settings;
-    if (tcgetattr(descriptor, &settings) != 0) return errno;
-    if (on) {
-        settings.c_lflag |= ECHO;
-    } else {
-        settings.c_lflag &= ~(tcflag_t)ECHO;
-    }
-    return tcsetattr(descriptor, TCSAFLUSH, &settings) == 0 ? 0 : errno;
-}
-
 #if defined(__linux__)
 
+#include <errno.h>
 #include <grp.h>
 #include <linux/capability.h>
 #include <sys/prctl.h>

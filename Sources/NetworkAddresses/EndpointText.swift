@@ -55,7 +55,7 @@ package struct HostAndPort {
     }
 }
 
-extension Endpoint: CustomStringConvertible {
+extension Endpoint: CustomStringConvertible, Codable {
     /// An endpoint from `1.2.3.4:51820`, `[2001:db8::1]:51820` or `[fe80::1%2]:51820`, the zone being an interface index.
     public init(_ text: some StringProtocol) throws(AddressTextError) {
         let bytes = ContiguousArray(text.utf8)
@@ -96,6 +96,16 @@ extension Endpoint: CustomStringConvertible {
         var text: [UInt8] = []
         appendText(to: &text)
         return String(decoding: text, as: UTF8.self)
+    }
+
+    /// Decodes the text.
+    public init(from decoder: any Decoder) throws {
+        self = try AddressTextError.decoded(from: decoder) { (text) throws(AddressTextError) in try Endpoint(text) }
+    }
+
+    /// Encodes the text. ``source`` is not in it.
+    public func encode(to encoder: any Encoder) throws {
+        try description.encode(to: encoder)
     }
 
     /// Appends ``description`` in UTF-8.

@@ -33,6 +33,7 @@ public final class VirtualClock: Clock {
     }
 
     private struct Watcher {
+        var token: UInt64
         var count: Int
         var continuation: CheckedContinuation<Void, Never>
     }
@@ -42,7 +43,7 @@ public final class VirtualClock: Clock {
         var nextToken: UInt64 = 0
         /// In order of deadline; equal ones in the order in which they came.
         var sleepers: [Sleeper] = []
-        /// Those whose task was cancelled before it came to sleep.
+        /// Those whose task was cancelled before it came to sleep or to wait.
         var cancelled: Set<UInt64> = []
         var watchers: [Watcher] = []
     }
@@ -69,10 +70,7 @@ public final class VirtualClock: Clock {
     /// Suspends until the clock was moved to `deadline` or beyond.
     /// - Throws: `CancellationError` when the task is cancelled.
     public func sleep(until deadline: Instant, tolerance: Duration? = nil) async throws {
-        let token = state.withLock { state in
-            defer { state.nextToken += 1 }
-            return state.nextToken
-        }
+        let token = makeToken()
         try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
                 add(Sleeper(token: token, deadline: deadline, continuation: continuation))
@@ -96,15 +94,27 @@ public final class VirtualClock: Clock {
         return true
     }
 
-    /// Suspends until at least `count` tasks sleep.
+    /// Suspends until at least `count` tasks sleep, or this one is cancelled.
     public func waitForSleepers(_ count: Int = 1) async {
-        await withCheckedContinuation { continuation in
-            let isReached = state.withLock { state in
-                guard state.sleepers.count < count else { return true }
-                state.watchers.append(Watcher(count: count, continuation: continuation))
-                return false
+        let token = makeToken()
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+                let isOver = state.withLock { state in
+                    guard state.sleepers.count < count, state.cancelled.remove(token) == nil else { return true }
+                    state.watchers.append(Watcher(token: token, count: count, continuation: continuation))
+                    return false
+                }
+                if isOver { continuation.resume() }
             }
-            if isReached { continuation.resume() }
+        } onCancel: {
+            cancel(token)
+        }
+    }
+
+    private func makeToken() -> UInt64 {
+        state.withLock { state in
+            defer { state.nextToken += 1 }
+            return state.nextToken
         }
     }
 
@@ -145,15 +155,26 @@ public final class VirtualClock: Clock {
     }
 
     private func cancel(_ token: UInt64) {
-        let sleeper = state.withLock { state -> Sleeper? in
-            guard let index = state.sleepers.firstIndex(where: { $0.token == token }) else {
-                state.cancelled.insert(token)
-                return nil
-            }
-            return state.sleepers.remove(at: index)
+        enum Found {
+            case sleeper(Sleeper)
+            case watcher(Watcher)
         }
-        guard let sleeper else { return }
-        sleeper.continuation.resume(throwing: CancellationError())
-        changes.tell()
+        let found = state.withLock { state -> Found? in
+            if let index = state.sleepers.firstIndex(where: { $0.token == token }) {
+                return .sleeper(state.sleepers.remove(at: index))
+            }
+            if let index = state.watchers.firstIndex(where: { $0.token == token }) {
+                return .watcher(state.watchers.remove(at: index))
+            }
+            state.cancelled.insert(token)
+            return nil
+        }
+        switch found {
+        case .sleeper(let sleeper):
+            sleeper.continuation.resume(throwing: CancellationError())
+            changes.tell()
+        case .watcher(let watcher): watcher.continuation.resume()
+        case nil: break
+        }
     }
 }

@@ -89,6 +89,23 @@ struct IPAddressTests {
         }
     }
 
+    @Test("An endpoint as a value is coded as text, without the local end, and a wrong text is refused")
+    func endpointCoding() throws {
+        let scoped = Endpoint(address: try IPAddress("fe80::1"), port: 1, scopeID: 7)
+        var endpoints = [try Endpoint("192.0.2.1:51820"), try Endpoint("[2001:db8::1]:4500"), scoped]
+        endpoints[0].source = EndpointSource(interfaceIndex: 3, high: 0, low: 0x0a00_0001)
+        let bytes = try JSONEncoder().encode(endpoints)
+        let texts = ["192.0.2.1:51820", "[2001:db8::1]:4500", "[fe80::1%7]:1"]
+        #expect(try JSONDecoder().decode([String].self, from: bytes) == texts)
+        let decoded = try JSONDecoder().decode([Endpoint].self, from: bytes)
+        #expect(decoded == endpoints)
+        #expect(decoded[0].source == .unspecified)
+        for text in ["192.0.2.1", "example.com:1", "192.0.2.1:65536", ""] {
+            let data = try JSONEncoder().encode([text])
+            #expect(throws: DecodingError.self) { try JSONDecoder().decode([Endpoint].self, from: data) }
+        }
+    }
+
     @Test("An interface's address with another end says so, and reads it")
     func peers() throws {
         let address = try #require(InterfaceAddress(.v4(10, 0, 0, 1), prefixLength: 32, peer: .v4(10, 0, 0, 2)))

@@ -40,6 +40,20 @@ struct VirtualClockTests {
         #expect(clock.sleeperCount == 0)
     }
 
+    @Test("Waiting for sleepers ends with the task that waits, also when it was cancelled before")
+    func cancelledWait() async {
+        let clock = VirtualClock()
+        let waiting = Task { await clock.waitForSleepers() }
+        waiting.cancel()
+        await waiting.value
+        let early = Task {
+            unsafe withUnsafeCurrentTask { task in unsafe task?.cancel() }
+            await clock.waitForSleepers()
+        }
+        await early.value
+        #expect(clock.sleeperCount == 0)
+    }
+
     @Test("A cancelled sleeper goes on at once, also when it was cancelled before it slept")
     func cancellation() async {
         let clock = VirtualClock()

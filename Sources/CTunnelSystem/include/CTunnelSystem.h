@@ -4,6 +4,7 @@
 #ifndef CTUNNEL_SYSTEM_H
 #define CTUNNEL_SYSTEM_H
 
+#include "ctunnel_confinement.h"
 #include "ctunnel_library.h"
 #include "ctunnel_memory.h"
 #include "ctunnel_privileges.h"

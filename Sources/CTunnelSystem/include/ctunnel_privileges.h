@@ -6,9 +6,6 @@
 
 #include <stdint.h>
 
-// Whether a terminal shows what is typed: tcsetattr(3) with ECHO. 0 or errno.
-int ctunnel_terminal_echo(int descriptor, int on);
-
 #if defined(__linux__)
 
 // capset(2) to exactly these capability bits in the permitted, effective and (empty) inheritable sets. 0 or errno.

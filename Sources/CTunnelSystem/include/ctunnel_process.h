@@ -4,9 +4,23 @@
 #ifndef CTUNNEL_PROCESS_H
 #define CTUNNEL_PROCESS_H
 
+#include <stdint.h>
+#include <sys/resource.h>
+
+/// Raises the number of descriptors that this process may have open to `wanted`, or as near to it as its hard limit lets.
+/// Returns the number in force, 0 where it is not known.
+static inline uint64_t ctunnel_raise_descriptor_limit(uint64_t wanted)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+    uint64_t had = limit.rlim_cur;
+    if (had >= wanted) return had;
+    limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : (rlim_t)wanted;
+    return setrlimit(RLIMIT_NOFILE, &limit) == 0 ? (uint64_t)limit.rlim_cur : had;
+}
+
 #if defined(__linux__)
 
-#include <stdint.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 

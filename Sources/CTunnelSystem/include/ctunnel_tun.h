@@ -153,6 +153,8 @@ static inline int ctunnel_tun_enter_network_namespace(int descriptor) { return s
 #define CTUNNEL_SIOCSIFFLAGS 0x80206910UL
 #define CTUNNEL_SIOCGIFMTU 0xC0206933UL
 #define CTUNNEL_SIOCSIFMTU 0x80206934UL
+#define CTUNNEL_SIOCAIFADDR 0x8040691AUL
+#define CTUNNEL_SIOCAIFADDR_IN6 0x8080691AUL
 
 /// `struct ctl_info`.
 struct ctunnel_ctl_info {

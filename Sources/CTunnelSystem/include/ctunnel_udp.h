@@ -56,6 +56,8 @@ struct ctunnel_in6_pktinfo {
 int ctunnel_udp_socket(int family);
 /// A Unix stream socket, non-blocking and close-on-exec. Swift's view of SOCK_STREAM depends on what else a module imports.
 int ctunnel_unix_stream_socket(void);
+/// Two of these that are connected, blocking: `socketpair`.
+int ctunnel_unix_pair(int *ends);
 int ctunnel_recvmmsg(int descriptor, struct ctunnel_mmsghdr *messages, unsigned int count);
 int ctunnel_sendmmsg(int descriptor, struct ctunnel_mmsghdr *messages, unsigned int count);
 

@@ -50,7 +50,7 @@ extension LaneCore {
             guard count > 0 else { break }
             moved += count
             noteFromNetwork(incoming, count)
-            transport.open(incoming)
+            transport.open(incoming, answer: answer)
             deliver(incoming)
             publish()
             // What comes joined counts as many.

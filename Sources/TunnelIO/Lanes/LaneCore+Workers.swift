@@ -4,7 +4,7 @@
 /// Batches that workers seal and open.
 ///
 /// A lane goes on reading while batches are under way, up to ``BatchPipeline/depth``, and puts them out in order. Before its
-/// turn ends, all are: nothing is under way while the lane sleeps, drains or changes its sockets.
+/// turn ends, all are: nothing is under way while the lane sleeps or changes its sockets.
 extension LaneCore {
     /// Both directions of a lane with workers.
     struct Pipelines {
@@ -86,7 +86,7 @@ extension LaneCore {
             moved += count
             noteFromNetwork(slot.source, count)
             let isLast = count < configuration.fewDatagrams || moved >= configuration.datagramsPerTurn
-            slot.steps.planOpen(slot.source)
+            slot.steps.planOpen(slot.source, answer: answer)
             pipeline.submit(isLast: isLast)
             passOnFinished(pipeline, waits: false)
             if isLast { break }

@@ -279,6 +279,12 @@ final class LaneCore: @unchecked Sendable {
         loop.set(deadlineTimer, deadline: next)
     }
 
+    /// Sends what answers datagrams of a batch, of which there are more.
+    func answer() {
+        guard role.contains(.duties) else { return duties.notice(transport) }
+        drain()
+    }
+
     private func drain() {
         guard role.contains(.duties) else { return }
         var hasMore = true

@@ -16,7 +16,10 @@ public protocol TunnelTransport: AnyObject, Sendable {
 
     /// Opens `datagrams` in place: each descriptor is narrowed to the IP packet inside, or to length zero where
     /// there is nothing to deliver.
-    func open(_ datagrams: PacketBatch)
+    ///
+    /// `answer` sends what ``drain(into:)`` has to give. It is called in between, with no lock held, where answers to some of
+    /// the datagrams should not wait for work that the rest makes.
+    func open(_ datagrams: PacketBatch, answer: () -> Void)
 
     /// Sealing and opening in steps, for lanes with workers; nil where there is no such thing. Then lanes do it all
     /// themselves. Each call makes another object.
@@ -48,7 +51,7 @@ public protocol TunnelTransport: AnyObject, Sendable {
 ///
 /// An object is used for one batch after the other, and for one at a time. The steps of a batch happen one after the other,
 /// on whatever threads; those that plan and commit happen in the order of the batches. What is said of
-/// ``TunnelTransport/seal(_:into:)`` and ``TunnelTransport/open(_:)`` holds for the steps together.
+/// ``TunnelTransport/seal(_:into:)`` and ``TunnelTransport/open(_:answer:)`` holds for the steps together.
 public protocol TransportSteps: AnyObject, Sendable {
     /// Settles what is to be sent, under which keys and numbers. Called on the lane's thread, batch after batch.
     func planSeal(_ packets: PacketBatch)
@@ -56,8 +59,9 @@ public protocol TransportSteps: AnyObject, Sendable {
     /// Seals what was planned. Called on any thread, at the same time as other batches.
     func seal(_ packets: PacketBatch, into datagrams: PacketBatch)
 
-    /// Settles which keys are to open what. Called on the lane's thread, batch after batch.
-    func planOpen(_ datagrams: PacketBatch)
+    /// Settles which keys are to open what. Called on the lane's thread, batch after batch. `answer` is as in
+    /// ``TunnelTransport/open(_:answer:)``.
+    func planOpen(_ datagrams: PacketBatch, answer: () -> Void)
 
     /// Opens in place. Called on any thread, at the same time as other batches.
     func open(_ datagrams: PacketBatch)

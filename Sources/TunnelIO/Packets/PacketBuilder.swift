@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-package import NetworkAddresses
+public import NetworkAddresses
 
 /// Small IP packets with correct checksums, for probes, demonstrations and tests. Not for the data path: each is an array.
-package enum PacketBuilder {
+///
+/// Both addresses of a packet are of one family, and it has at most 65,535 bytes. What is asked for and cannot be a packet is
+/// empty, which no device takes.
+public enum PacketBuilder {
     /// The protocol numbers of what is built here.
     package enum IPProtocol {
         package static let icmp: UInt8 = 1
@@ -12,10 +15,17 @@ package enum PacketBuilder {
         package static let icmpv6: UInt8 = 58
     }
 
-    /// An ICMP or ICMPv6 echo request or reply.
+    /// An ICMP or ICMPv6 echo request or reply (RFC 792, RFC 4443 section 4).
     ///
-    /// Both addresses are of one family; the packet may not exceed 65,535 bytes.
-    package static func icmpEcho(
+    /// - Parameters:
+    ///   - source: where it is from.
+    ///   - destination: where it goes.
+    ///   - identifier: names the program that asks.
+    ///   - sequence: counts its requests.
+    ///   - payload: what comes back with the reply.
+    ///   - isReply: whether it is a reply rather than a request.
+    ///   - hopLimit: how many routers may pass it on, plus one.
+    public static func icmpEcho(
         from source: IPAddress, to destination: IPAddress, identifier: UInt16, sequence: UInt16, payload: [UInt8] = [],
         isReply: Bool = false, hopLimit: UInt8 = 64
     ) -> [UInt8] {
@@ -30,7 +40,22 @@ package enum PacketBuilder {
         return ipPacket(from: source, to: destination, number: number, payload: message, hopLimit: hopLimit)
     }
 
-    /// A UDP datagram in an IP packet. Both addresses are of one family; the packet may not exceed 65,535 bytes.
+    /// A UDP datagram in an IP packet (RFC 768).
+    ///
+    /// - Parameters:
+    ///   - source: the address and port that it is from.
+    ///   - destination: the address and port that it goes to.
+    ///   - payload: its bytes.
+    ///   - hopLimit: how many routers may pass it on, plus one.
+    public static func udp(
+        from source: Endpoint, to destination: Endpoint, payload: [UInt8], hopLimit: UInt8 = 64
+    ) -> [UInt8] {
+        udp(
+            from: source.address, port: source.port, to: destination.address, port: destination.port,
+            payload: payload, hopLimit: hopLimit)
+    }
+
+    /// A UDP datagram in an IP packet.
     package static func udp(
         from source: IPAddress, port sourcePort: UInt16, to destination: IPAddress, port destinationPort: UInt16,
         payload: [UInt8], hopLimit: UInt8 = 64
@@ -46,10 +71,19 @@ package enum PacketBuilder {
             from: source, to: destination, number: IPProtocol.udp, payload: datagram, hopLimit: hopLimit)
     }
 
-    /// An IP header in front of `payload`. Both addresses are of one family.
-    package static func ipPacket(
+    /// An IP header without options or extensions in front of `payload` (RFC 791, RFC 8200).
+    ///
+    /// - Parameters:
+    ///   - source: where it is from.
+    ///   - destination: where it goes.
+    ///   - number: the protocol of the payload: 1 is ICMP, 6 TCP, 17 UDP, 58 ICMPv6.
+    ///   - payload: what follows the header.
+    ///   - hopLimit: how many routers may pass it on, plus one.
+    public static func ipPacket(
         from source: IPAddress, to destination: IPAddress, number: UInt8, payload: [UInt8], hopLimit: UInt8 = 64
     ) -> [UInt8] {
+        let most = source.isIPv6 ? 65_535 - 40 : 65_535 - 20
+        guard source.isIPv6 == destination.isIPv6, payload.count <= most else { return [] }
         let addresses = source.bytes + destination.bytes
         if source.isIPv6 {
             let length = UInt16(clamping: payload.count)
@@ -60,6 +94,34 @@ package enum PacketBuilder {
         let checksum = unsafe header.withUnsafeBytes { unsafe InternetChecksum.of($0) }
         header.replaceSubrange(10..<12, with: bytes(checksum))
         return header + payload
+    }
+
+    /// An ICMP or ICMPv6 echo request or reply between addresses as text, such as `192.0.2.1` or `2001:db8::1`.
+    /// - Throws: what is wrong with an address, or that they are of two families.
+    public static func icmpEcho(
+        from source: String, to destination: String, identifier: UInt16, sequence: UInt16, payload: [UInt8] = [],
+        isReply: Bool = false, hopLimit: UInt8 = 64
+    ) throws(AddressTextError) -> [UInt8] {
+        let (from, to) = (try IPAddress(source), try IPAddress(destination))
+        try check(from, to)
+        return icmpEcho(
+            from: from, to: to, identifier: identifier, sequence: sequence, payload: payload, isReply: isReply,
+            hopLimit: hopLimit)
+    }
+
+    /// A UDP datagram between endpoints as text, such as `192.0.2.1:7` or `[2001:db8::1]:7`.
+    /// - Throws: what is wrong with an endpoint, or that they are of two families.
+    public static func udp(
+        from source: String, to destination: String, payload: [UInt8], hopLimit: UInt8 = 64
+    ) throws(AddressTextError) -> [UInt8] {
+        let (from, to) = (try Endpoint(source), try Endpoint(destination))
+        try check(from.address, to.address)
+        return udp(from: from, to: to, payload: payload, hopLimit: hopLimit)
+    }
+
+    private static func check(_ source: IPAddress, _ destination: IPAddress) throws(AddressTextError) {
+        guard source.isIPv6 != destination.isIPv6 else { return }
+        throw AddressTextError("\(source) and \(destination) are not of one family", at: 0)
     }
 
     /// The sum that a transport checksum starts from (RFC 768, RFC 8200 section 8.1).

@@ -29,8 +29,8 @@ extension PacketPort {
         }
     }
 
-    /// Packets as they come, until the port is closed or its device removed, at which the sequence ends, or the task is
-    /// cancelled or the port interrupted, at which it throws.
+    /// Packets as they come. The sequence ends when the port is closed, its device removed or the task cancelled, and throws
+    /// when the port is interrupted.
     public var packets: Packets { Packets(port: self) }
 
     /// Packets of a port as they come.
@@ -46,7 +46,7 @@ extension PacketPort {
                 return try await port.nextPacket()
             } catch {
                 switch error.code {
-                case .closed, .deviceRemoved: return nil
+                case .closed, .deviceRemoved, .cancelled: return nil
                 default: throw error
                 }
             }

@@ -57,7 +57,7 @@ public final class PacketPort: Sendable {
         self.device = device
         self.inbox = Mutex(Inbox(batch: inbox))
         self.outbox = Mutex(Outbox(batch: outbox))
-        waiters = PacketWaiters(descriptor: device.readiness, loop: loop)
+        waiters = PacketWaiters(descriptors: [device.readiness], loop: loop)
     }
 
     deinit {

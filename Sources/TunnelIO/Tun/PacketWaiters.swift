@@ -3,27 +3,27 @@
 
 import Synchronization
 
-/// Tasks that wait for a descriptor, none of them on a thread: one event loop watches for all.
+/// Tasks that wait for one of some descriptors, none of them on a thread: one event loop watches for all.
 final class PacketWaiters: Sendable {
-    private let descriptor: Int32
+    private let descriptors: [Int32]
     private let state: Mutex<State>
 
     private struct State {
         var loop: EventLoop?
         let ownsLoop: Bool
-        var registration: EventLoop.Registration?
+        var registrations: [EventLoop.Registration] = []
         var waiting: [UInt64: CheckedContinuation<Void, Never>] = [:]
         var nextNumber: UInt64 = 0
         var isClosed = false
     }
 
     /// - Parameter loop: nil to make one, with a thread, when it is first needed.
-    init(descriptor: Int32, loop: EventLoop?) {
-        self.descriptor = descriptor
+    init(descriptors: [Int32], loop: EventLoop?) {
+        self.descriptors = descriptors
         state = Mutex(State(loop: loop, ownsLoop: loop == nil))
     }
 
-    /// Suspends the task until the descriptor is ready, ``wakeAll()`` or ``close()`` is called, or the task is cancelled.
+    /// Suspends the task until a descriptor is ready, ``wakeAll()`` or ``close()`` is called, or the task is cancelled.
     ///
     /// It may return for no reason. `isReady` is asked once the task is among those that are woken, so that nothing is missed.
     func wait(unless isReady: () -> Bool) async throws(TunnelIOError) {
@@ -48,7 +48,7 @@ final class PacketWaiters: Sendable {
 
     private func prepare() throws(TunnelIOError) {
         try state.withLock { state throws(TunnelIOError) in
-            guard !state.isClosed, state.registration == nil else { return }
+            guard !state.isClosed, state.registrations.isEmpty else { return }
             let loop: EventLoop
             if let present = state.loop {
                 loop = present
@@ -57,7 +57,10 @@ final class PacketWaiters: Sendable {
                 try loop.startThread(name: "culvert-port")
                 state.loop = loop
             }
-            state.registration = try loop.register(descriptor, for: []) { [weak self] _ in self?.wakeAll() }
+            for descriptor in descriptors {
+                state.registrations.append(
+                    try loop.register(descriptor, for: []) { [weak self] _ in self?.wakeAll() })
+            }
         }
     }
 
@@ -66,8 +69,8 @@ final class PacketWaiters: Sendable {
             guard !state.isClosed else { return true }
             state.waiting[number] = continuation
             // A failure means that the descriptor is closed, which is found out by reading.
-            guard let registration = state.registration, let loop = state.loop,
-                (try? loop.modify(registration, interest: .readable)) != nil
+            guard let loop = state.loop, !state.registrations.isEmpty,
+                state.registrations.allSatisfy({ (try? loop.modify($0, interest: .readable)) != nil })
             else {
                 state.waiting[number] = nil
                 return true
@@ -87,7 +90,7 @@ final class PacketWaiters: Sendable {
             let woken = state.waiting
             state.waiting = [:]
             // Nobody waits now, so that a descriptor which stays readable does not keep the loop spinning.
-            if let registration = state.registration { try? state.loop?.modify(registration, interest: []) }
+            for registration in state.registrations { try? state.loop?.modify(registration, interest: []) }
             return woken
         }
         for continuation in woken.values { continuation.resume() }
@@ -97,8 +100,8 @@ final class PacketWaiters: Sendable {
     func close() {
         let loop = state.withLock { state -> EventLoop? in
             state.isClosed = true
-            if let registration = state.registration { state.loop?.unregister(registration) }
-            state.registration = nil
+            for registration in state.registrations { state.loop?.unregister(registration) }
+            state.registrations = []
             defer { state.loop = nil }
             return state.ownsLoop ? state.loop : nil
         }

@@ -11,7 +11,7 @@ public struct TunBuilder: Hashable, Sendable {
     /// The interface's name. With `%d` in it, as in `tun%d` or, on Darwin, without a number, as in `utun`, the system
     /// picks the lowest free number. Nil: `tun%d`, or `utun` on Darwin.
     public var name: String?
-    /// The interface's addresses. Each brings a route to its network.
+    /// The interface's addresses. On Linux each brings a route to its network; on Darwin routes are the caller's.
     public var addresses: [InterfaceAddress] = []
     /// The most bytes of one IP packet, 68 to 65,535; 1280 at least with an IPv6 address (RFC 8200 section 5).
     public var mtu = 1500

@@ -109,7 +109,7 @@ extension ForwardingTun {
     package func close() { device.close() }
 }
 
-/// What a ``TunDevice`` has counted since it was opened; each queue counts for itself.
+/// What went wrong with frames since a ``TunDevice`` was opened; each queue counts for itself. Packets and bytes are not counted.
 public struct TunStatistics: Hashable, Sendable {
     /// Frames from the system that contradicted themselves, and were skipped.
     public var malformedFrames = 0

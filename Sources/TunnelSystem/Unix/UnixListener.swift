@@ -137,6 +137,12 @@ package final class UnixListener: Sendable {
         return descriptor
     }
 
+    /// Removes a socket that nobody answers at any more.
+    package static func removeAbandoned(_ path: String) {
+        guard FileStatus(of: path, followsLinks: false)?.kind == .socket, isAbandoned(path) else { return }
+        unsafe _ = unlink(path)
+    }
+
     /// Whether nobody listens at `path` any more. A full queue, for one, is a sign of life.
     private static func isAbandoned(_ path: String) -> Bool {
         do throws(SystemError) {

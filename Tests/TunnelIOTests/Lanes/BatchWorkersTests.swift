@@ -25,7 +25,7 @@ private final class HeldSteps: TransportSteps {
         for index in 0..<packets.count { datagrams.append(copying: packets.copy(of: index)) }
     }
 
-    func planOpen(_ datagrams: PacketBatch) {}
+    func planOpen(_ datagrams: PacketBatch, answer: () -> Void) {}
     func open(_ datagrams: PacketBatch) {}
     func commitOpen(_ datagrams: PacketBatch) {}
 }

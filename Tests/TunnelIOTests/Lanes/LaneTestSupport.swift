@@ -151,7 +151,7 @@ final class FramingTransport: TunnelTransport {
         }
     }
 
-    func open(_ datagrams: PacketBatch) {
+    func open(_ datagrams: PacketBatch, answer: () -> Void) {
         for index in 0..<datagrams.count {
             let bytes = datagrams.copy(of: index)
             let descriptor = datagrams[index]
@@ -205,11 +205,13 @@ final class FramingTransport: TunnelTransport {
             transport.seal(packets, into: datagrams)
         }
 
-        func planOpen(_ datagrams: PacketBatch) { planned.store(datagrams.count, ordering: .sequentiallyConsistent) }
+        func planOpen(_ datagrams: PacketBatch, answer: () -> Void) {
+            planned.store(datagrams.count, ordering: .sequentiallyConsistent)
+        }
 
         func open(_ datagrams: PacketBatch) {
             guard planned.load(ordering: .sequentiallyConsistent) == datagrams.count else { return }
-            transport.open(datagrams)
+            transport.open(datagrams) {}
         }
 
         func commitOpen(_ datagrams: PacketBatch) {

@@ -17,6 +17,9 @@
         /// What was taken.
         var frames: [(header: VirtioHeader, bytes: [UInt8])] = []
         var callCount = 0
+        var time: Int64 = 1_000
+
+        mutating func now() -> Int64 { time }
 
         mutating func write(_ vectors: UnsafePointer<iovec>, count: Int) -> Int32 {
             callCount += 1
@@ -103,7 +106,7 @@
         }
 
         @Test(
-            "A kernel that refuses a superframe gets the packets, and no more superframes of that kind",
+            "A kernel that refuses a superframe gets the packets, and for a while no more superframes of that kind",
             arguments: [true, false])
         func refused(isTCP: Bool) throws {
             let wanted =
@@ -121,6 +124,25 @@
             #expect(try writer.send(batch(wanted), with: &calls) == TunSendResult(sent: 9, dropped: 0))
             #expect(calls.callCount == 7, "it is not tried again")
             #expect(writer.joins)
+            // For a while: then once more, and for twice as long where it is refused again.
+            for pause in [10, 20, 40] as [Int64] {
+                calls.time += pause * 1_000_000_000
+                calls.callCount = 0
+                #expect(try writer.send(batch(wanted), with: &calls) == TunSendResult(sent: 9, dropped: 0))
+                #expect(calls.callCount == 8, "after \(pause) s it is")
+                calls.time += pause * 1_000_000_000
+                calls.callCount = 0
+                #expect(try writer.send(batch(wanted), with: &calls) == TunSendResult(sent: 9, dropped: 0))
+                #expect(calls.callCount == 7)
+            }
+            // What was refused by mistake is joined again, as ever.
+            calls.refuses = { _ in 0 }
+            calls.time += 400 * 1_000_000_000
+            for _ in 0..<2 {
+                calls.callCount = 0
+                #expect(try writer.send(batch(wanted), with: &calls) == TunSendResult(sent: 9, dropped: 0))
+                #expect(calls.callCount == 3)
+            }
         }
 
         @Test(

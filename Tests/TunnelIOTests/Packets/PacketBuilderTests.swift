@@ -56,6 +56,33 @@ struct PacketBuilderTests {
         #expect(packet[26..<28] == [0xff, 0xff])
     }
 
+    @Test("Addresses and endpoints may be text, which gives the same packets")
+    func text() throws {
+        #expect(
+            try PacketBuilder.icmpEcho(from: "10.0.0.2", to: "192.0.2.1", identifier: 7, sequence: 9, payload: [1])
+                == PacketBuilder.icmpEcho(
+                    from: .v4(10, 0, 0, 2), to: .v4(192, 0, 2, 1), identifier: 7, sequence: 9, payload: [1]))
+        #expect(
+            try PacketBuilder.udp(from: "[fd00::2]:4000", to: "[2001:db8::1]:7", payload: [1, 2])
+                == PacketBuilder.udp(
+                    from: .v6(0xfd00 << 48, 2), port: 4000, to: .v6(0x2001_0db8 << 32, 1), port: 7, payload: [1, 2]))
+        #expect(throws: AddressTextError.self) {
+            try PacketBuilder.icmpEcho(from: "10.0.0", to: "192.0.2.1", identifier: 7, sequence: 9)
+        }
+        #expect(throws: AddressTextError.self) {
+            try PacketBuilder.udp(from: "10.0.0.2:4000", to: "[2001:db8::1]:7", payload: [])
+        }
+    }
+
+    @Test("What cannot be a packet is empty: two families, or more bytes than a packet has")
+    func impossible() {
+        #expect(PacketBuilder.icmpEcho(from: v4.0, to: v6.1, identifier: 1, sequence: 1).isEmpty)
+        let most = [UInt8](repeating: 0, count: 65_507)
+        #expect(PacketBuilder.udp(from: v4.0, port: 1, to: v4.1, port: 2, payload: most).count == 65_535)
+        #expect(PacketBuilder.udp(from: v4.0, port: 1, to: v4.1, port: 2, payload: most + [0]).isEmpty)
+        #expect(PacketBuilder.ipPacket(from: v6.0, to: v6.1, number: 253, payload: most).isEmpty)
+    }
+
     private func transportSum(_ packet: [UInt8]) -> UInt16 {
         let isV4 = packet[0] >> 4 == 4
         let start = isV4 ? 20 : 40

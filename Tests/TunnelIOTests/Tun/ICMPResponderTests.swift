@@ -116,7 +116,7 @@ struct ICMPResponderTests {
     }
 
     private func reply(to packet: [UInt8]) -> [UInt8]? {
-        unsafe packet.withUnsafeBytes { unsafe ICMPResponder().reply(to: $0) }
+        ICMPResponder().reply(to: packet)
     }
 
     private func fixHeader(_ packet: inout [UInt8]) {

@@ -241,6 +241,20 @@ struct MemoryTunTests {
         }
     }
 
+    @Test("Deliveries are a sequence, which ends with the device, or when something else takes them")
+    func deliveries() async throws {
+        let tun = try MemoryTun()
+        let replaced = tun.deliveries()
+        var deliveries = tun.deliveries().makeAsyncIterator()
+        for await _ in replaced { Issue.record("another one has taken its place") }
+        let batch = try makeBatch([ipv4(length: 30), ipv4(length: 40)])
+        #expect(try tun.send(batch).sent == 2)
+        #expect(await deliveries.next() == ipv4(length: 30))
+        #expect(await deliveries.next() == ipv4(length: 40))
+        tun.close()
+        #expect(await deliveries.next() == nil)
+    }
+
     private final class Box: Sendable {
         let mutex = Mutex<[[UInt8]]>([])
     }

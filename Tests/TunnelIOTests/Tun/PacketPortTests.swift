@@ -211,6 +211,15 @@ struct PacketPortTests {
             task.cancel()
             #expect(await task.value == TunnelIOError(.cancelled))
         }
+        // Who reads all of them has nothing to catch.
+        let reading = Task {
+            var count = 0
+            for try await _ in port.packets { count += 1 }
+            return count
+        }
+        while port.waiters.count == 0 { await Task.yield() }
+        reading.cancel()
+        #expect(try await reading.value == 0)
         tun.inject(packet(3))
         #expect(try await port.nextPacket() == packet(3))
         #expect(port.waiters.count == 0)

@@ -179,6 +179,70 @@ struct UtunTests {
         #expect(tun.drainLinkEvents() == [])
     }
 
+    @Test("An address is asked for with the request of its family, byte for byte")
+    func addressRequests() throws {
+        let v4 = UtunAddressRequest(try InterfaceAddress("10.1.2.3/24"), interface: "utun7")
+        #expect(!v4.isIPv6)
+        let name = Array("utun7".utf8) + [UInt8](repeating: 0, count: 11)
+        let own: [UInt8] = [16, 2, 0, 0, 10, 1, 2, 3, 0, 0, 0, 0, 0, 0, 0, 0]
+        let mask: [UInt8] = [16, 2, 0, 0, 255, 255, 255, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+        #expect(v4.bytes == name + own + own + mask)
+        let peer = UtunAddressRequest(try InterfaceAddress("10.1.2.3 peer 10.1.2.4/32"), interface: "utun7")
+        #expect(Array(peer.bytes[36..<40]) == [10, 1, 2, 4])
+        #expect(Array(peer.bytes[52..<56]) == [255, 255, 255, 255])
+
+        let v6 = UtunAddressRequest(try InterfaceAddress("fd00::1/64"), interface: "utun7")
+        #expect(v6.isIPv6 && v6.bytes.count == 128)
+        #expect(Array(v6.bytes[..<16]) == name)
+        #expect(Array(v6.bytes[16..<26]) == [28, 30, 0, 0, 0, 0, 0, 0, 0xfd, 0])
+        #expect(v6.bytes[39] == 1)
+        #expect(v6.bytes[44..<72].allSatisfy { $0 == 0 })
+        #expect(Array(v6.bytes[72..<90]) == [28, 30, 0, 0, 0, 0, 0, 0] + [UInt8](repeating: 255, count: 8) + [0, 0])
+        #expect(v6.bytes[100..<120].allSatisfy { $0 == 0 })
+        #expect(v6.bytes[120...].allSatisfy { $0 == 0xff })
+        // A name that is too long for the system is cut, and ended.
+        let long = UtunAddressRequest(try InterfaceAddress("10.0.0.1"), interface: String(repeating: "u", count: 40))
+        #expect(long.bytes.count == 64 && long.bytes[15] == 0)
+    }
+
+    @Test(
+        "A builder makes an interface with its addresses, and then brings it up or leaves it down",
+        arguments: [true, false])
+    func build(isUp: Bool) throws {
+        let system = FakeUtunSystem()
+        var builder = TunBuilder(name: "utun7")
+        builder.addresses = try [InterfaceAddress("10.0.0.1/24"), InterfaceAddress("fd00::1/64")]
+        builder.mtu = 1420
+        builder.isUp = isUp
+        let tun = try builder.build(on: system)
+        #expect(try tun.currentName() == "utun7")
+        #expect(try tun.currentLinkState() == LinkState(isUp: isUp, mtu: 1420))
+        let expected = builder.addresses.map { UtunAddressRequest($0, interface: "utun7") }
+        #expect(system.state.withLock { $0.addresses } == expected)
+    }
+
+    @Test("A builder says what only Linux has, and which address the system refuses")
+    func buildFailures() throws {
+        var builder = TunBuilder(name: "tun%d")
+        builder.txQueueLength = 1
+        builder.isMultiQueue = true
+        builder.isPersistent = true
+        builder.owner = 1
+        let error = #expect(throws: TunnelIOError.self) { try builder.build(on: FakeUtunSystem()) }
+        guard case .invalidOptions(let problems) = error?.code else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
+        #expect(problems.count == 5)
+        let system = FakeUtunSystem()
+        system.state.withLock { $0.addressFailure = EPERM }
+        var refused = TunBuilder()
+        refused.addresses = [try InterfaceAddress("10.0.0.1/24")]
+        let refusal = #expect(throws: TunnelIOError.self) { try refused.build(on: system) }
+        #expect(refusal?.errno == EPERM)
+        #expect("\(try #require(refusal))".contains("10.0.0.1/24"))
+    }
+
     private func header(of packet: [UInt8]) -> [UInt8]? {
         unsafe packet.withUnsafeBytes { unsafe UtunFraming.header(of: $0) }.map { header in
             unsafe withUnsafeBytes(of: header) { unsafe Array($0) }
@@ -215,6 +279,8 @@ private final class FakeUtunSystem: UtunSystem {
         var written: [[UInt8]] = []
         var writeFailure: Int32 = 0
         var linkMessages: [[UInt8]] = []
+        var addresses: [UtunAddressRequest] = []
+        var addressFailure: Int32 = 0
     }
     let state = Mutex(State())
 
@@ -246,6 +312,16 @@ private final class FakeUtunSystem: UtunSystem {
     func setUp(_ isUp: Bool, of name: String) -> Int32 {
         state.withLock { $0.isUp = isUp }
         return 0
+    }
+    func addAddress(_ request: UtunAddressRequest) -> Int32 {
+        let failure = state.withLock { state in
+            state.addresses.append(request)
+            // As the kernel does.
+            state.isUp = true
+            return state.addressFailure
+        }
+        errno = failure
+        return failure == 0 ? 0 : -1
     }
     func openLinkEvents() -> Int32 { unsafe open("/dev/null", O_RDWR) }
     func readLinkEvent(_ descriptor: Int32, into buffer: UnsafeMutableRawBufferPointer) -> Int {

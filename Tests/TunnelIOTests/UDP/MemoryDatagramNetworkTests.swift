@@ -46,6 +46,17 @@ struct MemoryDatagramNetworkTests {
         #expect(internet.statistics.delivered == 5)
     }
 
+    @Test("Hosts have addresses given as text, and a wrong one is an error that changes nothing")
+    func text() throws {
+        let host = try internet.attach("192.0.2.1", "2001:db8::1")
+        #expect(host.addresses == [.v4(192, 0, 2, 1), .v6(0x2001_0db8 << 32, 1)])
+        #expect(throws: AddressTextError.self) { try host.move(to: "192.0.2.2", "192.0.2") }
+        #expect(host.addresses.count == 2)
+        try host.move(to: "192.0.2.2")
+        #expect(host.addresses == [.v4(192, 0, 2, 2)])
+        #expect(throws: AddressTextError.self) { try internet.attach("example.com") }
+    }
+
     @Test("A full queue drops and counts")
     func overflow() throws {
         let sockets = try internet.attach([.v4(1)]).bind(port: 7, mark: 0)

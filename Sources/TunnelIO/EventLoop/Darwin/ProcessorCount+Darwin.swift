@@ -3,8 +3,8 @@
 
 #if canImport(Darwin)
     /// The cores at hand.
-    enum ProcessorCount {
+    package enum ProcessorCount {
         /// One: a tunnel in an app extension shares the device with everything else, and is the better the less it runs.
-        static func forLanes() -> Int { 1 }
+        package static func forLanes() -> Int { 1 }
     }
 #endif

@@ -5,9 +5,9 @@
     import CTunnelSystem
 
     /// The cores at hand.
-    enum ProcessorCount {
+    package enum ProcessorCount {
         /// How many cores threads of this process may run on.
-        static func forLanes() -> Int {
+        package static func forLanes() -> Int {
             // Room for 1024 cores. A set of a container or of taskset counts, not what the machine has.
             var set = [UInt64](repeating: 0, count: 16)
             let isKnown = unsafe set.withUnsafeMutableBytes { bytes in

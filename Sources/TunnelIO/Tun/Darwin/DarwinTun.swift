@@ -4,6 +4,7 @@
 #if canImport(Darwin)
     import CTunnelSystem
     import Darwin
+    public import NetworkAddresses
 
     /// A utun device of macOS, iOS or tvOS, made here (as root, on macOS) or handed in as a descriptor (in a tunnel extension).
     ///
@@ -11,6 +12,8 @@
     /// makes the real calls, has not yet been compiled or run on an Apple system.
     public final class DarwinTun: TunDevice {
         private let device: Utun<DarwinUtunSystem>
+
+        init(_ device: Utun<DarwinUtunSystem>) { self.device = device }
 
         /// Makes an interface and sets its MTU.
         ///
@@ -83,6 +86,11 @@
 
         /// Brings the interface up or takes it down.
         public func setUp(_ isUp: Bool) throws(TunnelIOError) { try device.setUp(isUp) }
+
+        /// Adds an address, as root, and with that brings the interface up. On a point-to-point interface it brings no route to
+        /// its network.
+        /// - Throws: `.device` with the system's reason, `.closed`.
+        public func add(_ address: InterfaceAddress) throws(TunnelIOError) { try device.add(address) }
 
         /// A descriptor that polls readable when ``receive(into:)`` has something to give.
         public var readiness: Int32 { device.readiness }

@@ -104,6 +104,14 @@
             return unsafe perform(CTUNNEL_SIOCSIFFLAGS, &request)
         }
 
+        func addAddress(_ request: UtunAddressRequest) -> Int32 {
+            var bytes = request.bytes
+            let operation = request.isIPv6 ? CTUNNEL_SIOCAIFADDR_IN6 : CTUNNEL_SIOCAIFADDR
+            return unsafe bytes.withUnsafeMutableBytes {
+                unsafe perform(operation, request.isIPv6 ? AF_INET6 : AF_INET, $0)
+            }
+        }
+
         private func interfaceRequest(_ name: String) -> ifreq {
             var request = unsafe ifreq()
             unsafe withUnsafeMutableBytes(of: &request.ifr_name) { unsafe $0.copyBytes(from: name.utf8.prefix(15)) }
@@ -111,9 +119,13 @@
         }
 
         private func perform(_ operation: UInt, _ request: inout ifreq) -> Int32 {
-            let control = socket(AF_INET, SOCK_DGRAM, 0)
-            guard control >= 0 else { return -1 }
-            let result = unsafe ctunnel_tun_ioctl_pointer(control, operation, &request)
+            unsafe withUnsafeMutableBytes(of: &request) { unsafe perform(operation, AF_INET, $0) }
+        }
+
+        private func perform(_ operation: UInt, _ family: Int32, _ request: UnsafeMutableRawBufferPointer) -> Int32 {
+            let control = socket(family, SOCK_DGRAM, 0)
+            guard control >= 0, let request = request.baseAddress else { return -1 }
+            let result = unsafe ctunnel_tun_ioctl_pointer(control, operation, request)
             guard result >= 0 else { return closeKeepingReason(control) }
             _ = close(control)
             return result

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import CTunnelSystem
+package import NetworkAddresses
 import Synchronization
 import TunnelSystem
 
@@ -31,6 +32,8 @@ package protocol UtunSystem: Sendable {
     func isUp(_ name: String) -> Int32
     /// Brings the interface up or takes it down.
     func setUp(_ isUp: Bool, of name: String) -> Int32
+    /// Gives the interface that the request names an address.
+    func addAddress(_ request: UtunAddressRequest) -> Int32
     /// A non-blocking routing socket, which tells of changes of interfaces.
     func openLinkEvents() -> Int32
     /// One message of the routing socket.
@@ -136,6 +139,11 @@ package final class Utun<System: UtunSystem>: TunDevice {
 
     package func setUp(_ isUp: Bool) throws(TunnelIOError) {
         _ = try asking(isUp ? "bring the interface up" : "take the interface down") { system.setUp(isUp, of: name) }
+    }
+
+    package func add(_ address: InterfaceAddress) throws(TunnelIOError) {
+        let request = UtunAddressRequest(address, interface: name)
+        _ = try asking("add the address \(address)") { system.addAddress(request) }
     }
 
     private func asking(_ operation: String, _ call: () -> Int32) throws(TunnelIOError) -> Int32 {

@@ -112,5 +112,7 @@
         mutating func write(_ vectors: UnsafePointer<iovec>, count: Int) -> Int32 {
             SystemCall.retry { unsafe writev(descriptor, vectors, Int32(count)) } >= 0 ? 0 : errno
         }
+
+        mutating func now() -> Int64 { LaneClock.now() }
     }
 #endif

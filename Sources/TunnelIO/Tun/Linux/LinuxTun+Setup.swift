@@ -60,7 +60,8 @@
                 let operation =
                     switch reason {
                     case ENOENT, ENODEV, ENXIO: "open /dev/net/tun; load the kernel's tun module"
-                    case EACCES, EPERM: "open /dev/net/tun; run as root"
+                    case EACCES, EPERM:
+                        "open /dev/net/tun; run as root, or let this user open it: chmod 666 /dev/net/tun"
                     default: "open /dev/net/tun"
                     }
                 throw TunnelIOError(.device(name: name, operation: operation), errno: reason)

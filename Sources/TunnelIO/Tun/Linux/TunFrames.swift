@@ -76,6 +76,40 @@
         /// - Returns: zero or an error number.
         @unsafe
         mutating func write(_ vectors: UnsafePointer<iovec>, count: Int) -> Int32
+        /// The time, in nanoseconds. Asked for only after a refusal.
+        mutating func now() -> Int64
+    }
+
+    /// Whether packets of a kind are joined, which a refusal ends for a while: twice as long each time, if it is refused again.
+    struct SuperframeJoining {
+        private let isWanted: Bool
+        /// When it is tried again; nil while nothing was refused.
+        private(set) var pausedUntil: Int64?
+        private var pause = Self.shortest
+
+        /// How long a refusal is believed at first, and at most.
+        static let shortest = 10 * LaneClock.nanosecondsPerSecond
+        static let longest = 320 * LaneClock.nanosecondsPerSecond
+
+        init(isWanted: Bool) { self.isWanted = isWanted }
+
+        /// Whether it may be done now.
+        var isOn: Bool { isWanted && pausedUntil == nil }
+
+        /// Lets it be tried again, if it is time.
+        mutating func resume(at now: Int64) {
+            if let until = pausedUntil, now >= until { pausedUntil = nil }
+        }
+
+        mutating func refuse(at now: Int64) {
+            pausedUntil = now &+ pause
+            pause = min(2 * pause, Self.longest)
+        }
+
+        /// Notes that a superframe was taken.
+        mutating func succeed() {
+            if pause != Self.shortest { pause = Self.shortest }
+        }
     }
 
     /// Writes packets, joined where they can be.
@@ -84,8 +118,9 @@
     @safe
     final class TunWriter: @unchecked Sendable {
         private var plan = CoalescingPlan()
-        private var joinsTCP: Bool
-        private var joinsUDP: Bool
+        private var tcp: SuperframeJoining
+        private var udp: SuperframeJoining
+        private let mayJoin: Bool
         /// How many superframes the system refused to take as such, of the last batch.
         private(set) var refused = 0
         private let framing: TunFraming
@@ -100,8 +135,9 @@
 
         init(joinsTCP: Bool, joinsUDP: Bool, framing: TunFraming) {
             self.framing = framing
-            self.joinsTCP = joinsTCP
-            self.joinsUDP = joinsUDP
+            tcp = SuperframeJoining(isWanted: joinsTCP)
+            udp = SuperframeJoining(isWanted: joinsUDP)
+            mayJoin = framing.hasVirtioHeader && (joinsTCP || joinsUDP)
             let length = Self.plain + Self.superframe
             unsafe headers = .allocate(byteCount: length, alignment: 16)
             unsafe headers.initializeMemory(as: UInt8.self, repeating: 0, count: length)
@@ -115,15 +151,20 @@
         }
 
         /// Whether anything is joined.
-        var joins: Bool { joinsTCP || joinsUDP }
+        var joins: Bool { tcp.isOn || udp.isOn }
 
         /// Writes every packet of nonzero length.
         /// - Returns: how many the system took, and how many it refused; nil when the device is gone.
         func send<Calls: TunWriteCalls>(_ batch: PacketBatch, with calls: inout Calls) -> TunSendResult? {
             var result = TunSendResult(sent: 0, dropped: 0)
             refused = 0
-            let isPlanned = framing.hasVirtioHeader && joins && batch.count > 1
-            if isPlanned { plan.make(for: batch, joinsTCP: joinsTCP, joinsUDP: joinsUDP) }
+            if mayJoin, tcp.pausedUntil != nil || udp.pausedUntil != nil {
+                let now = calls.now()
+                tcp.resume(at: now)
+                udp.resume(at: now)
+            }
+            let isPlanned = mayJoin && joins && batch.count > 1
+            if isPlanned { plan.make(for: batch, joinsTCP: tcp.isOn, joinsUDP: udp.isOn) }
             for index in 0..<batch.count where batch[index].length > 0 {
                 guard isPlanned else {
                     guard put(index, of: batch, &result, &calls) else { return nil }
@@ -145,18 +186,19 @@
         private func put<Calls: TunWriteCalls>(
             _ frame: CoalescingPlan.Frame, of batch: PacketBatch, _ result: inout TunSendResult, _ calls: inout Calls
         ) -> Bool {
-            if frame.isTCP ? joinsTCP : joinsUDP {
+            if frame.isTCP ? tcp.isOn : udp.isOn {
                 let count = lay(frame, of: batch)
                 switch unsafe calls.write(vectors, count: count) {
                 case 0:
                     result.sent += frame.count
+                    if frame.isTCP { tcp.succeed() } else { udp.succeed() }
                     return true
                 case EBADFD:
                     return false
                 case EINVAL:
-                    // A kernel that does not take such frames after all.
+                    // A kernel that does not take such frames after all, or does not take this one.
                     refused += 1
-                    if frame.isTCP { joinsTCP = false } else { joinsUDP = false }
+                    if frame.isTCP { tcp.refuse(at: calls.now()) } else { udp.refuse(at: calls.now()) }
                 case ENOMEM, ENOBUFS:
                     // So much memory in one piece may be what is missing.
                     break

@@ -20,6 +20,11 @@ public struct ICMPResponder: Sendable {
         }
     }
 
+    /// The reply to `packet`; nil when it is no echo request that deserves one.
+    public func reply(to packet: [UInt8]) -> [UInt8]? {
+        unsafe packet.withUnsafeBytes { unsafe reply(to: $0) }
+    }
+
     private static let echoLength = 8
 
     private func replyV4(_ packet: UnsafeRawBufferPointer) -> [UInt8]? {

@@ -44,6 +44,17 @@ extension MemoryTun {
         }
     }
 
+    /// The packets that the device is sent from now on, as they come: it sets ``onDeliver``. It ends when the device is closed,
+    /// or ``onDeliver`` is set again.
+    /// - Parameter limit: how many are kept that were not read yet; beyond them the oldest go.
+    public func deliveries(keeping limit: Int = 1024) -> AsyncStream<[UInt8]> {
+        let (stream, continuation) = AsyncStream.makeStream(
+            of: [UInt8].self, bufferingPolicy: .bufferingNewest(limit))
+        let tap = DeliveryTap(continuation)
+        unsafe onDeliver = { packet in _ = unsafe tap.continuation.yield(Array(packet)) }
+        return stream
+    }
+
     /// What takes the packets that the device is sent, on the sender's thread.
     public var onDeliver: DeliveryHandler? {
         get { unsafe interface.state.withLock { unsafe $0.onDeliver } }
@@ -118,4 +129,13 @@ extension MemoryTun {
             state.report(.removed)
         }
     }
+}
+
+/// Ends a sequence when the handler that feeds it is let go.
+private final class DeliveryTap: Sendable {
+    let continuation: AsyncStream<[UInt8]>.Continuation
+
+    init(_ continuation: AsyncStream<[UInt8]>.Continuation) { self.continuation = continuation }
+
+    deinit { continuation.finish() }
 }

@@ -42,6 +42,12 @@ public final class MemoryDatagramNetwork: DatagramNetwork {
         internet.route(self, from: old, to: addresses)
     }
 
+    /// Gives the host these addresses as text instead of those it has.
+    /// - Throws: what is wrong with an address. Then nothing changes.
+    public func move(to addresses: String...) throws(AddressTextError) {
+        move(to: try addresses.map { (text) throws(AddressTextError) in try IPAddress(text) })
+    }
+
     /// Binds one port for both families; see ``DatagramNetwork``.
     public func bind(port: UInt16, mark: UInt32) throws(TunnelIOError) -> DatagramSockets {
         try DatagramPairing.bind(port: port) { (isIPv6, port) throws(TunnelIOError) in

@@ -65,6 +65,12 @@ public final class MemoryInternet: Sendable {
         return host
     }
 
+    /// Adds a host with these addresses as text, such as `192.0.2.1` or `2001:db8::1`.
+    /// - Throws: what is wrong with an address. Then there is no new host.
+    public func attach(_ addresses: String...) throws(AddressTextError) -> MemoryDatagramNetwork {
+        attach(try addresses.map { (text) throws(AddressTextError) in try IPAddress(text) })
+    }
+
     /// Sets what decides on each datagram; nil lets all through.
     public func setFilter(_ filter: Filter?) {
         state.withLock { $0.filter = filter }

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+extension TunBuilder {
+    /// Makes a utun interface over the calls of `system`; when this throws, none is left.
+    func build<System: UtunSystem>(on system: System) throws(TunnelIOError) -> Utun<System> {
+        var problems: [String] = []
+        if txQueueLength != nil { problems.append("a queue length is for Linux only") }
+        if isMultiQueue { problems.append("several queues are for Linux only") }
+        if isPersistent { problems.append("persistent interfaces are for Linux only") }
+        if owner != nil || group != nil { problems.append("an owner or group is for Linux only") }
+        let name = name ?? "utun"
+        if UtunFraming.unit(of: name) == nil { problems.append("'\(name)' is not 'utun' with or without a number") }
+        try validate(also: problems)
+        let tun = try Utun(name: name, mtu: mtu, system: system)
+        do throws(TunnelIOError) {
+            for address in addresses { try tun.add(address) }
+            // Last: the system brings an interface up that is given an address.
+            try tun.setUp(isUp)
+        } catch {
+            tun.close()
+            throw error
+        }
+        return tun
+    }
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// Overwrites a secret that had to be an array, as far as this copy of it goes.
+package func wipe(_ bytes: inout [UInt8]) {
+    unsafe bytes.withUnsafeMutableBytes { unsafe zeroise($0) }
+}
+
+/// Overwrites bytes with zeros in a way that the optimiser keeps.
+@inline(never)
+package func zeroise(_ bytes: UnsafeMutableRawBufferPointer) {
+    guard let base = bytes.baseAddress else { return }
+    unsafe base.initializeMemory(as: UInt8.self, repeating: 0, count: bytes.count)
+    // A reader that the optimiser cannot see through: without it a store to memory about to be freed is dead.
+    _ = unsafe observe(base)
+}
+
+@inline(never) @_optimize(none)
+private func observe(_ pointer: UnsafeMutableRawPointer) -> UInt8 {
+    unsafe pointer.load(as: UInt8.self)
+}
