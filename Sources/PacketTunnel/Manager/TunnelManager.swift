@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+public import Logging
+
 /// The app's side of tunnels: profiles, and what to do with them.
 ///
 /// It has one face, whatever is behind it: a store for profiles, a store for secrets, and a channel to each tunnel.
@@ -16,15 +18,20 @@ public actor TunnelManager {
         /// Nothing more begins.
         var isRemoving = false
 
-        init(_ profile: TunnelProfile, _ channel: any TunnelChannel) {
+        init(_ profile: TunnelProfile, _ channel: any TunnelChannel, _ logger: Logger) {
             self.profile = profile
             self.channel = channel
             let status = Broadcast(channel.status)
             let updates = channel.statusUpdates()
             self.status = status
+            let id = profile.id
             relay = Task {
                 // The first one is usually the one there is.
-                for await update in updates where update != status.current { status.send(update) }
+                for await update in updates where update != status.current {
+                    status.send(update)
+                    let error = update.error.map { ": \($0)" } ?? ""
+                    logger.info("tunnel \(update.status.rawValue)\(error)", metadata: ["profile": "\(id)"])
+                }
                 status.finish()
             }
         }
@@ -39,6 +46,7 @@ public actor TunnelManager {
     private let secrets: any SecretStore
     private let makeChannel: MakeChannel
     private let runsOneAtATime: Bool
+    let logger: Logger
     private var entries: [String: Entry] = [:]
     private let list = Broadcast<[TunnelProfile]>([])
 
@@ -48,15 +56,29 @@ public actor TunnelManager {
     ///   - store: where profiles are.
     ///   - secrets: where their secrets are.
     ///   - runsOneAtATime: whether starting a tunnel stops the others first, with ``StopReason/superseded``.
+    ///   - logger: where it writes what it does, and what comes of that.
     ///   - makeChannel: makes the channel to the tunnel of a profile.
     public init(
         store: any ProfileStore, secrets: any SecretStore, runsOneAtATime: Bool = true,
+        logger: Logger = Logger(label: "tunnel.manager") { _ in SwiftLogNoOpLogHandler() },
         makeChannel: @escaping MakeChannel
     ) {
+        self.logger = logger
         self.store = store
         self.secrets = secrets
         self.runsOneAtATime = runsOneAtATime
         self.makeChannel = makeChannel
+    }
+
+    /// A manager for one tunnel in this process: for tests, previews and simulators. Nothing is kept, and every profile starts in
+    /// `host`, one at a time.
+    /// - Parameters:
+    ///   - host: the tunnel.
+    ///   - secrets: where the secrets of profiles are. Nil: where the host looks for them, so that the provider finds them.
+    public init(_ host: any TunnelHost, secrets: (any SecretStore)? = nil) {
+        self.init(store: MemoryProfileStore(), secrets: secrets ?? host.secrets ?? MemorySecretStore()) { _ in
+            MemoryTunnelChannel(host)
+        }
     }
 
     deinit { list.finish() }
@@ -77,14 +99,18 @@ public actor TunnelManager {
     /// - Returns: what is wrong with those that cannot be read.
     @discardableResult
     public func load() async throws(TunnelError) -> [TunnelError] {
-        let loaded = try await store.loadAll()
+        let loaded = try await noting("profiles cannot be read", nil) { () throws(TunnelError) in
+            try await store.loadAll()
+        }
+        for error in loaded.errors { logger.warning("a profile cannot be read: \(error)") }
+        logger.debug("\(loaded.profiles.count) profiles were read")
         let ids = Set(loaded.profiles.map(\.id))
         for (id, entry) in entries where !ids.contains(id) && !entry.isRemoving { forget(id) }
         for profile in loaded.profiles {
             if let entry = entries[profile.id] {
                 if !entry.isRemoving { entry.profile = profile }
             } else {
-                entries[profile.id] = Entry(profile, try makeChannel(profile))
+                entries[profile.id] = Entry(profile, try makeChannel(profile), logger)
             }
         }
         publish()
@@ -96,10 +122,17 @@ public actor TunnelManager {
     public func create(
         _ profile: TunnelProfile, secrets new: [String: SecretBytes] = [:]
     ) async throws(TunnelError) {
+        try await noting("the profile was not created", profile.id) { () throws(TunnelError) in
+            try await add(profile, new)
+        }
+        logger.info("the profile was created", metadata: ["profile": "\(profile.id)"])
+    }
+
+    private func add(_ profile: TunnelProfile, _ new: [String: SecretBytes]) async throws(TunnelError) {
         try check(profile, isNew: true)
         let channel = try makeChannel(profile)
         // Its name is taken from here on.
-        entries[profile.id] = Entry(profile, channel)
+        entries[profile.id] = Entry(profile, channel, logger)
         do throws(TunnelError) {
             for (name, secret) in new.sorted(by: { $0.key < $1.key }) {
                 try await secrets.write(secret, name, of: profile.id)
@@ -125,6 +158,15 @@ public actor TunnelManager {
     /// - Throws: `.profileNotFound`, `.settingsInvalid`; what the stores throw. Then all is as before, secrets included.
     public func update(
         _ profile: TunnelProfile, secrets changes: [String: SecretBytes?] = [:]
+    ) async throws(TunnelError) {
+        try await noting("the profile was not changed", profile.id) { () throws(TunnelError) in
+            try await replace(profile, changes)
+        }
+        logger.info("the profile was changed", metadata: ["profile": "\(profile.id)"])
+    }
+
+    private func replace(
+        _ profile: TunnelProfile, _ changes: [String: SecretBytes?]
     ) async throws(TunnelError) {
         let entry = try entry(profile.id)
         try check(profile, isNew: false)
@@ -156,6 +198,11 @@ public actor TunnelManager {
     /// ``TunnelStatus/invalid``.
     /// - Throws: `.profileNotFound`; what the stores throw. Then the profile is still there.
     public func remove(_ id: String) async throws(TunnelError) {
+        try await noting("the profile was not removed", id) { () throws(TunnelError) in try await delete(id) }
+        logger.info("the profile was removed", metadata: ["profile": "\(id)"])
+    }
+
+    private func delete(_ id: String) async throws(TunnelError) {
         let entry = try entry(id)
         entry.isRemoving = true
         do throws(TunnelError) {
@@ -216,6 +263,11 @@ public actor TunnelManager {
     /// Starts the tunnel of a profile; returns once it is up.
     /// - Throws: `.profileNotFound`, `.profileDisabled`; what ``TunnelHost/start(_:)`` throws.
     public func start(_ id: String) async throws(TunnelError) {
+        logger.info("the tunnel is to start", metadata: ["profile": "\(id)"])
+        try await noting("the tunnel did not start", id) { () throws(TunnelError) in try await launch(id) }
+    }
+
+    private func launch(_ id: String) async throws(TunnelError) {
         let entry = try entry(id)
         let profile = entry.profile
         guard profile.isEnabled else {
@@ -236,7 +288,23 @@ public actor TunnelManager {
     /// Stops the tunnel of a profile; returns once it is down.
     /// - Throws: `.profileNotFound`, `.channelFailed`.
     public func stop(_ id: String, reason: StopReason = .userInitiated) async throws(TunnelError) {
-        try await entry(id).channel.stop(reason)
+        let entry = try entry(id)
+        logger.info("the tunnel is to stop: \(reason)", metadata: ["profile": "\(id)"])
+        try await noting("the tunnel did not stop", id) { () throws(TunnelError) in
+            try await entry.channel.stop(reason)
+        }
+    }
+
+    /// Does something, and writes down that it failed.
+    private func noting<Value>(
+        _ failure: String, _ id: String?, _ body: () async throws(TunnelError) -> Value
+    ) async throws(TunnelError) -> Value {
+        do throws(TunnelError) {
+            return try await body()
+        } catch {
+            logger.error("\(failure): \(error)", metadata: id.map { ["profile": "\($0)"] })
+            throw error
+        }
     }
 
     /// The status of a profile's tunnel; ``TunnelStatus/invalid`` when there is no such profile.

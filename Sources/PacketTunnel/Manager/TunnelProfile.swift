@@ -23,6 +23,8 @@ public struct TunnelProfile: Hashable, Sendable, Identifiable {
     public var onDemand: OnDemandRules
     /// Whether it does.
     public var isOnDemandEnabled: Bool
+    /// The names of the users, besides root, who may look at the tunnel and stop it, on hosts that know users.
+    public var permittedUsers: [String] = []
 
     /// A profile with an id of its own.
     public init(
@@ -34,6 +36,16 @@ public struct TunnelProfile: Hashable, Sendable, Identifiable {
             id: Self.makeID(), name: name, provider: provider, serverAddress: serverAddress,
             configuration: configuration, leakPolicy: leakPolicy, isEnabled: isEnabled, onDemand: onDemand,
             isOnDemandEnabled: isOnDemandEnabled)
+    }
+
+    /// A profile with an id of its own, and a provider's configuration as a value. The rest is set afterwards.
+    /// - Throws: `.configurationInvalid` when it does not encode.
+    public init(
+        name: String, provider: String, serverAddress: String = "", encoding configuration: some Encodable
+    ) throws(TunnelError) {
+        self.init(
+            name: name, provider: provider, serverAddress: serverAddress,
+            configuration: try JSONValue(encoding: configuration))
     }
 
     private init(
@@ -95,6 +107,7 @@ public struct TunnelProfile: Hashable, Sendable, Identifiable {
 extension TunnelProfile: Codable {
     private enum CodingKeys: String, CodingKey {
         case id, name, provider, serverAddress, configuration, leakPolicy, isEnabled, onDemand, isOnDemandEnabled
+        case permittedUsers
     }
 
     /// Decodes; what is left out has its default.
@@ -114,5 +127,6 @@ extension TunnelProfile: Codable {
             isEnabled: try container.decodeIfPresent(Bool.self, forKey: .isEnabled) ?? true,
             onDemand: try container.decodeIfPresent(OnDemandRules.self, forKey: .onDemand) ?? OnDemandRules(),
             isOnDemandEnabled: try container.decodeIfPresent(Bool.self, forKey: .isOnDemandEnabled) ?? false)
+        permittedUsers = try container.decodeIfPresent([String].self, forKey: .permittedUsers) ?? []
     }
 }

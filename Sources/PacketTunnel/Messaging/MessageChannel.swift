@@ -31,8 +31,20 @@ extension MessageError {
     init(ofChannel error: any Error) {
         switch error {
         case let error as MessageError: self = error
+        case let error as TunnelError: self.init(error)
         case is CancellationError: self = .cancelled
         default: self = .channelFailed(String(describing: error))
         }
+    }
+
+    /// What a sender learns of a tunnel that did not take its message, whichever way the message went: ``closed`` where there is
+    /// no provider at work.
+    package init(_ error: TunnelError) {
+        self =
+            switch error.code {
+            case .notRunning, .closed: .closed
+            case .permissionDenied: .notPermitted(error.description)
+            default: .channelFailed(error.description)
+            }
     }
 }

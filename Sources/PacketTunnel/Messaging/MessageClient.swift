@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+public import Logging
 import Synchronization
 import TunnelSystem
 
@@ -16,6 +17,7 @@ public final class MessageClient: Sendable {
     private let timeout: Duration
     private let maximumByteCount: Int
     private let clock: any Clock<Duration>
+    private let logger: Logger
     private let correlation = Atomic<UInt64>(UInt64.random(in: 1...UInt64.max / 2))
 
     /// A client of whoever answers on `channel`.
@@ -24,11 +26,14 @@ public final class MessageClient: Sendable {
     ///   - timeout: how long a request may take.
     ///   - maximumByteCount: the largest request that is sent and the largest reply that is read.
     ///   - clock: measures time-outs.
+    ///   - logger: where it writes what it asks and what comes of it, without what messages say.
     public init(
         channel: any MessageChannel, timeout: Duration = defaultTimeout,
         maximumByteCount: Int = MessageContainer.defaultMaximumByteCount,
-        clock: any Clock<Duration> = ContinuousClock()
+        clock: any Clock<Duration> = ContinuousClock(),
+        logger: Logger = Logger(label: "tunnel.messages") { _ in SwiftLogNoOpLogHandler() }
     ) {
+        self.logger = logger
         self.channel = channel
         self.timeout = timeout
         self.maximumByteCount = maximumByteCount
@@ -42,6 +47,19 @@ public final class MessageClient: Sendable {
     /// - Throws: why there is no reply.
     public func send<Message: TunnelMessage>(
         _ message: Message, timeout: Duration? = nil
+    ) async throws(MessageError) -> Message.Reply {
+        do throws(MessageError) {
+            let reply = try await reply(to: message, timeout)
+            logger.debug("'\(Message.name)' has its reply")
+            return reply
+        } catch {
+            logger.log(level: error == .cancelled ? .debug : .warning, "'\(Message.name)' has no reply: \(error)")
+            throw error
+        }
+    }
+
+    private func reply<Message: TunnelMessage>(
+        to message: Message, _ timeout: Duration?
     ) async throws(MessageError) -> Message.Reply {
         let request = try request(.request, message, name: Message.name, version: Message.version)
         let channel = channel
@@ -68,21 +86,27 @@ public final class MessageClient: Sendable {
 
     /// Asks for elements, which come until either side ends it.
     ///
-    /// Whatever the other side says against it is thrown by the sequence. It waits while nobody takes its elements.
-    /// - Throws: `.subscriptionsUnsupported` when the channel cannot do it, or why the request could not be sent.
+    /// Whatever the other side says against it is thrown by the sequence. It waits while nobody takes its elements. Where the
+    /// channel carries no more than one answer to a request, each element is fetched by a request of its own, which waits at the
+    /// other side until there is one.
+    /// - Throws: `.subscriptionsUnsupported` when the other side cannot do it, or why the request could not be sent.
     public func subscribe<Subscription: TunnelSubscription>(
         to subscription: Subscription
     ) async throws(MessageError) -> MessageStream<Subscription.Element> {
-        guard let channel = channel as? any SubscribableChannel else { throw .subscriptionsUnsupported }
         let request = try request(.subscribe, subscription, name: Subscription.name, version: Subscription.version)
-        let bytes = request.bytes
+        let (bytes, channel) = (request.bytes, channel)
         // Opening takes as long as a request may; the elements take as long as they like.
         let outcome = await withDeadline(timeout, clock: clock) {
-            () async -> Result<any MessageFrames, MessageError> in
-            do { return .success(try await channel.open(bytes)) } catch {
+            [self] () async -> Result<any MessageFrames, MessageError> in
+            do {
+                if let channel = channel as? any SubscribableChannel { return .success(try await channel.open(bytes)) }
+                return .success(
+                    try await FetchedFrames(opening: bytes, on: channel, limit: maximumByteCount, clock: clock))
+            } catch {
                 return .failure(MessageError(ofChannel: error))
             }
         }
+        logger.debug("'\(Subscription.name)' is subscribed to: \(outcome.word)")
         switch outcome {
         case .timedOut: throw .timeout
         case .cancelled: throw .cancelled
@@ -217,6 +241,18 @@ public struct MessageStream<Element: Sendable>: AsyncSequence, Sendable {
             isOver.store(true, ordering: .relaxed)
             frames.cancel()
             return nil
+        }
+    }
+}
+
+extension DeadlineOutcome<Result<any MessageFrames, MessageError>> {
+    /// How it went, for the log.
+    fileprivate var word: String {
+        switch self {
+        case .timedOut: "no answer in time"
+        case .cancelled: "cancelled"
+        case .finished(.failure(let error)): "\(error)"
+        case .finished(.success): "accepted"
         }
     }
 }

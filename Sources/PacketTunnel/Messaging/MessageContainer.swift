@@ -30,6 +30,19 @@ public struct MessageContainer: Hashable, Sendable {
         case element = 5
         /// There are no more of them.
         case end = 6
+        /// A request for the next element, from who can only ask. It has the number of the request for elements, and so has
+        /// the answer: an element, the end, an error, or a reply without payload while nothing has come yet.
+        case take = 7
+        /// Whoever asked for elements wants no more of them.
+        case leave = 8
+
+        /// Whether it is to be answered.
+        var isAnswered: Bool {
+            switch self {
+            case .request, .subscribe, .take, .leave: true
+            case .reply, .error, .element, .end: false
+            }
+        }
     }
 
     /// What it carries.
@@ -101,6 +114,14 @@ public struct MessageContainer: Hashable, Sendable {
         self.init(
             kind: kind, name: name, version: bytes.bigEndian(UInt16.self, at: 6),
             correlation: bytes.bigEndian(UInt64.self, at: 8), payload: Array(bytes[nameEnd...]))
+    }
+
+    /// The name in bytes that begin as a container does, without a look at the rest; nil for others.
+    static func name(in bytes: [UInt8]) -> String? {
+        guard bytes.count > headerByteCount, bytes.starts(with: magic), bytes[4] == formatVersion else { return nil }
+        let end = headerByteCount + Int(bytes.bigEndian(UInt16.self, at: 16))
+        guard bytes.count >= end else { return nil }
+        return String(decoding: bytes[headerByteCount..<end], as: UTF8.self)
     }
 
     /// Whether messages can be registered under `name`.

@@ -39,7 +39,7 @@ public enum MessageError: Error, Hashable, Sendable {
     case tooLarge(Direction, byteCount: Int, limit: Int)
     /// The other side, or the system, does not let this process talk to it.
     case notPermitted(String)
-    /// The channel carries single messages only.
+    /// The other side answers single messages only.
     case subscriptionsUnsupported
     /// The channel failed in another way.
     case channelFailed(String)
@@ -89,7 +89,7 @@ extension MessageError: CustomStringConvertible {
         case .handlerTimeout: "the tunnel took too long to answer"
         case .cancelled: "cancelled"
         case .closed: "the tunnel is not running"
-        case .noReply: "the tunnel gave no reply"
+        case .noReply: "the tunnel gave no reply: its provider has no 'handleAppMessage(_:)' that answers"
         case .busy: "the tunnel has too many requests to answer"
         case .noHandler(let name): "the tunnel does not answer '\(name)'"
         case .unsupportedVersion(let name, let version, let supported):
@@ -101,7 +101,7 @@ extension MessageError: CustomStringConvertible {
         case .tooLarge(let direction, let byteCount, let limit):
             "the \(direction.rawValue) has \(byteCount) bytes, more than the limit of \(limit)"
         case .notPermitted(let reason): "not permitted: \(reason)"
-        case .subscriptionsUnsupported: "this channel carries no subscriptions"
+        case .subscriptionsUnsupported: "the tunnel answers no subscriptions"
         case .channelFailed(let reason): reason
         }
     }

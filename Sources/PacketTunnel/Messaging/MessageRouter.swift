@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+public import Logging
 import Synchronization
 import TunnelSystem
 
@@ -60,11 +61,14 @@ public final class MessageRouter: Sendable {
     private struct State {
         var handlers: [String: [UInt16: Handler]] = [:]
         var isClosed = false
+        var logger: Logger
     }
 
     let limits: Limits
-    private let clock: any Clock<Duration>
-    private let state = Mutex(State())
+    let clock: any Clock<Duration>
+    /// The subscriptions of those who fetch each element.
+    let fetched = FetchedSubscriptions()
+    private let state: Mutex<State>
     private let requests: Admission
     private let subscriptions: Admission
 
@@ -72,7 +76,12 @@ public final class MessageRouter: Sendable {
     /// - Parameters:
     ///   - limits: how much clients may ask of it.
     ///   - clock: measures the handlers' time.
-    public init(limits: Limits = Limits(), clock: any Clock<Duration> = ContinuousClock()) {
+    ///   - logger: where it writes what it answers and why it does not, without what messages say.
+    public init(
+        limits: Limits = Limits(), clock: any Clock<Duration> = ContinuousClock(),
+        logger: Logger = Logger(label: "tunnel.messages") { _ in SwiftLogNoOpLogHandler() }
+    ) {
+        state = Mutex(State(logger: logger))
         self.limits = limits
         self.clock = clock
         requests = Admission(limit: limits.maximumRequests)
@@ -95,6 +104,20 @@ public final class MessageRouter: Sendable {
         _ type: Message.Type, with handler: @escaping @Sendable (Message) async throws -> Message.Reply
     ) throws(RegistrationError) {
         try set(Message.name, Message.version, .request(Self.erase(handler)), replacing: true)
+    }
+
+    /// Answers messages of this type with `handler` from here on, whether or not another did before.
+    ///
+    /// As ``replace(_:with:)-(Message.Type,_)``, for a message whose name is known to be valid: nobody can send another, and who
+    /// tries is told.
+    public func answer<Message: TunnelMessage>(
+        _ type: Message.Type, with handler: @escaping @Sendable (Message) async throws -> Message.Reply
+    ) {
+        do throws(RegistrationError) {
+            try replace(type, with: handler)
+        } catch {
+            // Nobody can send it.
+        }
     }
 
     /// Answers subscriptions of this type with what `handler` puts into the sink, until it returns or throws.
@@ -144,17 +167,32 @@ public final class MessageRouter: Sendable {
             state.isClosed = true
             state.handlers = [:]
         }
+        fetched.close()
+    }
+
+    /// Where it writes what it answers, and why it does not. What messages say is not written.
+    public var logger: Logger {
+        get { state.withLock { $0.logger } }
+        set { state.withLock { $0.logger = newValue } }
     }
 
     // MARK: - Answering
 
     /// The answer to a request: always one, also to bytes that are no request.
     ///
+    /// A subscription can be asked for in this way too: each of its elements is then the answer to a request of its own, as a
+    /// ``MessageClient`` makes them where its channel carries no more than that.
+    ///
     /// When the calling task is cancelled, so is the handler, and an answer comes at once.
     public func respond(to bytes: [UInt8]) async -> [UInt8] {
         let request: MessageContainer
-        do throws(MessageError) { request = try decode(bytes) } catch { return failure(error, of: nil) }
-        return await respond(to: request)
+        do throws(MessageError) { request = try decode(bytes) } catch { return refuse(error, nil) }
+        switch request.kind {
+        case .subscribe: return begin(request)
+        case .take: return await take(request)
+        case .leave: return leave(request)
+        default: return await respond(to: request)
+        }
     }
 
     /// Answers a request or a subscription with calls of `send`, which returns when there is room for more.
@@ -170,7 +208,7 @@ public final class MessageRouter: Sendable {
                 answer = await respond(to: request)
             }
         } catch {
-            answer = failure(error, of: nil)
+            answer = refuse(error, nil)
         }
         // Whoever does not take the answer any more is gone.
         do { try await send(answer) } catch {}
@@ -194,25 +232,36 @@ public final class MessageRouter: Sendable {
             case .timedOut: throw .handlerTimeout
             case .cancelled: throw .cancelled
             case .finished(let result):
-                return try encode(.reply, request, try result.get())
+                let reply = try encode(.reply, request, try result.get())
+                logger.debug("'\(request.name)' was answered with \(reply.count) bytes")
+                return reply
             }
         } catch {
-            return failure(error, of: request)
+            return refuse(error, request)
         }
     }
 
+    /// An error as the answer, which the log has too.
+    func refuse(_ error: MessageError, _ request: MessageContainer?) -> [UInt8] {
+        let what = request.map { "'\($0.name)', version \($0.version)," } ?? "a message"
+        logger.log(level: error == .closed || error == .cancelled ? .debug : .warning, "\(what) has no reply: \(error)")
+        return failure(error, of: request)
+    }
+
     /// Runs a subscription; returns its last frame.
-    private func serve(subscription request: MessageContainer, send: @escaping FrameSink) async -> [UInt8] {
+    func serve(subscription request: MessageContainer, send: @escaping FrameSink) async -> [UInt8] {
         do throws(MessageError) {
             guard case .subscription(let handler) = try handler(for: request) else {
                 throw .noHandler(name: request.name)
             }
             guard let slot = subscriptions.enter() else { throw .busy }
             defer { withExtendedLifetime(slot) {} }
+            logger.debug("'\(request.name)' is subscribed to")
             try await handler(request.payload) { [self] payload in try await send(encode(.element, request, payload)) }
+            logger.debug("the subscription to '\(request.name)' has ended")
             return try encode(.end, request, [])
         } catch {
-            return failure(error, of: request)
+            return refuse(error, request)
         }
     }
 
@@ -238,7 +287,7 @@ public final class MessageRouter: Sendable {
         }
     }
 
-    private func encode(
+    func encode(
         _ kind: MessageContainer.Kind, _ request: MessageContainer, _ payload: [UInt8]
     ) throws(MessageError) -> [UInt8] {
         let container = MessageContainer(
@@ -255,6 +304,16 @@ public final class MessageRouter: Sendable {
     /// An error as the answer to `request`, or to bytes that were none.
     func failure(_ error: MessageError, of request: MessageContainer?) -> [UInt8] {
         MessageRouter.failure(error, of: request)
+    }
+
+    /// The answer to a request for which there is no provider; nil for bytes that are no request.
+    package static func refusal(_ error: TunnelError, of bytes: [UInt8]) -> [UInt8]? {
+        do throws(MessageContainerError) {
+            let request = try MessageContainer(decoding: bytes, limit: .max)
+            return request.kind.isAnswered ? failure(MessageError(error), of: request) : nil
+        } catch {
+            return nil
+        }
     }
 
     static func failure(_ error: MessageError, of request: MessageContainer?) -> [UInt8] {

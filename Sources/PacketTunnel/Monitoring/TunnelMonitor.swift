@@ -13,6 +13,19 @@ public enum MonitoringPhase: Hashable, Sendable {
     case ended
 }
 
+extension MonitoringPhase {
+    /// What there is to do in a tunnel's status: to poll while it is up, be it that it carries nothing for the present; to end
+    /// once its profile is gone; else to wait.
+    public init(_ update: TunnelStatusUpdate) {
+        self =
+            switch update.status {
+            case .connected, .reasserting: .polling
+            case .disconnected, .connecting, .disconnecting, .blocked: .waiting
+            case .invalid: .ended
+            }
+    }
+}
+
 /// What a ``TunnelMonitor`` gives.
 public enum TunnelMonitorEvent<Status: Sendable, Reply: Sendable>: Sendable {
     /// The tunnel's status is another one.
@@ -76,6 +89,35 @@ public struct TunnelMonitor<Status: Equatable & Sendable, Reply: Sendable>: Asyn
     /// Begins to follow and to poll.
     public func makeAsyncIterator() -> AsyncIterator {
         AsyncIterator(makeRun())
+    }
+}
+
+extension TunnelMonitor where Status == TunnelStatusUpdate {
+    /// A monitor of a profile's tunnel, which sends its provider a message again and again while the tunnel is up, also after it
+    /// was stopped and started. It ends when the profile is removed.
+    ///
+    /// A message without a reply is a ``TunnelMonitorEvent/failure(_:)`` with a ``MessageError``.
+    /// - Parameters:
+    ///   - manager: knows the tunnel.
+    ///   - id: the profile's id.
+    ///   - interval: how often to ask; at least a millisecond.
+    ///   - timeout: how long an answer may take.
+    ///   - clock: measures both.
+    ///   - message: what to ask.
+    public init<Message: TunnelMessage, C: Clock<Duration>>(
+        _ manager: TunnelManager, _ id: String, every interval: Duration = .seconds(1),
+        timeout: Duration = MessageClient.defaultTimeout, clock: C = ContinuousClock(), asking message: Message
+    ) where Reply == Message.Reply {
+        let client = manager.client(for: id, timeout: timeout, clock: clock)
+        makeRun = {
+            let run = MonitorRun<Status, Reply>()
+            run.start {
+                await run.follow(
+                    await manager.statusUpdates(id), every: Swift.max(interval, .milliseconds(1)), clock: clock,
+                    phase: { MonitoringPhase($0) }, poll: { try await client.send(message) })
+            }
+            return run
+        }
     }
 }
 

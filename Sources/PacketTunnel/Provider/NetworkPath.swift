@@ -64,12 +64,20 @@ public struct NetworkPath: Codable, Hashable, Sendable {
     public var isExpensive: Bool
     /// Whether the user asked to save data.
     public var isConstrained: Bool
+    /// The networks that there is a way to although there is none to everywhere, those with the shortest prefixes first: on a
+    /// network that leads nowhere else, or beside another tunnel. Not all where they are many; none where the system does not
+    /// tell, and where there is a way to everywhere.
+    public var attachedNetworks: [IPPrefix]
+    /// The machine's own addresses on the interfaces in use, and the routers there, sorted: another one of either is another
+    /// way, though the interfaces are the same. None where the system does not tell.
+    public var endsOfWay: [IPAddress]
 
     /// A path.
     public init(
         status: Status = .satisfied, interfaces: [Interface] = [], ssid: String? = nil, supportsIPv4: Bool = true,
         supportsIPv6: Bool = true, dnsServers: [IPAddress] = [], dnsSearchDomains: [String] = [],
-        isExpensive: Bool = false, isConstrained: Bool = false
+        isExpensive: Bool = false, isConstrained: Bool = false, attachedNetworks: [IPPrefix] = [],
+        endsOfWay: [IPAddress] = []
     ) {
         self.status = status
         self.interfaces = interfaces
@@ -80,6 +88,30 @@ public struct NetworkPath: Codable, Hashable, Sendable {
         self.dnsSearchDomains = dnsSearchDomains
         self.isExpensive = isExpensive
         self.isConstrained = isConstrained
+        self.attachedNetworks = attachedNetworks
+        self.endsOfWay = endsOfWay
+    }
+
+    private enum CodingKeys: String, CodingKey {
+        case status, interfaces, ssid, supportsIPv4, supportsIPv6, dnsServers, dnsSearchDomains, isExpensive
+        case isConstrained, attachedNetworks, endsOfWay
+    }
+
+    /// Decodes; what was added later may be left out.
+    public init(from decoder: any Decoder) throws {
+        let values = try decoder.container(keyedBy: CodingKeys.self)
+        self.init(
+            status: try values.decode(Status.self, forKey: .status),
+            interfaces: try values.decode([Interface].self, forKey: .interfaces),
+            ssid: try values.decodeIfPresent(String.self, forKey: .ssid),
+            supportsIPv4: try values.decode(Bool.self, forKey: .supportsIPv4),
+            supportsIPv6: try values.decode(Bool.self, forKey: .supportsIPv6),
+            dnsServers: try values.decode([IPAddress].self, forKey: .dnsServers),
+            dnsSearchDomains: try values.decode([String].self, forKey: .dnsSearchDomains),
+            isExpensive: try values.decode(Bool.self, forKey: .isExpensive),
+            isConstrained: try values.decode(Bool.self, forKey: .isConstrained),
+            attachedNetworks: try values.decodeIfPresent([IPPrefix].self, forKey: .attachedNetworks) ?? [],
+            endsOfWay: try values.decodeIfPresent([IPAddress].self, forKey: .endsOfWay) ?? [])
     }
 
     /// No network.
@@ -87,12 +119,28 @@ public struct NetworkPath: Codable, Hashable, Sendable {
 
     /// What the preferred interface is; nil without one.
     public var primaryKind: InterfaceKind? { interfaces.first?.kind }
+
+    /// Whether there is no way to anything.
+    public var isCutOff: Bool { status == .unsatisfied && attachedNetworks.isEmpty }
+
+    /// Whether there may be a way to one of these addresses: to everywhere, or to a network that has one of them.
+    public func mayReach(_ addresses: some Sequence<IPAddress>) -> Bool {
+        status != .unsatisfied
+            || addresses.contains { address in attachedNetworks.contains { $0.contains(address) } }
+    }
+
+    /// Whether there may be a way to a host: one that is known by name may be anywhere.
+    package func mayReach(host: String) -> Bool {
+        guard let address = try? IPAddress(host) else { return !isCutOff }
+        return mayReach([address])
+    }
 }
 
 extension NetworkPath {
-    /// Whether packets leave over the same interfaces, network and families as on `other`.
+    /// Whether packets leave over the same interfaces, network, families, addresses and routers as on `other`.
     package func isSameWay(as other: NetworkPath) -> Bool {
         interfaces == other.interfaces && ssid == other.ssid && supportsIPv4 == other.supportsIPv4
-            && supportsIPv6 == other.supportsIPv6
+            && supportsIPv6 == other.supportsIPv6 && attachedNetworks == other.attachedNetworks
+            && endsOfWay == other.endsOfWay
     }
 }

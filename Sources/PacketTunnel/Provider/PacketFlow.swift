@@ -6,11 +6,12 @@ public import TunnelIO
 
 /// The packets of a tunnel: what the system sends into it is read here, and what came out of it is written here.
 ///
-/// A provider uses it in one of two ways. ``read(into:)`` and ``write(_:)`` move batches in tasks. ``takeDevice()`` gives
-/// the interface itself, for a data plane with threads of its own such as a `Lane` or a `WireGuardDevice`.
+/// A provider uses it in one of three ways. ``packets`` and ``write(_:)-([UInt8])`` move one packet at a time in tasks, which is
+/// the least to know. ``read(into:)`` and ``write(_:)-(PacketBatch)`` move batches, which is faster. ``takeDevice()`` gives
+/// the interface itself, for a `PacketPort` or a data plane with threads of its own such as a `Lane` or a `WireGuardDevice`.
 ///
-/// Both need settings in force: before, reading waits and the others throw `.settingsMissing`. Nothing is queued here:
-/// what is not read stays in the interface's own bounded queue, and ``write(_:)`` takes only what there is room for.
+/// All need settings in force: before, reading waits and the others throw `.settingsMissing`. Nothing is queued here:
+/// what is not read stays in the interface's own bounded queue, and a batch is written as far as there is room.
 public final class PacketFlow: Sendable {
     private struct State {
         var device: (any TunDevice)?
@@ -29,6 +30,12 @@ public final class PacketFlow: Sendable {
     }
 
     private let state = Mutex(State())
+    /// What single packets are written with; nil before the first.
+    private let outbox = Mutex<Outbox?>(nil)
+
+    private struct Outbox: ~Copyable, @unchecked Sendable {
+        let batch: PacketBatch
+    }
 
     /// A flow without an interface yet.
     package init() {}
@@ -87,7 +94,7 @@ public final class PacketFlow: Sendable {
     public var droppedCount: Int { state.withLock { $0.dropped } }
 
     /// Fills `batch`, which is emptied first; waits until there is at least one packet.
-    /// - Parameter batch: one of at least ``TunnelIO/PacketBatch/minimumReadBytes`` (128 KiB), on every host: the MTU may be
+    /// - Parameter batch: one of at least `PacketBatch.minimumReadBytes` (128 KiB), on every host: the MTU may be
     ///   raised while the tunnel is up. `try PacketBatch()` makes one that suits.
     /// - Returns: the number of packets.
     /// - Throws: `.closed` once the tunnel has ended, or when the task is cancelled or a data plane has the device;
@@ -131,7 +138,37 @@ public final class PacketFlow: Sendable {
         }
     }
 
-    /// Hands all packets to the system; waits for room where there is none.
+    /// Hands one packet to the system, and waits while the system has no room. A packet that the system refuses, such as one
+    /// longer than the MTU, is dropped and counted.
+    /// - Throws: `.settingsMissing`, `.closed`; also when the task is cancelled.
+    public func write(_ packet: [UInt8]) async throws(TunnelError) {
+        while true {
+            if Task.isCancelled { throw Self.cancelled }
+            if try writeNow(packet) { return }
+            try await waitForChange(readable: false)
+        }
+    }
+
+    /// - Returns: whether the packet was taken, or dropped.
+    private func writeNow(_ packet: [UInt8]) throws(TunnelError) -> Bool {
+        try outbox.withLock { (outbox) throws(TunnelError) in
+            let batch: PacketBatch
+            if let present = outbox?.batch {
+                batch = present
+            } else {
+                batch = try Self.makeBatch(PacketBatch.longestPacket)
+                outbox = Outbox(batch: batch)
+            }
+            batch.removeAll()
+            guard !packet.isEmpty, batch.append(copying: packet) != nil else {
+                state.withLock { $0.dropped += 1 }
+                return true
+            }
+            return try write(batch) > 0
+        }
+    }
+
+    /// Hands all packets to the system, and waits while the system has no room.
     /// - Throws: `.settingsMissing`, `.closed`; also when the task is cancelled.
     public func writeAll(_ batch: PacketBatch) async throws(TunnelError) {
         var next = 0

@@ -11,6 +11,9 @@ public protocol RunnerHost: TunnelHost {
 }
 
 extension RunnerHost {
+    /// Where the host finds the secrets of profiles.
+    public var secrets: (any SecretStore)? { runner.secrets }
+
     /// Starts the tunnel; returns once it is up. Cancelling the task stops the tunnel.
     public func start(_ request: TunnelStartRequest) async throws(TunnelError) { try await runner.start(request) }
 
@@ -19,6 +22,29 @@ extension RunnerHost {
         _ configuration: Provider.Configuration, leakPolicy: LeakPolicy = .routeBased, profileID: String? = nil
     ) async throws(TunnelError) {
         try await runner.start(configuration, leakPolicy: leakPolicy, profileID: profileID)
+    }
+
+    /// Runs the tunnel for as long as it lives: starts it with a configuration of this process, and returns once it has ended and
+    /// everything is undone. Cancelling the task stops it, which is no failure.
+    ///
+    /// A tunnel that fails under a leak policy that blocks stays blocked until the task is cancelled.
+    /// - Throws: what starting throws; what ended the tunnel, when somebody else than the user did.
+    public func run(
+        _ configuration: Provider.Configuration, leakPolicy: LeakPolicy = .routeBased, profileID: String? = nil
+    ) async throws(TunnelError) {
+        var failure: TunnelError?
+        do throws(TunnelError) {
+            try await start(configuration, leakPolicy: leakPolicy, profileID: profileID)
+            for await update in statusUpdates() where update.status == .disconnected {
+                failure = update.error
+                break
+            }
+        } catch {
+            if !Task.isCancelled || error.code != .stopped { failure = error }
+        }
+        // A start that fails says so before everything is undone, which is when this returns. Nobody cancels this task.
+        await Task { await self.stop(.userInitiated) }.value
+        if let failure { throw failure }
     }
 
     /// Stops the tunnel; returns once everything is undone.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Bytes that nobody should see: zeroed when they go, and never in a description.
+import TunnelSystem
+
+/// Bytes that nobody should see: zeroed when they go, and never in a description. ``bytes`` is a copy; ``withBytes(_:)`` lends them.
 @safe
 public final class SecretBytes: @unchecked Sendable, CustomStringConvertible {
     // Written at init and deinit only, so sharing it is safe.
@@ -16,7 +18,7 @@ public final class SecretBytes: @unchecked Sendable, CustomStringConvertible {
     }
 
     deinit {
-        unsafe zero(storage)
+        unsafe zeroise(storage)
         unsafe storage.deallocate()
     }
 
@@ -38,23 +40,4 @@ public final class SecretBytes: @unchecked Sendable, CustomStringConvertible {
 
     /// How many bytes there are.
     public var description: String { "SecretBytes(\(count) bytes)" }
-}
-
-/// Overwrites a secret that had to be an array, as far as this copy of it goes.
-package func wipe(_ bytes: inout [UInt8]) {
-    unsafe bytes.withUnsafeMutableBytes { unsafe zero($0) }
-}
-
-/// Overwrites bytes with zeros in a way that the optimiser keeps.
-@inline(never)
-private func zero(_ bytes: UnsafeMutableRawBufferPointer) {
-    guard let base = bytes.baseAddress else { return }
-    unsafe base.initializeMemory(as: UInt8.self, repeating: 0, count: bytes.count)
-    // A reader that the optimiser cannot see through: without it a store to memory about to be freed is dead.
-    _ = unsafe observe(base)
-}
-
-@inline(never) @_optimize(none)
-private func observe(_ pointer: UnsafeMutableRawPointer) -> UInt8 {
-    unsafe pointer.load(as: UInt8.self)
 }

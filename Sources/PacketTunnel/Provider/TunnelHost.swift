@@ -12,6 +12,9 @@ public protocol TunnelHost: AnyObject, Sendable {
     /// Stops the tunnel; returns once it is down, and at once when it is. Also ends blocking.
     func stop(_ reason: StopReason) async
 
+    /// Where the host finds the secrets of profiles; nil where it has none.
+    var secrets: (any SecretStore)? { get }
+
     /// The status now.
     var status: TunnelStatusUpdate { get }
 

@@ -153,8 +153,15 @@ private struct RunContext<Provider: PacketTunnelProvider>: ProviderHost {
     }
 
     private func store(of name: String) throws(TunnelError) -> (any SecretStore, String) {
-        guard let secrets = runner.secrets, let profile = run.request.profileID else {
-            throw TunnelError(.secretUnavailable, "the tunnel has no secret '\(name)'", fix: "start it from a profile")
+        guard let secrets = runner.secrets else {
+            throw TunnelError(
+                .secretUnavailable, "the tunnel has no secret '\(name)': its host has no store for secrets",
+                fix: "give the host one, with 'secrets:'")
+        }
+        guard let profile = run.request.profileID else {
+            throw TunnelError(
+                .secretUnavailable, "the tunnel has no secret '\(name)': it was not started from a profile",
+                fix: "start it from a profile, or with 'profileID:'")
         }
         return (secrets, profile)
     }

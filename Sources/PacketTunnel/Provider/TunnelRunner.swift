@@ -39,9 +39,11 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
     let deadlines: TunnelDeadlines
     let clock: any Clock<Duration>
     let logger: Logger
-    let secrets: (any SecretStore)?
+    /// Where the secrets of profiles are.
+    public let secrets: (any SecretStore)?
     let makeProvider: @Sendable () -> Provider
     let state: Mutex<State>
+    private let messages: HostMessages
     private let updates = Broadcast(TunnelStatusUpdate(.disconnected))
 
     /// A runner for a tunnel that is down.
@@ -53,12 +55,15 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
     ///   - deadlines: how long things may take.
     ///   - clock: what deadlines are measured on. It should count while the machine sleeps.
     ///   - logger: where the runner and its providers write.
+    ///   - log: the file that `logger` writes to, for apps that ask for its lines (``LogRequest``, ``LogSubscription``).
     ///   - makeProvider: makes a provider, once for each start.
     public init(
         platform: any TunnelPlatform, path: NetworkPath = NetworkPath(), secrets: (any SecretStore)? = nil,
         deadlines: TunnelDeadlines = TunnelDeadlines(), clock: any Clock<Duration> = ContinuousClock(),
-        logger: Logger = Logger(label: "tunnel"), makeProvider: @escaping @Sendable () -> Provider = { Provider() }
+        logger: Logger = Logger(label: "tunnel"), log: RingLogFile? = nil,
+        makeProvider: @escaping @Sendable () -> Provider = { Provider() }
     ) {
+        messages = HostMessages(log: log, clock: clock, logger: logger)
         self.platform = platform
         self.secrets = secrets
         self.deadlines = deadlines
@@ -131,8 +136,10 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
         }
     }
 
-    /// Sends a message to the provider; returns its answer, nil when it has none.
+    /// Sends a message to the provider; returns its answer, nil when it has none. Messages about the log (``LogRequest``,
+    /// ``LogSubscription``) the host answers itself, whether or not the tunnel is up.
     public func sendMessage(_ message: [UInt8]) async throws(TunnelError) -> [UInt8]? {
+        if let answer = await messages.answer(message) { return answer }
         guard let run = runningRun, let (provider, number, answer) = run.beginMessage() else {
             throw TunnelError(.notRunning, "the tunnel is not up", fix: "start it first")
         }

@@ -7,7 +7,7 @@ public import NetworkAddresses
 ///
 /// A plain value that a provider makes and a host brings into force. In JSON, whatever has a default may be left out.
 public struct TunnelSettings: Hashable, Sendable {
-    /// The server, as it is shown to the user.
+    /// The server, as it is shown to the user; the end that listens gives a name of its own.
     public var remoteAddress: String
     /// The interface's addresses, each with the length of its on-link network.
     public var addresses: [InterfaceAddress]
@@ -32,13 +32,16 @@ public struct TunnelSettings: Hashable, Sendable {
     /// on the local network or behind a router. No included route lies within one. Name lookups that the tunnel should
     /// answer do not pass to them either.
     public var allowedNetworks: [IPPrefix]
+    /// Where the tunnel's servers are, as far as the provider knows. A host whose routes would lead a server's own packets into the
+    /// tunnel has them go around it.
+    public var serverAddresses: [IPAddress]
 
     /// Settings. ``validate()`` says what is wrong with them.
     public init(
         remoteAddress: String, addresses: [InterfaceAddress], includedRoutes: [IPPrefix] = [],
         excludedRoutes: [IPPrefix] = [], allowsLocalNetwork: Bool = false, dns: DNSSettings? = nil,
         mtu: Int? = nil, overhead: Int = defaultOverhead, proxy: ProxySettings? = nil,
-        leakPolicy: LeakPolicy = .routeBased, allowedNetworks: [IPPrefix] = []
+        leakPolicy: LeakPolicy = .routeBased, allowedNetworks: [IPPrefix] = [], serverAddresses: [IPAddress] = []
     ) {
         self.remoteAddress = remoteAddress
         self.addresses = addresses
@@ -51,6 +54,7 @@ public struct TunnelSettings: Hashable, Sendable {
         self.proxy = proxy
         self.leakPolicy = leakPolicy
         self.allowedNetworks = allowedNetworks
+        self.serverAddresses = serverAddresses
     }
 
     /// What WireGuard adds over IPv6: 40 bytes of IP, 8 of UDP, 32 of its own.
@@ -68,6 +72,20 @@ public struct TunnelSettings: Hashable, Sendable {
     /// included routes.
     public var effectiveRoutes: [IPPrefix] {
         leakPolicy == .everything ? [.allIPv4, .allIPv6] : includedRoutes
+    }
+
+    /// The routes that hold one of these addresses, other than everything and its halves.
+    package func routes(holding addresses: some Sequence<IPAddress>) -> Set<IPPrefix> {
+        let routes = Set(effectiveRoutes.filter { $0.length > 1 })
+        // However many of both there are, each address is looked up once for each length.
+        let lengths = [false, true].map { isIPv6 in Set(routes.lazy.filter { $0.isIPv6 == isIPv6 }.map(\.length)) }
+        var found: Set<IPPrefix> = []
+        for address in addresses {
+            for length in lengths[address.isIPv6 ? 1 : 0] {
+                if let prefix = IPPrefix(address, length: length), routes.contains(prefix) { found.insert(prefix) }
+            }
+        }
+        return found
     }
 
     /// What a packet to `destination` is, other than the provider's own, the link's own and name lookups. The local network
@@ -101,7 +119,7 @@ public struct TunnelSettings: Hashable, Sendable {
 extension TunnelSettings: Codable {
     private enum CodingKeys: String, CodingKey {
         case remoteAddress, addresses, includedRoutes, excludedRoutes, allowsLocalNetwork, dns, mtu, overhead, proxy
-        case leakPolicy, allowedNetworks
+        case leakPolicy, allowedNetworks, serverAddresses
     }
 
     /// Decodes; what is left out has its default.
@@ -118,7 +136,8 @@ extension TunnelSettings: Codable {
             overhead: try container.decodeIfPresent(Int.self, forKey: .overhead) ?? Self.defaultOverhead,
             proxy: try container.decodeIfPresent(ProxySettings.self, forKey: .proxy),
             leakPolicy: try container.decodeIfPresent(LeakPolicy.self, forKey: .leakPolicy) ?? .routeBased,
-            allowedNetworks: try Self.routes(in: container, .allowedNetworks))
+            allowedNetworks: try Self.routes(in: container, .allowedNetworks),
+            serverAddresses: try container.decodeIfPresent([IPAddress].self, forKey: .serverAddresses) ?? [])
     }
 
     /// Networks without bits behind their prefixes: nothing says whether the network or the one address was meant.

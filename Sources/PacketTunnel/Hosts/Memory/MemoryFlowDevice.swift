@@ -153,6 +153,17 @@ package final class MemoryFlowDevice: FlowControlledTun {
         return packets
     }
 
+    /// The oldest of the packets that were sent and that nobody took.
+    package func takeOneSent() -> [UInt8]? {
+        var taken: [UInt8]?
+        sent.take { packet in
+            guard taken == nil else { return false }
+            taken = packet
+            return true
+        }
+        return taken
+    }
+
     /// Sets what is called when there is something for ``takeSent()``.
     package func setSentHandler(_ handler: (@Sendable () -> Void)?) {
         state.withLock { $0.sentHandler = handler }

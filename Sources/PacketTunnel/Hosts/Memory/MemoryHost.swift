@@ -14,18 +14,19 @@ public final class MemoryHost<Provider: PacketTunnelProvider>: RunnerHost {
     /// What runs the provider.
     public let runner: TunnelRunner<Provider>
 
-    /// A host whose tunnel is down. The parameters are those of ``TunnelRunner``; without a logger nothing is logged.
+    /// A host whose tunnel is down. The parameters are those of ``TunnelRunner``; without a logger nothing is logged, and
+    /// without a store for secrets there is one in memory, which ``TunnelManager/init(_:secrets:)`` takes over.
     public init(
-        path: NetworkPath = NetworkPath(), secrets: (any SecretStore)? = nil,
+        path: NetworkPath = NetworkPath(), secrets: (any SecretStore)? = MemorySecretStore(),
         deadlines: TunnelDeadlines = TunnelDeadlines(), clock: any Clock<Duration> = ContinuousClock(),
-        logger: Logger = Logger(label: "tunnel") { _ in SwiftLogNoOpLogHandler() },
+        logger: Logger = Logger(label: "tunnel") { _ in SwiftLogNoOpLogHandler() }, log: RingLogFile? = nil,
         makeProvider: @escaping @Sendable () -> Provider = { Provider() }
     ) {
         let platform = MemoryPlatform(clock: clock)
         self.platform = platform
         runner = TunnelRunner(
             platform: platform, path: path, secrets: secrets, deadlines: deadlines, clock: clock, logger: logger,
-            makeProvider: makeProvider)
+            log: log, makeProvider: makeProvider)
     }
 
     /// Wires the tunnels of two hosts: what is written to the packet flow of one is read from the other's.

@@ -32,9 +32,12 @@ public final class MemoryPlatform: TunnelPlatform {
         var network: VirtualNetwork?
         weak var peer: MemoryPlatform?
         var deliveryHandler: (@Sendable () -> Void)?
+        var socketMark: UInt32?
     }
 
     private let script: PlatformScript
+    /// Tells that there may be something for ``deliveries``.
+    let arrivals = Broadcast<Void>(())
     private let state = Mutex(State())
 
     /// A platform with nothing in force.
@@ -77,7 +80,10 @@ public final class MemoryPlatform: TunnelPlatform {
             ($0.device, $0.network, $0.peer, $0.deliveryHandler)
         }
         guard let device else { return }
-        device.setSentHandler(handler)
+        device.setSentHandler { [arrivals] in
+            arrivals.send(())
+            handler?()
+        }
         if let network { device.connect(to: network) }
         if let other = peer?.state.withLock({ $0.device }) { MemoryFlowDevice.connect(device, other) }
     }
@@ -118,8 +124,11 @@ public final class MemoryPlatform: TunnelPlatform {
 
     // MARK: - The platform
 
-    /// None: sockets are not led around a tunnel in memory.
-    public var socketMark: UInt32? { nil }
+    /// None, unless a test has set one: sockets are not led around a tunnel in memory.
+    public var socketMark: UInt32? { state.withLock { $0.socketMark } }
+
+    /// Has providers find a mark, as on a host that leads their sockets around the tunnel by it.
+    package func setSocketMark(_ mark: UInt32?) { state.withLock { $0.socketMark = mark } }
 
     /// None.
     public func outsideNameServers() async -> [IPAddress] { [] }

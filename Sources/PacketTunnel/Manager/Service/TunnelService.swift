@@ -15,6 +15,7 @@ import Synchronization
 public final class TunnelService: Sendable {
     /// What answers; handlers of the service's own messages may be added.
     public let router: MessageRouter
+    private let guestRouter: MessageRouter
     private let server: UnixMessageServer
     private let isClosing: Broadcast<Bool>
 
@@ -25,27 +26,43 @@ public final class TunnelService: Sendable {
     ///   - permittedUsers: who may connect, besides root and the user of this process.
     ///   - register: adds handlers to the router before anybody can ask.
     /// - Throws: `.alreadyRunning` when another process serves the socket, `.permissionDenied`, `.hostFailed`.
-    public init(
+    public convenience init(
         host: any TunnelHost, path: String, permittedUsers: Set<UInt32> = [],
         register: (MessageRouter) throws(MessageRouter.RegistrationError) -> Void = { _ in }
     ) throws(TunnelError) {
+        try self.init(
+            host: host, path: path, permittedUsers: permittedUsers, guests: [], register: register,
+            registerForGuests: { _ in })
+    }
+
+    /// The same, with users who may follow the status, stop the tunnel, and send what is registered for them; they start
+    /// nothing, and say nothing to the provider.
+    package init(
+        host: any TunnelHost, path: String, permittedUsers: Set<UInt32> = [], guests: Set<UInt32>,
+        register: (MessageRouter) throws(MessageRouter.RegistrationError) -> Void,
+        registerForGuests: (MessageRouter) throws(MessageRouter.RegistrationError) -> Void
+    ) throws(TunnelError) {
         // A start takes as long as its host lets it.
         let router = MessageRouter(limits: MessageRouter.Limits(handlerTimeout: nil))
+        let guestRouter = MessageRouter(limits: MessageRouter.Limits(handlerTimeout: nil))
         let isClosing = Broadcast(false)
         do throws(MessageRouter.RegistrationError) {
-            try Self.register(router, host, isClosing)
+            for router in [router, guestRouter] { try Self.registerForAll(router, host, isClosing) }
+            try Self.register(router, host)
             try register(router)
+            try registerForGuests(guestRouter)
         } catch {
             throw TunnelError(.hostFailed, "a message cannot be answered: \(error)")
         }
         do throws(UnixSocketError) {
             server = try UnixMessageServer(
                 configuration: UnixMessageServer.Configuration(path: path, permittedUsers: permittedUsers),
-                router: router)
+                router: router, guests: UnixMessageServer.Guests(users: guests, router: guestRouter))
         } catch {
             throw TunnelError(error)
         }
         self.router = router
+        self.guestRouter = guestRouter
         self.isClosing = isClosing
     }
 
@@ -54,7 +71,7 @@ public final class TunnelService: Sendable {
         server.close()
     }
 
-    private static func register(
+    private static func registerForAll(
         _ router: MessageRouter, _ host: any TunnelHost, _ isClosing: Broadcast<Bool>
     ) throws(MessageRouter.RegistrationError) {
         try router.register(TunnelStatusSubscription.self) { _, sink in
@@ -62,6 +79,15 @@ public final class TunnelService: Sendable {
             // The last one may not have been told when it was time to end.
             if let told, told != host.status { try await sink.send(host.status) }
         }
+        try router.register(TunnelStopMessage.self) { message in
+            await host.stop(message.reason)
+            return TunnelStopMessage.Reply()
+        }
+    }
+
+    private static func register(
+        _ router: MessageRouter, _ host: any TunnelHost
+    ) throws(MessageRouter.RegistrationError) {
         try router.register(TunnelStartMessage.self) { message in
             do throws(TunnelError) {
                 try await host.start(message.request)
@@ -69,10 +95,6 @@ public final class TunnelService: Sendable {
             } catch {
                 return TunnelStartMessage.Reply(error: error)
             }
-        }
-        try router.register(TunnelStopMessage.self) { message in
-            await host.stop(message.reason)
-            return TunnelStopMessage.Reply()
         }
         try router.register(TunnelProviderMessage.self) { message in
             do throws(TunnelError) {
@@ -120,6 +142,7 @@ public final class TunnelService: Sendable {
         isClosing.finish(with: true)
         await server.close(within: limit)
         router.close()
+        guestRouter.close()
     }
 }
 

@@ -39,8 +39,18 @@ public final class UnixMessageServer: Sendable {
         }
     }
 
+    /// Users who may ask for less than the others.
+    struct Guests {
+        var users: Set<UInt32>
+        /// Answers them.
+        var router: MessageRouter
+        /// How many connections they may have at a time, so that they keep nobody else out.
+        var maximumClients = 8
+    }
+
     private struct Client {
         var connection: FrameConnection
+        var isGuest: Bool
         var task: Task<Void, Never>?
     }
 
@@ -52,6 +62,7 @@ public final class UnixMessageServer: Sendable {
 
     private let configuration: Configuration
     private let router: MessageRouter
+    private let guests: Guests?
     private let clock: any Clock<Duration>
     private let loop: EventLoop
     private let users: Set<UInt32>
@@ -65,9 +76,18 @@ public final class UnixMessageServer: Sendable {
     ///   - router: answers requests.
     ///   - clock: measures how long clients stall.
     /// - Throws: why the socket cannot be served.
-    public init(
+    public convenience init(
         configuration: Configuration, router: MessageRouter, clock: any Clock<Duration> = ContinuousClock()
     ) throws(UnixSocketError) {
+        try self.init(configuration: configuration, router: router, guests: nil, clock: clock)
+    }
+
+    /// The same, with users who may ask for less.
+    init(
+        configuration: Configuration, router: MessageRouter, guests: Guests?,
+        clock: any Clock<Duration> = ContinuousClock()
+    ) throws(UnixSocketError) {
+        self.guests = guests
         self.configuration = configuration
         self.router = router
         self.clock = clock
@@ -75,7 +95,8 @@ public final class UnixMessageServer: Sendable {
         let listener: UnixListener
         do throws(UnixListener.Failure) {
             listener = try UnixListener(
-                path: configuration.path, isGuarded: true, isForAll: !configuration.permittedUsers.isEmpty)
+                path: configuration.path, isGuarded: true,
+                isForAll: !configuration.permittedUsers.isEmpty || guests?.users.isEmpty == false)
         } catch {
             throw UnixSocketError(error, path: configuration.path)
         }
@@ -142,14 +163,17 @@ public final class UnixMessageServer: Sendable {
         } catch {
             return
         }
-        guard let user = connection.peerUser, users.contains(user) else {
+        let user = connection.peerUser
+        let isGuest = user.map { !users.contains($0) } ?? true
+        guard let user, !isGuest || guests?.users.contains(user) == true else {
             refuse(connection, .notPermitted("this user may not control the tunnel"))
             return
         }
         let key = state.withLock { state -> UInt64? in
             guard !state.isClosed, state.clients.count < configuration.maximumClients else { return nil }
+            if isGuest, state.clients.values.count(where: \.isGuest) >= guests?.maximumClients ?? 0 { return nil }
             state.nextKey += 1
-            state.clients[state.nextKey] = Client(connection: connection)
+            state.clients[state.nextKey] = Client(connection: connection, isGuest: isGuest)
             counts.send(state.clients.count)
             return state.nextKey
         }
@@ -157,8 +181,9 @@ public final class UnixMessageServer: Sendable {
             refuse(connection, .busy)
             return
         }
+        let router = (isGuest ? guests?.router : nil) ?? router
         let task = Task { [weak self] in
-            await self?.serve(connection)
+            await self?.serve(connection, router)
             connection.close()
             self?.forget(key)
         }
@@ -181,7 +206,7 @@ public final class UnixMessageServer: Sendable {
 
     // MARK: - One client, in its own task
 
-    private func serve(_ connection: FrameConnection) async {
+    private func serve(_ connection: FrameConnection, _ router: MessageRouter) async {
         let outcome = await withDeadline(configuration.stallTimeout, clock: clock) {
             () async -> Result<[UInt8]?, MessageError> in
             do throws(MessageError) { return .success(try await connection.read()) } catch { return .failure(error) }

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+public import Logging
+import TunnelSystem
+
+/// Asks a tunnel's host for lines of its log. The host answers by itself, whatever its provider is, and also while the tunnel
+/// starts or fails.
+///
+/// ```swift
+/// var request = LogRequest()
+/// while true {
+///     let page = try await client.send(request)
+///     show(page.records)
+///     request.after = page.position
+///     guard page.hasMore else { break }
+/// }
+/// ```
+public struct LogRequest: TunnelMessage {
+    /// Lines.
+    public typealias Reply = LogPage
+
+    /// The name of the message.
+    public static let name = "culvert.log.read"
+
+    /// The ``LogPage/position`` of the page before; 0 begins with the oldest line.
+    public var after: UInt64
+    /// The least level that is wanted.
+    public var minimumLevel: Logger.Level
+
+    /// A request.
+    public init(after: UInt64 = 0, minimumLevel: Logger.Level = .trace) {
+        self.after = after
+        self.minimumLevel = minimumLevel
+    }
+}
+
+/// Asks a tunnel's host for the lines of its log as they are written, some at a time. It answers as for ``LogRequest``.
+///
+/// ```swift
+/// for try await page in try await client.subscribe(to: LogSubscription()) { show(page.records) }
+/// ```
+public struct LogSubscription: TunnelSubscription {
+    /// Lines.
+    public typealias Element = LogPage
+
+    /// The name of the subscription.
+    public static let name = "culvert.log.follow"
+
+    /// The ``LogPage/position`` after which it begins; 0 begins with the oldest line that is there.
+    public var after: UInt64
+    /// The least level that is wanted.
+    public var minimumLevel: Logger.Level
+
+    /// A subscription.
+    public init(after: UInt64 = 0, minimumLevel: Logger.Level = .trace) {
+        self.after = after
+        self.minimumLevel = minimumLevel
+    }
+}
+
+/// Lines of a log, oldest first.
+public struct LogPage: Codable, Hashable, Sendable {
+    /// The lines.
+    public var records: [LogRecord]
+    /// Where the next page begins.
+    public var position: UInt64
+    /// Whether there is more already.
+    public var hasMore: Bool
+
+    /// A page.
+    public init(records: [LogRecord], position: UInt64, hasMore: Bool) {
+        self.records = records
+        self.position = position
+        self.hasMore = hasMore
+    }
+}
+
+extension LogPage {
+    /// The most bytes of text in a page, which is far below what any channel carries.
+    static let maximumByteCount = 64 << 10
+
+    /// As many of `records` as fit, which are those after `after`.
+    init(_ records: ArraySlice<LogRecord>, after: UInt64) {
+        var (count, byteCount) = (0, 0)
+        for record in records {
+            byteCount += record.textByteCount
+            // One always fits.
+            guard count == 0 || byteCount <= Self.maximumByteCount else { break }
+            count += 1
+        }
+        let page = Array(records.prefix(count))
+        self.init(records: page, position: page.last?.sequence ?? after, hasMore: count < records.count)
+    }
+}
+
+extension RingLogFile {
+    /// The lines after a position; all of them where the log has begun anew since.
+    func page(after position: UInt64, minimumLevel: Logger.Level) -> LogPage {
+        let after = position > mapping.lastSequence ? 0 : position
+        let new = records().filter { $0.sequence > after }
+        var page = LogPage(new.filter { $0.level >= minimumLevel }[...], after: after)
+        // What is not wanted is not looked at again.
+        if !page.hasMore { page.position = max(after, new.last?.sequence ?? 0) }
+        return page
+    }
+}
+
+extension MessageRouter {
+    /// Answers ``LogRequest`` and ``LogSubscription`` with the lines of a log.
+    /// - Parameters:
+    ///   - log: the log.
+    ///   - interval: how often it is looked at for those who subscribe.
+    /// - Throws: `.alreadyRegistered` when they are answered already.
+    public func register(
+        _ log: RingLogFile, every interval: Duration = .milliseconds(250)
+    ) throws(RegistrationError) {
+        let clock = clock
+        try register(LogRequest.self) { request in
+            log.page(after: request.after, minimumLevel: request.minimumLevel)
+        }
+        try register(LogSubscription.self) { subscription, sink in
+            var position = subscription.after
+            if position > log.mapping.lastSequence { position = 0 }
+            var cursor = RingLogCursor(file: log, position: position)
+            while !Task.isCancelled {
+                var records = cursor.read().filter { $0.level >= subscription.minimumLevel }[...]
+                while !records.isEmpty {
+                    let page = LogPage(records, after: position)
+                    try await sink.send(page)
+                    position = page.position
+                    records = records.dropFirst(page.records.count)
+                }
+                try await clock.sleep(for: interval)
+            }
+        }
+    }
+}
+
+extension LogRecord: Codable {
+    private enum CodingKeys: String, CodingKey {
+        case sequence, time, level, origin, pid, label, message, metadata, cut
+    }
+
+    /// About how many bytes it takes.
+    fileprivate var textByteCount: Int {
+        fields.reduce(128 + label.utf8.count + message.utf8.count) { $0 + 16 + $1.key.utf8.count + $1.value.utf8.count }
+    }
+
+    /// Decodes.
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        let origin = LogOrigin(rawValue: try container.decode(UInt8.self, forKey: .origin)) ?? .other
+        let metadata = try container.decodeIfPresent([[String]].self, forKey: .metadata) ?? []
+        self.init(
+            time: try container.decode(Int64.self, forKey: .time),
+            level: try container.decode(Logger.Level.self, forKey: .level), origin: origin,
+            processID: try container.decode(Int32.self, forKey: .pid),
+            label: try container.decode(String.self, forKey: .label),
+            message: try container.decode(String.self, forKey: .message),
+            fields: metadata.compactMap { pair in pair.count == 2 ? Field(pair[0], pair[1]) : nil })
+        sequence = try container.decode(UInt64.self, forKey: .sequence)
+        isCut = try container.decodeIfPresent(Bool.self, forKey: .cut) ?? false
+    }
+
+    /// Encodes.
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.container(keyedBy: CodingKeys.self)
+        try container.encode(sequence, forKey: .sequence)
+        try container.encode(time, forKey: .time)
+        try container.encode(level, forKey: .level)
+        try container.encode(origin.rawValue, forKey: .origin)
+        try container.encode(processID, forKey: .pid)
+        try container.encode(label, forKey: .label)
+        try container.encode(message, forKey: .message)
+        if !fields.isEmpty { try container.encode(fields.map { [$0.key, $0.value] }, forKey: .metadata) }
+        if isCut { try container.encode(true, forKey: .cut) }
+    }
+}

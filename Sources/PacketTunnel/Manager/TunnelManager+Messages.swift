@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+// Typed messages to the providers of a manager's tunnels.
+extension TunnelManager {
+    /// A client of the provider of a profile's tunnel, to be kept for as long as there is something to ask.
+    ///
+    /// While the tunnel is not up, a message ends with ``MessageError/closed``; without such a profile with `.channelFailed`.
+    /// - Parameters:
+    ///   - id: the profile's id.
+    ///   - timeout: how long a message may take.
+    ///   - clock: measures that.
+    public nonisolated func client(
+        for id: String, timeout: Duration = MessageClient.defaultTimeout,
+        clock: any Clock<Duration> = ContinuousClock()
+    ) -> MessageClient {
+        MessageClient(
+            channel: ProviderMessageChannel(self, profile: id), timeout: timeout, clock: clock, logger: logger)
+    }
+
+    /// Sends a message to the provider of a profile's tunnel and waits for its reply.
+    /// - Parameters:
+    ///   - message: what to ask.
+    ///   - id: the profile's id.
+    ///   - timeout: how long that may take.
+    /// - Throws: why there is no reply: ``MessageError/closed`` when the tunnel is not up.
+    public nonisolated func send<Message: TunnelMessage>(
+        _ message: Message, to id: String, timeout: Duration = MessageClient.defaultTimeout
+    ) async throws(MessageError) -> Message.Reply {
+        try await client(for: id, timeout: timeout).send(message)
+    }
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import TunnelIO
+
+extension PacketFlow {
+    /// Packets as the system sends them into the tunnel, one at a time, until the tunnel ends, the task is cancelled or a data
+    /// plane takes the interface: then the sequence ends.
+    ///
+    /// Several tasks may iterate it; each packet goes to one of them. What nobody takes stays in the interface's own queue.
+    public var packets: Packets { Packets(flow: self) }
+
+    /// Packets of a flow as they come.
+    public struct Packets: AsyncSequence, Sendable {
+        let flow: PacketFlow
+
+        /// Takes packets one at a time.
+        public struct AsyncIterator: AsyncIteratorProtocol {
+            let flow: PacketFlow
+            /// Of one packet: what waits beyond it stays with the interface, so that nothing is lost with an iterator.
+            private var batch: PacketBatch?
+
+            init(flow: PacketFlow) { self.flow = flow }
+
+            /// The next packet; nil at the end.
+            /// - Throws: `.hostFailed` where the system has no memory to read into.
+            public mutating func next() async throws(TunnelError) -> [UInt8]? {
+                let batch = if let batch { batch } else { try PacketFlow.makeBatch(PacketBatch.minimumReadBytes) }
+                self.batch = batch
+                do throws(TunnelError) {
+                    _ = try await flow.read(into: batch)
+                } catch {
+                    guard error.code == .closed else { throw error }
+                    return nil
+                }
+                return batch.copy(of: 0)
+            }
+
+            /// The next packet; nil at the end.
+            public mutating func next(
+                isolation actor: isolated (any Actor)?
+            ) async throws(TunnelError) -> [UInt8]? {
+                try await next()
+            }
+        }
+
+        /// Begins to take packets.
+        public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(flow: flow) }
+    }
+
+    /// A batch of one packet.
+    static func makeBatch(_ byteCapacity: Int) throws(TunnelError) -> PacketBatch {
+        do throws(TunnelIOError) {
+            return try PacketBatch(packetCapacity: 1, byteCapacity: byteCapacity)
+        } catch {
+            throw TunnelError(.hostFailed, error.description)
+        }
+    }
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import HostConformance
+import PacketTunnelTesting
+import Testing
+
+@testable import PacketTunnel
+
+/// A provider that gives texts back.
+actor AnsweringProvider: PacketTunnelProvider {
+    struct Configuration: Codable, Sendable {}
+    private let router = MessageRouter()
+
+    func start(_ configuration: Configuration, context: ProviderContext) async throws(TunnelError) {
+        router.answer(Echo.self) { Echo.Reply(text: $0.text) }
+        try await context.apply(.sample)
+    }
+
+    func stop(_ reason: StopReason) async {}
+
+    func handleAppMessage(_ message: [UInt8]) async -> [UInt8]? { await router.respond(to: message) }
+}
+
+@Suite("Messages by a manager", .timeLimit(.minutes(1)))
+struct ManagerMessagesTests {
+    private static func profile() throws -> TunnelProfile {
+        try TunnelProfile(name: "Home", provider: "answers", encoding: AnsweringProvider.Configuration())
+    }
+
+    @Test("A message reaches the provider of a profile's tunnel, by one call or a client, and its reply comes back")
+    func replies() async throws {
+        let manager = TunnelManager(MemoryHost<AnsweringProvider>())
+        let profile = try Self.profile()
+        try await manager.create(profile)
+        try await manager.start(profile.id)
+        #expect(try await manager.send(Echo(text: "a"), to: profile.id).text == "a")
+        let client = manager.client(for: profile.id, timeout: .seconds(60))
+        #expect(try await client.send(Echo(text: "b")).text == "b")
+        await #expect(throws: MessageError.noHandler(name: "test.count")) {
+            try await client.send(CountToOnce())
+        }
+    }
+
+    private struct CountToOnce: TunnelMessage {
+        struct Reply: Codable, Sendable {}
+        static let name = "test.count"
+    }
+
+    /// Says what its secret is, or why it has none; it answers no messages.
+    private final class SecretiveProvider: PacketTunnelProvider, Sendable {
+        struct Configuration: Codable, Sendable {}
+
+        func start(_ configuration: Configuration, context: ProviderContext) async throws(TunnelError) {
+            let secret = try await context.secret("key")
+            guard secret.bytes == [1, 2, 3] else { throw TunnelError(.providerFailed, "another secret") }
+            try await context.apply(.sample)
+        }
+
+        func stop(_ reason: StopReason) async {}
+    }
+
+    @Test("A manager of one host keeps secrets where the host finds them, and a host without a place for them says so")
+    func secrets() async throws {
+        let profile = try TunnelProfile(
+            name: "Home", provider: "secretive", encoding: SecretiveProvider.Configuration())
+        let manager = TunnelManager(MemoryHost<SecretiveProvider>())
+        try await manager.create(profile, secrets: ["key": SecretBytes([1, 2, 3])])
+        try await manager.start(profile.id)
+        #expect(await manager.status(profile.id).status == .connected)
+
+        let other = TunnelManager(MemoryHost<SecretiveProvider>(secrets: nil))
+        try await other.create(profile, secrets: ["key": SecretBytes([1, 2, 3])])
+        let error = await #expect(throws: TunnelError.self) { try await other.start(profile.id) }
+        #expect(error?.code == .secretUnavailable && error?.fix.contains("secrets:") == true)
+    }
+
+    @Test("A provider that answers no messages is named as the cause")
+    func noHandler() async throws {
+        let profile = try TunnelProfile(
+            name: "Home", provider: "secretive", encoding: SecretiveProvider.Configuration())
+        let manager = TunnelManager(MemoryHost<SecretiveProvider>())
+        try await manager.create(profile, secrets: ["key": SecretBytes([1, 2, 3])])
+        try await manager.start(profile.id)
+        let error = await #expect(throws: MessageError.noReply) {
+            try await manager.send(Echo(text: "a"), to: profile.id)
+        }
+        #expect(error.map { "\($0)" }?.contains("handleAppMessage(_:)") == true)
+    }
+
+    @Test("To a tunnel that is not up, every way says that it is closed")
+    func closed() async throws {
+        let host = MemoryHost<AnsweringProvider>()
+        let channel = MemoryTunnelChannel(host)
+        let manager = TunnelManager(host)
+        let profile = try Self.profile()
+        try await manager.create(profile)
+        let ways: [any MessageChannel] = [
+            ProviderMessageChannel(manager, profile: profile.id), ProviderMessageChannel(channel),
+            ProviderMessageChannel(host), ScriptedChannel { try await manager.sendMessage($0, to: profile.id) },
+        ]
+        for way in ways {
+            #expect(await caught { try await MessageClient(channel: way).send(Echo(text: "a")) } == .closed)
+        }
+        #expect(await caught { try await manager.send(Echo(text: "a"), to: profile.id) } == .closed)
+        try await manager.start(profile.id)
+        try await manager.stop(profile.id)
+        #expect(await caught { try await manager.client(for: profile.id).send(Echo(text: "a")) } == .closed)
+    }
+
+    @Test("Without such a profile, and without the right, the error says so")
+    func others() async throws {
+        let manager = TunnelManager(MemoryHost<AnsweringProvider>())
+        let missing = await caught { try await manager.send(Echo(text: "a"), to: "none") }
+        guard case .channelFailed(let reason) = missing else {
+            Issue.record("\(String(describing: missing))")
+            return
+        }
+        #expect(reason.contains("none"))
+        let denied = TunnelError(.permissionDenied, "not yours")
+        let channel = ScriptedChannel { _ in throw denied }
+        #expect(
+            await caught { try await MessageClient(channel: channel).send(Echo(text: "a")) }
+                == .notPermitted("not yours"))
+    }
+
+    @Test("A router answers a message with the last handler that it was given")
+    func answers() async throws {
+        let router = MessageRouter()
+        router.answer(Echo.self) { _ in Echo.Reply(text: "first") }
+        router.answer(Echo.self) { _ in Echo.Reply(text: "second") }
+        let client = MessageClient(channel: MemoryMessageChannel(router: router))
+        #expect(try await client.send(Echo(text: "")).text == "second")
+        #expect(throws: MessageRouter.RegistrationError.alreadyRegistered(name: "test.echo", version: 1)) {
+            try router.register(Echo.self) { _ in Echo.Reply(text: "third") }
+        }
+        // A name that nobody can send is no trouble: who tries learns why.
+        router.answer(Nameless.self) { _ in Nameless.Reply() }
+        #expect(router.registrations.count == 1)
+        guard case .unencodableMessage = await caught({ try await client.send(Nameless()) }) else {
+            Issue.record("a message without a name was sent")
+            return
+        }
+    }
+
+    private struct Nameless: TunnelMessage {
+        struct Reply: Codable, Sendable {}
+        static let name = "not valid"
+    }
+
+    @Test("A refused request is answered in its own terms, and other bytes are not")
+    func refusals() async throws {
+        let refusing = ScriptedChannel { MessageRouter.refusal(TunnelError(.notRunning, "down"), of: $0) }
+        #expect(await caught { try await MessageClient(channel: refusing).send(Echo(text: "a")) } == .closed)
+        #expect(MessageRouter.refusal(TunnelError(.notRunning, "down"), of: [7]) == nil)
+    }
+
+    @Test("A configuration that does not encode makes no profile")
+    func encoding() throws {
+        let profile = try TunnelProfile(name: "Home", provider: "a", serverAddress: "s", encoding: ["key": "value"])
+        #expect(profile.configuration == .object(["key": .string("value")]))
+        #expect(profile.serverAddress == "s" && profile.isEnabled)
+        let error = #expect(throws: TunnelError.self) {
+            try TunnelProfile(name: "Home", provider: "a", encoding: [Double.nan])
+        }
+        #expect(error?.code == .configurationInvalid)
+    }
+}
+
+@Suite("Monitoring a manager's tunnel", .timeLimit(.minutes(1)))
+struct ManagerMonitorTests {
+    /// What a test reads of an event.
+    enum Seen: Equatable {
+        case status(TunnelStatus)
+        case reply(String)
+        case failure(MessageError?)
+
+        init(_ event: TunnelMonitorEvent<TunnelStatusUpdate, Echo.Reply>) {
+            switch event {
+            case .status(let update): self = .status(update.status)
+            case .reply(let reply): self = .reply(reply.text)
+            case .failure(let error): self = .failure(error as? MessageError)
+            }
+        }
+    }
+
+    @Test("It asks while the tunnel is up, also after another start, and ends when the profile is removed")
+    func wholeLife() async throws {
+        let manager = TunnelManager(MemoryHost<AnsweringProvider>())
+        let profile = try TunnelProfile(name: "Home", provider: "a", encoding: AnsweringProvider.Configuration())
+        try await manager.create(profile)
+        let clock = VirtualClock()
+        let monitor = TunnelMonitor(
+            manager, profile.id, every: .seconds(1), clock: clock, asking: Echo(text: "how are you"))
+        var events = monitor.makeAsyncIterator()
+        func next() async -> Seen? { await events.next().map(Seen.init) }
+        #expect(await next() == .status(.disconnected))
+        for _ in 0..<2 {
+            try await manager.start(profile.id)
+            var seen: [Seen?] = []
+            repeat { seen.append(await next()) } while seen.last != .reply("how are you")
+            #expect(seen.contains(.status(.connected)))
+            await clock.waitForSleepers()
+            clock.advance(by: .seconds(1))
+            #expect(await next() == .reply("how are you"))
+            try await manager.stop(profile.id)
+            repeat { seen.append(await next()) } while seen.last != .status(.disconnected)
+        }
+        try await manager.remove(profile.id)
+        #expect(await next() == .status(.invalid))
+        #expect(await next() == nil)
+        // Another iteration begins anew: there is no such profile.
+        var statuses: [Seen] = []
+        for await event in monitor { statuses.append(Seen(event)) }
+        #expect(statuses == [.status(.invalid)])
+    }
+
+    @Test("It polls in the statuses in which a tunnel is up, and in no others")
+    func phases() {
+        let polled = TunnelStatus.allCases.filter { MonitoringPhase(TunnelStatusUpdate($0)) == .polling }
+        #expect(polled == [.connected, .reasserting])
+        let ended = TunnelStatus.allCases.filter { MonitoringPhase(TunnelStatusUpdate($0)) == .ended }
+        #expect(ended == [.invalid])
+    }
+}
