@@ -24,32 +24,34 @@ public final class LinuxHost<Provider: PacketTunnelProvider>: RunnerHost {
     ///   - deadlines: how long things may take.
     ///   - clock: what deadlines are measured on. It should count while the machine sleeps.
     ///   - logger: where host and provider write.
+    ///   - log: the file that `logger` writes to, for apps that ask for its lines (`LogRequest`, `LogSubscription`).
     ///   - makeProvider: makes a provider, once for each start. The mark for its own sockets is in
-    ///     ``ProviderContext/socketMark``.
+    ///     `ProviderContext.socketMark`.
     /// - Throws: `.invalidTunnelName`; `.netlink` without netlink or threads.
     public convenience init(
         name: String, options: LinuxHostOptions = LinuxHostOptions(), secrets: (any SecretStore)? = nil,
         deadlines: TunnelDeadlines = .linux(), clock: any Clock<Duration> = ContinuousClock(),
-        logger: Logger = Logger(label: "tunnel"),
+        logger: Logger = Logger(label: "tunnel"), log: RingLogFile? = nil,
         makeProvider: @escaping @Sendable () -> Provider = { Provider() }
     ) throws(LinuxNetworkError) {
         try self.init(
             LinuxPlatform(name: name, options: options, logger: logger), secrets: secrets, deadlines: deadlines,
-            clock: clock, logger: logger, wrap: { $0 }, makeProvider: makeProvider)
+            clock: clock, logger: logger, log: log, wrap: { $0 }, makeProvider: makeProvider)
     }
 
     /// - Parameter wrap: stands between the runner and the platform, for tests.
     package init(
         _ platform: LinuxPlatform, secrets: (any SecretStore)? = nil,
         deadlines: TunnelDeadlines = TunnelDeadlines(), clock: any Clock<Duration> = ContinuousClock(),
-        logger: Logger = Logger(label: "tunnel"), wrap: (any TunnelPlatform) -> any TunnelPlatform,
+        logger: Logger = Logger(label: "tunnel"), log: RingLogFile? = nil,
+        wrap: (any TunnelPlatform) -> any TunnelPlatform,
         makeProvider: @escaping @Sendable () -> Provider = { Provider() }
     ) throws(LinuxNetworkError) {
         monitor = try LinuxPathMonitor(tunnel: platform.name, loop: platform.loop)
         let runner = TunnelRunner<Provider>(
             platform: wrap(platform), path: platform.firstPath(monitor.path), secrets: secrets,
             deadlines: deadlines, clock: clock,
-            logger: logger, makeProvider: makeProvider)
+            logger: logger, log: log, makeProvider: makeProvider)
         self.platform = platform
         self.runner = runner
         try monitor.start(

@@ -34,8 +34,12 @@ public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConverti
         case resolverLimit(manager: String, reason: String)
         /// No free number was found for a routing table.
         case noFreeTable(from: UInt32)
+        /// The mark that was asked for is already the number of another tunnel or routing table; `user` says of which.
+        case markTaken(UInt32, user: String)
         /// No priority is left in front of the present policy rules.
         case noFreeRulePriority
+        /// The kernel drops the answers to the tunnel's own packets, which nothing marks here without nft.
+        case strictReversePath(interface: String)
         /// A strict leak policy, where the routes are in a table that the host makes no rules for.
         case leakPolicyNeedsRules
         /// Not everything could be undone; the journal is kept for another try.
@@ -78,7 +82,11 @@ public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConverti
         case .noResolverManager: "nothing on this host manages name servers"
         case .resolverLimit(let manager, let reason): "\(manager) \(reason)"
         case .noFreeTable(let first): "no routing table from number \(first) on is free"
+        case .markTaken(let mark, let user): "the mark \(mark) is taken already, by \(user)"
         case .noFreeRulePriority: "the policy rules leave no priority in front of them"
+        case .strictReversePath(let interface):
+            "answers of the tunnel's server would be dropped: rp_filter is 1 (strict) on \(interface), and nft, by which they "
+                + "are marked as the tunnel's, is not installed"
         case .leakPolicyNeedsRules:
             "a strict leak policy does not go with routes in a table of one's own, which only one's own rules ask for"
         case .incompleteUndo(let steps): "not undone: \(steps.joined(separator: "; "))"
@@ -101,6 +109,9 @@ public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConverti
         case .programMissing(let name):
             name == "nft" ? "install nftables, or choose the route-based leak policy" : "install it"
         case .tunnelRunning: "stop it first"
+        case .markTaken: "choose another FwMark, or leave it out"
+        case .strictReversePath(let interface):
+            "install nftables, or run 'sysctl -w net.ipv4.conf.\(interface).rp_filter=2'"
         case .noResolverManager:
             "run systemd-resolved, install openresolv, or let the tunnel start without name servers"
         case .leakPolicyNeedsRules: "leave the table out, or choose the route-based leak policy"
@@ -119,7 +130,7 @@ extension TunnelError {
             switch (error.code, error.errno) {
             case (.tunnelRunning, _): .alreadyRunning
             case (.invalidTunnelName, _): .configurationInvalid
-            case (.leakPolicyNeedsRules, _): .settingsInvalid
+            case (.leakPolicyNeedsRules, _), (.markTaken, _): .settingsInvalid
             case (_, EPERM), (_, EACCES): .permissionDenied
             default: .settingsFailed
             }

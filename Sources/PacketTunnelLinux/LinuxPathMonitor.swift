@@ -22,24 +22,36 @@ struct LinuxPathReader {
         var details: Set<String>
     }
 
+    /// As many networks are told where there is no way to everywhere, and as many are looked at.
+    private static let mostNetworks = 256
+    private static let mostNetworksRead = 65_536
+
     /// The way out, without name servers: the kernel knows none.
     func read() throws(LinuxNetworkError) -> Reading {
         let links = try netlink.links().filter { $0.isUp && !$0.isLoopback && $0.name != tunnel }
         var ways: [(metric: UInt32, isIPv6: Bool, link: RouteSocket.Link)] = []
         var details: Set<String> = []
+        var ends: Set<IPAddress> = []
+        var attached: [(network: IPPrefix, link: RouteSocket.Link)] = []
         for isIPv6 in [false, true] {
             for route in try netlink.routes(isIPv6: isIPv6) {
-                guard let key = route.key, key.table == Route.mainTable, key.destination.length == 0,
-                    route.type == 1
-                else { continue }
+                guard let key = route.key, key.table == Route.mainTable, route.type == 1 else { continue }
                 // A route by several interfaces has no single one: any that is up will do.
                 guard let link = links.first(where: { $0.index == route.interface || route.interface == 0 }) else {
                     continue
                 }
+                guard key.destination.length == 0 else {
+                    if ways.isEmpty, attached.count < Self.mostNetworksRead, !key.destination.address.isLinkLocal {
+                        attached.append((key.destination, link))
+                    }
+                    continue
+                }
                 ways.append((key.metric, isIPv6, link))
                 details.insert("\(link.name) \(isIPv6) \(route.gateway?.description ?? "-")")
+                if let gateway = route.gateway { ends.insert(gateway) }
             }
         }
+        guard !ways.isEmpty else { return try withoutDefault(attached) }
         ways.sort { ($0.metric, $0.isIPv6 ? 1 : 0) < ($1.metric, $1.isIPv6 ? 1 : 0) }
         var interfaces: [NetworkPath.Interface] = []
         for way in ways where !interfaces.contains(where: { $0.index == way.link.index }) {
@@ -47,14 +59,38 @@ struct LinuxPathReader {
                 NetworkPath.Interface(name: way.link.name, kind: kind(of: way.link), index: way.link.index))
             for address in try netlink.addresses(index: way.link.index) where !address.address.isLinkLocal {
                 details.insert("\(way.link.name) \(address)")
+                ends.insert(address.address)
             }
         }
-        guard !interfaces.isEmpty else { return Reading(path: .unsatisfied, details: []) }
         let path = NetworkPath(
             status: .satisfied, interfaces: interfaces, supportsIPv4: ways.contains { !$0.isIPv6 },
             supportsIPv6: ways.contains { $0.isIPv6 },
-            isExpensive: interfaces.first?.kind == .cellular)
+            isExpensive: interfaces.first?.kind == .cellular,
+            endsOfWay: ends.sorted { $0.description < $1.description })
         return Reading(path: path, details: details)
+    }
+
+    /// What there is without a way to everywhere.
+    private func withoutDefault(
+        _ attached: [(network: IPPrefix, link: RouteSocket.Link)]
+    ) throws(LinuxNetworkError) -> Reading {
+        // Those with room for most servers come first.
+        let told = attached.sorted {
+            ($0.network.length, $0.network.description) < ($1.network.length, $1.network.description)
+        }
+        .prefix(Self.mostNetworks)
+        var (path, ends): (NetworkPath, Set<IPAddress>) = (.unsatisfied, [])
+        for (network, link) in told {
+            if path.attachedNetworks.last != network { path.attachedNetworks.append(network) }
+            if network.isIPv6 { path.supportsIPv6 = true } else { path.supportsIPv4 = true }
+            guard !path.interfaces.contains(where: { $0.index == link.index }) else { continue }
+            path.interfaces.append(NetworkPath.Interface(name: link.name, kind: kind(of: link), index: link.index))
+            for address in try netlink.addresses(index: link.index) where !address.address.isLinkLocal {
+                ends.insert(address.address)
+            }
+        }
+        path.endsOfWay = ends.sorted { $0.description < $1.description }
+        return Reading(path: path, details: [])
     }
 
     /// Drivers of radio say so (uevent's `DEVTYPE`); the rest that has Ethernet's addresses is a cable.

@@ -13,10 +13,12 @@ extension LinuxPlatform {
     /// What a process that is gone has left otherwise is undone. The local networks are those of this moment: without a
     /// process nobody follows them, and nobody loads the firewall again that others delete.
     /// - Parameters:
-    ///   - policy: what may leave. ``LeakPolicy/routeBased`` holds nothing.
+    ///   - policy: what may leave. `LeakPolicy.routeBased` holds nothing.
     ///   - settings: the settings that the tunnel will have: its routes, and what is let through.
+    ///   - name: the tunnel's.
     ///   - untilReleased: whether it lasts also when the tunnel is taken down, until ``release(name:options:)``. Tunnels
     ///     of this name then have this policy at least.
+    ///   - options: those of its host.
     /// - Throws: `.tunnelRunning`: then the tunnel's process takes the policy over, where it is stricter than its own.
     public static func hold(
         _ policy: LeakPolicy, settings: TunnelSettings, name: String, untilReleased: Bool = false,
@@ -73,7 +75,10 @@ extension LinuxPlatform {
     }
 
     /// The policy that holds for a tunnel also when it is down; nil for none.
-    /// - Parameter untilReleased: whether it has to last also when the tunnel is taken down.
+    /// - Parameters:
+    ///   - name: the tunnel's.
+    ///   - untilReleased: whether it has to last also when the tunnel is taken down.
+    ///   - options: those of its host.
     public static func heldPolicy(
         name: String, untilReleased: Bool = false, options: LinuxHostOptions = LinuxHostOptions()
     ) throws(LinuxNetworkError) -> LeakPolicy? {

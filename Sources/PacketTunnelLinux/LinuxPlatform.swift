@@ -166,7 +166,7 @@ public final class LinuxPlatform: TunnelPlatform {
 
     /// A path with the name servers that it has outside of the tunnel. On the loop's thread.
     func completed(_ path: NetworkPath) -> NetworkPath {
-        guard path.status == .satisfied else { return path }
+        guard !path.isCutOff else { return path }
         var path = path
         path.dnsServers = core.core.outsideNameServers()
         return path
@@ -174,7 +174,7 @@ public final class LinuxPlatform: TunnelPlatform {
 
     /// A path with the name servers that it has before there is a tunnel.
     func firstPath(_ path: NetworkPath) -> NetworkPath {
-        guard path.status == .satisfied else { return path }
+        guard !path.isCutOff else { return path }
         var path = path
         do throws(LinuxNetworkError) {
             path.dnsServers = try resolver.outsideServers(tunnel: name, record: nil)

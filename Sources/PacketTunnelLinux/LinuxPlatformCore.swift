@@ -364,6 +364,9 @@ final class LinuxPlatformCore {
         let interface = try interface()
         let routing = try routingPlan(settings, interface)
         var steps: [NetworkStep] = []
+        if routing.usesOwnTable(isIPv6: false), let interface = try strictInterface(settings) {
+            throw LinuxNetworkError(.strictReversePath(interface: interface))
+        }
         if let table = try leakGuard().table {
             if policy != .routeBased || SystemProgram("nft") != nil {
                 steps.append(.firewall(table))
@@ -378,6 +381,27 @@ final class LinuxPlatformCore {
         if let resolver { steps.append(resolver) }
         if settings.proxy != nil { warnOnce("Linux has no proxy settings for the whole system: left out") }
         return steps
+    }
+
+    /// The interface at which the kernel drops answers to packets that are routed by the tunnel's mark: without nft the answers have
+    /// none, so that they seem to come from the wrong side, which a strict rp_filter does not take. Nil where it takes them.
+    private func strictInterface(_ settings: TunnelSettings) throws(LinuxNetworkError) -> String? {
+        guard SystemProgram("nft") == nil else { return nil }
+        func filter(_ interface: String) throws(LinuxNetworkError) -> Int {
+            Int(try SmallFile.text("/proc/sys/net/ipv4/conf/\(interface)/rp_filter") ?? "") ?? 0
+        }
+        var ways: Set<UInt32> = []
+        for target in serverTargets(settings) where !target.isIPv6 {
+            if let way = try network.netlink.way(to: target, mark: requireNumbers().mark) { ways.insert(way.interface) }
+        }
+        let links = try network.netlink.links().filter { link in
+            link.isUp && !link.isLoopback && link.name != name && (ways.isEmpty || ways.contains(link.index))
+        }
+        let everywhere = try filter("all")
+        // The greater of both numbers counts, and 2 is the one that demands less.
+        var strict: [String] = []
+        for link in links where max(everywhere, try filter(link.name)) == 1 { strict.append(link.name) }
+        return strict.count == links.count ? strict.first : nil
     }
 
     private func interface() throws(LinuxNetworkError) -> InterfaceReference {
@@ -399,6 +423,13 @@ final class LinuxPlatformCore {
         var settings = settings
         settings.leakPolicy = policy
         if support == .absent { settings = settings.withoutIPv6 }
+        if policy == .routeBased, !settings.effectiveRoutes.contains(where: { $0.length <= 1 }),
+            try strictInterface(settings) != nil
+        {
+            // Routes that leave the servers out need no mark. What programs send to a server goes beside the tunnel then.
+            settings.excludedRoutes += settings.serverAddresses.map(IPPrefix.init(host:))
+            settings.serverAddresses = []
+        }
         localNetworks = try presentLocalNetworks()
         return RoutingPlan(
             settings: settings, interface: interface, numbers: try requireNumbers(), carriesIPv6: support == .on,
@@ -417,7 +448,10 @@ final class LinuxPlatformCore {
     private func ipv6Support(_ interface: String) throws(LinuxNetworkError) -> IPv6Support {
         let folder = "/proc/sys/net/ipv6/conf"
         guard try SmallFile.text("\(folder)/all/disable_ipv6") != nil else { return .absent }
-        return try SmallFile.text("\(folder)/\(interface)/disable_ipv6") == "0" ? .on : .off
+        // The guard comes before the interface, which begins as the default says.
+        let own = try SmallFile.text("\(folder)/\(interface)/disable_ipv6")
+        let switchedOff = if let own { own } else { try SmallFile.text("\(folder)/default/disable_ipv6") }
+        return switchedOff == "0" ? .on : .off
     }
 
     private func leakGuard() throws(LinuxNetworkError) -> LeakGuard {
@@ -484,12 +518,18 @@ final class LinuxPlatformCore {
             priority4: try RoutingNumbers.freePriority(before: rules4),
             priority6: try RoutingNumbers.freePriority(before: rules6))
         found.mark = try requireLedger().reserve { (others) throws(LinuxNetworkError) in
-            if let mark = options.mark { return mark }
-            // It may well have no route yet.
-            var tables = others.union(options.namedTable.map { [$0] } ?? [])
+            var tables: Set<UInt32> = []
             for isIPv6 in [false, true] {
                 tables.formUnion(try network.netlink.routes(isIPv6: isIPv6).compactMap { $0.key?.table })
             }
+            if let mark = options.mark {
+                try RoutingNumbers.check(
+                    mark, others: others, rules: rules4 + rules6, tables: tables,
+                    makesTable: options.namedTable == nil)
+                return mark
+            }
+            // The named one may well have no route yet.
+            tables.formUnion(others.union(options.namedTable.map { [$0] } ?? []))
             return try RoutingNumbers.freeTable(rules: rules4 + rules6, tables: tables)
         }
         numbers = found
@@ -499,10 +539,7 @@ final class LinuxPlatformCore {
     /// The MTU of the way to the server less what the tunnel adds, as wg-quick(8) has it.
     private func mtu(for settings: TunnelSettings) throws(LinuxNetworkError) -> Int {
         if let mtu = settings.mtu { return mtu }
-        // Where the server is known by name only, the default routes: no packet is sent to these addresses, which are
-        // for documentation (RFC 5737, RFC 3849).
-        let somewhere = ["198.51.100.1", "2001:db8::1"].compactMap { try? IPAddress($0) }
-        let targets = ServerText.address(in: settings.remoteAddress).map { [$0] } ?? somewhere
+        let targets = serverTargets(settings)
         let mark = try requireNumbers().mark
         for target in targets {
             if let way = try network.netlink.way(to: target, mark: mark) {
@@ -510,6 +547,14 @@ final class LinuxPlatformCore {
             }
         }
         return settings.effectiveMTU()
+    }
+
+    /// Where the tunnel's packets go. Where the server is known by name only, by the default routes: no packet is sent to these
+    /// addresses, which are for documentation (RFC 5737, RFC 3849).
+    private func serverTargets(_ settings: TunnelSettings) -> [IPAddress] {
+        if let address = ServerText.address(in: settings.remoteAddress) { return [address] }
+        let known = settings.serverAddresses.prefix(16)
+        return known.isEmpty ? ["198.51.100.1", "2001:db8::1"].compactMap { try? IPAddress($0) } : Array(known)
     }
 }
 

@@ -542,23 +542,3 @@ struct ChangeLedgerTests {
         #expect(throws: LinuxNetworkError(.invalidTunnelName(name))) { try ledger(FakeNetwork(before), name) }
     }
 }
-
-@Suite("A journal's owner")
-struct JournalOwnerTests {
-    @Test("This process lives; one with its number that started at another time does not")
-    func alive() {
-        #expect(JournalOwner.current.isAlive)
-        #expect(JournalOwner.current.startTime > 0)
-        let other = JournalOwner(processID: getpid(), startTime: JournalOwner.current.startTime + 1)
-        #expect(!other.isAlive)
-        #expect(!LinuxSamples.dead.isAlive)
-    }
-
-    @Test("A process whose name holds parentheses and spaces is read rightly; a zombie is not alive")
-    func status() {
-        let rest = (4...21).map { _ in "0" }.joined(separator: " ")
-        #expect(JournalOwner.startTime(inStatus: Array("12 (a ) R 1) S \(rest) 4711 5 6".utf8)) == 4711)
-        #expect(JournalOwner.startTime(inStatus: Array("12 (a) Z \(rest) 4711 5 6".utf8)) == nil)
-        #expect(JournalOwner.startTime(inStatus: Array("12 (a".utf8)) == nil)
-    }
-}

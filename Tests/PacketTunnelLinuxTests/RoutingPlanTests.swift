@@ -87,6 +87,28 @@ struct RoutingPlanTests {
                 == ["10.0.0.0/32 in 254", "10.0.0.3/32 in 254", "172.16.0.0/16 in 254"])
     }
 
+    @Test("A network that a server is in is in the tunnel's own table, behind what the main table has for smaller ones")
+    func serverInside() throws {
+        var plan = try plan("200.0.0.0/5 10.50.0.0/16 fd00::/8", without: "203.0.113.0/25", local: true, server: "name")
+        plan.settings.serverAddresses = [.v4(203, 0, 113, 7), .v4(192, 0, 2, 1)]
+        #expect(
+            text(plan.steps()) == [
+                "src_valid_mark=1", "throw 203.0.113.0/25 in 51820", "200.0.0.0/5 in 51820",
+                "IPv4 rule 100: table 254 suppress_prefixlength 5", "IPv4 rule 101: not mark 51820 table 51820",
+                "10.50.0.0/16 in 254", "fd00::/8 in 254",
+            ])
+        #expect(plan.usesOwnTable(isIPv6: false) && !plan.usesOwnTable(isIPv6: true))
+        // Beside everything, which has its own way.
+        plan.settings.includedRoutes = try Self.prefixes("0.0.0.0/0 200.0.0.0/5 203.0.0.0/8 10.50.0.0/16")
+        #expect(
+            text(plan.steps()) == [
+                "src_valid_mark=1", "throw 203.0.113.0/25 in 51820", "0.0.0.0/0 in 51820", "200.0.0.0/5 in 51820",
+                "203.0.0.0/8 in 51820",
+                "IPv4 rule 100: table 254 suppress_prefixlength 0", "IPv4 rule 101: not mark 51820 table 51820",
+                "10.50.0.0/16 in 254",
+            ])
+    }
+
     @Test(
         "Allowed networks are exceptions to every route, to more specific ones as well", arguments: LeakPolicy.allCases)
     func allowed(_ policy: LeakPolicy) throws {
@@ -181,6 +203,27 @@ struct RoutingPlanTests {
                     isTunnelled == (settings.trafficClass(of: address) == .included), "\(address) of \(settings)")
             }
         }
+    }
+
+    @Test("A mark that was asked for is refused where it is another tunnel's, or another's table; rules may look at it")
+    func markTaken() throws {
+        let rule = PolicyRule(isIPv6: false, priority: 1, table: 7, mark: 9)
+        func problem(_ mark: UInt32, makesTable: Bool = true) -> LinuxNetworkError.Code? {
+            do throws(LinuxNetworkError) {
+                try RoutingNumbers.check(mark, others: [5], rules: [rule], tables: [6], makesTable: makesTable)
+                return nil
+            } catch {
+                return error.code
+            }
+        }
+        #expect(problem(5) == .markTaken(5, user: "another tunnel"))
+        #expect(problem(6) == .markTaken(6, user: "the routing table of that number"))
+        #expect(problem(7) == .markTaken(7, user: "a policy rule that asks the routing table of that number"))
+        #expect([253, 254, 255].allSatisfy { problem($0) != nil })
+        #expect(problem(9) == nil && problem(51_820) == nil)
+        // With a table of the user's own, his rules have the mark, and only another tunnel's packets are in the way.
+        #expect([6, 7, 9, 254].allSatisfy { problem($0, makesTable: false) == nil })
+        #expect(problem(5, makesTable: false) != nil)
     }
 
     @Test("The first number that is neither table nor mark of anybody")

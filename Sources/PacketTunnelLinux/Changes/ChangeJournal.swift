@@ -40,6 +40,15 @@ package struct JournalDirectory: Hashable, Sendable {
         }
     }
 
+    /// Lets everybody through to files that he may open, such as a control socket. Nobody else may list the folder, nor take its
+    /// lock, for which it has to be opened.
+    package func letThrough() throws(LinuxNetworkError) {
+        try prepare()
+        guard unsafe chmod(path, 0o711) == 0 else {
+            throw LinuxNetworkError(.journal(path: path, operation: "let users through its folder"), errno: errno)
+        }
+    }
+
     /// Runs `body` while no other process changes the network by a journal of this folder.
     package func locked<Result>(
         _ body: () throws(LinuxNetworkError) -> Result
@@ -321,34 +330,5 @@ package final class ChangeJournal {
             throw LinuxNetworkError(.journal(path: directory.file(name), operation: "write it"), errno: errno)
         }
         isTorn = false
-    }
-}
-
-extension JournalOwner {
-    /// No process: what the journal tells of waits for one to take it over.
-    static let nobody = JournalOwner(processID: 0, startTime: 0)
-
-    /// This process.
-    package static var current: JournalOwner {
-        JournalOwner(processID: getpid(), startTime: startTime(of: getpid()) ?? 0)
-    }
-
-    /// Whether the process is still there.
-    package var isAlive: Bool {
-        Self.startTime(of: processID) == startTime
-    }
-
-    /// When a process started; nil where there is none, or only what is left of it until its parent looks.
-    static func startTime(of process: Int32) -> UInt64? {
-        guard let bytes = (try? SmallFile.read("/proc/\(process)/stat")) ?? nil else { return nil }
-        return startTime(inStatus: bytes)
-    }
-
-    /// The 22nd field of proc_pid_stat(5). The second is a name in parentheses that may hold anything.
-    static func startTime(inStatus text: [UInt8]) -> UInt64? {
-        guard let end = text.lastIndex(of: UInt8(ascii: ")")) else { return nil }
-        let fields = text[(end + 1)...].split(separator: UInt8(ascii: " "))
-        guard fields.count > 19, let state = fields.first?.first, !"ZXx".utf8.contains(state) else { return nil }
-        return UInt64(String(decoding: fields[19], as: UTF8.self))
     }
 }

@@ -83,7 +83,7 @@ package final class ChangeLedger {
         name: String, directory: JournalDirectory, system: any NetworkSystem
     ) throws(LinuxNetworkError) -> ChangeLedger? {
         guard let contents = try directory.read(name) else { return nil }
-        if let owner = contents.owner, owner.isAlive {
+        if let owner = contents.owner, owner.isAlive() {
             throw LinuxNetworkError(.tunnelRunning(name: name, processID: owner.processID))
         }
         guard let (journal, _) = try ChangeJournal.resume(name, directory: directory) else { return nil }
@@ -156,7 +156,7 @@ package final class ChangeLedger {
     package func add(_ steps: [NetworkStep]) throws(LinuxNetworkError) {
         guard !steps.isEmpty else { return }
         try journal.directory.locked { () throws(LinuxNetworkError) in
-            for step in steps { try make(step) }
+            try make(steps)
             journal.compactIfLong(pending)
         }
     }
@@ -167,7 +167,8 @@ package final class ChangeLedger {
         guard !steps.isEmpty else { return }
         try journal.directory.locked { () throws(LinuxNetworkError) in
             var failure: LinuxNetworkError?
-            for entry in entries.reversed() where entry.step.map(steps.contains) ?? false {
+            let unwanted = Set(steps)
+            for entry in entries.reversed() where entry.step.map(unwanted.contains) ?? false {
                 do throws(LinuxNetworkError) { try undo(entry) } catch { failure = failure ?? error }
             }
             journal.compactIfLong(pending)

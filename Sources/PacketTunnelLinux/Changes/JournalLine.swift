@@ -3,20 +3,6 @@
 
 import FoundationEssentials
 
-/// Which process a journal belongs to. A process number is used again; together with the time that the process started
-/// at it is not.
-package struct JournalOwner: Hashable, Sendable, Codable {
-    /// The process.
-    package var processID: Int32
-    /// When it started, in clock ticks since the machine did.
-    package var startTime: UInt64
-
-    package init(processID: Int32, startTime: UInt64) {
-        self.processID = processID
-        self.startTime = startTime
-    }
-}
-
 /// An entry of a journal.
 package enum JournalRecord: Hashable, Sendable, Codable {
     /// The first entry: whose journal it is.

@@ -39,13 +39,14 @@ package struct LeakGuard: Hashable, Sendable {
         self.routesByMark = routesByMark
     }
 
-    /// The table's name. Two signs that interfaces may have in their names are none that tables may.
+    /// The table's name, of each tunnel another one. Two signs that interfaces may have in their names are none that tables may, and
+    /// stand behind one that interfaces may not.
     package static func tableName(_ name: String) -> String {
         "culvert_"
             + name.map { character in
                 switch character {
-                case "=": "_eq"
-                case "+": "_plus"
+                case "=": "/e"
+                case "+": "/p"
                 default: String(character)
                 }
             }

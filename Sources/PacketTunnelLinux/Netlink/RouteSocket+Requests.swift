@@ -66,8 +66,21 @@ extension RouteSocket {
         }
     }
 
-    /// Brings an interface up, after giving it this MTU.
+    private static let familiesAttribute: UInt16 = 26
+    /// `IFLA_INET6_ADDR_GEN_MODE` of `AF_INET6`, and there `IN6_ADDR_GEN_MODE_NONE`, as attributes in one another.
+    private static let noGeneratedAddress: [UInt8] =
+        NetlinkRequest.bytes(UInt16(12)) + NetlinkRequest.bytes(UInt16(AF_INET6))
+        + NetlinkRequest.bytes(UInt16(5)) + NetlinkRequest.bytes(UInt16(8)) + [1, 0, 0, 0]
+
+    /// Brings a tunnel's interface up, after giving it this MTU.
+    ///
+    /// As on the kernel's own WireGuard it has no link-local address: from one the kernel would ask routers, and so keep an idle
+    /// tunnel busy.
     package func bringUp(index: UInt32, mtu: Int?) throws(LinuxNetworkError) {
+        var quiet = Self.linkRequest(type: Netlink.newLink, index: index)
+        quiet.append(Self.familiesAttribute, Self.noGeneratedAddress)
+        // Without IPv6 there is nobody to tell.
+        try? perform(quiet, "keep interface \(index) quiet")
         var request = Self.linkRequest(type: Netlink.newLink, index: index, flags: 1, change: 1)
         if let mtu { request.append(LinkAttribute.mtu, UInt32(clamping: mtu)) }
         try perform(request, "bring up interface \(index)\(mtu.map { " with an MTU of \($0)" } ?? "")")

@@ -38,6 +38,27 @@ package struct RoutingNumbers: Hashable, Sendable {
         return free
     }
 
+    /// Says whose a mark is that was asked for, where it cannot be this tunnel's: the mark is the number of its table as well.
+    ///
+    /// Rules that only look at the mark are no obstacle: by them others route the tunnel's own packets.
+    /// - Parameters:
+    ///   - others: the marks of other tunnels of this kind.
+    ///   - tables: the tables with routes.
+    ///   - makesTable: whether the tunnel may have routes in a table of its own.
+    static func check(
+        _ mark: UInt32, others: Set<UInt32>, rules: [PolicyRule], tables: Set<UInt32>, makesTable: Bool
+    ) throws(LinuxNetworkError) {
+        if others.contains(mark) { throw LinuxNetworkError(.markTaken(mark, user: "another tunnel")) }
+        guard makesTable else { return }
+        // Those that the kernel asks by itself, whatever is in them.
+        if (253...255).contains(mark) || tables.contains(mark) {
+            throw LinuxNetworkError(.markTaken(mark, user: "the routing table of that number"))
+        }
+        if rules.contains(where: { $0.table == mark }) {
+            throw LinuxNetworkError(.markTaken(mark, user: "a policy rule that asks the routing table of that number"))
+        }
+    }
+
     /// The first of two priorities right in front of every rule but the one for the machine's own addresses, which is
     /// where the kernel puts a rule too.
     static func freePriority(before rules: [PolicyRule]) throws(LinuxNetworkError) -> UInt32 {
@@ -52,7 +73,8 @@ package struct RoutingNumbers: Hashable, Sendable {
 /// - Where networks that are attached directly are reached directly (``TunnelSettings/allowsLocalNetwork``) and only
 ///   routes decide, it is done as wg-quick(8) does it: what is more specific than everything is in the main table;
 ///   everything is in a table of its own, for packets without the tunnel's mark, after the main table was asked for all
-///   but its default route.
+///   but its default route. What is more specific and has the tunnel's own server in it is in that table as well, since the
+///   server's packets have to get around it wherever in there the server goes.
 /// - Else all is in the tunnel's own table, and that is asked before the main one, whose other routes lead nowhere under
 ///   the strict policies. Networks that are attached directly are exceptions in it, where the settings say so.
 ///
@@ -111,11 +133,16 @@ package struct RoutingPlan: Hashable, Sendable {
     /// Halves of everything stand for everything, which the main table has a route for.
     private static func isEverything(_ prefix: IPPrefix) -> Bool { prefix.length <= 1 }
 
+    /// The included networks, other than everything, that a server is in.
+    private var serverNetworks: Set<IPPrefix> { settings.routes(holding: settings.serverAddresses) }
+
     private var asksMainTableFirst: Bool { settings.allowsLocalNetwork && settings.leakPolicy == .routeBased }
 
     /// The routes in the tunnel's own table.
     private var own: [IPPrefix] {
-        asksMainTableFirst ? included.filter(Self.isEverything) : included
+        guard asksMainTableFirst else { return included }
+        let servers = serverNetworks
+        return included.filter { Self.isEverything($0) || servers.contains($0) }
     }
 
     /// Whether packets of a family without the mark are looked up in the tunnel's own table.
@@ -171,8 +198,12 @@ package struct RoutingPlan: Hashable, Sendable {
         let toTunnel = PolicyRule(
             isIPv6: isIPv6, priority: priority + 1, table: numbers.mark, mark: numbers.mark, isInverted: true)
         guard asksMainTableFirst else { return [.rule(toTunnel)] }
+        // What the main table has for more specific networks than these comes first, as it does in one table.
+        let lengths = own.lazy.filter { $0.isIPv6 == isIPv6 }.map(\.length)
+        let least = lengths.min() ?? 0
         let toMain = PolicyRule(
-            isIPv6: isIPv6, priority: priority, table: Route.mainTable, suppressedPrefixLength: 0)
+            isIPv6: isIPv6, priority: priority, table: Route.mainTable,
+            suppressedPrefixLength: least > 1 ? UInt32(least) : 0)
         // In this order there is no moment at which the local network is cut off.
         return [.rule(toMain), .rule(toTunnel)]
     }
@@ -185,7 +216,10 @@ package struct RoutingPlan: Hashable, Sendable {
         }
         // The kernel makes these itself.
         let attached = settings.addresses.map(\.network)
-        let specific = included.filter { !Self.isEverything($0) && !attached.contains($0) }
+        let servers = serverNetworks
+        let specific = included.filter {
+            !Self.isEverything($0) && !servers.contains($0) && !attached.contains($0)
+        }
         var seen: Set<IPPrefix> = []
         return Self.effective(specific, without: exceptions).filter { seen.insert($0).inserted }
             .map { way(to: $0) }

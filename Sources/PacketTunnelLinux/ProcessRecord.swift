@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// What proc_pid_stat(5) and proc_pid_status(5) tell of a process.
+struct ProcessRecord: Hashable {
+    /// In ticks since the machine's start.
+    var startTime: UInt64
+    /// Whether it runs no code of its own any more: it was killed, or is about to be gone.
+    var isEnding: Bool
+    /// Whether it is gone but for its parent, who has yet to look.
+    var isZombie: Bool
+
+    /// - Returns: nil where there is no such process.
+    static func read(_ process: Int32) -> ProcessRecord? {
+        func file(_ name: String) -> [UInt8]? { (try? SmallFile.read("/proc/\(process)/\(name)")) ?? nil }
+        // In this order: a signal that a thread has taken by the second look has marked the process.
+        guard let status = file("status"), let stat = file("stat") else { return nil }
+        return ProcessRecord(stat: stat, status: status)
+    }
+
+    /// Takes the 3rd, 9th and 22nd field of `stat`, whose second is a name in parentheses that may hold anything, and the
+    /// signals of `status`: one that was sent to the whole process stays pending there until the process is gone. Not every
+    /// system tells of them.
+    init?(stat: [UInt8], status: [UInt8]) {
+        guard let end = stat.lastIndex(of: UInt8(ascii: ")")) else { return nil }
+        let fields = stat[(end + 1)...].split(separator: UInt8(ascii: " "))
+        func number(_ field: Int) -> UInt64? {
+            field - 3 < fields.count ? UInt64(String(decoding: fields[field - 3], as: UTF8.self)) : nil
+        }
+        let lines = status.split(separator: UInt8(ascii: "\n"))
+        func hasKill(_ name: String) -> Bool {
+            lines.first { $0.starts(with: name.utf8) }
+                .flatMap { UInt64(String(decoding: $0.dropFirst(name.utf8.count), as: UTF8.self), radix: 16) }
+                .map { $0 & Self.kill != 0 } ?? false
+        }
+        guard let state = fields.first?.first, let flags = number(9), let startTime = number(22) else { return nil }
+        self.startTime = startTime
+        isZombie = "ZXx".utf8.contains(state)
+        isEnding = isZombie || flags & Self.ending != 0 || hasKill("SigPnd:\t") || hasKill("ShdPnd:\t")
+    }
+
+    /// `PF_EXITING` and `PF_SIGNALED` of the kernel's `linux/sched.h`.
+    private static let ending: UInt64 = 0x4 | 0x400
+    /// SIGKILL among the signals that are pending.
+    private static let kill: UInt64 = 1 << 8
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import CTunnelSystem
+import TunnelSystem
+
+/// What a process gives up that reads what comes from a network.
+package enum ProcessConfinement {
+    /// Keeps `CAP_NET_ADMIN` alone, forbids new privileges, core dumps and debuggers, and has the kernel refuse every system call that
+    /// a running tunnel does not need: no program can be started (see ``ProgramClient``). For a process with one thread.
+    /// - Parameter bindsLowPort: keeps `CAP_NET_BIND_SERVICE` as well.
+    /// - Returns: what could not be done, for people.
+    package static func enter(bindsLowPort: Bool) -> [String] {
+        let netBindService: UInt64 = 1 << 10
+        let netAdmin: UInt64 = 1 << 12
+        let steps: [(String, Int32)] = [
+            ("give up capabilities", ctunnel_keep_capabilities(netAdmin | (bindsLowPort ? netBindService : 0))),
+            ("forbid new privileges", ctunnel_forbid_new_privileges()),
+            ("forbid core dumps and debuggers", ctunnel_forbid_dumps()),
+            ("confine its system calls", ctunnel_confine_calls(1)),
+        ]
+        return steps.compactMap { $0.1 == 0 ? nil : "cannot \($0.0): \(SystemError.text($0.1))" }
+    }
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import FoundationEssentials
+import TunnelSystem
+
+/// What a process that may start no programs asks of the one beside it that does. It understands nothing else.
+enum ProgramRequest: Codable, Sendable {
+    /// What it was told at its start; the first request on each of its sockets.
+    case scope
+    /// A program of the system with arguments of a known form. The bytes are its standard input.
+    case system(SystemProgramCall)
+    /// One of the commands that it was told at its start, by its place. The bytes are its standard input.
+    case command(Int, seconds: Int, outputLimit: Int)
+    /// The file that the tunnel is described by.
+    case file
+    /// Ends the command that runs. Nothing is answered.
+    case cancel
+}
+
+/// What came of a request; the bytes are what a program wrote, or the file's.
+enum ProgramReply: Codable, Sendable {
+    case scope(ProgramScope)
+    case ended(status: Int32)
+    case timedOut
+    case interrupted
+    case notStarted(errno: Int32)
+    /// It is no request of those that are understood.
+    case refused(String)
+    case file(ProgramFile)
+}
+
+/// What the process that starts programs was told at its start: it runs nothing else but some of the system's.
+package struct ProgramScope: Codable, Sendable, Equatable {
+    /// A program with its arguments and its environment.
+    package struct Command: Codable, Sendable, Equatable {
+        package var program: String
+        package var arguments: [String]
+        package var environment: [String]
+
+        package init(_ program: String, arguments: [String], environment: [String]) {
+            self.program = program
+            self.arguments = arguments
+            self.environment = environment
+        }
+    }
+
+    /// The tunnel's name, and its interface's.
+    package var tunnel: String
+    package var commands: [Command]
+    /// A file that it reads for the other process, which may not be allowed to.
+    package var file: String?
+    /// Whether the other process needs a port below 1024.
+    package var bindsLowPort: Bool
+
+    package init(tunnel: String, commands: [Command], file: String?, bindsLowPort: Bool) {
+        self.tunnel = tunnel
+        self.commands = commands
+        self.file = file
+        self.bindsLowPort = bindsLowPort
+    }
+}
+
+/// A file as it was read.
+package struct ProgramFile: Codable, Sendable {
+    /// Zero, or why it could not be read.
+    package var errno: Int32
+    package var owner: UInt32
+    package var mode: UInt32
+    package var isRegular: Bool
+}
+
+/// Messages on a stream socket: two lengths, a header in JSON and bytes, none of which is longer than these bounds.
+enum ProgramFrame {
+    static let mostHeaderBytes = 1 << 20
+    static let mostBytes = 1 << 25
+
+    /// - Returns: false where the other side is gone, or the message is too long.
+    static func send(_ header: some Encodable, _ bytes: [UInt8], to descriptor: Int32) -> Bool {
+        guard let text = try? JSONEncoder().encode(header), text.count <= mostHeaderBytes, bytes.count <= mostBytes
+        else {
+            return false
+        }
+        var frame: [UInt8] = []
+        frame.reserveCapacity(8 + text.count + bytes.count)
+        for length in [text.count, bytes.count] {
+            for shift in [0, 8, 16, 24] { frame.append(UInt8(truncatingIfNeeded: length >> shift)) }
+        }
+        frame += text
+        frame += bytes
+        return SystemCall.writeAll(descriptor, frame)
+    }
+
+    /// The next message; nil where the other side is gone, or does not keep to the form.
+    static func receive<Header: Decodable>(_ type: Header.Type, from descriptor: Int32) -> (Header, [UInt8])? {
+        guard let lengths = read(8, from: descriptor) else { return nil }
+        func length(_ start: Int) -> Int {
+            (0..<4).reduce(0) { $0 | Int(lengths[start + $1]) << (8 * $1) }
+        }
+        let (headerLength, byteCount) = (length(0), length(4))
+        guard headerLength <= mostHeaderBytes, byteCount <= mostBytes,
+            let text = read(headerLength, from: descriptor), let bytes = read(byteCount, from: descriptor),
+            let header = try? JSONDecoder().decode(type, from: Data(text))
+        else { return nil }
+        return (header, bytes)
+    }
+
+    private static func read(_ count: Int, from descriptor: Int32) -> [UInt8]? {
+        var bytes = [UInt8](repeating: 0, count: count)
+        var filled = 0
+        while filled < count {
+            let taken = unsafe bytes.withUnsafeMutableBytes { raw in
+                unsafe SystemCall.read(descriptor, into: UnsafeMutableRawBufferPointer(rebasing: raw[filled...]))
+            }
+            guard taken > 0 else { return nil }
+            filled += taken
+        }
+        return bytes
+    }
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import CTunnelSystem
+import TunnelIO
+import TunnelSystem
+
+/// Starts programs for a process beside it that may not: the system's, in forms that a tunnel needs (``SystemProgramCall``), and
+/// commands that it was told at its start. It reads nothing that comes from a network.
+package struct ProgramServer: Sendable {
+    private let scope: ProgramScope
+
+    package init(_ scope: ProgramScope) { self.scope = scope }
+
+    /// Serves these sockets, each on a thread of its own, until the process at their other ends is gone. What runs then is ended.
+    package func serve(_ sockets: [Int32]) {
+        var threads: [LoopThread] = []
+        for socket in sockets {
+            do throws(TunnelIOError) {
+                threads.append(try LoopThread(name: "culvert-run") { serve(socket) })
+            } catch {
+                SystemCall.close(socket)
+            }
+        }
+        for thread in threads { thread.join() }
+    }
+
+    private func serve(_ socket: Int32) {
+        defer { SystemCall.close(socket) }
+        while let (request, input) = ProgramFrame.receive(ProgramRequest.self, from: socket) {
+            var output: [UInt8] = []
+            let reply: ProgramReply
+            switch request {
+            case .cancel: continue
+            case .scope: reply = .scope(scope)
+            case .file: reply = readFile(&output)
+            case .system(let call): reply = run(call, input, socket, &output)
+            case .command(let index, let seconds, let outputLimit):
+                guard scope.commands.indices.contains(index), (1...3600).contains(seconds),
+                    (0...ProgramFrame.mostBytes).contains(outputLimit)
+                else {
+                    reply = .refused("command")
+                    break
+                }
+                let command = scope.commands[index]
+                reply = run(
+                    command.program, command.arguments, command.environment, input, seconds: seconds,
+                    outputLimit: outputLimit, socket, &output)
+            }
+            guard ProgramFrame.send(reply, output, to: socket) else { return }
+        }
+    }
+
+    private func run(
+        _ call: SystemProgramCall, _ input: [UInt8], _ socket: Int32, _ output: inout [UInt8]
+    ) -> ProgramReply {
+        if let problem = call.problem(for: scope.tunnel, input: input) {
+            return .refused("\(call.program): \(problem)")
+        }
+        guard let program = SystemProgram(call.program) else { return .notStarted(errno: ENOENT) }
+        return run(
+            program.path, [program.path] + call.arguments, SystemProgram.environment, input, seconds: call.seconds,
+            outputLimit: call.outputLimit, socket, &output)
+    }
+
+    private func run(
+        _ program: String, _ arguments: [String], _ environment: [String], _ input: [UInt8], seconds: Int,
+        outputLimit: Int, _ socket: Int32, _ output: inout [UInt8]
+    ) -> ProgramReply {
+        do throws(SystemError) {
+            let file = try SystemProgram.memoryFile(input)
+            let child = try ChildProcess(
+                program, arguments: arguments, environment: environment, input: file.number, outputLimit: outputLimit)
+            let deadline = LaneClock.now() + Int64(seconds) * LaneClock.nanosecondsPerSecond
+            // What the other side says meanwhile can only be that nobody waits any more, and so can its end.
+            switch child.wait(until: deadline, interruption: socket) {
+            case .ended(let outcome):
+                output = Array(outcome.output.utf8)
+                return .ended(status: outcome.status)
+            case .interrupted:
+                output = Array(child.stop().output.utf8)
+                return .interrupted
+            case .timedOut:
+                child.destroy()
+                return .timedOut
+            }
+        } catch {
+            return .notStarted(errno: error.errno)
+        }
+    }
+
+    private func readFile(_ bytes: inout [UInt8]) -> ProgramReply {
+        guard let path = scope.file else { return .refused("file") }
+        let number = SystemCall.open(path, O_RDONLY | O_NONBLOCK)
+        var file = ProgramFile(errno: errno, owner: 0, mode: 0, isRegular: false)
+        guard number >= 0 else { return .file(file) }
+        let descriptor = OwnedDescriptor(number)
+        guard let status = FileStatus(of: number), let read = SystemCall.readAll(number, limit: 4 << 20) else {
+            file.errno = errno
+            return .file(file)
+        }
+        withExtendedLifetime(descriptor) {}
+        bytes = read
+        return .file(
+            ProgramFile(
+                errno: 0, owner: status.owner, mode: UInt32(status.mode) & 0o7777, isRegular: status.kind == .file))
+    }
+}
