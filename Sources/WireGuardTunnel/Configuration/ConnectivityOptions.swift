@@ -10,7 +10,7 @@ public struct ConnectivityOptions: Hashable, Sendable {
     /// How many looks in a row may find nothing before pings are sent, and as many again before healing begins.
     public var maxConnectionAttempts: Int
     /// What is pinged through the tunnel: an address, or a name that is resolved by the tunnel's DNS servers. Nil asks the
-    /// peer for a handshake instead.
+    /// peer for a handshake instead, and that only while something is owed that was sent: an idle tunnel sends nothing.
     public var pingAddress: String?
     /// The time between two pings.
     public var pingInterval: Double
@@ -45,8 +45,19 @@ public struct ConnectivityOptions: Hashable, Sendable {
         self.endWhenDead = endWhenDead
     }
 
+    /// A plain stop instead of healing, for an app that has another server to go to, or leaves that to rules on demand: a look every
+    /// ten seconds, pings every two seconds after three that found nothing, and an end with `.connectivityLost`
+    /// after as many again.
+    /// - Parameter pingAddress: what is pinged through the tunnel; without it the peer is asked for a handshake.
+    public static func plainStop(pingAddress: String? = nil) -> ConnectivityOptions {
+        ConnectivityOptions(
+            connectivityInterval: 10, maxConnectionAttempts: 3, pingAddress: pingAddress, pingInterval: 2,
+            endWhenDead: .atOnce)
+    }
+
     /// The longest time from the last sign of life, or from when the machine woke up, until the tunnel is no longer called
-    /// connected. It holds for the whole tunnel, and for each peer that a default route goes to while traffic is owed.
+    /// connected. It holds for the whole tunnel, and for each peer that a default route goes to, while something is owed: from what
+    /// was sent first without an answer on. Of a tunnel that nobody uses nothing is said, unless there is a ``pingAddress``.
     public var timeToNotice: Duration {
         // The last sign of life may have come right after a look, and a look may come one ping late.
         .seconds(connectivityInterval * Double(2 * maxConnectionAttempts + 1) + 2 * pingInterval)

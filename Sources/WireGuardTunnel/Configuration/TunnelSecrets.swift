@@ -6,18 +6,22 @@ import WireGuardCore
 
 /// The keys of one tunnel, for as long as it runs.
 struct TunnelSecrets: Sendable {
-    var privateKey: PrivateKey
+    /// Nil where it comes later.
+    var privateKey: PrivateKey?
     var presharedKeys: [PublicKey: PresharedKey] = [:]
 
     /// Reads the secrets that `configuration` names.
     static func read(
         for configuration: WireGuardTunnelConfiguration, from context: ProviderContext
     ) async throws(TunnelError) -> TunnelSecrets {
-        let name = configuration.privateKeyName
-        guard let key = PrivateKey(stored: try await context.secret(name).bytes), !key.isZero else {
-            throw malformed(name)
+        var secrets = TunnelSecrets()
+        if !configuration.privateKeyComesLater {
+            let name = configuration.privateKeyName
+            guard let key = PrivateKey(stored: try await context.secret(name).bytes), !key.isZero else {
+                throw malformed(name)
+            }
+            secrets.privateKey = key
         }
-        var secrets = TunnelSecrets(privateKey: key)
         for parsed in configuration.parsedPeers {
             guard let name = parsed.peer.presharedKeyName else { continue }
             guard let key = PresharedKey(stored: try await context.secret(name).bytes) else {

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import NetworkAddresses
+public import NetworkAddresses
 public import PacketTunnel
 import WireGuardCore
 
 extension WireGuardTunnelConfiguration {
     /// What the tunnel wants of the system: addresses, allowed IPs as included routes, DNS, MTU.
-    /// - Parameter leakPolicy: the least that is demanded; the stricter of it and the configuration's is asked for.
-    public func settings(leakPolicy: LeakPolicy = .routeBased) -> TunnelSettings {
+    /// - Parameters:
+    ///   - leakPolicy: the least that is demanded; the stricter of it and the configuration's is asked for.
+    ///   - servers: where the peers are, as far as that is known.
+    public func settings(
+        leakPolicy: LeakPolicy = .routeBased, servers: Set<IPAddress> = []
+    ) -> TunnelSettings {
         var routes: [IPPrefix] = []
         var known: Set<IPPrefix> = []
         for prefix in makesRoutes ? peers.flatMap(\.allowedIPs) : [] where known.insert(prefix).inserted {
@@ -17,7 +21,23 @@ extension WireGuardTunnelConfiguration {
         return TunnelSettings(
             remoteAddress: remoteAddress, addresses: addresses, includedRoutes: routes,
             excludedRoutes: excludedRoutes, allowsLocalNetwork: allowsLocalNetwork, dns: dns, mtu: mtu,
-            leakPolicy: max(self.leakPolicy, leakPolicy), allowedNetworks: allowedNetworks)
+            leakPolicy: max(self.leakPolicy, leakPolicy), allowedNetworks: allowedNetworks,
+            serverAddresses: servers.sorted { $0.description < $1.description })
+    }
+
+    /// Whether a path has no way to any peer, as far as it is known where they are.
+    /// - Parameter places: where peers that have an endpoint were found; without an entry, one that has a name may be anywhere.
+    func hasNoWay(on path: NetworkPath, _ places: [PublicKey: [IPAddress]]) -> Bool {
+        guard path.status == .unsatisfied else { return false }
+        var addresses: [IPAddress] = []
+        for parsed in parsedPeers {
+            guard let address = parsed.address else { continue }
+            let known = (places[parsed.key] ?? []) + (address.endpoint.map { [$0.address] } ?? [])
+            if known.isEmpty { return path.isCutOff }
+            addresses += known
+        }
+        // Who only listens goes to nobody.
+        return addresses.isEmpty ? path.isCutOff : !path.mayReach(addresses)
     }
 
     /// The server, as it is shown to the user.
@@ -36,6 +56,9 @@ extension WireGuardTunnelConfiguration {
         }
     }
 
+    /// The peers' addresses that the configuration names.
+    var literalServers: [IPAddress] { parsedPeers.compactMap { $0.address?.endpoint?.address } }
+
     /// Whether this side can begin with one of the peers.
     var hasEndpoints: Bool { peers.contains { $0.endpoint != nil } }
 
@@ -47,7 +70,7 @@ extension WireGuardTunnelConfiguration {
         secrets: TunnelSecrets, endpoints: [PublicKey: Endpoint], mark: UInt32?, replacing: [PublicKey]? = nil
     ) -> UAPIDeviceUpdate {
         var update = UAPIDeviceUpdate()
-        update.privateKey = .set(secrets.privateKey)
+        update.privateKey = secrets.privateKey.map { .set($0) } ?? .unchanged
         update.listenPort = listenPort ?? 0
         update.fwMark = mark ?? fwMark ?? 0
         update.replacePeers = replacing == nil
@@ -67,6 +90,45 @@ extension WireGuardTunnelConfiguration {
             return change
         }
         return update
+    }
+}
+
+extension WireGuardTunnelConfiguration {
+    /// What to send to a device that was given another configuration before, so that it takes on what differs. What both say
+    /// stays as it is, also where others (`wg set`) have changed it meanwhile, and so do the peers that others have added.
+    func deviceChange(
+        from former: (configuration: WireGuardTunnelConfiguration, secrets: TunnelSecrets),
+        secrets: TunnelSecrets, endpoints: [PublicKey: Endpoint], mark: UInt32?
+    ) -> UAPIDeviceUpdate {
+        let kept = unchangedPeers(since: former, secrets)
+        var update = deviceUpdate(
+            secrets: secrets, endpoints: endpoints, mark: mark,
+            replacing: former.configuration.parsedPeers.map(\.key))
+        if secrets.privateKey == former.secrets.privateKey { update.privateKey = .unchanged }
+        if listenPort ?? 0 == former.configuration.listenPort ?? 0 { update.listenPort = nil }
+        update.peers.removeAll { kept.contains($0.publicKey) }
+        return update
+    }
+
+    /// The peers of which this one says the same as one before.
+    func unchangedPeers(
+        since former: (configuration: WireGuardTunnelConfiguration, secrets: TunnelSecrets), _ secrets: TunnelSecrets
+    ) -> Set<PublicKey> {
+        let before = Dictionary(former.configuration.parsedPeers.map { ($0.key, $0.peer) }) { first, _ in first }
+        var same: Set<PublicKey> = []
+        for parsed in parsedPeers where before[parsed.key]?.isSame(as: parsed.peer) == true {
+            if secrets.presharedKeys[parsed.key] == former.secrets.presharedKeys[parsed.key] { same.insert(parsed.key) }
+        }
+        return same
+    }
+}
+
+extension WireGuardTunnelConfiguration.Peer {
+    /// Whether it says the same. Where the pre-shared key is kept says nothing of the key.
+    fileprivate func isSame(as other: Self) -> Bool {
+        var other = other
+        other.presharedKeyName = presharedKeyName
+        return self == other
     }
 }
 

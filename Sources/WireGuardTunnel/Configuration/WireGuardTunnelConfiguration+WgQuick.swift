@@ -29,11 +29,22 @@ extension WireGuardTunnelConfiguration {
     public static func split(
         wgQuick text: String, name: String = "configuration"
     ) throws(ConfigurationErrors) -> WgQuickImport {
-        let parsed = try TunnelConfiguration.parse(text, name: name)
+        try split(wgQuick: text, name: name, runsHooks: false)
+    }
+
+    /// The same, for who runs the file's commands.
+    /// - Parameter runsHooks: whether the private key may be left to `PostUp`.
+    package static func split(
+        wgQuick text: String, name: String, runsHooks: Bool
+    ) throws(ConfigurationErrors) -> WgQuickImport {
+        var parsed = try TunnelConfiguration.parse(text, name: name, requiresPrivateKey: !runsHooks)
+        let isLeft = parsed.interface.privateKey == nil
+        if isLeft, parsed.interface.postUp.isEmpty { parsed = try TunnelConfiguration.parse(text, name: name) }
         let warnings = TunnelConfiguration.check(Array(text.utf8), name: name).warnings
         var result = WgQuickImport(
             configuration: WireGuardTunnelConfiguration(addresses: [], peers: []), secrets: [:], ignoredKeys: [],
             warnings: warnings)
+        result.configuration.privateKeyComesLater = isLeft
         result.take(parsed.interface)
         for (index, peer) in parsed.peers.enumerated() { result.take(peer, number: index) }
         return result

@@ -36,6 +36,9 @@ public struct WireGuardTunnelConfiguration: Hashable, Sendable {
 
     /// The name of the secret that holds the private key.
     public var privateKeyName: String
+    /// Whether there is no such secret: the private key comes by the management socket once the tunnel's interface is there, as
+    /// from `PostUp = wg set %i private-key FILE`. Only hosts that serve that socket can start it.
+    package var privateKeyComesLater = false
     /// The interface's addresses.
     public var addresses: [InterfaceAddress]
     /// Who answers name lookups, and which; nil leaves the system's servers.
@@ -110,7 +113,7 @@ extension WireGuardTunnelConfiguration: Codable {
     private enum CodingKeys: String, CodingKey {
         case privateKeyName, addresses, dns, mtu, listenPort, fwMark, excludedRoutes, makesRoutes, routeTable
         case allowsLocalNetwork, leakPolicy, allowedNetworks, peers, connectivity, resolutionTimeout, handshakeTimeout
-        case waitsForHandshake
+        case waitsForHandshake, privateKeyComesLater
     }
 
     /// Decodes; what is left out has its default.
@@ -137,6 +140,7 @@ extension WireGuardTunnelConfiguration: Codable {
         try take(.resolutionTimeout, into: &resolutionTimeout)
         try take(.handshakeTimeout, into: &handshakeTimeout)
         try take(.waitsForHandshake, into: &waitsForHandshake)
+        try take(.privateKeyComesLater, into: &privateKeyComesLater)
     }
 }
 

@@ -9,6 +9,8 @@ public struct StatusRequest: TunnelMessage {
     public struct Reply: Codable, Hashable, Sendable {
         /// What it is doing.
         public var state: WireGuardState
+        /// The key that peers know this end by; nil while there is no private key.
+        public var publicKey: String?
         /// The port that is bound; nil while none is.
         public var listenPort: UInt16?
         /// The peers.

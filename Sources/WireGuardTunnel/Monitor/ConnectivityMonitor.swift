@@ -4,7 +4,8 @@
 /// Decides whether a tunnel still carries anything. It has no clock and does no I/O: what was seen goes in, what to do
 /// comes out.
 ///
-/// It watches what is received. After ``ConnectivityOptions/maxConnectionAttempts`` looks that found nothing it has
+/// It watches what is received, while something is owed or there is an address to ping: a tunnel that nobody uses is left
+/// alone. After ``ConnectivityOptions/maxConnectionAttempts`` looks that found nothing it has
 /// the tunnel probed, and after as many intervals without an answer it has the tunnel healed, step by step, for ever unless
 /// ``ConnectivityOptions/endWhenDead`` says otherwise. Only what comes back counts: a byte received from the peer, a handshake, a reply to a ping. What is sent does not.
 ///
@@ -33,17 +34,20 @@ public struct ConnectivityMonitor: Hashable, Sendable {
         /// Whether a peer that a default route goes to has owed an answer for too long. Then nothing that comes from
         /// others counts.
         public var isGatewaySilent: Bool
+        /// Whether something was sent that is not answered yet.
+        public var isOwed: Bool
 
         /// An observation.
         public init(
             now: Duration, receivedBytes: UInt64, handshakeAge: Duration? = nil, pingReplied: Bool = false,
-            isGatewaySilent: Bool = false
+            isGatewaySilent: Bool = false, isOwed: Bool = true
         ) {
             self.now = now
             self.receivedBytes = receivedBytes
             self.handshakeAge = handshakeAge
             self.pingReplied = pingReplied
             self.isGatewaySilent = isGatewaySilent
+            self.isOwed = isOwed
         }
     }
 
@@ -105,8 +109,10 @@ public struct ConnectivityMonitor: Hashable, Sendable {
     public var nextInterval: Duration {
         switch phase {
         case .watching, .ended: .seconds(options.connectivityInterval)
-        // Who waits for proof wants to know soon.
-        case .probing, .healing: .seconds(isReasserting ? min(options.pingInterval, 0.25) : options.pingInterval)
+        // Who waits for proof wants to know soon; where a whole round of healing has not helped, not that soon.
+        case .probing, .healing(_, _, 0):
+            .seconds(isReasserting ? min(options.pingInterval, 0.25) : options.pingInterval)
+        case .healing: .seconds(options.pingInterval)
         }
     }
 
@@ -126,6 +132,11 @@ public struct ConnectivityMonitor: Hashable, Sendable {
         switch (phase, observation.isGatewaySilent) {
         // It was given its time already.
         case (.watching, true), (.probing, true): return heal(.rebind, observation.now, round: 0)
+        case (.watching, false) where !observation.isOwed && options.pingAddress == nil && gap <= patience:
+            // Nothing was to come, so that nothing came says nothing.
+            phase = .watching(flat: 0)
+            lastLife = observation.now
+            return []
         case (.watching(let flat), false):
             phase = .watching(flat: flat + 1)
             // Where no look came for so long, the machine slept without saying so.

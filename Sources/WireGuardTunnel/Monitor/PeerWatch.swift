@@ -46,6 +46,9 @@ struct PeerWatch: Sendable {
         entries = next
     }
 
+    /// Whether any peer owes an answer.
+    var isOwed: Bool { entries.values.contains { $0.owedSince != nil } }
+
     /// Forgets what is owed: after a pause it counts anew.
     mutating func forget() { entries = [:] }
 

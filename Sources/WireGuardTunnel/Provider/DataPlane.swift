@@ -23,6 +23,8 @@ protocol DataPlane: AnyObject, Sendable {
     func drops() -> [String: UInt64]
     /// The port that is bound.
     var listenPort: UInt16? { get }
+    /// The key that peers know this end by; nil while there is no private one.
+    var publicKey: PublicKey? { get }
     /// Ends everything; returns when that is done.
     func close() async
 }
@@ -35,4 +37,6 @@ struct DataPlanePeer: Sendable {
     var handshakeAge: Duration?
     var receivedBytes: UInt64 = 0
     var sentBytes: UInt64 = 0
+    /// Seconds between keepalives; zero is off.
+    var persistentKeepalive: UInt16 = 0
 }

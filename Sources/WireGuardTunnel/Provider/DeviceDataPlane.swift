@@ -28,7 +28,8 @@ final class DeviceDataPlane: DataPlane {
         onFailure: @escaping @Sendable (TunnelError) -> Void
     ) throws(TunnelError) {
         interface = ProbedDevice(tun)
-        var options = WireGuardDevice.Options(budget: environment.budget)
+        let allowedIPs = update.peers.reduce(0) { $0 + $1.allowedIPs.count }
+        var options = WireGuardDevice.Options(budget: environment.budget?.withRoom(forAllowedIPs: allowedIPs))
         options.random = environment.random
         options.log = { level, message in
             logger.log(level: level == .error ? .error : .debug, "\(message)")
@@ -46,15 +47,44 @@ final class DeviceDataPlane: DataPlane {
             device.close()
             throw Self.failure(error)
         }
+        if let path = environment.managementSocket { serve(path, logger) }
         device.onClose { [weak self] reason in
             guard let self, !self.isClosing.load(ordering: .acquiring) else { return }
             onFailure(TunnelError(.providerFailed, "the WireGuard device closed by itself: \(reason)"))
         }
     }
 
+    /// Lets `wg` at the device. The tunnel does without where that cannot be, and goes on when the socket's file goes: what it keeps
+    /// from leaving beside it does not depend on a file.
+    private func serve(_ path: String, _ logger: Logger) {
+        let rules = ManagementRules(endsWithSocket: false) { update in
+            // By its mark the tunnel's own packets get around its routes, and through its firewall.
+            guard update.fwMark != nil else { return update }
+            if update.fwMark != 0 { logger.warning("wg: the mark is the tunnel's own, and stays") }
+            var update = update
+            update.fwMark = nil
+            return update
+        } applied: { [weak device] update in
+            logger.notice("wg has changed \(update.summary)")
+            // Packets may wait for the key, and nothing else tells of it.
+            guard case .set = update.privateKey, let device else { return }
+            for peer in device.peers where peer.endpoint != nil { device.requestHandshake(with: peer.publicKey) }
+        }
+        do throws(WireGuardDeviceError) {
+            try device.serveUAPI(on: ManagementSocket(path: path), by: rules)
+        } catch {
+            logger.warning("wg does not find this tunnel: \(error)")
+        }
+    }
+
     private static func failure(_ error: WireGuardDeviceError) -> TunnelError {
         switch error.code {
-        case .beyondBudget: TunnelError(.configurationInvalid, error.description, fix: "remove peers or allowed IPs")
+        case .beyondBudget:
+            TunnelError(
+                .configurationInvalid, error.description,
+                fix:
+                    "remove peers or allowed IPs, or give the tunnel more memory ('culvert up --memory MIB:PEERS'), and start it again"
+            )
         case .closed: TunnelError(.closed, error.description)
         default: TunnelError(.providerFailed, error.description)
         }
@@ -68,7 +98,7 @@ final class DeviceDataPlane: DataPlane {
                 publicKey: peer.publicKey, endpoint: peer.endpoint,
                 // A wall clock that was set back says nothing.
                 handshakeAge: age.flatMap { $0 < 0 ? nil : .seconds($0) }, receivedBytes: peer.receivedBytes,
-                sentBytes: peer.sentBytes)
+                sentBytes: peer.sentBytes, persistentKeepalive: peer.persistentKeepalive)
         }
     }
 
@@ -96,9 +126,25 @@ final class DeviceDataPlane: DataPlane {
 
     var listenPort: UInt16? { device.listenPort }
 
+    var publicKey: PublicKey? { device.publicKey }
+
     func close() async {
         isClosing.store(true, ordering: .releasing)
         let device = device
         await LoopThread.run(name: "culvert-stop") { device.close() }
+    }
+}
+
+extension UAPIDeviceUpdate {
+    /// What it is about, without secrets.
+    fileprivate var summary: String {
+        var parts: [String] = []
+        switch privateKey {
+        case .unchanged: break
+        case .set, .clear: parts.append("the private key")
+        }
+        if listenPort != nil { parts.append("the port") }
+        if replacePeers { parts.append("all peers") } else if !peers.isEmpty { parts.append("\(peers.count) peers") }
+        return parts.isEmpty ? "nothing" : parts.joined(separator: ", ")
     }
 }

@@ -13,6 +13,9 @@ public struct WireGuardEnvironment: Sendable {
     public var resolver: any EndpointResolver = SystemEndpointResolver()
     /// The memory that all is sized from; nil for a server with memory to spare.
     public var budget: MemoryBudget? = .extension
+    /// Where `wg` is served, as of a device that is configured by it; nil for nowhere. ``ManagementSocket/path(forInterface:)`` is
+    /// where `wg` looks. Apps have no use for it.
+    package var managementSocket: String?
     /// Where keys, indices, nonces and jitter come from; cryptographically secure outside of tests.
     public var random: @Sendable () -> any RandomNumberGenerator = { SystemRandomNumberGenerator() }
 

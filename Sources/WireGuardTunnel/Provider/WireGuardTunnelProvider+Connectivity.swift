@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import Logging
+import NetworkAddresses
 import PacketTunnel
 import WireGuardCore
 
@@ -35,21 +36,25 @@ extension WireGuardTunnelProvider {
     }
 
     private func drive() async {
+        run?.listeningInterval = Run.firstListeningInterval
         while !Task.isCancelled, let run, !run.isPaused {
             // Without a monitor, only the end of a pause is waited for.
             guard run.isListening || run.configuration.hasEndpoints,
                 run.configuration.connectivity.isEnabled || run.monitor.isReasserting || run.isListening
             else { return }
-            let interval: Duration = run.isListening ? .milliseconds(250) : run.monitor.nextInterval
+            let interval = run.isListening ? run.listeningInterval : run.monitor.nextInterval
             do { try await run.context.clock.sleep(for: interval) } catch { return }
             if Task.isCancelled { return }
             look()
+            if let addresses = self.run?.newAddresses, !addresses.isEmpty { await announce(addresses) }
         }
     }
 
     private func look() {
         guard var run, !run.isPaused, !run.isReconfiguring else { return }
         if run.isListening {
+            // Peers come soon, or at any time.
+            self.run?.listeningInterval = min(run.listeningInterval * 1.25, .seconds(5))
             // An initiation alone may be a repetition: the first packet of its session proves it.
             guard run.receivedBytes != run.bytesBeforeListening,
                 run.plane.peers().contains(where: { $0.handshakeAge != nil })
@@ -72,16 +77,19 @@ extension WireGuardTunnelProvider {
         var (bytes, age): (UInt64, Duration?) = (0, nil)
         let (peers, now) = (run.plane.peers(), run.elapsed.now)
         for peer in peers {
+            if let address = peer.endpoint?.address, !run.judgedAddresses.contains(address) {
+                run.newAddresses.insert(address)
+            }
             bytes &+= peer.receivedBytes
             if let new = peer.handshakeAge { age = min(age ?? new, new) }
         }
         var keepalives: [PublicKey: UInt16] = [:]
-        for parsed in run.parsedPeers { keepalives[parsed.key] = parsed.peer.persistentKeepalive }
+        for peer in peers { keepalives[peer.publicKey] = peer.persistentKeepalive }
         run.watch.look(at: peers, now: now) { keepalives[$0] ?? 0 }
         let isGatewaySilent = run.parsedPeers.contains { $0.isGateway && run.isSilent($0.key, now) }
         return ConnectivityMonitor.Observation(
             now: now, receivedBytes: bytes, handshakeAge: age, pingReplied: run.prober.takeReply(),
-            isGatewaySilent: isGatewaySilent)
+            isGatewaySilent: isGatewaySilent, isOwed: run.watch.isOwed)
     }
 
     /// Peers that are silent while the tunnel lives are asked for again by themselves: their names, their other addresses,
@@ -152,6 +160,8 @@ extension WireGuardTunnelProvider {
 }
 
 extension WireGuardTunnelProvider.Run {
+    static let firstListeningInterval: Duration = .milliseconds(250)
+
     /// How long a peer may owe an answer before it is silent: as long as a tunnel may be without proof.
     var silencePatience: Duration {
         let options = configuration.connectivity
@@ -160,6 +170,13 @@ extension WireGuardTunnelProvider.Run {
 
     func isSilent(_ key: PublicKey, _ now: Duration) -> Bool {
         watch.isSilent(key, now: now, patience: silencePatience)
+    }
+
+    /// Where the peers are.
+    var places: [PublicKey: [IPAddress]] {
+        var places: [PublicKey: [IPAddress]] = [:]
+        for peer in plane.peers() { if let endpoint = peer.endpoint { places[peer.publicKey] = [endpoint.address] } }
+        return places
     }
 
     /// The bytes that came from all peers.

@@ -26,7 +26,7 @@ extension WireGuardTunnelProvider {
     public func pathChanged(_ path: NetworkPath) async {
         guard let run else { return }
         self.run?.path = path
-        if path.status == .unsatisfied {
+        if run.configuration.hasNoWay(on: path, run.places) {
             guard !run.isOffline else { return }
             self.run?.isOffline = true
             run.context.logger.info("no network: paused")
@@ -56,15 +56,24 @@ extension WireGuardTunnelProvider {
         watchAnew()
     }
 
+    /// Switches keepalives off for a pause, and on again as they were, whoever had set them.
     func setKeepalives(isOn: Bool) {
-        guard let run else { return }
+        guard var run else { return }
         var update = UAPIDeviceUpdate()
-        for parsed in run.parsedPeers where parsed.peer.persistentKeepalive != 0 {
-            var change = UAPIPeerUpdate(publicKey: parsed.key)
+        for peer in run.plane.peers() where (peer.persistentKeepalive == 0) == isOn {
+            var change = UAPIPeerUpdate(publicKey: peer.publicKey)
             change.updateOnly = true
-            change.persistentKeepalive = isOn ? parsed.peer.persistentKeepalive : 0
+            if isOn {
+                guard let interval = run.pausedKeepalives[peer.publicKey] else { continue }
+                change.persistentKeepalive = interval
+            } else {
+                run.pausedKeepalives[peer.publicKey] = peer.persistentKeepalive
+                change.persistentKeepalive = 0
+            }
             update.peers.append(change)
         }
+        if isOn { run.pausedKeepalives = [:] }
+        self.run = run
         guard !update.peers.isEmpty else { return }
         do throws(TunnelError) { try run.plane.apply(update) } catch {
             run.context.logger.error("keepalives: \(error)")
@@ -138,6 +147,8 @@ extension WireGuardTunnelProvider {
         while let run, !run.isPaused {
             let all = await candidates(run.configuration, on: run.path, run.context)
             let found = all.filter { rotating?.contains($0.0) ?? true }
+            guard !Task.isCancelled, self.run?.isPaused == false else { return }
+            await announce(found.flatMap { (try? $0.1.get()) ?? [] }.map(\.address))
             guard !Task.isCancelled, let now = self.run, !now.isPaused else { return }
             // What was asked for may be no more.
             guard now.configuration == run.configuration, now.path == run.path else { continue }
@@ -148,10 +159,40 @@ extension WireGuardTunnelProvider {
         }
     }
 
-    /// Whether a peer that has an endpoint by name has none by address yet.
+    /// Tells the host of peers that are, or are about to be, in a network that is routed into the tunnel: their own packets have to
+    /// go around it. Hosts whose tunnels' sockets need no mark see to that themselves.
+    func announce(_ addresses: some Sequence<IPAddress>) async {
+        guard let run, run.context.socketMark != nil, !run.isReconfiguring else { return }
+        let new = Set(addresses).subtracting(run.judgedAddresses)
+        self.run?.newAddresses = []
+        guard !new.isEmpty else { return }
+        // One that roams all day is looked at again.
+        if run.judgedAddresses.count > Self.mostJudgedAddresses { self.run?.judgedAddresses = run.servers }
+        self.run?.judgedAddresses.formUnion(new)
+        var settings = run.configuration.settings(leakPolicy: run.context.leakPolicy, servers: run.servers)
+        let routes = settings.routes(holding: new).subtracting(settings.routes(holding: run.servers))
+        guard !routes.isEmpty else { return }
+        let servers = run.servers.union(new.filter { address in routes.contains { $0.contains(address) } })
+        settings = run.configuration.settings(leakPolicy: run.context.leakPolicy, servers: servers)
+        run.context.logger.info(
+            "the server is in \(routes.map(\.description).sorted().joined(separator: ", ")), which is routed into the tunnel"
+        )
+        do throws(TunnelError) {
+            try await run.context.apply(settings)
+            guard self.run?.configuration == run.configuration else { return }
+            self.run?.servers = servers
+        } catch {
+            run.context.logger.error("the server's packets may go into the tunnel to it: \(error)")
+            self.run?.judgedAddresses.subtract(new)
+        }
+    }
+
+    private static let mostJudgedAddresses = 4096
+
+    /// Whether a peer that has an endpoint by name has none by address yet. One that somebody has removed needs none.
     private func hasUnplacedPeers(_ run: Run) -> Bool {
-        let placed = run.plane.peers().filter { $0.endpoint != nil }.map(\.publicKey)
-        return run.parsedPeers.contains { $0.address != nil && !placed.contains($0.key) }
+        let unplaced = Set(run.plane.peers().filter { $0.endpoint == nil }.map(\.publicKey))
+        return run.parsedPeers.contains { $0.address != nil && unplaced.contains($0.key) }
     }
 
     /// Moves peers to where they were found; returns whether all were.

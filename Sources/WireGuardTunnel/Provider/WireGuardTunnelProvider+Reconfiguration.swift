@@ -7,8 +7,8 @@ import WireGuardCore
 
 extension WireGuardTunnelProvider {
     /// Takes on another configuration while the tunnel runs, `reasserting` meanwhile. Peers that are in both keep their
-    /// sessions; those that are not in the new one go, and so does a port that it does not name. Without a network, names
-    /// are looked up once there is one.
+    /// sessions; those that are not in the new one go, and so does a port that it does not name any more. What both say alike stays
+    /// as it is, also where somebody else has changed it. Without a network, names are looked up once there is one.
     /// - Throws: as ``start(_:context:)``, and `.notRunning`. Then the tunnel goes on as it was.
     public func reconfigure(_ configuration: WireGuardTunnelConfiguration) async throws(TunnelError) {
         guard let run, run.isStarted, !run.isReconfiguring else {
@@ -19,29 +19,39 @@ extension WireGuardTunnelProvider {
         setReasserting(true)
         defer { finishReconfiguring() }
         let secrets = try await TunnelSecrets.read(for: configuration, from: run.context)
-        var endpoints: [PublicKey: Endpoint] = [:]
+        var endpoints: [PublicKey: [Endpoint]] = [:]
         if !run.isOffline {
-            endpoints = try await resolve(configuration, on: run.path, run.context).compactMapValues(\.first)
+            endpoints = try await resolve(configuration, on: run.path, run.context)
         }
-        try await run.context.apply(configuration.settings(leakPolicy: run.context.leakPolicy))
+        // Those that stay are where they are now.
+        let servers = Set(endpoints.values.joined().map(\.address)).union(run.places.values.joined())
+            .union(configuration.literalServers)
+        try await run.context.apply(configuration.settings(leakPolicy: run.context.leakPolicy, servers: servers))
         do throws(TunnelError) {
             try run.plane.apply(
-                configuration.deviceUpdate(
-                    secrets: secrets, endpoints: endpoints, mark: run.context.socketMark,
-                    replacing: run.configuration.parsedPeers.map(\.key)))
+                configuration.deviceChange(
+                    from: (run.configuration, run.secrets), secrets: secrets,
+                    endpoints: endpoints.compactMapValues(\.first), mark: run.context.socketMark))
         } catch {
             // Settings that fit what the device still does.
-            try await run.context.apply(run.configuration.settings(leakPolicy: run.context.leakPolicy))
+            try await run.context.apply(
+                run.configuration.settings(leakPolicy: run.context.leakPolicy, servers: run.servers))
             throw error
         }
         guard self.run != nil else { throw TunnelError(.notRunning, "the tunnel has ended") }
-        adopt(configuration, insteadOf: run)
+        self.run?.servers = servers
+        self.run?.judgedAddresses = servers
+        adopt(configuration, secrets, insteadOf: run)
     }
 
     /// What follows from another configuration that the device has by now. Meanwhile the network may have changed, or gone.
-    private func adopt(_ configuration: WireGuardTunnelConfiguration, insteadOf before: Run) {
+    private func adopt(_ configuration: WireGuardTunnelConfiguration, _ secrets: TunnelSecrets, insteadOf before: Run) {
         guard var run else { return }
-        run.configuration = configuration
+        let kept = configuration.unchangedPeers(since: (before.configuration, before.secrets), secrets)
+        // The others have those that the configuration says.
+        let named = Set(configuration.parsedPeers.map(\.key)).union(before.parsedPeers.map(\.key))
+        run.pausedKeepalives = run.pausedKeepalives.filter { kept.contains($0.key) || !named.contains($0.key) }
+        (run.configuration, run.secrets) = (configuration, secrets)
         run.isListening = !configuration.hasEndpoints
         run.bytesBeforeListening = run.receivedBytes
         // Replies to what it has sent are still its own.

@@ -29,6 +29,8 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
         let context: ProviderContext
         let plane: any DataPlane
         let elapsed: ElapsedTime
+        /// Those of the configuration.
+        var secrets: TunnelSecrets
         var configuration: WireGuardTunnelConfiguration { didSet { parsedPeers = configuration.parsedPeers } }
         var parsedPeers: [ParsedPeer]
         var prober: TunnelProber
@@ -44,11 +46,22 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
         var isReconfiguring = false
         /// What was last said to the host.
         var isReasserting = false
+        /// From one look for a peer to the next.
+        var listeningInterval = Self.firstListeningInterval
         /// What had been received when it began to listen.
         var bytesBeforeListening: UInt64 = 0
         var watch = PeerWatch()
         /// When silent peers were last asked for again.
         var peersHealedAt: Duration?
+        /// The peers' addresses that the host was told.
+        var servers: Set<IPAddress> = []
+        /// Addresses that were looked at: whether the host has to know of them.
+        var judgedAddresses: Set<IPAddress> = []
+        /// Where peers were seen that are not among these yet.
+        var newAddresses: Set<IPAddress> = []
+
+        /// The keepalives that were switched off for a pause.
+        var pausedKeepalives: [PublicKey: UInt16] = [:]
 
         var isPaused: Bool { isAsleep || isOffline }
     }
@@ -76,6 +89,7 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
     init(environment: WireGuardEnvironment, makePlane: @escaping PlaneMaker) {
         self.environment = environment
         self.makePlane = makePlane
+        registerMessages()
     }
 
     // MARK: - Start and stop
@@ -88,28 +102,32 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
     ///   `.networkUnavailable`, and `.serverUnreachable` when no peer answers in time.
     public func start(_ configuration: WireGuardTunnelConfiguration, context: ProviderContext) async throws(TunnelError)
     {
-        registerMessages()
+        router.logger = context.logger
         try Self.check(configuration)
-        let (isOffline, waits) = (context.path.status == .unsatisfied, configuration.waitsForHandshake)
-        guard !isOffline || !waits else {
-            throw TunnelError(.networkUnavailable, "there is no network", fix: "connect to one and try again")
-        }
+        let waits = configuration.waitsForHandshake && configuration.hasEndpoints
+        var isOffline = configuration.hasNoWay(on: context.path, [:])
+        guard !isOffline || !waits else { throw Self.noWay(configuration, on: context.path) }
         let secrets = try await TunnelSecrets.read(for: configuration, from: context)
         let candidates = waits ? try await resolve(configuration, on: context.path, context) : [:]
         try Self.checkCancelled()
-        try await context.apply(configuration.settings(leakPolicy: context.leakPolicy))
+        let places = candidates.mapValues { $0.map(\.address) }
+        isOffline = configuration.hasNoWay(on: context.path, places)
+        guard !isOffline || !waits else { throw Self.noWay(configuration, on: context.path) }
+        let servers = Set(places.values.joined()).union(configuration.literalServers)
+        try await context.apply(configuration.settings(leakPolicy: context.leakPolicy, servers: servers))
         try Self.checkCancelled()
         let update = configuration.deviceUpdate(
             secrets: secrets, endpoints: candidates.compactMapValues(\.first), mark: context.socketMark)
         let plane = try makePlane(try context.packetFlow.takeDevice(), update, context.logger) { context.cancel($0) }
         let elapsed = ElapsedTime(context.clock)
         var run = Run(
-            context: context, plane: plane, elapsed: elapsed, configuration: configuration,
+            context: context, plane: plane, elapsed: elapsed, secrets: secrets, configuration: configuration,
             parsedPeers: configuration.parsedPeers,
             prober: Self.makeProber(configuration),
             monitor: Self.makeMonitor(configuration, .init(now: elapsed.now, receivedBytes: 0)),
             path: context.path, isListening: !configuration.hasEndpoints)
         run.isOffline = isOffline
+        (run.servers, run.judgedAddresses) = (servers, servers)
         self.run = run
         adoptProber()
         do throws(TunnelError) {
@@ -155,6 +173,16 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
         }
     }
 
+    private static func noWay(_ configuration: WireGuardTunnelConfiguration, on path: NetworkPath) -> TunnelError {
+        guard !path.isCutOff else {
+            return TunnelError(.networkUnavailable, "there is no network", fix: "connect to one and try again")
+        }
+        return TunnelError(
+            .networkUnavailable,
+            "there is no route to \(configuration.remoteAddress), and no default route",
+            fix: "connect to a network that leads there, or add a route, and try again")
+    }
+
     static func checkCancelled() throws(TunnelError) {
         if Task.isCancelled { throw TunnelError(.stopped, "the start was given up") }
     }
@@ -194,9 +222,7 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
                 tryNext(candidates, attempt, run)
             }
             guard elapsed < limit else {
-                throw TunnelError(
-                    .serverUnreachable, "no answer from \(run.configuration.remoteAddress) within \(limit)",
-                    fix: "check the server's address and port, both keys, and that UDP passes")
+                throw Self.noAnswer(run.configuration, within: limit)
             }
             do {
                 try await run.context.clock.sleep(for: .milliseconds(20))
@@ -204,6 +230,19 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
                 throw TunnelError(.stopped, "the start was given up")
             }
         }
+    }
+
+    /// The other side has not answered. Where it can begin as well, it may not have started yet.
+    private static func noAnswer(
+        _ configuration: WireGuardTunnelConfiguration, within limit: Duration
+    ) -> TunnelError {
+        var fix = "check the server's address and port, both keys, and that UDP passes"
+        if configuration.listenPort ?? 0 != 0 {
+            fix += "; if the other side starts later, do not wait for it: set 'waitsForHandshake' to false, "
+            fix += "or use 'culvert up --no-wait'"
+        }
+        return TunnelError(
+            .serverUnreachable, "no answer from \(configuration.remoteAddress) within \(limit)", fix: fix)
     }
 
     private func tryNext(_ candidates: [PublicKey: [Endpoint]], _ attempt: Int, _ run: Run) {
@@ -223,31 +262,30 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
 
     // MARK: - Messages
 
-    /// Answers ``StatusRequest`` and ``ReconfigureRequest``.
+    /// Answers ``StatusRequest`` and ``ReconfigureRequest``, and what ``answer(_:with:)`` has added.
     public func handleAppMessage(_ message: [UInt8]) async -> [UInt8]? {
         await router.respond(to: message)
     }
 
-    /// Answers another message too, for a provider that runs this one.
-    package func answer<Message: TunnelMessage>(
+    /// Answers messages of another type too, with `handler`: an app's own, where the provider is made
+    /// (`makeProvider`). The same type another time replaces the handler.
+    ///
+    /// Keep the provider weakly in the handler. It runs from the start on, at any time, and several at once.
+    public nonisolated func answer<Message: TunnelMessage>(
         _ type: Message.Type, with handler: @escaping @Sendable (Message) async throws -> Message.Reply
-    ) throws(MessageRouter.RegistrationError) {
-        try router.replace(type, with: handler)
+    ) {
+        router.answer(type, with: handler)
     }
 
-    private func registerMessages() {
-        do throws(MessageRouter.RegistrationError) {
-            try router.replace(StatusRequest.self) { [weak self] _ in
-                guard let self else { throw TunnelError(.notRunning, "the tunnel has ended") }
-                return await self.status
-            }
-            try router.replace(ReconfigureRequest.self) { [weak self] request in
-                guard let self else { throw TunnelError(.notRunning, "the tunnel has ended") }
-                try await self.reconfigure(request.configuration)
-                return ReconfigureRequest.Reply()
-            }
-        } catch {
-            run?.context.logger.error("messages are not answered: \(error)")
+    private nonisolated func registerMessages() {
+        router.answer(StatusRequest.self) { [weak self] _ in
+            guard let self else { throw TunnelError(.notRunning, "the tunnel has ended") }
+            return await self.status
+        }
+        router.answer(ReconfigureRequest.self) { [weak self] request in
+            guard let self else { throw TunnelError(.notRunning, "the tunnel has ended") }
+            try await self.reconfigure(request.configuration)
+            return ReconfigureRequest.Reply()
         }
     }
 
@@ -264,8 +302,8 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
         }
         let (pings, replies) = run.prober.counts
         return StatusRequest.Reply(
-            state: run.state, listenPort: run.plane.listenPort, peers: peers, drops: run.plane.drops(),
-            pingsSent: pings, pingReplies: replies)
+            state: run.state, publicKey: run.plane.publicKey?.base64, listenPort: run.plane.listenPort, peers: peers,
+            drops: run.plane.drops(), pingsSent: pings, pingReplies: replies)
     }
 }
 

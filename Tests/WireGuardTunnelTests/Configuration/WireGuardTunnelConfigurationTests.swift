@@ -85,6 +85,28 @@ struct WireGuardTunnelConfigurationTests {
         #expect(named.configuration.routeTable == nil && named.ignoredKeys.contains("Table"))
     }
 
+    @Test("A file without PrivateKey is taken only by who runs its PostUp, which may give it")
+    func privateKeyLater() throws {
+        let lines = Self.file.split(separator: "\n", omittingEmptySubsequences: false)
+        let text = lines.filter { !$0.hasPrefix("PrivateKey") && !$0.hasPrefix("PostUp") }.joined(separator: "\n")
+        let hook = text.replacing(
+            "[Interface]\n", with: "[Interface]\nPostUp = wg set %i private-key /k\n", maxReplacements: 1)
+        for (text, runsHooks) in [(text, false), (text, true), (hook, false)] {
+            #expect(throws: ConfigurationErrors.self) {
+                try WireGuardTunnelConfiguration.split(wgQuick: text, name: "wg0.conf", runsHooks: runsHooks)
+            }
+        }
+        let result = try WireGuardTunnelConfiguration.split(wgQuick: hook, name: "wg0.conf", runsHooks: true)
+        #expect(result.configuration.privateKeyComesLater && result.secrets["private-key"] == nil)
+        #expect(result.configuration.validate().isEmpty)
+        let json = try JSONEncoder().encode(result.configuration)
+        #expect(try JSONDecoder().decode(WireGuardTunnelConfiguration.self, from: json) == result.configuration)
+        let update = result.configuration.deviceUpdate(secrets: TunnelSecrets(), endpoints: [:], mark: nil)
+        #expect(update.privateKey == .unchanged)
+        let whole = try WireGuardTunnelConfiguration.split(wgQuick: Self.file, name: "wg0.conf", runsHooks: true)
+        #expect(!whole.configuration.privateKeyComesLater)
+    }
+
     @Test("What is left out of JSON has its default")
     func defaults() throws {
         let json = #"{"addresses":["10.0.0.2/32"],"peers":[{"publicKey":"k","allowedIPs":["0.0.0.0/0"]}]}"#

@@ -14,6 +14,7 @@ private struct Scene {
     var handshakeAt: Duration? = .zero
     var reply = false
     var isGatewaySilent = false
+    var isOwed = true
 
     init(_ endWhenDead: ConnectivityOptions.EndWhenDead = .never, options: ConnectivityOptions = ConnectivityOptions())
     {
@@ -26,7 +27,7 @@ private struct Scene {
     var observation: ConnectivityMonitor.Observation {
         .init(
             now: now, receivedBytes: received, handshakeAge: handshakeAt.map { now - $0 }, pingReplied: reply,
-            isGatewaySilent: isGatewaySilent)
+            isGatewaySilent: isGatewaySilent, isOwed: isOwed)
     }
 
     mutating func step() -> [ConnectivityMonitor.Action] {
@@ -107,6 +108,38 @@ struct ConnectivityMonitorTests {
         #expect(scene.monitor.phase == .watching(flat: 0) || !scene.monitor.isReasserting)
     }
 
+    @Test(
+        "A tunnel that owes nobody anything is not asked after, for days; once something is owed, it is judged from there on"
+    )
+    func nothingOwed() throws {
+        var scene = Scene()
+        scene.isOwed = false
+        while scene.now < .seconds(3 * 86_400) { #expect(scene.step().isEmpty) }
+        scene.isOwed = true
+        let asked = try #require(scene.run(for: .seconds(600)) { $0 == .probe })
+        #expect(asked == .seconds(30))
+        #expect(!scene.monitor.isReasserting)
+        let noticed = try #require(scene.run(for: .seconds(600)) { $0 == .reasserting(true) })
+        #expect(asked + noticed <= scene.monitor.options.timeToNotice)
+        #expect(scene.monitor.isReasserting)
+    }
+
+    @Test("With an address to ping an idle tunnel is asked after, since its user wants that")
+    func pingsThoughNothingIsOwed() {
+        var scene = Scene(options: ConnectivityOptions(pingAddress: "10.0.0.1"))
+        scene.isOwed = false
+        #expect(scene.run(for: .seconds(60)) { $0 == .probe } == .seconds(30))
+    }
+
+    @Test("While healing does not help, the looks become rarer")
+    func rarerLooks() {
+        var scene = Scene()
+        _ = scene.run(for: .seconds(600)) { $0 == .heal(.rebind) }
+        #expect(scene.monitor.nextInterval <= .milliseconds(250))
+        _ = scene.run(for: .seconds(600)) { $0 == .heal(.rebind) }
+        #expect(scene.monitor.nextInterval == .seconds(scene.monitor.options.pingInterval))
+    }
+
     @Test("An old handshake is no proof, nor is one in the future by a clock that was set back")
     func oldHandshake() {
         var scene = Scene()
@@ -165,6 +198,18 @@ struct ConnectivityMonitorTests {
         other.isGatewaySilent = true
         other.received += 1
         #expect(other.step() == [.giveUp])
+    }
+
+    @Test("A plain stop has the constants that an app without healing expects, and ends a dead tunnel within a minute")
+    func plainStop() throws {
+        var scene = Scene(.atOnce, options: .plainStop(pingAddress: "10.0.0.1"))
+        #expect(ConnectivityOptions.plainStop().endWhenDead == .atOnce)
+        var actions: [ConnectivityMonitor.Action] = []
+        while scene.monitor.phase != .ended, scene.now < .seconds(600) { actions += scene.step() }
+        // Three looks every ten seconds, then a ping every two, then the end.
+        #expect(actions.filter { $0 == .probe }.count == 15)
+        #expect(actions.last == .giveUp && scene.now == .seconds(60))
+        #expect(!actions.contains { if case .heal = $0 { true } else { false } })
     }
 
     @Test("Unless told otherwise it never gives up, tries again with patience, and notices when it works")

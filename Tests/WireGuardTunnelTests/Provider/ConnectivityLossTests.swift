@@ -105,6 +105,10 @@ struct ConnectivityLossTests {
                 connectivityInterval: 1, maxConnectionAttempts: 1, pingInterval: 0.5, healingInterval: 20)
         }
         try await scene.start()
+        // Nobody behind the server answers this.
+        scene.host.platform.inject(
+            PacketBuilder.icmpEcho(
+                from: TunnelScene.inner, to: TunnelScene.target, identifier: 1, sequence: 1, isReply: true))
         let first = try await scene.status().receivedBytes
         #expect(try await scene.changes.wait { try await scene.status().receivedBytes > first })
         #expect(await scene.reaches(.connected))

@@ -29,6 +29,28 @@ struct DeviceDataPlaneTests {
         await plane.close()
     }
 
+    @Test("4,096 allowed IPs have room in an extension; one more is refused, with a word on memory")
+    func manyAllowedIPs() async throws {
+        var environment = WireGuardEnvironment()
+        environment.network = MemoryInternet().attach([.v4(0xc000_0201)])
+        var random = SeededGenerator(seed: 5)
+        var update = UAPIDeviceUpdate()
+        update.privateKey = .set(PrivateKey(using: &random))
+        var peer = UAPIPeerUpdate(publicKey: PrivateKey(using: &random).publicKey)
+        func plane(_ count: Int) throws -> DeviceDataPlane {
+            peer.allowedIPs = (0..<UInt32(count)).map { .add(IPPrefix(host: .v4(0x0a00_0000 + $0))) }
+            update.peers = [peer]
+            return try DeviceDataPlane(
+                try MemoryTun(), update, environment: environment,
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, onFailure: { _ in })
+        }
+        let full = try plane(4_096)
+        await full.close()
+        let error = #expect(throws: TunnelError.self) { try plane(4_097) }
+        #expect(error?.code == .configurationInvalid)
+        #expect(error?.description.contains("--memory") == true, "\(String(describing: error))")
+    }
+
     @Test("An answer is taken out at whichever queue of the interface it comes")
     func queues() throws {
         let memory = try MemoryTun()

@@ -104,6 +104,8 @@ final class TunnelScene: Sendable {
     let server: TestServer
     let host: MemoryHost<WireGuardTunnelProvider>
     let configuration: WireGuardTunnelConfiguration
+    let environment: WireGuardEnvironment
+    let secrets: MemorySecrets
     /// Tells of another status, of questions to the resolver, of what comes out of the tunnel, and of every look that the
     /// provider takes.
     let changes = Changes()
@@ -124,8 +126,10 @@ final class TunnelScene: Sendable {
         environment.resolver = resolver
         let secret = key.secret.withSpan { span in SecretBytes(span.indices.map { span[$0] }) }
         let used = environment
+        self.environment = environment
+        secrets = MemorySecrets(["private-key": secret])
         host = MemoryHost(
-            path: path, secrets: MemorySecrets(["private-key": secret]), clock: ToldClock(changes: changes)
+            path: path, secrets: secrets, clock: ToldClock(changes: changes)
         ) {
             WireGuardTunnelProvider(environment: used)
         }

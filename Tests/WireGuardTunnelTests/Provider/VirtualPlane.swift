@@ -22,6 +22,9 @@ final class VirtualPlane: DataPlane {
         var peers: [DataPlanePeer] = []
         var handshakeAt: [PublicKey: Duration] = [:]
         var keepalives: [PublicKey: UInt16] = [:]
+        var listenPort: UInt16 = 1
+        /// How often the private key was set.
+        var privateKeys = 0
         var filter: (@Sendable ([UInt8]) -> Bool)?
         var pings = 0
         var rebinds = 0
@@ -62,6 +65,7 @@ final class VirtualPlane: DataPlane {
             state.peers.map { peer in
                 var peer = peer
                 peer.handshakeAge = state.handshakeAt[peer.publicKey].map { now - $0 }
+                peer.persistentKeepalive = state.keepalives[peer.publicKey] ?? 0
                 return peer
             }
         }
@@ -70,6 +74,8 @@ final class VirtualPlane: DataPlane {
     func apply(_ update: UAPIDeviceUpdate) throws(TunnelError) {
         defer { clock.changes.tell() }
         state.withLock { state in
+            if case .set = update.privateKey { state.privateKeys += 1 }
+            if let port = update.listenPort, port != 0 { state.listenPort = port }
             if update.replacePeers { state.peers = [] }
             for change in update.peers {
                 state.keepalives[change.publicKey] = change.persistentKeepalive ?? state.keepalives[change.publicKey]
@@ -117,7 +123,8 @@ final class VirtualPlane: DataPlane {
 
     func setFilter(_ filter: (@Sendable ([UInt8]) -> Bool)?) { state.withLock { $0.filter = filter } }
     func drops() -> [String: UInt64] { [:] }
-    var listenPort: UInt16? { 1 }
+    var listenPort: UInt16? { state.withLock { $0.listenPort } }
+    var publicKey: PublicKey? { nil }
     func close() async { state.withLock { $0.isClosed = true } }
 }
 

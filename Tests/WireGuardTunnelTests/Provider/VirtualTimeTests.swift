@@ -32,6 +32,110 @@ struct VirtualTimeTests {
     }
 
     @Test(
+        "An idle tunnel without an address to ping is silent: not one datagram in an hour, with and without traffic before"
+    )
+    func silent() async throws {
+        let scene = VirtualScene { $0.connectivity.pingAddress = nil }
+        try await scene.start()
+        let key = try #require(PublicKey(base64: scene.configuration.peers[0].publicKey))
+        for hasTraffic in [false, true] {
+            if hasTraffic {
+                scene.plane.exchange(with: key)
+                await scene.look()
+            }
+            let before = scene.plane.state.withLock { ($0.handshakes, $0.pings, $0.rebinds, $0.peers.map(\.sentBytes)) }
+            let begun = scene.clock.now.offset
+            while scene.clock.now.offset - begun < .seconds(3600) { await scene.look() }
+            let after = scene.plane.state.withLock { ($0.handshakes, $0.pings, $0.rebinds, $0.peers.map(\.sentBytes)) }
+            #expect(before == after)
+            print("idle for an hour: \(after.0 - before.0) handshakes, \(after.1 - before.1) pings")
+        }
+        #expect(scene.host.status.status == .connected)
+        // What is sent then is judged as ever.
+        scene.plane.setReachable(false)
+        scene.plane.exchange(with: key)
+        let sent = scene.clock.now.offset
+        while scene.host.status.status == .connected, scene.clock.now.offset - sent < .seconds(600) {
+            await scene.look()
+        }
+        #expect(scene.host.status.status == .reasserting)
+        #expect(scene.clock.now.offset - sent <= scene.configuration.connectivity.timeToNotice)
+        await scene.host.stop(.userInitiated)
+    }
+
+    @Test("Where a peer waits for nothing but others, the looks become rarer")
+    func listensWithPatience() async throws {
+        let scene = VirtualScene { $0.peers[0].endpoint = nil }
+        try await scene.host.runner.start(scene.configuration, profileID: "test")
+        await scene.clock.waitForSleepers()
+        for _ in 0..<20 { await scene.look() }
+        let begun = scene.clock.now.offset
+        for _ in 0..<10 { await scene.look() }
+        #expect(scene.clock.now.offset - begun == .seconds(50))
+        await scene.host.stop(.userInitiated)
+    }
+
+    @Test(
+        "The host hears of a server that is, or comes to be, in what is routed into the tunnel: by name, and by roaming"
+    )
+    func serverInside() async throws {
+        let routes = try ["200.0.0.0/5", "10.0.0.0/8"].map { try IPPrefix($0) }
+        let scene = VirtualScene {
+            $0.peers[0].endpoint = "vpn.example:51820"
+            $0.peers[0].allowedIPs = routes
+        }
+        scene.host.platform.setSocketMark(51_820)
+        scene.resolver.set("vpn.example", .addresses([.v4(192, 0, 2, 1)]))
+        try await scene.start()
+        func servers() -> [IPAddress] { scene.host.platform.settings?.serverAddresses ?? [] }
+        #expect(servers() == [.v4(192, 0, 2, 1)])
+        // By roaming, which the device does by itself.
+        let key = try #require(PublicKey(base64: scene.configuration.peers[0].publicKey))
+        func roam(to address: IPAddress) async {
+            scene.plane.state.withLock { $0.peers[0].endpoint = Endpoint(address: address, port: 51_820) }
+            scene.plane.exchange(with: key)
+            await scene.look()
+        }
+        await roam(to: .v4(192, 0, 2, 2))
+        #expect(scene.host.platform.history.count == 1, "nothing is routed there")
+        await roam(to: .v4(203, 0, 113, 7))
+        #expect(await scene.changes.wait { servers().contains(.v4(203, 0, 113, 7)) })
+        await roam(to: .v4(203, 0, 113, 8))
+        #expect(scene.host.platform.history.count == 2, "the network is known already")
+        // By name, before the peer moves there.
+        scene.resolver.set("vpn.example", .addresses([.v4(10, 1, 2, 3)]))
+        scene.host.pathChanged(NetworkPath(interfaces: [.init(name: "eth1", kind: .ethernet)]))
+        #expect(await scene.changes.wait { scene.plane.peers().first?.endpoint?.address == .v4(10, 1, 2, 3) })
+        #expect(servers().contains(.v4(10, 1, 2, 3)))
+        await scene.host.stop(.userInitiated)
+    }
+
+    @Test("Without a way to everywhere, what counts is whether there is one to the server")
+    func attachedNetworks() async throws {
+        let (inside, outside) = (try IPPrefix("198.51.100.0/24"), try IPPrefix("172.17.0.0/16"))
+        func path(_ network: IPPrefix) -> NetworkPath {
+            var path = NetworkPath.unsatisfied
+            path.attachedNetworks = [network]
+            return path
+        }
+        let scene = VirtualScene()
+        try await scene.start()
+        scene.host.pathChanged(path(outside))
+        #expect(await scene.changes.wait { scene.host.status.status == .reasserting })
+        #expect(try await scene.status().state == .paused)
+        scene.host.pathChanged(path(inside))
+        while scene.host.status.status != .connected { await scene.look() }
+        #expect(try await scene.status().state == .connected)
+        // Another address of this machine's is another way.
+        let rebinds = scene.plane.state.withLock { $0.rebinds }
+        var other = path(inside)
+        other.endsOfWay = [.v4(198, 51, 100, 9)]
+        scene.host.pathChanged(other)
+        #expect(await scene.changes.wait { scene.plane.state.withLock { $0.rebinds } == rebinds + 1 })
+        await scene.host.stop(.userInitiated)
+    }
+
+    @Test(
         "With a dead server a tunnel keeps its settings and goes on trying, whatever is routed into it, until it works again",
         arguments: [["0.0.0.0/0", "::/0"], ["0.0.0.0/1", "128.0.0.0/1"], ["10.0.0.0/8"]])
     func goesOnTrying(_ routes: [String]) async throws {

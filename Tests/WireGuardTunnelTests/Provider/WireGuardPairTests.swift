@@ -104,4 +104,63 @@ struct WireGuardPairTests {
         await near.stop(.userInitiated)
         await far.stop(.userInitiated)
     }
+
+    /// Two peers that have each other's endpoint and each a port of its own.
+    private func twoPeers(
+        _ adjust: (inout WireGuardTunnelConfiguration) -> Void = { _ in }
+    ) -> [(host: Host, configuration: WireGuardTunnelConfiguration)] {
+        var random = SeededGenerator(seed: 12)
+        let keys = [PrivateKey(using: &random), PrivateKey(using: &random)]
+        let addresses = [IPAddress.v4(10, 0, 0, 1), IPAddress.v4(10, 0, 0, 2)]
+        let outside = [IPAddress.v4(192, 0, 2, 1), IPAddress.v4(198, 51, 100, 1)]
+        let internet = MemoryInternet()
+        return [0, 1].map { index in
+            let other = 1 - index
+            var configuration = configuration(
+                addresses[index], port: Self.port, peer: keys[other].publicKey, at: "\(outside[other]):\(Self.port)",
+                allowed: [IPPrefix(host: addresses[other])])
+            adjust(&configuration)
+            return (host(keys[index], on: internet.attach([outside[index]])), configuration)
+        }
+    }
+
+    @Test("Of two peers that both have an endpoint, the one that starts alone fails with what to do about it")
+    func aloneSaysWhatToDo() async throws {
+        let first = try #require(twoPeers { $0.handshakeTimeout = 1 }.first)
+        do throws(TunnelError) {
+            try await first.host.start(first.configuration, profileID: "test")
+            Issue.record("it is up without its peer")
+        } catch {
+            #expect(error.code == .serverUnreachable)
+            #expect(error.fix.contains("if the other side starts later"))
+            #expect(error.fix.contains("waitsForHandshake") && error.fix.contains("--no-wait"))
+        }
+    }
+
+    @Test(
+        "Of two peers that both have an endpoint, one that does not wait is up alone, and works once the other has come"
+    )
+    func doesNotWait() async throws {
+        let peers = twoPeers { $0.waitsForHandshake = false }
+        let changes = Changes()
+        for peer in peers { changes.follow(peer.host.statusUpdates()) }
+        try await peers[0].host.start(peers[0].configuration, profileID: "test")
+        #expect(peers[0].host.status.status == .reasserting)
+        try await peers[1].host.start(peers[1].configuration, profileID: "test")
+        #expect(await changes.wait { peers.allSatisfy { $0.host.status.status == .connected } })
+        for peer in peers { await peer.host.stop(.userInitiated) }
+    }
+
+    @Test("Of two peers that both have an endpoint, one that waits is up as soon as the other has come, whoever began")
+    func waitsForOther() async throws {
+        let peers = twoPeers { $0.handshakeTimeout = 50 }
+        let starting = Task { try await peers[0].host.start(peers[0].configuration, profileID: "test") }
+        let changes = Changes()
+        changes.follow(peers[0].host.statusUpdates())
+        #expect(await changes.wait { peers[0].host.status.status == .connecting })
+        try await peers[1].host.start(peers[1].configuration, profileID: "test")
+        try await starting.value
+        #expect(peers.allSatisfy { $0.host.status.status == .connected })
+        for peer in peers { await peer.host.stop(.userInitiated) }
+    }
 }

@@ -28,14 +28,21 @@ extension PhoneDay {
     func check() {
         if let plane = world.plane {
             if plane !== lastPlane { (lastPlane, lastSigns) = (plane, 0) }
-            if plane.signsOfLife != lastSigns { (lastSigns, lastLife) = (plane.signsOfLife, world.now) }
+            if plane.signsOfLife != lastSigns {
+                (lastSigns, lastLife) = (plane.signsOfLife, world.now)
+                plane.noteLife()
+            }
         }
         let status = host.status.status
         if host.platform.settings != nil, policy == .enforcedRoutes { mustHold = true }
         if status == .disconnected, !isStarting, policy == .routeBased { mustHold = false }
         let silence = world.now - max(lastLife, awakeSince)
         if status != lastStatus { changed(to: status, after: silence) }
-        if status == .connected, isAwake, silence > configuration.connectivity.timeToNotice {
+        // Without an address to ping, a tunnel that nobody uses is left alone.
+        let isWatched = configuration.connectivity.pingAddress != nil
+        let owedSince = isWatched ? .zero : world.plane?.askedAt ?? world.now
+        if status == .connected, isAwake, min(silence, world.now - owedSince) > configuration.connectivity.timeToNotice
+        {
             problem("connected although nothing was received for \(silence)")
         }
         if isGood {

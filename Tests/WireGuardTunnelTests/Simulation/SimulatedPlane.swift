@@ -18,6 +18,8 @@ final class SimulatedPlane: DataPlane, @unchecked Sendable {
     private(set) var socket: SimulatedSocket
     private var fixedPort: UInt16 = 0
     private(set) var isClosed = false
+    /// Since when programs have waited for something to come.
+    private(set) var askedAt: Duration?
 
     init(_ tun: any TunDevice, _ update: UAPIDeviceUpdate, world: SimulatedWorld) throws(TunnelError) {
         self.world = world
@@ -37,6 +39,8 @@ final class SimulatedPlane: DataPlane, @unchecked Sendable {
 
     var listenPort: UInt16? { isClosed ? nil : socket.port }
 
+    var publicKey: PublicKey? { engine.publicKey }
+
     /// Authentic datagrams that were received.
     var signsOfLife: UInt64 {
         let statistics = engine.statistics
@@ -52,12 +56,16 @@ final class SimulatedPlane: DataPlane, @unchecked Sendable {
         flush()
     }
 
+    /// Notes that something came.
+    func noteLife() { askedAt = nil }
+
     /// Sends what programs gave the interface.
     func pump() {
         guard !isClosed else { return }
         while true {
             batch.removeAll()
             guard let count = try? interface.receive(into: batch), count > 0 else { return }
+            askedAt = askedAt ?? world.now
             for index in 0..<batch.count where batch[index].length > 0 {
                 let datagrams = engine.send(batch.copy(of: index), at: world.phoneNow, wall: world.phoneWall)
                 for datagram in datagrams { world.transmit(datagram, from: socket) }
@@ -95,7 +103,8 @@ final class SimulatedPlane: DataPlane, @unchecked Sendable {
             peers.append(
                 DataPlanePeer(
                     publicKey: peer.publicKey, endpoint: peer.endpoint, handshakeAge: age,
-                    receivedBytes: peer.receivedBytes, sentBytes: peer.sentBytes))
+                    receivedBytes: peer.receivedBytes, sentBytes: peer.sentBytes,
+                    persistentKeepalive: peer.persistentKeepalive))
         }
         return peers
     }

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import NetworkAddresses
+import PacketTunnel
+import PacketTunnelTesting
+import Synchronization
+import Testing
+import WireGuardCore
+
+@testable import WireGuardTunnel
+
+/// What `wg set` changes meets what the provider does by itself.
+@Suite("A WireGuard tunnel that others configure as well")
+struct OutsideChangesTests {
+    private func change(_ plane: VirtualPlane, _ key: PublicKey, _ adjust: (inout UAPIPeerUpdate) -> Void) throws {
+        var update = UAPIDeviceUpdate()
+        var peer = UAPIPeerUpdate(publicKey: key)
+        adjust(&peer)
+        update.peers = [peer]
+        try plane.apply(update)
+    }
+
+    @Test("A reload leaves what others have changed, unless the file has changed it too")
+    func reload() async throws {
+        let scene = VirtualScene { $0.peers[0].persistentKeepalive = 25 }
+        try await scene.start()
+        let key = try #require(PublicKey(base64: scene.configuration.peers[0].publicKey))
+        var random = SeededGenerator(seed: 3)
+        let added = PrivateKey(using: &random).publicKey
+        var update = UAPIDeviceUpdate()
+        update.listenPort = 7
+        try scene.plane.apply(update)
+        try change(scene.plane, key) { $0.persistentKeepalive = 10 }
+        try change(scene.plane, added) { $0.allowedIPs = [] }
+        let keys = scene.plane.state.withLock { $0.privateKeys }
+
+        var configuration = scene.configuration
+        configuration.mtu = 1300
+        _ = try await scene.send(ReconfigureRequest(configuration: configuration))
+        #expect(scene.host.platform.settings?.mtu == 1300)
+        #expect(scene.plane.listenPort == 7)
+        #expect(scene.plane.state.withLock { $0.keepalives[key] } == 10)
+        #expect(scene.plane.state.withLock { $0.privateKeys } == keys, "the key stays as others have set it")
+        #expect(scene.plane.peers().map(\.publicKey) == [key, added])
+
+        (configuration.listenPort, configuration.peers[0].persistentKeepalive) = (9, 30)
+        _ = try await scene.send(ReconfigureRequest(configuration: configuration))
+        #expect(scene.plane.listenPort == 9)
+        #expect(scene.plane.state.withLock { $0.keepalives[key] } == 30)
+        #expect(scene.plane.peers().map(\.publicKey) == [key, added])
+        await scene.host.stop(.userInitiated)
+    }
+
+    @Test("A peer that others have removed is not brought back by a pause, nor by a reload that does not name it anew")
+    func removedPeer() async throws {
+        let scene = VirtualScene { $0.peers[0].persistentKeepalive = 25 }
+        try await scene.start()
+        let key = try #require(PublicKey(base64: scene.configuration.peers[0].publicKey))
+        try change(scene.plane, key) { $0.remove = true }
+        await scene.host.sleep()
+        scene.host.wake()
+        #expect(await scene.changes.wait { scene.plane.state.withLock { $0.rebinds } == 1 })
+        var configuration = scene.configuration
+        configuration.mtu = 1300
+        _ = try await scene.send(ReconfigureRequest(configuration: configuration))
+        #expect(scene.plane.peers().isEmpty)
+        configuration.peers[0].persistentKeepalive = 20
+        _ = try await scene.send(ReconfigureRequest(configuration: configuration))
+        #expect(scene.plane.peers().map(\.publicKey) == [key])
+        await scene.host.stop(.userInitiated)
+    }
+
+    @Test("After a pause, keepalives are as others had set them")
+    func keepalives() async throws {
+        let scene = VirtualScene { $0.peers[0].persistentKeepalive = 25 }
+        try await scene.start()
+        let key = try #require(PublicKey(base64: scene.configuration.peers[0].publicKey))
+        try change(scene.plane, key) { $0.persistentKeepalive = 10 }
+        await scene.host.sleep()
+        #expect(await scene.changes.wait { scene.plane.state.withLock { $0.keepalives[key] } == 0 })
+        scene.host.wake()
+        #expect(await scene.changes.wait { scene.plane.state.withLock { $0.keepalives[key] } == 10 })
+        await scene.host.stop(.userInitiated)
+    }
+}
