@@ -2,9 +2,10 @@
 // Copyright (c) 2026 The Culvert Authors
 
 package import ArgumentParser
+import TunnelSystem
 
 /// The version of the programs.
-package let programVersion = "0.1.0"
+package let programVersion = CulvertVersion.text.description
 
 extension ParsableCommand {
     /// The exit status of a command line that ended with `error`, which is told where nobody has told it yet. Help, versions

@@ -4,10 +4,10 @@
 #if canImport(Darwin)
     /// Servers run on Linux.
     package enum FolderOwner {
-        package static func become(_: String, keeping _: UInt64) throws(FolderOwnerProblem) {}
+        package static func become(_: String, keeping _: UInt64) throws(CommandFailure) {}
 
-        package static func make(_: String, owner _: String) throws(FolderOwnerProblem) {
-            throw FolderOwnerProblem("--owner is for Linux", status: ExitStatus.usage)
+        package static func make(_: String, owner _: String) throws(CommandFailure) {
+            throw CommandFailure("--owner is for Linux", status: ExitStatus.usage)
         }
     }
 #endif

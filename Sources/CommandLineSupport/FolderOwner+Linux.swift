@@ -13,7 +13,7 @@
         /// Becomes the owner of a folder, where this is root and that is not; keeps these capabilities alone. Core dumps and
         /// debuggers are shut out, since they would show keys.
         /// - Parameter capabilities: none leaves root what it has where the folder is its own.
-        package static func become(_ path: String, keeping capabilities: UInt64) throws(FolderOwnerProblem) {
+        package static func become(_ path: String, keeping capabilities: UInt64) throws(CommandFailure) {
             _ = ctunnel_forbid_dumps()
             guard geteuid() == 0 else { return }
             guard let status = FileStatus(of: path, followsLinks: false), status.owner != 0 else {
@@ -24,12 +24,12 @@
                 return
             }
             guard let entry = unsafe getpwuid(status.owner) else {
-                throw FolderOwnerProblem(
+                throw CommandFailure(
                     "\(path) belongs to user \(status.owner), which does not exist", fix: "chown it")
             }
             let error = ctunnel_become_user(status.owner, unsafe entry.pointee.pw_gid, capabilities)
             guard error == 0 else {
-                throw FolderOwnerProblem(
+                throw CommandFailure(
                     "cannot become user \(status.owner), whom \(path) belongs to: \(SystemError.words(error))",
                     status: ExitStatus.notPermitted)
             }
@@ -39,28 +39,28 @@
         }
 
         /// Makes a folder and gives it to a user.
-        package static func make(_ path: String, owner: String) throws(FolderOwnerProblem) {
+        package static func make(_ path: String, owner: String) throws(CommandFailure) {
             let (user, group) = try entry(owner)
             try makeParent(of: path)
             guard unsafe mkdir(path, 0o700) == 0 || errno == EEXIST, unsafe chown(path, user, group) == 0 else {
-                throw FolderOwnerProblem(
+                throw CommandFailure(
                     "cannot make \(path) for '\(owner)': \(SystemError.words(errno))", status: ExitStatus.notPermitted,
                     fix: "run as root")
             }
         }
 
         /// Makes the way to a folder, which is everybody's.
-        package static func makeParent(of path: String) throws(FolderOwnerProblem) {
+        package static func makeParent(of path: String) throws(CommandFailure) {
             guard let parent = path.lastIndex(of: "/").map({ String(path[..<$0]) }), !parent.isEmpty else { return }
-            _ = try? PrivateDirectory<FolderOwnerProblem>(path: parent, access: .readableByAll)
+            _ = try? PrivateDirectory<CommandFailure>(path: parent, access: .readableByAll)
         }
 
         /// - Throws: where there is no such user.
-        package static func check(_ owner: String) throws(FolderOwnerProblem) { _ = try entry(owner) }
+        package static func check(_ owner: String) throws(CommandFailure) { _ = try entry(owner) }
 
-        private static func entry(_ owner: String) throws(FolderOwnerProblem) -> (uid_t, gid_t) {
+        private static func entry(_ owner: String) throws(CommandFailure) -> (uid_t, gid_t) {
             guard let entry = unsafe getpwnam(owner) else {
-                throw FolderOwnerProblem(
+                throw CommandFailure(
                     "there is no user '\(owner)'", status: ExitStatus.usage,
                     fix: "useradd --system --home-dir / --shell /usr/sbin/nologin \(owner)")
             }
@@ -68,11 +68,11 @@
         }
 
         /// Gives a folder that is this process's own, with the files in it, to a user.
-        package static func give(_ path: String, to owner: String) throws(FolderOwnerProblem) {
+        package static func give(_ path: String, to owner: String) throws(CommandFailure) {
             let (user, group) = try entry(owner)
             let folder = OwnedDescriptor(SystemCall.open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW))
             guard folder.number >= 0, let names = FolderContents.names(".", in: folder.number) else {
-                throw FolderOwnerProblem("cannot open \(path): \(SystemError.words(errno))")
+                throw CommandFailure("cannot open \(path): \(SystemError.words(errno))")
             }
             for name in names
             where unsafe fchownat(folder.number, name, user, group, AT_SYMLINK_NOFOLLOW) != 0 {
@@ -82,8 +82,8 @@
             guard fchown(folder.number, user, group) == 0 else { throw denied(path, owner) }
         }
 
-        private static func denied(_ path: String, _ owner: String) -> FolderOwnerProblem {
-            FolderOwnerProblem(
+        private static func denied(_ path: String, _ owner: String) -> CommandFailure {
+            CommandFailure(
                 "cannot give \(path) to '\(owner)': \(SystemError.words(errno))", status: ExitStatus.notPermitted,
                 fix: "run as root")
         }
@@ -91,23 +91,23 @@
         /// Makes the folder of a journal for who the server will be. One that was there already becomes the server's only where root
         /// made it for itself alone: in another's folder may be a journal that would be undone.
         /// - Throws: where the folder is somebody else's.
-        package static func makeJournal(_ path: String, for directory: String) throws(FolderOwnerProblem) {
+        package static func makeJournal(_ path: String, for directory: String) throws(CommandFailure) {
             guard geteuid() == 0, let owner = FileStatus(of: directory)?.owner else { return }
             let isNew = unsafe mkdir(path, 0o700) == 0
             let number = SystemCall.open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
             guard number >= 0 else {
-                throw FolderOwnerProblem("cannot open the journal's folder \(path): \(SystemError.words(errno))")
+                throw CommandFailure("cannot open the journal's folder \(path): \(SystemError.words(errno))")
             }
             let folder = OwnedDescriptor(number)
             guard let status = FileStatus(of: folder.number), status.owner != owner else { return }
             guard status.owner == 0, isNew || status.mode & 0o077 == 0 else {
-                throw FolderOwnerProblem(
+                throw CommandFailure(
                     "the journal's folder \(path) belongs to user \(status.owner), or is open to others",
                     status: ExitStatus.notPermitted,
                     fix: "name one with --journal that does not exist yet, such as /run/culvert-NAME")
             }
             guard fchown(folder.number, owner, gid_t.max) == 0 else {
-                throw FolderOwnerProblem("cannot give \(path) to user \(owner): \(SystemError.words(errno))")
+                throw CommandFailure("cannot give \(path) to user \(owner): \(SystemError.words(errno))")
             }
         }
     }

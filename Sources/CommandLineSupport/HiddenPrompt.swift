@@ -6,16 +6,31 @@ import TunnelSystem
 
 /// Asks for a secret on the terminal, which does not show it.
 package enum HiddenPrompt {
-    /// The line that was typed or pasted; nil without a terminal. Whoever has it wipes it.
-    package static func read(_ prompt: String) -> [UInt8]? {
+    /// - Parameters:
+    ///   - prompt: what the terminal shows.
+    ///   - name: what is asked for: `password`.
+    ///   - otherwise: how else it can be given.
+    /// - Returns: the line that was typed or pasted, maybe an empty one. Whoever has it wipes it.
+    /// - Throws: where there is no terminal, and when it is broken off with Ctrl-C or Ctrl-D.
+    package static func read(
+        _ prompt: String, for name: String, otherwise: String
+    ) throws(CommandFailure) -> [UInt8] {
         let terminal = SystemCall.open("/dev/tty", O_RDWR)
-        guard terminal >= 0 else { return nil }
-        defer { SystemCall.close(terminal) }
+        defer { if terminal >= 0 { SystemCall.close(terminal) } }
         var shown = termios()
-        guard unsafe tcgetattr(terminal, &shown) == 0 else { return nil }
+        guard terminal >= 0, unsafe tcgetattr(terminal, &shown) == 0 else {
+            throw CommandFailure(
+                "there is no terminal to ask for the \(name)", status: ExitStatus.usage, fix: otherwise)
+        }
         var hidden = shown
-        hidden.c_lflag &= ~tcflag_t(ECHO)
-        guard unsafe tcsetattr(terminal, TCSAFLUSH, &hidden) == 0 else { return nil }
+        // A signal would leave the terminal as it is now: Ctrl-C is a byte that ends the line instead.
+        hidden.c_lflag &= ~tcflag_t(ECHO | ISIG)
+        unsafe withUnsafeMutableBytes(of: &hidden.c_cc) { unsafe $0[Int(VEOL)] = Self.interrupt }
+        guard unsafe tcsetattr(terminal, TCSAFLUSH, &hidden) == 0 else {
+            throw CommandFailure(
+                "the terminal would show the \(name): \(SystemError.words(errno))", status: ExitStatus.usage,
+                fix: otherwise)
+        }
         defer {
             _ = unsafe tcsetattr(terminal, TCSAFLUSH, &shown)
             StandardStream.write("\n", to: terminal)
@@ -23,9 +38,14 @@ package enum HiddenPrompt {
         StandardStream.write(prompt, to: terminal)
         // No terminal takes a longer line.
         var line = [UInt8](repeating: 0, count: 4096)
-        defer { for index in line.indices { line[index] = 0 } }
+        defer { wipe(&line) }
         let count = unsafe line.withUnsafeMutableBytes { unsafe SystemCall.read(terminal, into: $0) }
-        guard count > 0 else { return nil }
-        return Array(line.prefix(count).prefix { $0 != UInt8(ascii: "\n") })
+        guard count > 0, line[count - 1] == UInt8(ascii: "\n"), !line.prefix(count).contains(Self.interrupt) else {
+            throw CommandFailure("the \(name) was not typed to its end", status: ExitStatus.interrupted)
+        }
+        return Array(line.prefix(count - 1))
     }
+
+    /// What Ctrl-C types.
+    private static let interrupt: UInt8 = 3
 }

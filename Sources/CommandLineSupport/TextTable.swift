@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Rows of text in columns: the first to the left, the others to the right.
+/// Rows of text in columns: figures to the right, the first column and all else to the left.
 package struct TextTable {
     private var rows: [[String]] = []
 
@@ -17,14 +17,27 @@ package struct TextTable {
         let widths = (0..<columns).map { column in
             rows.map { column < $0.count ? $0[column].count : 0 }.max() ?? 0
         }
+        let hasFigures = (0..<columns).map { column in
+            let cells = rows.dropFirst().compactMap { column < $0.count ? $0[column] : nil }.filter {
+                $0 != "-" && $0 != "never"
+            }
+            return column > 0 && !cells.isEmpty && cells.allSatisfy(Self.isFigure)
+        }
         var lines = rows.map { row in
             row.enumerated().map { column, cell in
                 let space = String(repeating: " ", count: widths[column] - cell.count)
-                return column == 0 ? cell + space : space + cell
+                return hasFigures[column] ? space + cell : cell + space
             }.joined(separator: "  ").trimmingSpacesAtEnd
         }
         lines.insert(widths.map { String(repeating: "-", count: $0) }.joined(separator: "  "), at: 1)
         return lines
+    }
+
+    /// Whether a cell is a number, with a unit or without: `3,456 Mbit/s`.
+    private static func isFigure(_ cell: String) -> Bool {
+        let number = cell.prefix { $0 != " " }
+        return number.first?.isNumber == true && number.allSatisfy { $0.isNumber || $0 == "," || $0 == "." }
+            && number.count { $0 == "." } <= 1
     }
 }
 

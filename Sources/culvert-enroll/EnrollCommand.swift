@@ -37,7 +37,19 @@ struct EnrollCommand: AsyncParsableCommand {
         @Flag(help: "Print one JSON object.")
         var json = false
 
-        var tool: EnrolTool { EnrolTool(directory: ProfileDirectory(path: path), console: .standard, json: json) }
+        /// Does what a command is for, says what went wrong, and returns the status to end with.
+        func reporting(_ body: (EnrolTool) async throws(EnrolProblem) -> Void) async -> Int32 {
+            let tool = EnrolTool(directory: ProfileDirectory(path: path), console: .standard, json: json)
+            return await tool.reporting { () throws(EnrolProblem) in try await body(tool) }
+        }
+    }
+
+    /// Which profile, and where.
+    struct ProfileArgument: ParsableArguments {
+        @Argument(help: ArgumentHelp("The profile.", valueName: "name"))
+        var name: String
+
+        @OptionGroup var profiles: ProfileOptions
     }
 
     struct Device: AsyncParsableCommand {
@@ -82,9 +94,8 @@ struct EnrollCommand: AsyncParsableCommand {
         @OptionGroup var profiles: ProfileOptions
 
         func run() async throws {
-            let tool = profiles.tool
             try finish(
-                await tool.reporting { () throws(EnrolProblem) in
+                await profiles.reporting { tool throws(EnrolProblem) in
                     try await tool.enrol(
                         try InvitationSource.read(file), name: name, deviceName: deviceName, replaces: replace)
                 })
@@ -102,14 +113,11 @@ struct EnrollCommand: AsyncParsableCommand {
                 Exit status: 0 listed; 1 the gateway says no; 3 no such profile; 4 not permitted; 6 no way to the gateway.
                 """)
 
-        @Argument(help: ArgumentHelp("The profile.", valueName: "name"))
-        var name: String
-
-        @OptionGroup var profiles: ProfileOptions
+        @OptionGroup var profile: ProfileArgument
 
         func run() async throws {
-            let tool = profiles.tool
-            try finish(await tool.reporting { () throws(EnrolProblem) in try await tool.list(name) })
+            try finish(
+                await profile.profiles.reporting { tool throws(EnrolProblem) in try await tool.list(profile.name) })
         }
     }
 
@@ -125,14 +133,11 @@ struct EnrollCommand: AsyncParsableCommand {
                 Exit status: 0 renewed; 1 the gateway says no; 3 no such profile; 4 not permitted; 6 no way to the gateway.
                 """)
 
-        @Argument(help: ArgumentHelp("The profile.", valueName: "name"))
-        var name: String
-
-        @OptionGroup var profiles: ProfileOptions
+        @OptionGroup var profile: ProfileArgument
 
         func run() async throws {
-            let tool = profiles.tool
-            try finish(await tool.reporting { () throws(EnrolProblem) in try await tool.renew(name) })
+            try finish(
+                await profile.profiles.reporting { tool throws(EnrolProblem) in try await tool.renew(profile.name) })
         }
     }
 
@@ -149,14 +154,11 @@ struct EnrollCommand: AsyncParsableCommand {
                 Exit status: 0 rotated; 1 the gateway says no; 3 no such profile; 4 not permitted; 6 no way to the gateway.
                 """)
 
-        @Argument(help: ArgumentHelp("The profile.", valueName: "name"))
-        var name: String
-
-        @OptionGroup var profiles: ProfileOptions
+        @OptionGroup var profile: ProfileArgument
 
         func run() async throws {
-            let tool = profiles.tool
-            try finish(await tool.reporting { () throws(EnrolProblem) in try await tool.rotate(name) })
+            try finish(
+                await profile.profiles.reporting { tool throws(EnrolProblem) in try await tool.rotate(profile.name) })
         }
     }
 
@@ -174,17 +176,16 @@ struct EnrollCommand: AsyncParsableCommand {
                 to the gateway.
                 """)
 
-        @Argument(help: ArgumentHelp("The profile.", valueName: "name"))
-        var name: String
+        @OptionGroup var profile: ProfileArgument
 
         @Option(help: ArgumentHelp("Another device, by the id that 'list' shows.", valueName: "id"))
         var device: String?
 
-        @OptionGroup var profiles: ProfileOptions
-
         func run() async throws {
-            let tool = profiles.tool
-            try finish(await tool.reporting { () throws(EnrolProblem) in try await tool.revoke(name, device: device) })
+            try finish(
+                await profile.profiles.reporting { tool throws(EnrolProblem) in
+                    try await tool.revoke(profile.name, device: device)
+                })
         }
     }
 

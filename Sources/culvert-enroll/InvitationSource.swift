@@ -24,12 +24,12 @@ enum InvitationSource {
 
     private static func bytes(_ path: String?) throws(EnrolProblem) -> [UInt8] {
         guard let path else {
-            guard let typed = HiddenPrompt.read("invitation (not shown): ") else {
-                throw EnrolProblem(
-                    ExitStatus.usage,
-                    "there is no terminal to ask for the invitation\n  fix: name a file, or - for standard input")
+            do throws(CommandFailure) {
+                return try HiddenPrompt.read(
+                    "invitation (not shown): ", for: "invitation", otherwise: "name a file, or - for standard input")
+            } catch {
+                throw EnrolProblem(error.status, error.text)
             }
-            return typed
         }
         let descriptor = path == "-" ? 0 : SystemCall.open(path, O_RDONLY)
         guard descriptor >= 0 else { throw Self.problem(path) }

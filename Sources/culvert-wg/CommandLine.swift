@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import TunnelIO
+import TunnelSystem
 import WireGuardDevice
 
 /// What the arguments and the environment ask of the daemon.
@@ -42,7 +43,7 @@ struct DaemonOptions: Equatable {
         var message: String
     }
 
-    static let version = "0.1.0"
+    static let version = CulvertVersion.text.description
 
     /// The variables that switch off an offload, read where devices and sockets are made.
     static let offloadSwitches = [

@@ -84,7 +84,7 @@ enum Daemon {
     private static func serve(
         _ tun: any TunDevice, _ socket: ManagementSocket, _ options: DaemonOptions
     ) throws(WireGuardDeviceError) {
-        Privileges.reduce()
+        for failure in Privileges.reduce() { Output.error("warning: \(failure)") }
         // Threads inherit the mask, so that only this one ever sees these signals.
         let signals = Signals.block()
         var deviceOptions = WireGuardDevice.Options(budget: options.budget)

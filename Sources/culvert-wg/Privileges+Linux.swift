@@ -3,6 +3,7 @@
 
 #if os(Linux)
     import CTunnelSystem
+    import TunnelSystem
 
     /// What the daemon gives up once its descriptors are open.
     enum Privileges {
@@ -16,15 +17,25 @@
         /// `CAP_SYS_ADMIN`).
         ///
         /// Core dumps and debuggers of the same user are shut out, since they would show keys.
-        static func reduce() {
+        /// - Returns: what could not be done, for people. As an ordinary user there is nothing to give up.
+        static func reduce() -> [String] {
             let netBindService: UInt64 = 1 << 10
             let netBroadcast: UInt64 = 1 << 11
             let netAdmin: UInt64 = 1 << 12
             let sysAdmin: UInt64 = 1 << 21
-            // As an ordinary user there is nothing to give up, and nothing to fail for.
-            _ = ctunnel_keep_capabilities(netBindService | netBroadcast | netAdmin | sysAdmin)
-            _ = ctunnel_forbid_new_privileges()
-            _ = ctunnel_forbid_dumps()
+            return failures(of: [
+                (
+                    "give up capabilities",
+                    ctunnel_keep_capabilities(netBindService | netBroadcast | netAdmin | sysAdmin)
+                ),
+                ("forbid new privileges", ctunnel_forbid_new_privileges()),
+                ("forbid core dumps and debuggers", ctunnel_forbid_dumps()),
+            ])
+        }
+
+        /// What to say of steps, by the error number of each; zero for none.
+        static func failures(of steps: [(step: String, errno: Int32)]) -> [String] {
+            steps.compactMap { $0.errno == 0 ? nil : "cannot \($0.step): \(SystemError.text($0.errno))" }
         }
     }
 #endif

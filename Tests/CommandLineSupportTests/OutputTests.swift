@@ -34,17 +34,19 @@ struct OutputTests {
         #expect(Figure.rate(3_456_000_000) == "3,456 Mbit/s")
     }
 
-    @Test("A table aligns its first column left and the others right")
+    @Test("A table aligns figures right and all else left")
     func table() {
-        var table = TextTable(["", "client", "server"])
-        table.add(["packets", "12", "3,456,789"])
-        table.add(["x", "1"])
+        var table = TextTable(["", "client", "server", "address", "seen"])
+        table.add(["packets", "12", "3,456,789", "10.66.0.2", "-"])
+        table.add(["x", "1", "0.5 kB", "fd00::1, 10.66.0.3", "12 s ago"])
+        table.add(["y", "-"])
         #expect(
             table.lines == [
-                "         client     server",
-                "-------  ------  ---------",
-                "packets      12  3,456,789",
-                "x             1",
+                "         client     server  address                 seen",
+                "-------  ------  ---------  ------------------  --------",
+                "packets      12  3,456,789  10.66.0.2                  -",
+                "x             1     0.5 kB  fd00::1, 10.66.0.3  12 s ago",
+                "y             -",
             ])
     }
 

@@ -62,12 +62,12 @@
         @discardableResult
         func writeFile(
             interface: String = "DNS = \(gateway4), corp.example", server: String = "192.0.2.1", port: Int = port,
-            allowedIPs: String = "0.0.0.0/0, ::/0", name: String? = nil
+            allowedIPs: String = "0.0.0.0/0, ::/0", name: String? = nil, hasKey: Bool = true
         ) throws -> String {
             try files.write(
                 """
                 [Interface]
-                PrivateKey = \(keys.text)
+                \(hasKey ? "PrivateKey = \(keys.text)" : "")
                 Address = 10.77.0.2/24, fd77::2/64
                 \(interface)
 
@@ -98,7 +98,7 @@
         // MARK: - The program
 
         /// Beside this test bundle; `CULVERT` names another build of it.
-        private static let program: String = {
+        static let program: String = {
             if let path = ProcessInfo.processInfo.environment["CULVERT"], !path.isEmpty { return path }
             let bundle = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
             let candidates = [bundle, CommandLine.arguments.first ?? ""].map {

@@ -91,7 +91,14 @@
                     }
                 }
                 let before = try scene.world.snapshot()
-                let file = try scene.writeFile(server: missing == .name ? name : "192.0.2.1")
+                // A server on an attached network would need no default route.
+                let server =
+                    switch missing {
+                    case .server: "192.0.2.1"
+                    case .name: name
+                    case .network: "203.0.113.7"
+                    }
+                let file = try scene.writeFile(server: server)
                 let waits = missing == .server ? nil : try scene.run("up", file, "--timeout", "1")
                 #expect(waits == nil || waits?.status == 6, "\(String(describing: waits))")
                 let result = try scene.run("up", file, "--no-wait")

@@ -131,6 +131,30 @@
             #expect(gone.status == 3 && gone.output.contains("is not up"), "\(gone)")
         }
 
+        @Test("A mark that is another's table or another tunnel's is refused, and nothing is left of the start")
+        func takenMark() throws {
+            let scene = try CulvertUpScene()
+            let file = try scene.writeFile(interface: "FwMark = 777")
+            try scene.world.host.run("ip", "route", "add", "blackhole", "198.51.100.99", "table", "777")
+            let table = try scene.run("up", file)
+            #expect(
+                table.status != 0 && table.output.contains("the mark 777 is taken already, by the routing table"),
+                "\(table)")
+            try scene.world.host.run("ip", "route", "flush", "table", "777")
+            try scene.expectUnchanged()
+            try scene.succeed("up", file)
+            try scene.ping()
+            let second = scene.name + "b"
+            let other = try scene.writeFile(interface: "FwMark = 777", allowedIPs: "198.51.100.0/24", name: second)
+            let tunnel = try scene.run("up", other)
+            #expect(
+                tunnel.status != 0 && tunnel.output.contains("the mark 777 is taken already, by another tunnel"),
+                "\(tunnel)")
+            try scene.ping()
+            try scene.succeed("down", scene.name)
+            try scene.expectUnchanged()
+        }
+
         @Test("Search domains without name servers leave the system its own")
         func searchDomains() throws {
             let scene = try CulvertUpScene()

@@ -54,6 +54,17 @@ struct CheckedFile {
         }
     }
 
+    /// A file that somebody else has read.
+    init(name: String, bytes: [UInt8], owner: UInt32?, mode: UInt32, errno: Int32, isRegular: Bool) {
+        self.name = name
+        isMissing = errno == ENOENT
+        isForbidden = SystemError.isDenied(errno)
+        if errno == 0 { self.bytes = bytes } else { failure = CheckedFile.reason(errno) }
+        isWorldReadable = isRegular && mode & 0o004 != 0
+        isWritableByOthers = mode & 0o022 != 0
+        self.owner = owner
+    }
+
     private static func reason(_ error: Int32) -> String {
         error == EFBIG ? "longer than any configuration file" : SystemError.words(error)
     }
@@ -155,7 +166,13 @@ struct ConfigChecker {
 
     private func problems(of file: CheckedFile, _ bytes: [UInt8]) -> [Problem] {
         let report = TunnelConfiguration.check(bytes, name: file.name, requiresPrivateKey: requiresPrivateKey)
-        var problems = (report.errors + report.warnings).map { Problem($0) }
+        // PostUp may give the key: wg set %i private-key FILE.
+        let runsHooks =
+            requiresPrivateKey
+            && TunnelConfiguration.check(bytes, name: file.name, requiresPrivateKey: false)
+                .configuration?.interface.postUp.isEmpty == false
+        let errors = report.errors.filter { !runsHooks || $0.code != .missingPrivateKey }
+        var problems = (errors + report.warnings).map { Problem($0) }
         if file.isWorldReadable, ConfigChecker.hasSecret(bytes) { problems.append(Problem(worldReadable: file)) }
         return problems.sorted { ($0.line, $0.column) < ($1.line, $1.column) }
     }

@@ -14,6 +14,9 @@ struct Hooks: Equatable, Sendable {
     var preDown: [String] = []
     var postDown: [String] = []
 
+    /// All of them.
+    var all: [String] { preUp + postUp + preDown + postDown }
+
     var isEmpty: Bool { preUp.isEmpty && postUp.isEmpty && preDown.isEmpty && postDown.isEmpty }
 
     init() {}
@@ -40,6 +43,10 @@ struct LoadedTunnel: Sendable {
     var secrets: any SecretStore
     var profileID: String
     var hooks = Hooks()
+    /// How long to wait for a handshake once `PostUp` has run, which gives the private key; nil: the tunnel's start has waited.
+    var proofAfterHooks: Duration?
+    /// Who may look at it and stop it, besides root.
+    var permittedUsers: [String] = []
     /// What the user should know.
     var warnings: [String] = []
 
@@ -68,6 +75,8 @@ struct TunnelLoader {
     var profiles: ProfileFolder
     /// The interface's name, where the user gave one.
     var interface: String?
+    /// Reads a file.
+    var read: @Sendable (String) -> CheckedFile = { CheckedFile(path: $0) }
 
     /// The tunnel that `argument` means: a file's path; else a profile's name; else `/etc/wireguard/NAME.conf`.
     func load(_ argument: String) async throws(CommandProblem) -> LoadedTunnel {
@@ -87,13 +96,13 @@ struct TunnelLoader {
 
     private func file(_ path: String) throws(CommandProblem) -> LoadedTunnel {
         guard let name = interface ?? TunnelName.of(file: path) else { throw TunnelName.badFile(path) }
-        return try load(CheckedFile(path: path), path: Self.absolute(path), name: name)
+        return try load(read(path), path: Self.absolute(path), name: name)
     }
 
     /// Takes a file that was read apart.
     func load(_ file: CheckedFile, path: String, name: String) throws(CommandProblem) -> LoadedTunnel {
         guard TunnelName.isValid(name) else { throw TunnelName.badName(name) }
-        let parts = try WgQuickParts(file)
+        let parts = try WgQuickParts(file, runsHooks: true)
         let hooks = Hooks(parts.interface, name: name)
         if !hooks.isEmpty { try Self.checkTrust(file, path) }
         var configuration = parts.imported.configuration
@@ -119,7 +128,7 @@ struct TunnelLoader {
         }
     }
 
-    private static func absolute(_ path: String) -> String {
+    static func absolute(_ path: String) -> String {
         guard let resolved = unsafe realpath(path, nil) else { return path }
         defer { unsafe free(resolved) }
         return unsafe String(cString: resolved)
@@ -143,6 +152,7 @@ struct TunnelLoader {
                 name: name, source: "profile \(profile.name)", profile: profile.name,
                 kind: kind, secrets: try profiles.secrets(), profileID: profile.id)
             tunnel.leakPolicy = max(tunnel.leakPolicy, profile.leakPolicy)
+            tunnel.permittedUsers = profile.permittedUsers
             return tunnel
         } catch {
             throw CommandProblem(error)
@@ -157,7 +167,10 @@ struct WgQuickParts {
     var warnings: [String]
 
     /// - Throws: when it cannot be read, or with all of its mistakes.
-    init(_ file: CheckedFile, tables: RoutingTableNames = RoutingTableNames()) throws(CommandProblem) {
+    /// - Parameter runsHooks: whether the file's commands are run, of which `PostUp` may give the private key.
+    init(
+        _ file: CheckedFile, tables: RoutingTableNames = RoutingTableNames(), runsHooks: Bool = false
+    ) throws(CommandProblem) {
         guard let bytes = file.bytes else {
             throw CommandProblem(
                 file.isMissing ? ExitStatus.notFound : file.isForbidden ? ExitStatus.notPermitted : ExitStatus.usage,
@@ -165,8 +178,8 @@ struct WgQuickParts {
         }
         let text = String(decoding: bytes, as: UTF8.self)
         do throws(ConfigurationErrors) {
-            imported = try WireGuardTunnelConfiguration.split(wgQuick: text, name: file.name)
-            interface = try TunnelConfiguration.parse(text, name: file.name).interface
+            imported = try WireGuardTunnelConfiguration.split(wgQuick: text, name: file.name, runsHooks: runsHooks)
+            interface = try TunnelConfiguration.parse(text, name: file.name, requiresPrivateKey: false).interface
         } catch {
             let lines = error.errors.map { ConfigChecker.Problem($0).description(in: file.name) }
             throw CommandProblem(ExitStatus.usage, "\(file.name) cannot be used\n" + lines.joined(separator: "\n"))
@@ -182,7 +195,7 @@ struct WgQuickParts {
             imported.ignoredKeys.removeAll { $0 == "Table" }
         }
         warnings = imported.warnings.map { "line \($0.line): \($0.reason)" }
-        if file.isWorldReadable {
+        if file.isWorldReadable, !imported.secrets.isEmpty {
             warnings.append("every user of this machine can read \(file.name), which holds a secret key: chmod 600 it")
         }
     }

@@ -4,6 +4,7 @@
 import ArgumentParser
 import CommandLineSupport
 import Logging
+import PacketTunnel
 
 /// `culvert log`: what a tunnel's process wrote.
 struct LogCommand: ParsableCommand {
@@ -67,6 +68,11 @@ struct LogCommand: ParsableCommand {
         try finish(
             SignalledRun.run(followsOutput: follow) {
                 do throws(CommandProblem) {
+                    if export == nil, let name = try tool.tunnelToAsk(tunnel) {
+                        let channel = UnixTunnelChannel(path: tool.runtime.socket(name))
+                        try await tool.show(from: channel, name, follows: follow)
+                        return Task.isCancelled ? ExitStatus.interrupted : ExitStatus.success
+                    }
                     let file = try tool.open(tunnel)
                     if let export {
                         try tool.export(file, to: export)

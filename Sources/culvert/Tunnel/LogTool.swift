@@ -35,6 +35,15 @@ struct LogTool: Sendable {
         }
     }
 
+    /// The tunnel whose log this user may not read, but whose process may tell him; nil where that is not so.
+    func tunnelToAsk(_ tunnel: String?) throws(CommandProblem) -> String? {
+        guard let tunnel else { return nil }
+        let name = try TunnelName.of(argument: tunnel)
+        let log = runtime.log(name)
+        guard unsafe access(log, F_OK) == 0, unsafe access(log, R_OK) != 0 else { return nil }
+        return name
+    }
+
     /// Shows what is there.
     /// - Returns: the number of the last record.
     func show(_ file: RingLogFile) -> UInt64 {
@@ -71,13 +80,16 @@ struct LogTool: Sendable {
 
     /// A record as a line: JSON, or text with the level in its colour.
     func line(_ record: LogRecord) -> String {
-        guard !json else { return record.json }
-        let text = record.description
-        let word = " \(record.level.rawValue) "
-        guard console.isLive, let colour = Self.colour(record.level), let range = text.firstRange(of: word) else {
+        json ? record.json : coloured(record.description, record.level)
+    }
+
+    /// A line with its level in colour, where that is shown.
+    func coloured(_ text: String, _ level: Logger.Level) -> String {
+        let word = " \(level.rawValue) "
+        guard console.isLive, let colour = Self.colour(level), let range = text.firstRange(of: word) else {
             return text
         }
-        return text.replacingCharacters(range, with: " " + Paint(console)(record.level.rawValue, colour) + " ")
+        return text.replacingCharacters(range, with: " " + Paint(console)(level.rawValue, colour) + " ")
     }
 
     private static func colour(_ level: Logger.Level) -> Paint.Colour? {

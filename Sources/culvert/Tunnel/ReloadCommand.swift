@@ -56,6 +56,9 @@ struct ReloadCommand: ParsableCommand {
             case .closed: throw CommandProblem(ExitStatus.notFound, "tunnel '\(name)' is not up")
             case .notPermitted(let reason):
                 throw CommandProblem(ExitStatus.notPermitted, "\(reason)\n  fix: run as root")
+            case .noHandler:
+                throw CommandProblem(
+                    ExitStatus.notPermitted, "this user may not reload tunnel '\(name)'\n  fix: run as root")
             case .handlerFailed(let failure):
                 let isUsage = failure.code == TunnelError.Code.configurationInvalid.rawValue
                 throw CommandProblem(

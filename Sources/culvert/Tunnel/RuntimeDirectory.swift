@@ -49,6 +49,11 @@ struct RuntimeDirectory: Sendable, Equatable {
     /// - Throws: when the folder is there and cannot be read.
     func tunnels() throws(CommandProblem) -> [String] { try names(of: [".sock", ".journal", ".guard"]) }
 
+    /// Whether a tunnel runs or has left something behind. Also for users who may not list the folder.
+    func hasTunnel(_ name: String) -> Bool {
+        [".sock", ".journal", ".guard"].contains { unsafe access("\(path)/\(name)\($0)", F_OK) == 0 }
+    }
+
     /// The names of the tunnels that have a log, sorted.
     func logs() throws(CommandProblem) -> [String] { try names(of: [".log"]) }
 
@@ -58,7 +63,8 @@ struct RuntimeDirectory: Sendable, Equatable {
             let isDenied = SystemError.isDenied(errno)
             throw CommandProblem(
                 isDenied ? ExitStatus.notPermitted : ExitStatus.failure,
-                "\(path): \(SystemError.words(errno))" + (isDenied ? "\n  fix: run as root" : ""))
+                "\(path): \(SystemError.words(errno))"
+                    + (isDenied ? "\n  fix: run as root, or name a tunnel that you may control" : ""))
         }
         var names: Set<String> = []
         for file in files {

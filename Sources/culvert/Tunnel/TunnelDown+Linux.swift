@@ -8,6 +8,7 @@
     import PacketTunnelLinux
     import TunnelIO
     import TunnelSystem
+    import WireGuardDevice
 
     /// Takes a tunnel down.
     enum TunnelDown {
@@ -43,10 +44,14 @@
             _ = try? await BlockingWork.run("culvert-end") { cancellation in
                 ChildProcess.wait(forEndOf: process, until: deadline, interruption: cancellation)
             }
-            guard try runtime.tunnels().contains(name) else { return "" }
+            guard runtime.hasTunnel(name) else { return "" }
             do throws(LinuxNetworkError) {
                 return lines(try undo(name, runtime))
             } catch {
+                // It has done what it could; the rest is not this user's to undo.
+                if geteuid() != 0, SystemError.isDenied(error.errno) {
+                    return "\n  something of it is left, for root to undo: sudo culvert cleanup \(name)"
+                }
                 guard case .tunnelRunning(_, let owner) = error.code else { throw problem(error, name) }
                 // Somebody else has brought it up again.
                 guard owner == process else { return "" }
@@ -65,13 +70,15 @@
 
         /// Undoes what a tunnel left whose process died.
         private static func cleanUp(_ name: String, _ runtime: RuntimeDirectory) throws(CommandProblem) -> String {
-            let isKnown = try runtime.tunnels().contains(name)
-            guard isKnown else {
+            guard runtime.hasTunnel(name) else {
+                // Says so where the folder may not be read.
+                _ = try runtime.tunnels()
                 throw CommandProblem(ExitStatus.notFound, "tunnel '\(name)' is not up")
             }
             let undone: [String]
             do throws(LinuxNetworkError) { undone = try undo(name, runtime) } catch { throw problem(error, name) }
             runtime.removeSocket(name)
+            ManagementSocket.removeAbandoned(forInterface: name)
             return "its process had died; cleaned up" + lines(undone)
         }
 

@@ -6,21 +6,49 @@
     import CommandLineSupport
     import Logging
     import PacketTunnel
+    import PacketTunnelLinux
+    import Synchronization
+    import TunnelSystem
     import WireGuardDevice
 
     /// Brings tunnels up.
     enum TunnelUp {
         static func run(_ command: UpCommand, console: Console) -> Int32 {
+            if let place = command.runPrograms { return TunnelPrograms.serve(command, atRoot: place == "root") }
+            guard command.foreground else { return SignalledRun.run { await launch(command, console) } }
             let report = command.reportDescriptor.map { StartReport(descriptor: $0) }
-            return SignalledRun.run(isImpatient: !command.foreground) {
-                if command.foreground { return await serve(command, report, console) }
-                return await launch(command, console)
+            return confined(command, report, console)
+        }
+
+        /// Serves in a process that gives up what it does not need, before it has threads.
+        private static func confined(_ command: UpCommand, _ report: StartReport?, _ console: Console) -> Int32 {
+            let programs: ProgramClient
+            do throws(SystemError) {
+                programs = try TunnelPrograms.start(command, atRoot: report != nil)
+            } catch {
+                report?.tell(.failed(TunnelError(.hostFailed, "\(error)")))
+                return CommandProblem(ExitStatus.failure, "\(error)").tell(console)
+            }
+            // Paths mean the same when the process is elsewhere.
+            var command = command
+            if TunnelName.isFile(command.tunnel) { command.tunnel = TunnelLoader.absolute(command.tunnel) }
+            command.profiles.path = command.profiles.folder.path
+            // Keeps no file system from being unmounted.
+            if report != nil { unsafe _ = chdir("/") }
+            let lacking = ProcessConfinement.enter(bindsLowPort: programs.scope.bindsLowPort)
+            SystemProgram.runner.withLock { $0 = programs }
+            return SignalledRun.run(isImpatient: false) { [command] in
+                await serve(command, report, programs, lacking, console)
             }
         }
 
         /// The tunnel, with what the user should know of it on this host.
-        fileprivate static func load(_ command: UpCommand) async throws(CommandProblem) -> LoadedTunnel {
-            var tunnel = try await command.load()
+        fileprivate static func load(
+            _ command: UpCommand, by programs: ProgramClient? = nil
+        ) async throws(CommandProblem) -> LoadedTunnel {
+            var tunnel = try await command.load { path in
+                programs.map { CheckedFile(path: path, by: $0) } ?? CheckedFile(path: path)
+            }
             if let wireGuard = tunnel.wireGuard, IPv6Outside.isLeft(by: wireGuard), IPv6Outside.isThere {
                 tunnel.warnings.append(IPv6Outside.warning)
             }
@@ -29,17 +57,26 @@
 
         // MARK: - The service
 
-        private static func serve(_ command: UpCommand, _ report: StartReport?, _ console: Console) async -> Int32 {
+        private static func serve(
+            _ command: UpCommand, _ report: StartReport?, _ programs: ProgramClient, _ lacking: [String],
+            _ console: Console
+        ) async -> Int32 {
             do throws(CommandProblem) {
-                let tunnel = try await load(command)
-                // Keeps no file system from being unmounted.
-                if report != nil { unsafe _ = chdir("/") }
+                var tunnel = try await load(command, by: programs)
+                tunnel.warnings += lacking
+                guard
+                    tunnel.hooks.all
+                        == programs.scope.commands.prefix(tunnel.hooks.all.count).map({ $0.arguments.last })
+                else {
+                    throw CommandProblem(
+                        ExitStatus.usage, "\(tunnel.source) has changed while it was read\n  fix: try again")
+                }
                 report?.watch()
                 let process = TunnelProcess(
-                    tunnel: tunnel, load: command.reloading(tunnel), runtime: command.runtime.directory,
+                    tunnel: tunnel, load: command.reloading(tunnel, by: programs), runtime: command.runtime.directory,
                     budget: try? MemoryBudget(text: command.memory, lanes: 1),
                     startLimit: .seconds(2 * command.timeout + 20), logLevel: command.verbose ? .debug : .info,
-                    isForeground: report == nil, tell: { report?.tell($0) })
+                    isForeground: report == nil, programs: programs, tell: { report?.tell($0) })
                 return await process.run()
             } catch {
                 report?.tell(.failed(TunnelError(.configurationInvalid, error.text)))
@@ -102,11 +139,11 @@
 
     extension UpCommand {
         /// The same command later, when the process may be in another folder.
-        fileprivate func reloading(_ tunnel: LoadedTunnel) -> LiveTunnel.Load {
+        fileprivate func reloading(_ tunnel: LoadedTunnel, by programs: ProgramClient) -> LiveTunnel.Load {
             var again = self
             if tunnel.profile == nil { again.tunnel = tunnel.source }
             again.interface = tunnel.name
-            return { [again] () async throws(CommandProblem) in try await TunnelUp.load(again) }
+            return { [again] () async throws(CommandProblem) in try await TunnelUp.load(again, by: programs) }
         }
     }
 

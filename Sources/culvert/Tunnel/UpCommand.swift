@@ -56,7 +56,7 @@ struct UpCommand: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "The memory of the data path: extension (8 MiB), client (24 MiB), gateway:PEERS or MIB:PEERS.",
+            "The memory of the data path: extension (8 MiB), client (24 MiB, up to 42 with 20,000 allowed IPs), gateway:PEERS or MIB:PEERS.",
             valueName: "budget"))
     var memory = "client"
 
@@ -80,8 +80,13 @@ struct UpCommand: ParsableCommand {
     @Flag(name: .shortAndLong, help: "Log more.")
     var verbose = false
 
+    @OptionGroup(title: "Who may control it") var users: UserOptions
+
     @Option(help: .private)
     var reportDescriptor: Int32?
+
+    @Option(help: .private)
+    var runPrograms: String?
 
     @OptionGroup var profiles: ProfileOptions
     @OptionGroup var runtime: RuntimeOptions
@@ -107,9 +112,12 @@ struct UpCommand: ParsableCommand {
 
 extension UpCommand {
     /// The tunnel with what the options say.
-    func load() async throws(CommandProblem) -> LoadedTunnel {
-        let loader = TunnelLoader(profiles: profiles.folder, interface: interface)
+    func load(
+        reading read: @escaping @Sendable (String) -> CheckedFile = { CheckedFile(path: $0) }
+    ) async throws(CommandProblem) -> LoadedTunnel {
+        let loader = TunnelLoader(profiles: profiles.folder, interface: interface, read: read)
         let loaded = adapt(try await loader.load(tunnel))
+        _ = try SystemUsers.numbers(loaded.permittedUsers)
         try loaded.kind.check(loaded.source)
         return loaded
     }
@@ -117,13 +125,18 @@ extension UpCommand {
     /// A tunnel with what the options say.
     func adapt(_ loaded: LoadedTunnel) -> LoadedTunnel {
         var loaded = loaded
+        loaded.permittedUsers += users.permittedUsers.filter { !loaded.permittedUsers.contains($0) }
         switch loaded.kind {
         case .wireGuard(var configuration):
             passing.apply(to: &configuration)
             if noDns { configuration.dns = nil }
             connectivity.apply(to: &configuration.connectivity)
             configuration.handshakeTimeout = Double(timeout)
-            configuration.waitsForHandshake = !doesNotWait
+            let waits = configuration.waitsForHandshake && !doesNotWait
+            configuration.waitsForHandshake = waits && !configuration.privateKeyComesLater
+            if waits, configuration.privateKeyComesLater, configuration.peers.contains(where: { $0.endpoint != nil }) {
+                loaded.proofAfterHooks = .seconds(timeout)
+            }
             loaded.kind = .wireGuard(configuration)
         case .login(var configuration):
             passing.apply(to: &configuration)

@@ -13,6 +13,9 @@
 
     @Suite("Requests by a process of their own", .timeLimit(.minutes(1)))
     struct PipeProvisioningTransportTests {
+        /// As the program does: a process may end before it has read its request.
+        init() { _ = signal(SIGPIPE, SIG_IGN) }
+
         /// A folder with a script in the place of culvert-enroll.
         private struct Scene {
             let folder = FileManager.default.temporaryDirectory.appending(path: "culvert-pipe-\(UUID().uuidString)")
@@ -31,9 +34,13 @@
             func send(
                 _ change: (inout ProvisioningRequest) -> Void = { _ in }
             ) async throws(ProvisioningTransportError) -> ProvisioningReply {
+                let folders = ProgramFolders(executable: folder.path + "/culvert", path: nil, isRoot: true)
+                let scope = ProgramScope(
+                    tunnel: "t", commands: [PipeProvisioningTransport.command(folders)].compactMap(\.self), file: nil,
+                    bindsLowPort: false)
+                guard let programs = try? ProgramClient(servedHere: scope) else { throw .unsupported("no sockets") }
                 var transport = PipeProvisioningTransport(
-                    logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
-                    folders: ProgramFolders(executable: folder.path + "/culvert", path: nil, isRoot: true))
+                    logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, programs: programs)
                 transport.grace = .milliseconds(500)
                 let trust = ServerTrust.authorities("PEM")
                 var request = ProvisioningRequest(

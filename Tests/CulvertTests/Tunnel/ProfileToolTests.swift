@@ -126,7 +126,7 @@ struct ProfileToolTests {
             $0.leakPolicy = .enforcedRoutes
         }
         try await tool.list(json: false)
-        #expect(captured.output.contains("strict  192.0.2.1:51820     enforced\n"), "\(captured.output)")
+        #expect(captured.output.contains("strict  192.0.2.1:51820  enforced\n"), "\(captured.output)")
         let loader = TunnelLoader(wireGuardFolder: folder.path, profiles: tool.folder)
         #expect(try await loader.load("strict").configuration.leakPolicy == .enforcedRoutes)
         let table = CheckedFile(name: "t.conf", bytes: Array(Samples.file("Table = 77").utf8))

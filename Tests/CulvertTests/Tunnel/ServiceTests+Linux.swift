@@ -7,8 +7,10 @@
     import Foundation
     import Logging
     import PacketTunnel
+    import PacketTunnelLinux
     import PacketTunnelTesting
     import Testing
+    import TunnelSystem
 
     @testable import culvert
 
@@ -65,12 +67,21 @@
         }
 
         private func result(_ command: String) async -> TunnelError? {
-            let runner = HookRunner(logger: Logger(label: "t") { _ in SwiftLogNoOpLogHandler() })
-            do throws(TunnelError) {
-                try await runner.run(command)
-                return nil
+            _ = signal(SIGPIPE, SIG_IGN)
+            let scope = ProgramScope(
+                tunnel: "t", commands: [HookRunner.command(command)], file: nil, bindsLowPort: false)
+            do throws(SystemError) {
+                let runner = HookRunner(
+                    logger: Logger(label: "t") { _ in SwiftLogNoOpLogHandler() },
+                    programs: try ProgramClient(servedHere: scope))
+                do throws(TunnelError) {
+                    try await runner.run(command)
+                    return nil
+                } catch {
+                    return error
+                }
             } catch {
-                return error
+                return TunnelError(.hostFailed, "\(error)")
             }
         }
 

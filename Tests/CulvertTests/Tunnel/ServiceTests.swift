@@ -110,6 +110,21 @@ struct ServiceTests {
         #expect(hooked.status.status == .disconnected)
     }
 
+    @Test("A tunnel that has failed is started again with its hooks, after those that take back what ran before")
+    func startsAgain() async throws {
+        let scene = Scene()
+        try await scene.hooked.start(Scene.request)
+        try await scene.hooked.start(Scene.request)
+        let once = ["pre-up", "start", "post-up", "post-up-2"]
+        #expect(scene.calls == once + ["post-down"] + once)
+    }
+
+    @Test("From one try to the next it takes twice as long, up to a minute")
+    func backOff() {
+        var backOff = BackOff()
+        #expect((0..<9).map { _ in backOff.next() } == [1, 2, 4, 8, 16, 32, 60, 60, 60].map { .seconds($0) })
+    }
+
     @Test("A stop that comes before the start is not forgotten")
     func stopBeforeStart() async throws {
         let scene = Scene()

@@ -118,7 +118,7 @@ struct StatusTests {
             "allowsLocalNetwork", "allowedNetworks", "heldPolicy", "repairs", "lastRepair", "memoryBytes",
             "receivedBytes", "sentBytes",
             "receivedBitsPerSecond",
-            "sentBitsPerSecond", "lastHandshakeSeconds", "drops", "peers",
+            "sentBitsPerSecond", "lastHandshakeSeconds", "drops", "peers", "device",
         ]
         let json = snapshot().json
         #expect(json.names == names)

@@ -18,7 +18,8 @@ struct StatusToolTests {
     init() throws { folder = try ScratchFolder() }
 
     private var tool: StatusTool {
-        StatusTool(runtime: RuntimeDirectory(path: folder.path), console: captured.console())
+        StatusTool(
+            runtime: RuntimeDirectory(path: folder.path), console: captured.console(), patience: .seconds(60))
     }
 
     private func status(_ body: () async throws(CommandProblem) -> Int32) async -> Int32 {
@@ -37,7 +38,7 @@ struct StatusToolTests {
         let rows = captured.output.split(separator: "\n").suffix(2).map { $0.split(separator: " ").prefix(2) }
         #expect(rows == [["one", "connected"], ["two", "dead"]])
         let json = CapturedConsole()
-        try await StatusTool(runtime: tool.runtime, console: json.console()).list(json: true)
+        try await StatusTool(runtime: tool.runtime, console: json.console(), patience: .seconds(60)).list(json: true)
         let document = try JSONSerialization.jsonObject(with: Data(json.output.utf8)) as? [String: [[String: Any]]]
         #expect(document?["tunnels"]?.map { $0["state"] as? String } == ["connected", "dead"])
         await service.close()

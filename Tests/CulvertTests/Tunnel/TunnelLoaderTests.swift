@@ -55,6 +55,31 @@ struct TunnelLoaderTests {
         #expect(!String(decoding: request.configuration, as: UTF8.self).contains(Samples.privateKey.prefix(12)))
     }
 
+    @Test("A file without PrivateKey needs PostUp, and a profile has none")
+    func privateKeyLater() async throws {
+        let keyless = Samples.file().replacing(Samples.privateKey, with: "").replacing("PrivateKey = \n", with: "")
+        let path = try folder.write(keyless, to: "wg0.conf")
+        #expect(await problem(path)?.text.contains("PrivateKey") == true)
+        let hook = "[Interface]\nPostUp = wg set %i private-key /etc/wireguard/%i.key\n"
+        let text = keyless.replacing("[Interface]\n", with: hook, maxReplacements: 1)
+        _ = try folder.write(text, to: "wg0.conf")
+        let tunnel = try await loader().load(path)
+        #expect(tunnel.configuration.privateKeyComesLater)
+        #expect(tunnel.hooks.postUp == ["wg set wg0 private-key /etc/wireguard/wg0.key"])
+        #expect(await tunnel.publicKey() == nil)
+        #expect(throws: CommandProblem.self) { try WgQuickParts(CheckedFile(path: path)) }
+        let captured = CapturedConsole()
+        let checker = ConfigChecker(console: captured.console())
+        #expect(checker.check([CheckedFile(path: path)], json: false) == 0, "\(captured.output)")
+        // It starts without waiting; what waits is what comes after PostUp.
+        for isWaiting in [true, false] {
+            let command = try UpCommand.parse([path] + (isWaiting ? [] : ["--no-wait"]))
+            let adapted = command.adapt(tunnel)
+            #expect(adapted.wireGuard?.waitsForHandshake == false)
+            #expect(adapted.proofAfterHooks == (isWaiting ? .seconds(30) : nil))
+        }
+    }
+
     @Test(
         "Names of files and tunnels",
         arguments: [
@@ -174,7 +199,10 @@ struct TunnelLoaderTests {
                 == ConnectivityOptions(
                     connectivityInterval: 5, maxConnectionAttempts: 4, pingInterval: 0.5, endWhenDead: .atOnce))
         #expect(try await adapted().configuration.waitsForHandshake)
-        #expect(try await !adapted("--no-wait").configuration.waitsForHandshake)
+        let unhurried = try await adapted("--no-wait")
+        #expect(!unhurried.configuration.waitsForHandshake)
+        // What a profile says of it stays.
+        #expect(try !UpCommand.parse([path]).adapt(unhurried).configuration.waitsForHandshake)
         #expect(try await adapted("--timeout", "5").configuration.handshakeTimeout == 5)
         let everything = try UpCommand.parse([path, "--allow-network", "0.0.0.0/0"])
         let problem = await #expect(throws: CommandProblem.self) { try await everything.load() }

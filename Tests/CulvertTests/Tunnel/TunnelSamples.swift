@@ -107,6 +107,8 @@ final class FakeHost: TunnelHost {
         set(.disconnected)
     }
 
+    var secrets: (any SecretStore)? { nil }
+
     var status: TunnelStatusUpdate { updates.current }
     func statusUpdates() -> AsyncStream<TunnelStatusUpdate> { updates.follow() }
     func sendMessage(_ message: [UInt8]) async throws(TunnelError) -> [UInt8]? { nil }

@@ -18,25 +18,27 @@
         static let program = "culvert-enroll"
 
         var logger: Logger
-        var folders = ProgramFolders.standard
+        /// Starts it for this process.
+        var programs: ProgramClient
         /// Time for the process to begin, and to say that the request's time was up.
         var grace: Duration = .seconds(3)
 
         func send(_ request: ProvisioningRequest) async throws(ProvisioningTransportError) -> ProvisioningReply {
-            guard let path = folders.find(Self.program) else {
+            guard let index = programs.scope.commands.firstIndex(where: { $0.arguments == Self.arguments }) else {
                 throw .unsupported(
-                    "\(Self.program) is not installed: \(folders); 'make build' and 'sudo make install' put it beside culvert"
+                    "\(Self.program) is not installed: \(ProgramFolders.standard); 'make build' and 'sudo make install' put it beside culvert"
                 )
             }
+            let path = programs.scope.commands[index].program
             guard let line = PipeMessages.line(request) else {
                 throw .unsupported("it is longer than \(PipeMessages.requestLimit) bytes")
             }
             let limit = request.replyLimit / 3 * 4 + PipeMessages.replyOverhead
-            let patience = request.timeout + grace
+            let (patience, programs) = (request.timeout + grace, programs)
             let answer: Result<[UInt8], ProvisioningTransportError>
             do throws(TunnelError) {
                 answer = try await BlockingWork.run("culvert-request") {
-                    Self.exchange(path, line, limit: limit, patience: patience, $0)
+                    Self.exchange(programs, index, line, limit: limit, patience: patience, $0)
                 }
             } catch {
                 throw .unsupported(error.message)
@@ -48,37 +50,37 @@
             return try outcome.result.get()
         }
 
+        private static let arguments = [program, "transport"]
+
+        /// It as it is run; nil where it is not installed.
+        static func command(_ folders: ProgramFolders = .standard) -> ProgramScope.Command? {
+            let environment = ["PATH", "LANG", "TZ"].compactMap { name in
+                StandardStream.environment(name).map { "\(name)=\($0)" }
+            }
+            return folders.find(program).map {
+                ProgramScope.Command($0, arguments: arguments, environment: environment)
+            }
+        }
+
         private static func exchange(
-            _ path: String, _ line: [UInt8], limit: Int, patience: Duration, _ cancellation: Int32
+            _ programs: ProgramClient, _ index: Int, _ line: [UInt8], limit: Int, patience: Duration,
+            _ cancellation: Int32
         ) -> Result<[UInt8], ProvisioningTransportError> {
-            do throws(SystemError) {
-                let input = try DescriptorPipe()
-                let environment = ["PATH", "LANG", "TZ"].compactMap { name in
-                    StandardStream.environment(name).map { "\(name)=\($0)" }
+            let path = programs.scope.commands[index].program
+            let seconds = Int((patience / .seconds(1)).rounded(.up))
+            let ending = programs.run(
+                command: index, input: line, seconds: seconds, outputLimit: limit, by: .requests,
+                cancellation: cancellation)
+            switch ending {
+            case .ended(let outcome):
+                guard outcome.status == 0 else {
+                    return .failure(.unsupported("\(path) ended with status \(outcome.status): \(outcome.lastLine)"))
                 }
-                let child = try ChildProcess(
-                    path, arguments: [program, "transport"], environment: environment, input: input.reader.number,
-                    outputLimit: limit)
-                input.reader.close()
-                _ = SystemCall.writeAll(input.writer.number, line)
-                input.writer.close()
-                let nanoseconds = Int64((patience / .seconds(1)) * 1e9)
-                switch child.wait(until: LaneClock.now() + nanoseconds, interruption: cancellation) {
-                case .ended(let outcome):
-                    guard outcome.status == 0 else {
-                        return .failure(
-                            .unsupported("\(path) ended with status \(outcome.status): \(outcome.lastLine)"))
-                    }
-                    return .success(Array(outcome.lastLine.utf8))
-                case .interrupted:
-                    child.destroy()
-                    return .failure(.unreachable("the request was given up"))
-                case .timedOut:
-                    child.destroy()
-                    return .failure(.unreachable("no answer within \(patience)"))
-                }
-            } catch {
-                return .failure(.unsupported("\(path) cannot be run: \(error)"))
+                return .success(Array(outcome.lastLine.utf8))
+            case .interrupted: return .failure(.unreachable("the request was given up"))
+            case .timedOut: return .failure(.unreachable("no answer within \(patience)"))
+            case .notStarted(let errno):
+                return .failure(.unsupported("\(path) cannot be run: \(SystemError.words(errno))"))
             }
         }
     }

@@ -5,6 +5,7 @@ import ArgumentParser
 import CommandLineSupport
 import CredentialTunnel
 import PacketTunnel
+import TunnelSystem
 
 extension ProfileCommand {
     /// `culvert profile add-login`: a tunnel with a login.
@@ -76,11 +77,14 @@ extension ProfileCommand {
         private func password(_ isNew: Bool) throws(CommandProblem) -> SecretBytes? {
             if let passwordFile { return try LoginSecrets.password(CheckedFile(path: passwordFile)) }
             guard isNew else { return nil }
-            guard let typed = PasswordPrompt.read("password for '\(login ?? name)': ") else {
-                throw CommandProblem(
-                    ExitStatus.usage, "there is no terminal to ask for the password\n  fix: use --password-file")
+            do throws(CommandFailure) {
+                var typed = try HiddenPrompt.read(
+                    "password for '\(login ?? name)': ", for: "password", otherwise: "use --password-file")
+                defer { wipe(&typed) }
+                return SecretBytes(typed)
+            } catch {
+                throw CommandProblem(error.status, error.text)
             }
-            return typed
         }
     }
 }
@@ -114,15 +118,5 @@ enum LoginSecrets {
                 "\(file.name): \(file.failure)")
         }
         return bytes
-    }
-}
-
-/// Asks for a password on the terminal, which does not show it.
-enum PasswordPrompt {
-    /// What was typed; nil without a terminal.
-    static func read(_ prompt: String) -> SecretBytes? {
-        guard var line = HiddenPrompt.read(prompt) else { return nil }
-        defer { wipe(&line) }
-        return SecretBytes(line)
     }
 }

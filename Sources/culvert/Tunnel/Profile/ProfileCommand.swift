@@ -46,6 +46,8 @@ struct ProfileCommand: ParsableCommand {
 
         @OptionGroup(title: "When nothing comes through the tunnel") var connectivity: ConnectivityChoices
 
+        @OptionGroup(title: "Who may control it") var users: UserOptions
+
         @Flag(help: "Print the profile as one JSON object.")
         var json = false
 
@@ -53,9 +55,10 @@ struct ProfileCommand: ParsableCommand {
 
         func run() throws {
             let (file, name, passing, connectivity, json) = (file, name, passing, connectivity, json)
+            let users = users.permittedUsers
             try runTool(profiles) { tool throws(CommandProblem) in
                 try await tool.add(
-                    CheckedFile(path: file), path: file, name: name, json: json
+                    CheckedFile(path: file), path: file, name: name, json: json, users: users
                 ) {
                     passing.apply(to: &$0)
                     connectivity.apply(to: &$0.connectivity)

@@ -18,7 +18,7 @@ struct ProfileTool {
     /// Adds the profile that a wg-quick file describes.
     /// - Parameter adjust: says what the file does not.
     func add(
-        _ file: CheckedFile, path: String, name: String?, json: Bool,
+        _ file: CheckedFile, path: String, name: String?, json: Bool, users: [String] = [],
         adjust: (inout WireGuardTunnelConfiguration) -> Void = { _ in }
     ) async throws(CommandProblem) {
         guard let name = name ?? TunnelName.of(file: path) else {
@@ -35,6 +35,8 @@ struct ProfileTool {
             name: name, provider: ProfileFolder.provider, serverAddress: configuration.peers.first?.endpoint ?? "",
             configuration: try problem { () throws(TunnelError) in try JSONValue(encoding: configuration) })
         profile.leakPolicy = configuration.leakPolicy
+        _ = try SystemUsers.numbers(users)
+        profile.permittedUsers = users
         let (manager, _) = try await loaded()
         do throws(TunnelError) {
             try await manager.create(profile, secrets: parts.imported.secrets)
@@ -186,6 +188,7 @@ struct ProfileTool {
             "id": .string(profile.id), "name": .string(profile.name), "provider": .string(profile.provider),
             "server": .string(profile.serverAddress), "enabled": .bool(profile.isEnabled),
             "leakPolicy": .string(LeakPolicyName(profile.leakPolicy).rawValue),
+            "permittedUsers": .array(profile.permittedUsers.map { .string($0) }),
         ]
     }
 

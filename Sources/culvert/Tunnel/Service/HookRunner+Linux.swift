@@ -7,7 +7,7 @@
     import Logging
     import PacketTunnel
     import PacketTunnelLinux
-    import TunnelIO
+    import TunnelSystem
 
     /// Runs a command of a wg-quick file, as wg-quick(8) does: by bash(1).
     struct HookRunner: Sendable {
@@ -15,52 +15,63 @@
         static let limit: Int64 = 60
 
         var logger: Logger
-        var shells = ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"]
+        /// Starts it for this process.
+        var programs: ProgramClient
+
+        private static let shells = ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"]
+
+        /// A command as it is run.
+        static func command(_ text: String) -> ProgramScope.Command {
+            let inherited = ["PATH", "HOME", "LANG"].compactMap { name in
+                StandardStream.environment(name).map { "\(name)=\($0)" }
+            }
+            let shell = shells.first { isProgram($0) } ?? shells[0]
+            // Numbers and words of programs are read, so they are asked for in one language.
+            return ProgramScope.Command(
+                shell, arguments: [shell, "-c", text], environment: inherited + ["LC_ALL=C"])
+        }
 
         /// Runs a command to its end, on a thread of its own. What it writes goes to the log.
         /// - Throws: `.hostFailed` when it fails, takes too long or cannot be started; `.stopped` when the task is cancelled,
         ///   and the command with it.
         func run(_ command: String) async throws(TunnelError) {
-            let (shells, logger) = (shells, logger)
-            try await BlockingWork.run("culvert-hook") { Self.result(command, shells, logger, $0) }.get()
+            let (programs, logger) = (programs, logger)
+            try await BlockingWork.run("culvert-hook") { Self.result(command, programs, logger, $0) }.get()
         }
 
         private static func result(
-            _ command: String, _ shells: [String], _ logger: Logger, _ cancellation: Int32
+            _ command: String, _ programs: ProgramClient, _ logger: Logger, _ cancellation: Int32
         ) -> Result<Void, TunnelError> {
             // A command may hold a password: it is counted among the secrets, and only its first word is told.
             let word = command.split(separator: " ").first.map(String.init) ?? command
-            guard let shell = shells.first(where: { isProgram($0) }) else {
+            func failure(_ text: String, fix: String = "correct it") -> Result<Void, TunnelError> {
+                .failure(TunnelError(.hostFailed, "the file's command '\(word) …' \(text)", fix: fix))
+            }
+            guard let index = programs.scope.commands.firstIndex(where: { $0.arguments.last == command }) else {
+                return failure("is none of those that the tunnel was started with", fix: "take it down, and up again")
+            }
+            func log(_ outcome: ChildProcess.Outcome) {
+                for line in outcome.output.split(separator: "\n") { logger.info("\(word): \(line)") }
+            }
+            switch programs.run(command: index, seconds: Int(limit), by: .commands, cancellation: cancellation) {
+            case .ended(let outcome):
+                log(outcome)
+                guard outcome.status != 0 else { return .success(()) }
+                return failure(
+                    "ended with status \(outcome.status)" + (outcome.output.isEmpty ? "" : ": \(outcome.lastLine)"),
+                    fix: "correct it, or see the log")
+            case .interrupted(let outcome):
+                log(outcome)
+                return .failure(TunnelError(.stopped, "the file's command '\(word) …' was interrupted"))
+            case .timedOut: return failure("took too long and was killed")
+            case .notStarted(ENOENT):
                 return .failure(
                     TunnelError(.hostFailed, "the file's commands need bash, which is not installed", fix: "install it")
                 )
-            }
-            do throws(DemoFailure) {
-                let child = try ChildProcess([shell, "-c", command])
-                let ending = child.wait(
-                    until: LaneClock.now() + limit * LaneClock.nanosecondsPerSecond, interruption: cancellation)
-                let outcome: ChildProcess.Outcome
-                switch ending {
-                case .ended(let ended): outcome = ended
-                case .interrupted: outcome = child.stop()
-                case .timedOut:
-                    child.destroy()
-                    throw DemoFailure("took too long and was killed")
-                }
-                for line in outcome.output.split(separator: "\n") { logger.info("\(word): \(line)") }
-                guard outcome.status != 0 else { return .success(()) }
-                if case .interrupted = ending {
-                    return .failure(TunnelError(.stopped, "the file's command '\(word) …' was interrupted"))
-                }
-                return .failure(
-                    TunnelError(
-                        .hostFailed,
-                        "the file's command '\(word) …' ended with status \(outcome.status)"
-                            + (outcome.output.isEmpty ? "" : ": \(outcome.lastLine)"),
-                        fix: "correct it, or see the log"))
-            } catch {
-                return .failure(
-                    TunnelError(.hostFailed, "the file's command '\(word) …': \(error)", fix: "correct it"))
+            case .notStarted(EPIPE):
+                return failure(
+                    "cannot be run: the process that runs programs is gone", fix: "take the tunnel down, and up again")
+            case .notStarted(let errno): return failure("cannot be run: \(SystemError.words(errno))")
             }
         }
     }

@@ -4,11 +4,12 @@
 import Logging
 import PacketTunnel
 import Synchronization
+import TunnelSystem
 
 /// A host that runs the commands of a wg-quick file when its tunnel comes and goes.
 ///
-/// A command that fails on the way up ends the start, and the tunnel is taken down again; on the way down it is logged. The host
-/// is started once: after a stop it starts no more.
+/// A command that fails on the way up ends the start, and the tunnel is taken down again; on the way down it is logged. After a
+/// stop the host starts no more; after a failure it can be started again.
 final class HookedHost: TunnelHost {
     /// Runs a command to its end.
     typealias Run = @Sendable (_ command: String) async throws(TunnelError) -> Void
@@ -18,6 +19,7 @@ final class HookedHost: TunnelHost {
     private let logger: Logger
     private let run: Run
     private let letGo: @Sendable () async -> Void
+    private let proof: Duration?
     private let state = Mutex(State())
 
     private struct State {
@@ -30,11 +32,14 @@ final class HookedHost: TunnelHost {
         var climbing: Task<TunnelError?, Never>?
     }
 
-    /// - Parameter letGo: undoes what outlives the host, when it is stopped and not when it fails.
+    /// - Parameters:
+    ///   - proof: how long a start waits, once all commands have run, until the tunnel is connected; nil: it does not.
+    ///   - letGo: undoes what outlives the host, when it is stopped and not when it fails.
     init(
-        _ host: any TunnelHost, hooks: Hooks, logger: Logger, letGo: @escaping @Sendable () async -> Void = {},
-        run: @escaping Run
+        _ host: any TunnelHost, hooks: Hooks, logger: Logger, proof: Duration? = nil,
+        letGo: @escaping @Sendable () async -> Void = {}, run: @escaping Run
     ) {
+        self.proof = proof
         self.letGo = letGo
         self.host = host
         self.hooks = hooks
@@ -42,11 +47,20 @@ final class HookedHost: TunnelHost {
         self.run = run
     }
 
+    var secrets: (any SecretStore)? { host.secrets }
+
     func start(_ request: TunnelStartRequest) async throws(TunnelError) {
+        // What ran before a failure is taken back first.
+        let hasFailed = state.withLock { state in
+            defer { state.isUp = false }
+            return state.isUp
+        }
+        if hasFailed { await runAll(hooks.postDown) }
         try await climb(hooks.preUp)
         try await host.start(request)
         do throws(TunnelError) {
             try await climb(hooks.postUp)
+            if let proof { try await prove(within: proof) }
             let wasStopped = state.withLock { state in
                 state.isUp = !state.isStopped
                 return state.isStopped
@@ -61,6 +75,32 @@ final class HookedHost: TunnelHost {
     }
 
     private static let stopped = TunnelError(.stopped, "the tunnel was stopped while it was starting")
+
+    /// Waits until the tunnel is connected, which its commands have made possible.
+    private func prove(within limit: Duration) async throws(TunnelError) {
+        let host = host
+        let outcome = await withDeadline(limit, clock: ContinuousClock()) { () -> TunnelError? in
+            for await update in host.statusUpdates() {
+                switch update.status {
+                case .connected: return nil
+                case .connecting, .reasserting: continue
+                case .invalid, .disconnected, .disconnecting, .blocked: return update.error ?? Self.stopped
+                }
+            }
+            return Self.stopped
+        }
+        switch outcome {
+        case .finished(nil): return
+        case .finished(let error?): throw error
+        case .cancelled: throw Self.stopped
+        case .timedOut:
+            throw TunnelError(
+                .serverUnreachable, "no answer from the server within \(limit)",
+                fix:
+                    "check that PostUp sets the private key, the server's address and port, both keys, and that UDP passes"
+            )
+        }
+    }
 
     /// Runs commands on the way up, until the start is stopped or its task cancelled: then the present one ends as well.
     private func climb(_ commands: [String]) async throws(TunnelError) {

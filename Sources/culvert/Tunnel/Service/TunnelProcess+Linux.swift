@@ -26,9 +26,13 @@
         var logLevel: Logger.Level = .info
         /// Whether lines of the log go to standard error as well.
         var isForeground: Bool
+        /// Starts programs for this process, which may not.
+        var programs: ProgramClient
         /// Hears how the start goes.
         var tell: @Sendable (StartEvent) -> Void
         var notice = ServiceManagerNotice()
+        /// The log, once it is open, for those who ask for it.
+        var log: RingLogFile?
 
         /// Runs the tunnel until it ends, or the calling task is cancelled.
         /// - Returns: the exit status.
@@ -43,6 +47,7 @@
                 for warning in tunnel.warnings { logger.warning("\(warning)") }
                 logger.notice("culvert \(programVersion): \(tunnel.name) from \(tunnel.source), process \(getpid())")
                 var process = self
+                process.log = log
                 // Once it is known how the start went, nobody listens any more.
                 process.tell = { [tell] event in
                     switch event {
@@ -52,7 +57,7 @@
                     tell(event)
                 }
                 try process.raisePolicy(logger)
-                return await process.run(logger)
+                return await process.run(log, logger)
             } catch {
                 tell(.failed(error))
                 if isForeground { StandardStream.write("error: \(error)\n", to: 2) }
@@ -60,9 +65,9 @@
             }
         }
 
-        private func run(_ logger: Logger) async -> Int32 {
+        private func run(_ log: RingLogFile, _ logger: Logger) async -> Int32 {
             do throws(TunnelError) {
-                return try await life(logger)
+                return try await life(log, logger)
             } catch {
                 logger.log(level: error.code == .stopped ? .notice : .error, "the tunnel is not up: \(error)")
                 tell(.failed(error))
@@ -112,12 +117,13 @@
         private func makeHost(
             _ secrets: any SecretStore, _ logger: Logger
         ) throws(TunnelError) -> (HookedHost, LinuxPlatform) {
-            let budget = budget
+            let (budget, socket) = (budget, ManagementSocket.path(forInterface: tunnel.name))
+            let programs = programs
             switch tunnel.kind {
             case .wireGuard:
                 return try makeHost(secrets, logger) {
                     var environment = WireGuardEnvironment()
-                    environment.budget = budget
+                    (environment.budget, environment.managementSocket) = (budget, socket)
                     return WireGuardTunnelProvider(environment: environment)
                 }
             case .login:
@@ -129,9 +135,10 @@
             case .enrolled:
                 return try makeHost(secrets, logger) {
                     var environment = WireGuardEnvironment()
-                    environment.budget = budget
+                    (environment.budget, environment.managementSocket) = (budget, socket)
                     return EnrolledTunnelProvider(
-                        transport: PipeProvisioningTransport(logger: logger), environment: environment)
+                        transport: PipeProvisioningTransport(logger: logger, programs: programs),
+                        environment: environment)
                 }
             }
         }
@@ -142,11 +149,12 @@
             do throws(LinuxNetworkError) {
                 let host = try LinuxHost(
                     name: tunnel.name, options: tunnel.options(runtime), secrets: secrets,
-                    deadlines: .linux(start: startLimit), logger: logger, makeProvider: makeProvider)
-                let (runner, platform) = (HookRunner(logger: logger), host.platform)
-                let hooked = HookedHost(host, hooks: tunnel.hooks, logger: logger, letGo: { await platform.letGo() }) {
-                    command throws(TunnelError) in try await runner.run(command)
-                }
+                    deadlines: .linux(start: startLimit), logger: logger, log: log, makeProvider: makeProvider)
+                let (runner, platform) = (HookRunner(logger: logger, programs: programs), host.platform)
+                let hooked = HookedHost(
+                    host, hooks: tunnel.hooks, logger: logger, proof: tunnel.proofAfterHooks,
+                    letGo: { await platform.letGo() }
+                ) { command throws(TunnelError) in try await runner.run(command) }
                 return (hooked, platform)
             } catch {
                 throw TunnelError(host: error)
@@ -172,18 +180,40 @@
         /// Whether the policy holds also when the tunnel fails.
         private var blocks: Bool { tunnel.leakPolicy.blocksAfterFailure }
 
-        private func life(_ logger: Logger) async throws(TunnelError) -> Int32 {
+        /// Who may look at the tunnel and stop it, besides root. They get to its socket from here on.
+        private func permittedUsers() throws(TunnelError) -> Set<UInt32> {
+            let users: Set<UInt32>
+            do throws(CommandProblem) {
+                users = try SystemUsers.numbers(tunnel.permittedUsers)
+            } catch {
+                throw TunnelError(.configurationInvalid, error.text)
+            }
+            guard !users.isEmpty else { return [] }
+            do throws(LinuxNetworkError) {
+                try JournalDirectory(path: runtime.path).letThrough()
+            } catch {
+                throw TunnelError(host: error)
+            }
+            return users
+        }
+
+        private func life(_ log: RingLogFile, _ logger: Logger) async throws(TunnelError) -> Int32 {
             let live = LiveTunnel(tunnel, load: load)
             let (host, platform) = try makeHost(live.secrets, logger)
             let startedAt = Double(ProcessEnvironment.wallClock()) / 1e9
-            let service = try TunnelService(host: host, path: runtime.socket(tunnel.name)) {
-                (router) throws(MessageRouter.RegistrationError) in
+            func registerReports(_ router: MessageRouter) throws(MessageRouter.RegistrationError) {
                 try router.register(ServiceReportRequest.self) { _ in
                     let tunnel = live.tunnel
                     let report = ServiceReport(
                         tunnel, publicKey: await tunnel.publicKey(), processID: getpid(), startedAt: startedAt)
                     return await report.now(host, platform.repairs)
                 }
+                try router.register(LogRequest.self) { LogRequest.Reply($0, log) }
+            }
+            let users = try permittedUsers()
+            let service = try TunnelService(host: host, path: runtime.socket(tunnel.name), guests: users) {
+                (router) throws(MessageRouter.RegistrationError) in
+                try registerReports(router)
                 try router.register(ReloadRequest.self) { _ in
                     logger.notice("reading \(live.tunnel.source) again")
                     do throws(TunnelError) {
@@ -193,6 +223,8 @@
                         throw HandlerFailure(code: error.code.rawValue, message: error.description)
                     }
                 }
+            } registerForGuests: { (router) throws(MessageRouter.RegistrationError) in
+                try registerReports(router)
             }
             tell(.step(tunnel.kind.server.map { "connecting to \($0)" } ?? "starting to listen"))
             notice.status("connecting")
@@ -229,16 +261,67 @@
                 }
             tell(.ready(process: getpid(), readiness))
             notice.ready(readiness == .trying ? "not connected yet, and goes on trying" : readiness.rawValue)
-            for await update in host.statusUpdates() {
-                notice.status(update.status.rawValue)
-                guard update.status == .disconnected else { continue }
-                guard let error = update.error else { return ExitStatus.success }
-                logger.error("the tunnel has ended: \(error)")
-                return ExitStatus.of(error.code)
+            while let ending = await ended(host) {
+                switch ending {
+                case .down(nil): return ExitStatus.success
+                case .down(let error?):
+                    logger.error("the tunnel has ended: \(error)")
+                    return ExitStatus.of(error.code)
+                case .blocked:
+                    // What its policy holds back, it holds back for ever, unless somebody tries again.
+                    guard await startAgain(host, logger) else {
+                        logger.notice("asked to end")
+                        return ExitStatus.success
+                    }
+                }
             }
             // The task was cancelled by a signal.
             logger.notice("asked to end")
             return ExitStatus.success
+        }
+
+        /// How a tunnel ends that was up.
+        private enum Ending {
+            case down(TunnelError?)
+            /// It has failed, and its policy holds.
+            case blocked
+        }
+
+        /// Waits for the end of the tunnel. One that was to end when nothing comes through any more has done what it was told: what
+        /// it leaves blocked stays so until the user takes it down.
+        /// - Returns: nil where the task was cancelled by a signal.
+        private func ended(_ host: HookedHost) async -> Ending? {
+            for await update in host.statusUpdates() {
+                notice.status(update.status.rawValue)
+                switch update.status {
+                case .disconnected: return .down(update.error)
+                case .blocked where update.error?.code != .connectivityLost: return .blocked
+                default: continue
+                }
+            }
+            return nil
+        }
+
+        /// Starts a tunnel again that has failed, for as long as that takes.
+        /// - Returns: false where the task was cancelled by a signal.
+        private func startAgain(_ host: HookedHost, _ logger: Logger) async -> Bool {
+            var backOff = BackOff()
+            while true {
+                let delay = backOff.next()
+                notice.status("has failed; trying again in \(delay.components.seconds) s")
+                logger.notice(
+                    "trying again in \(delay.components.seconds) s; what the policy holds back, it holds back meanwhile"
+                )
+                guard (try? await Task.sleep(for: delay)) != nil else { return false }
+                do throws(TunnelError) {
+                    try await host.start(tunnel.request)
+                    logger.notice("the tunnel is up again")
+                    return true
+                } catch {
+                    if Task.isCancelled || error.code == .stopped { return false }
+                    logger.error("the tunnel is not up: \(error)")
+                }
+            }
         }
 
         /// Takes everything down. In a task of its own, which nobody cancels.
@@ -263,6 +346,7 @@
             if report.status.status.isRunning {
                 let client = MessageClient(channel: ProviderMessageChannel(host), timeout: .seconds(2))
                 report.wireGuard = try? await client.send(StatusRequest())
+                report.publicKey = report.wireGuard?.publicKey ?? report.publicKey
                 if report.wireGuard == nil { report.note(try? await client.send(CredentialStatusRequest())) }
                 if isEnrolled { report.note(try? await client.send(EnrolmentStatusRequest())) }
             }

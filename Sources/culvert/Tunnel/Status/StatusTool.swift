@@ -10,13 +10,15 @@ struct StatusTool: Sendable {
     var runtime: RuntimeDirectory
     var console: Console
     var clock: any Clock<Duration> = ContinuousClock()
+    /// How long a tunnel's process may take to answer.
+    var patience: Duration = .seconds(5)
 
     /// Shows all tunnels.
     func list(json: Bool) async throws(CommandProblem) {
         let names = try runtime.tunnels()
-        let runtime = runtime
+        let (runtime, patience) = (runtime, patience)
         let tunnels = await withTaskGroup(of: TunnelSnapshot.self) { group in
-            for name in names { group.addTask { await TunnelSnapshot.take(name, runtime) } }
+            for name in names { group.addTask { await TunnelSnapshot.take(name, runtime, patience) } }
             var tunnels: [TunnelSnapshot] = []
             for await tunnel in group { tunnels.append(tunnel) }
             return tunnels.sorted { $0.name < $1.name }
@@ -32,9 +34,13 @@ struct StatusTool: Sendable {
 
     /// Shows one tunnel, with its rates over half a second.
     func detail(_ name: String, json: Bool) async throws(CommandProblem) {
-        guard try runtime.tunnels().contains(name) else { throw Self.notUp(name) }
+        guard runtime.hasTunnel(name) else {
+            // Says so where the folder may not be read.
+            _ = try runtime.tunnels()
+            throw Self.notUp(name)
+        }
         let channel = UnixTunnelChannel(path: runtime.socket(name))
-        var first = await TunnelSnapshot.take(name, channel)
+        var first = await TunnelSnapshot.take(name, channel, patience)
         first.note(runtime.heldPolicy(name))
         var tunnel = first
         if first.receivedBytes != nil {
@@ -42,7 +48,7 @@ struct StatusTool: Sendable {
             do { try await clock.sleep(for: .milliseconds(500)) } catch {
                 throw CommandProblem(ExitStatus.interrupted, "interrupted")
             }
-            tunnel = await TunnelSnapshot.take(name, channel)
+            tunnel = await TunnelSnapshot.take(name, channel, patience)
             tunnel.note(first.heldPolicy)
             tunnel.rates = tunnel.rates(since: first, over: ContinuousClock.now - began)
         }
@@ -62,7 +68,7 @@ struct StatusTool: Sendable {
     /// - Parameter name: the tunnel; nil for the only one.
     /// - Returns: the exit status.
     func watch(_ name: String?, every interval: Duration, json: Bool) async throws(CommandProblem) -> Int32 {
-        let names = try runtime.tunnels()
+        let names = try name == nil ? runtime.tunnels() : []
         guard let name = name ?? (names.count == 1 ? names.first : nil) else {
             throw CommandProblem(
                 names.isEmpty ? ExitStatus.notFound : ExitStatus.usage,
@@ -97,8 +103,8 @@ struct StatusTool: Sendable {
             case .blocked, .disconnecting: .waiting
             case .disconnected, .invalid: .ended
             }
-        } poll: {
-            (await TunnelSnapshot.take(name, channel), ContinuousClock.now)
+        } poll: { [patience] in
+            (await TunnelSnapshot.take(name, channel, patience), ContinuousClock.now)
         }
         var last: TunnelStatusUpdate?
         var before: (TunnelSnapshot, ContinuousClock.Instant)?

@@ -4,6 +4,7 @@
 import CommandLineSupport
 import CredentialTunnel
 import PacketTunnel
+import Provisioning
 import TunnelSystem
 import WireGuardTunnel
 
@@ -69,17 +70,17 @@ struct TunnelSnapshot: Sendable {
             received: Double(received - receivedBefore) * 8 / seconds, sent: Double(sent - sentBefore) * 8 / seconds)
     }
 
-    /// Asks a tunnel's service.
-    static func take(_ name: String, _ runtime: RuntimeDirectory) async -> TunnelSnapshot {
-        var snapshot = await take(name, UnixTunnelChannel(path: runtime.socket(name)))
+    /// Asks a tunnel's service, and waits for as long as `patience`.
+    static func take(_ name: String, _ runtime: RuntimeDirectory, _ patience: Duration) async -> TunnelSnapshot {
+        var snapshot = await take(name, UnixTunnelChannel(path: runtime.socket(name)), patience)
         snapshot.note(runtime.heldPolicy(name))
         return snapshot
     }
 
     /// Asks the service at the other end of a channel.
-    static func take(_ name: String, _ channel: UnixTunnelChannel) async -> TunnelSnapshot {
+    static func take(_ name: String, _ channel: UnixTunnelChannel, _ patience: Duration) async -> TunnelSnapshot {
         do throws(MessageError) {
-            let report = try await channel.messages.send(ServiceReportRequest(), timeout: .seconds(5))
+            let report = try await channel.messages.send(ServiceReportRequest(), timeout: patience)
             return TunnelSnapshot(name: name, report: report)
         } catch {
             switch error {
@@ -131,6 +132,18 @@ extension TunnelSnapshot {
                     JSON.Member(name: $0.key, value: .integer($0.value))
                 }),
             "peers": .array(peers),
+            "device": device,
+        ]
+    }
+
+    /// What a gateway knows of this end; null for tunnels without one.
+    private var device: JSON {
+        guard let enrolment = report?.enrolment else { return .null }
+        return [
+            "id": .string(enrolment.deviceID.description), "name": .string(enrolment.deviceName),
+            "user": .string(enrolment.user),
+            "expiresInSeconds": enrolment.expiresInSeconds.map { .decimal($0, places: 0) } ?? .null,
+            "givenSecondsAgo": .decimal(enrolment.givenSecondsAgo, places: 0),
         ]
     }
 

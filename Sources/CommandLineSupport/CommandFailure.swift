@@ -3,10 +3,9 @@
 
 package import TunnelSystem
 
-/// Why a server cannot be who its folder belongs to.
-package struct FolderOwnerProblem: Error, Hashable, Sendable, StorageFailure {
+/// Why a command of a server's program cannot do its work.
+package struct CommandFailure: Error, Hashable, Sendable, CustomStringConvertible, StorageFailure {
     package var reason: String
-    /// The exit status of a command that ends so.
     package var status: Int32
     /// What to do; empty where there is nothing to say.
     package var fix: String
@@ -20,5 +19,15 @@ package struct FolderOwnerProblem: Error, Hashable, Sendable, StorageFailure {
     package init(_ problem: StorageProblem) {
         self.init(
             problem.reason, status: problem.isDenied ? ExitStatus.notPermitted : ExitStatus.failure, fix: problem.fix)
+    }
+
+    package var description: String { reason }
+    /// What is wrong, and what to do.
+    package var text: String { fix.isEmpty ? reason : "\(reason)\n  fix: \(fix)" }
+
+    /// Says it in the name of `program`, and returns the exit status.
+    package func tell(_ console: Console, as program: String) -> Int32 {
+        console.problem("\(program): \(text)")
+        return status
     }
 }

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import CommandLineSupport
-
 /// Reads the figures that `ping` and `iperf3` print.
-enum ToolOutput {
-    struct Transfer: Equatable {
+package enum ToolOutput {
+    package struct Transfer: Equatable {
         /// What the receiver got.
-        var megabitsPerSecond: Double
+        package var megabitsPerSecond: Double
         /// TCP segments that were sent again.
-        var retransmissions: Int?
+        package var retransmissions: Int?
+
+        package init(megabitsPerSecond: Double, retransmissions: Int?) {
+            self.megabitsPerSecond = megabitsPerSecond
+            self.retransmissions = retransmissions
+        }
     }
 
     /// The figures of `ping -q`; nil when the text is something else.
-    static func pings(_ text: String) -> Pings? {
+    package static func pings(_ text: String) -> Pings? {
         var result: Pings?
         for line in text.split(separator: "\n") {
             let words = line.split(separator: " ")
@@ -34,7 +37,7 @@ enum ToolOutput {
     }
 
     /// The figures of `iperf3 -f m`; nil when the text is something else.
-    static func transfer(_ text: String) -> Transfer? {
+    package static func transfer(_ text: String) -> Transfer? {
         var rate: Double?
         var retransmissions: Int?
         for line in text.split(separator: "\n") {

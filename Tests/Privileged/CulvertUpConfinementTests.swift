@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import Foundation
+    import Testing
+
+    extension CulvertUpTests {
+        @Suite("Confined", .timeLimit(.minutes(5)))
+        struct ConfinementTests {
+            /// The processes that start programs for this scene's tunnels.
+            private func helpers(_ scene: CulvertUpScene) -> [pid_t] {
+                DaemonRemains.processes(of: "culvert", with: "--run-programs").filter { process in
+                    DaemonRemains.commandLine(of: process).contains { $0.contains(scene.files.path) }
+                }
+            }
+
+            @Test(
+                "Each thread of its process has CAP_NET_ADMIN alone, no new privileges and a filter; hooks have what root has"
+            )
+            func privileges() throws {
+                let scene = try CulvertUpScene()
+                let seen = scene.files.path + "/seen"
+                let hook = "PostUp = grep -E '^(CapEff|NoNewPrivs|Seccomp):' /proc/self/status > \(seen)"
+                let file = try scene.writeFile(interface: "DNS = \(CulvertUpScene.gateway4)\n\(hook)")
+                try scene.succeed("up", file, "--leak-policy", "enforced")
+                let process = try #require(scene.processes.first)
+                let tasks = try FileManager.default.contentsOfDirectory(atPath: "/proc/\(process)/task")
+                #expect(tasks.count > 3)
+                for task in tasks {
+                    // A thread may have ended since.
+                    let path = "/proc/\(process)/task/\(task)/status"
+                    guard let status = try? String(contentsOfFile: path, encoding: .utf8) else { continue }
+                    for line in [
+                        "CapPrm:\t0000000000001000", "CapEff:\t0000000000001000", "CapInh:\t0000000000000000",
+                        "NoNewPrivs:\t1", "Seccomp:\t2",
+                    ] {
+                        #expect(status.contains(line + "\n"), "\(status)")
+                    }
+                }
+                #expect(helpers(scene).count == 1)
+                let hooks = try String(contentsOfFile: seen, encoding: .utf8)
+                #expect(hooks.contains("Seccomp:\t0\n") && !hooks.contains("CapEff:\t0000000000001000\n"), "\(hooks)")
+                try scene.ping()
+                try scene.succeed("down", scene.name)
+                try eventually("nothing runs any more") { helpers(scene).isEmpty }
+                try scene.expectUnchanged()
+                #expect(scene.remains.isEmpty)
+            }
+
+            @Test("A file that only its user may read is read for it, also by a reload; a low port can be had")
+            func othersFile() throws {
+                let scene = try CulvertUpScene()
+                let file = try scene.writeFile(interface: "ListenPort = 53\nMTU = 1400")
+                let folder = scene.files.path
+                try run(["chown", "-R", "65534", folder])
+                try run(["chmod", "0700", folder])
+                try scene.succeed("up", file)
+                try scene.ping()
+                #expect(try scene.status()["listenPort"] as? Int == 53)
+                try scene.writeFile(interface: "ListenPort = 53\nMTU = 1380")
+                try run(["chown", "65534", file])
+                try run(["chmod", "0600", file])
+                try scene.succeed("reload", scene.name)
+                #expect(try scene.world.host.run("ip", "link", "show", scene.name).output.contains(" mtu 1380 "))
+                try scene.succeed("down", scene.name)
+                try run(["chown", "-R", "0", folder])
+                try scene.expectUnchanged()
+            }
+
+            @Test("When what runs programs is killed, the tunnel goes on, its policy holds, and down undoes everything")
+            func helperKilled() throws {
+                let scene = try CulvertUpScene()
+                try scene.succeed("up", try scene.writeFile(), "--leak-policy", "enforced")
+                kill(try #require(helpers(scene).first), SIGKILL)
+                try scene.ping()
+                // The firewall cannot be loaded again by it: what is left are the policy rules.
+                try scene.world.host.run("nft", "delete", "table", "inet", "culvert_\(scene.name)")
+                try eventually("the log says what holds now") {
+                    try scene.succeed("log", scene.name).contains("policy rules hold back")
+                }
+                try scene.ping()
+                let down = try scene.run("down", scene.name)
+                #expect(down.status == 0 && down.output.contains("undone: firewall table"), "\(down)")
+                try scene.expectUnchanged()
+                #expect(scene.remains.isEmpty)
+            }
+
+            @Test("When its process is killed, what runs programs ends, the policy holds, and down undoes everything")
+            func processKilled() throws {
+                let scene = try CulvertUpScene()
+                let mark = scene.files.path + "/hook"
+                // Something that it runs at that moment ends as well.
+                let file = try scene.writeFile(interface: "PostUp = echo $$ > \(mark); sleep 1000")
+                let up = try SpawnedProcess(scene.command(["up", file, "--leak-policy", "enforced"]))
+                try eventually("the hook runs") {
+                    FileManager.default.fileExists(atPath: mark) && !scene.processes.isEmpty
+                }
+                try scene.killProcess()
+                _ = try up.wait()
+                try eventually("nothing runs any more") { helpers(scene).isEmpty }
+                let hook = try #require(Int32(String(contentsOfFile: mark, encoding: .utf8).filter(\.isNumber)))
+                #expect(kill(hook, 0) != 0)
+                let ping = try scene.world.host.runAllowingFailure(
+                    "ping", "-n", "-q", "-c", "1", "-W", "1", "203.0.113.7")
+                #expect(ping.status != 0, "\(ping)")
+                try scene.succeed("down", scene.name)
+                try scene.expectUnchanged()
+                #expect(scene.remains.isEmpty)
+            }
+        }
+    }
+#endif
