@@ -12,7 +12,7 @@ import TrustPinning
 #endif
 
 /// Sends provisioning requests over TLS to servers that are verified as the request says: by pins, by given authorities, or by
-/// the system's (``Provisioning/ServerTrust``).
+/// the system's (`ServerTrust`).
 ///
 /// Each request has a connection of its own, to the address that it names, if any, and is judged for the server's name. Nothing of
 /// it leaves before the server was found to be the right one. No redirection is followed.
@@ -76,8 +76,9 @@ extension ProvisioningServer {
     }
 
     private func commonNameObserver(_ logger: Logger) -> TrustEvaluator.Observer {
-        { [name] evaluation in
-            guard evaluation.decision.isTrusted, let leaf = evaluation.presentedChain.first,
+        { [name] activity in
+            guard let evaluation = activity.evaluation, evaluation.decision.isTrusted,
+                let leaf = evaluation.presentedChain.first,
                 let fields = try? CertificateFields(leaf), fields.alternativeNames == nil
             else { return }
             logger.notice("the certificate of \(name) has a common name only, which its authority may be believed")

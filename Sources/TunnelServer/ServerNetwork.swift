@@ -93,11 +93,11 @@ package final class ServerNetwork: Sendable {
     package var isHeld: Bool { shared.state.withLock { $0.isHeld } }
 
     /// Brings everything up, without clients.
-    /// - Returns: the device, which the caller closes with ``stop()``, and the settings in force: nothing of IPv6 is in them where
-    ///   the host has it switched off.
+    /// - Returns: the device and those of the further tunnels, which the caller closes with ``stop()``, and the settings in force:
+    ///   nothing of IPv6 is in them where the host has it switched off.
     package func start(
         isMultiQueue: Bool = false
-    ) async throws(TunnelServerError) -> (device: LinuxTun, settings: ServerNetworkSettings) {
+    ) async throws(TunnelServerError) -> (device: LinuxTun, further: [LinuxTun], settings: ServerNetworkSettings) {
         try await onThread { core throws(TunnelServerError) in try core.start(isMultiQueue: isMultiQueue) }
     }
 
@@ -126,11 +126,15 @@ package final class ServerNetwork: Sendable {
     /// - Returns: why some networks cannot be behind a client; the rest was done.
     package func apply(_ changes: [ClientChange]) async throws(TunnelServerError) -> [IPPrefix: TunnelServerError] {
         var asked: [IPPrefix: ClientRules?] = [:]
+        var places: [IPPrefix: String] = [:]
         for change in changes {
-            for prefix in change.prefixes { asked.updateValue(change.rules, forKey: prefix) }
+            for prefix in change.prefixes {
+                asked.updateValue(change.rules, forKey: prefix)
+                places[prefix] = change.tunnel
+            }
         }
-        let wanted = asked
-        return try await onThread { core throws(TunnelServerError) in try core.change(wanted) }
+        let (wanted, tunnels) = (asked, places)
+        return try await onThread { core throws(TunnelServerError) in try core.change(wanted, tunnels: tunnels) }
     }
 
     /// Lets nothing of a client in or out any more, nor of networks behind it.

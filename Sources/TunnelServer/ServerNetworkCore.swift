@@ -15,6 +15,8 @@ final class ServerNetworkCore {
     private let network: LinuxNetwork
     private var running: Running?
     private var clients = ServerClients()
+    /// Which of the further tunnels clients are in.
+    private var tunnels: [IPPrefix: String] = [:]
     /// Whether the interface was taken down since the rules could not be made again.
     private(set) var isHeld = false
     private(set) var repairs = NetworkRepairs()
@@ -26,10 +28,14 @@ final class ServerNetworkCore {
     private struct Running {
         var ledger: ChangeLedger
         var device: LinuxTun
+        /// The devices of the further tunnels.
+        var further: [LinuxTun]
         var firewall: ServerFirewall
         /// All but the firewall and the routes to networks behind clients.
         var plan: [NetworkStep]
         var interface: InterfaceReference
+        /// The further tunnels.
+        var others: [String: InterfaceReference]
         /// What was loaded is in these, as nft lists it.
         var listed = Listed()
     }
@@ -53,9 +59,9 @@ final class ServerNetworkCore {
     // MARK: - Start and end
 
     /// Makes the interface and what belongs to it: the rules first, then addresses, and forwarding last.
-    /// - Returns: the device, and the settings in force, which on a host without IPv6 have nothing of it.
-    func start(isMultiQueue: Bool) throws(TunnelServerError) -> (LinuxTun, ServerNetworkSettings) {
-        if let running { return (running.device, running.firewall.settings) }
+    /// - Returns: the devices, and the settings in force, which on a host without IPv6 have nothing of it.
+    func start(isMultiQueue: Bool) throws(TunnelServerError) -> (LinuxTun, [LinuxTun], ServerNetworkSettings) {
+        if let running { return (running.device, running.further, running.firewall.settings) }
         let (ledger, settings) = try Self.onHost { () throws(LinuxNetworkError) in
             let carriesIPv6 = try Self.hostHasIPv6()
             if !carriesIPv6, wanted.addresses.contains(where: \.isIPv6) {
@@ -68,7 +74,7 @@ final class ServerNetworkCore {
         do throws(TunnelServerError) {
             let made = try make(settings, ledger, isMultiQueue: isMultiQueue)
             running = made
-            return (made.device, settings)
+            return (made.device, made.further, settings)
         } catch {
             stop(ledger)
             throw error
@@ -85,25 +91,35 @@ final class ServerNetworkCore {
             })
         let rules = NetworkStep.firewall(firewall.table)
         try Self.onHost { () throws(LinuxNetworkError) in
-            try ledger.apply([rules, .interface(name: settings.name)])
+            try ledger.apply([rules] + settings.tunnels.map { .interface(name: $0) })
         }
         let device: LinuxTun
+        var further: [LinuxTun] = []
         do throws(TunnelIOError) {
             device = try LinuxTun(name: settings.name, mtu: settings.mtu, isMultiQueue: isMultiQueue)
         } catch {
             throw .interface(error)
         }
+        do throws(TunnelIOError) {
+            for name in settings.furtherTunnels {
+                further.append(try LinuxTun(name: name, mtu: settings.mtu, isMultiQueue: isMultiQueue))
+            }
+        } catch {
+            for device in [device] + further { device.close() }
+            throw .interface(error)
+        }
         do throws(TunnelServerError) {
             return try Self.onHost { () throws(LinuxNetworkError) in
-                let (plan, interface) = try steps(settings)
+                let (plan, interface, others) = try steps(settings)
                 try ledger.apply([rules] + plan)
                 var made = Running(
-                    ledger: ledger, device: device, firewall: firewall, plan: plan, interface: interface)
+                    ledger: ledger, device: device, further: further, firewall: firewall, plan: plan,
+                    interface: interface, others: others)
                 try list(&made)
                 return made
             }
         } catch {
-            device.close()
+            for device in [device] + further { device.close() }
             throw error
         }
     }
@@ -118,9 +134,10 @@ final class ServerNetworkCore {
     func stop() {
         guard let running else { return }
         self.running = nil
-        running.device.close()
+        for device in [running.device] + running.further { device.close() }
         stop(running.ledger)
         clients = ServerClients()
+        tunnels = [:]
         isHeld = false
     }
 
@@ -156,44 +173,64 @@ final class ServerNetworkCore {
     /// All but the firewall, forwarding last.
     private func steps(
         _ settings: ServerNetworkSettings
-    ) throws(LinuxNetworkError) -> ([NetworkStep], InterfaceReference) {
-        guard let link = try network.netlink.link(named: settings.name) else {
-            throw LinuxNetworkError(.netlink(operation: "find interface '\(settings.name)'"), errno: ENODEV)
-        }
-        let interface = InterfaceReference(name: settings.name, index: link.index)
+    ) throws(LinuxNetworkError) -> ([NetworkStep], InterfaceReference, [String: InterfaceReference]) {
+        let interface = try reference(settings.name)
+        var others: [String: InterfaceReference] = [:]
         var steps: [NetworkStep] = [.interface(name: settings.name)]
         steps += settings.addresses.map { .address($0, interface) }
         steps.append(.link(interface, mtu: settings.mtu))
+        for name in settings.furtherTunnels {
+            let other = try reference(name)
+            others[name] = other
+            steps += [.interface(name: name), .link(other, mtu: settings.mtu)]
+        }
         if settings.addresses.contains(where: { !$0.isIPv6 }) {
             steps.append(.setting(path: Self.forwarding4, value: "1"))
             // A new interface has what `default` says, whatever the others do.
-            steps.append(.setting(path: "\(Self.kernel)/ipv4/conf/\(settings.name)/forwarding", value: "1"))
+            steps += settings.tunnels.map {
+                .setting(path: "\(Self.kernel)/ipv4/conf/\($0)/forwarding", value: "1")
+            }
         }
         if settings.addresses.contains(where: \.isIPv6) {
             // Whoever forwards takes no address and no route from routers, unless told to: the server would lose its own.
-            for link in try network.netlink.links() where !link.isLoopback && link.name != settings.name {
+            for link in try network.netlink.links() where !link.isLoopback && !settings.tunnels.contains(link.name) {
                 let path = "\(Self.kernel)/ipv6/conf/\(link.name)/accept_ra"
                 if try SmallFile.text(path) == "1" { steps.append(.setting(path: path, value: "2")) }
             }
             steps.append(.setting(path: Self.forwarding6, value: "1"))
         }
-        return (steps, interface)
+        return (steps, interface, others)
+    }
+
+    private func reference(_ name: String) throws(LinuxNetworkError) -> InterfaceReference {
+        guard let link = try network.netlink.link(named: name) else {
+            throw LinuxNetworkError(.netlink(operation: "find interface '\(name)'"), errno: ENODEV)
+        }
+        return InterfaceReference(name: name, index: link.index)
     }
 
     // MARK: - Clients
 
     /// Lets clients in, takes others out and gives some other rules, all at once.
-    /// - Parameter changes: of each address, or network behind a client, its rules; nil for nobody's.
+    /// - Parameters:
+    ///   - changes: of each address, or network behind a client, its rules; nil for nobody's.
+    ///   - tunnels: which of the further tunnels they are in; those that are not named are in the first.
     /// - Returns: why some networks cannot be behind a client; the rest was done.
-    func change(_ changes: [IPPrefix: ClientRules?]) throws(TunnelServerError) -> [IPPrefix: TunnelServerError] {
+    func change(
+        _ changes: [IPPrefix: ClientRules?], tunnels places: [IPPrefix: String] = [:]
+    ) throws(TunnelServerError) -> [IPPrefix: TunnelServerError] {
         guard let running else { throw .notRunning }
         let (wanted, refused) = try Self.onHost { () throws(LinuxNetworkError) in try accepted(changes, running) }
+        let before = routes(wanted.keys.filter { clients.entries[$0] != nil }, running)
         let change = clients.change(wanted, running.firewall)
+        for (prefix, rules) in wanted { tunnels[prefix] = rules == nil ? nil : places[prefix] }
+        let after = routes(wanted.keys.filter { clients.entries[$0] != nil }, running)
+        let (going, coming) = (Set(before).subtracting(after), Set(after).subtracting(before))
         let commands = running.firewall.commands(for: change)
-        guard !commands.isEmpty else { return refused }
+        guard !commands.isEmpty || !going.isEmpty || !coming.isEmpty else { return refused }
         hasChangedClients = true
         try Self.onHost { () throws(LinuxNetworkError) in
-            try running.ledger.remove(routes(change.removed.keys.filter { change.added[$0] == nil }, running))
+            try running.ledger.remove(Array(going))
             do throws(LinuxNetworkError) {
                 // While nothing is forwarded, all is made together at the end of that.
                 try load(isHeld ? [] : commands)
@@ -205,7 +242,7 @@ final class ServerNetworkCore {
                 try rebuild()
             }
             // Its packets are let in before they are led there.
-            try running.ledger.add(routes(change.added.keys.filter { change.removed[$0] == nil }, running))
+            try running.ledger.add(Array(coming))
         }
         return refused
     }
@@ -244,9 +281,12 @@ final class ServerNetworkCore {
         return (accepted, refused)
     }
 
+    /// The routes that lead to these: to networks behind clients, and to clients in further tunnels.
     private func routes(_ prefixes: [IPPrefix], _ running: Running) -> [NetworkStep] {
-        prefixes.filter { !running.firewall.isClient($0) }.map {
-            .route(Route(to: $0, interface: running.interface.index))
+        prefixes.compactMap { prefix in
+            let other = tunnels[prefix].flatMap { running.others[$0] }
+            guard other != nil || !running.firewall.isClient(prefix) else { return nil }
+            return .route(Route(to: prefix, interface: (other ?? running.interface).index))
         }
     }
 
@@ -315,8 +355,9 @@ final class ServerNetworkCore {
             }
             if parts.contains(.routing) || isHeld {
                 // Without its interface there is nothing to route; who has the descriptor hears of that.
-                if try network.netlink.link(named: running.firewall.settings.name) != nil {
-                    let plan = running.plan + routes(clients.subnets(running.firewall), running)
+                if try isThere(running) {
+                    let plan =
+                        running.plan + routes(clients.subnets(running.firewall) + Array(tunnels.keys), running)
                     let undone = try running.ledger.undone(of: plan)
                     try running.ledger.restore(undone)
                     if !isHeld { note(undone.map(\.summary), "") }
@@ -332,6 +373,13 @@ final class ServerNetworkCore {
             hold(running)
             return LaneClock.nanosecondsPerSecond
         }
+    }
+
+    private func isThere(_ running: Running) throws(LinuxNetworkError) -> Bool {
+        for name in running.firewall.settings.tunnels {
+            guard try network.netlink.link(named: name) != nil else { return false }
+        }
+        return true
     }
 
     /// The least time between two lists of the clients that no other gave reason for: there may be many.
@@ -395,11 +443,10 @@ final class ServerNetworkCore {
         } catch {
             logger.error("\(error)")
         }
-        do throws(TunnelIOError) {
-            try running.device.setUp(false)
-            logger.error("nothing is forwarded until the firewall is there again")
-        } catch {
-            logger.error("\(error)")
+        // Each by itself: one that is gone keeps no other up.
+        for device in [running.device] + running.further {
+            do throws(TunnelIOError) { try device.setUp(false) } catch { logger.error("\(error)") }
         }
+        logger.error("nothing is forwarded until the firewall is there again")
     }
 }

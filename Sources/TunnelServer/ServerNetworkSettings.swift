@@ -45,6 +45,9 @@ package struct ServerNetworkSettings: Hashable, Sendable {
     /// Interfaces between which packets are forwarded as well. Where the host forwarded nothing before, it forwards nothing
     /// else.
     package var otherInterfaces: [String] = []
+    /// Interfaces of more tunnels, whose clients are behind the same firewall and have addresses of the same networks. They have no
+    /// addresses of their own: a route leads to each of their clients.
+    package var furtherTunnels: [String] = []
     /// The folder of the journal.
     package var journalFolder = "/run/culvert"
 
@@ -53,6 +56,9 @@ package struct ServerNetworkSettings: Hashable, Sendable {
         self.mtu = mtu
         self.addresses = addresses
     }
+
+    /// The interfaces of all tunnels.
+    package var tunnels: [String] { [name] + furtherTunnels }
 
     /// The networks of the clients.
     package var networks: [IPPrefix] { addresses.map(\.network) }

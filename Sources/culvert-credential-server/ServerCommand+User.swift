@@ -73,8 +73,7 @@ extension ServerCommand.UserCommand {
             let tool = ServerTool(console: .standard, directory: directory.directory)
             try finish(
                 tool.add(
-                    login, PasswordInput(file: passwordFile, console: .standard), addresses: address, replaces: replace,
-                    json: json))
+                    login, passwordFile: passwordFile, addresses: address, replaces: replace, json: json))
         }
     }
 

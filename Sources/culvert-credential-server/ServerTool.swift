@@ -6,6 +6,7 @@ import CommandLineSupport
 import FoundationEssentials
 import NetworkAddresses
 import PacketTunnel
+import PasswordHashing
 import TunnelSystem
 import WireGuardCore
 
@@ -14,12 +15,12 @@ struct ServerTool {
     var console: Console
     var directory: String
     /// Becomes who a folder belongs to; tests are nobody else.
-    var become: (String) throws(ServerError) -> Void = { path throws(ServerError) in
-        do throws(FolderOwnerProblem) { try FolderOwner.become(path, keeping: 0) } catch { throw ServerError(error) }
+    var become: (String) throws(CommandFailure) -> Void = { path throws(CommandFailure) in
+        try FolderOwner.become(path, keeping: 0)
     }
 
-    private func carryOut(_ body: () throws(ServerError) -> Void) -> Int32 {
-        do throws(ServerError) {
+    private func carryOut(_ body: () throws(CommandFailure) -> Void) -> Int32 {
+        do throws(CommandFailure) {
             try body()
             return ExitStatus.success
         } catch {
@@ -32,21 +33,17 @@ struct ServerTool {
     func initialize(
         endpoint: String?, address4: String, address6: String?, dns: [String], owner: String?, json: Bool
     ) -> Int32 {
-        carryOut { () throws(ServerError) in
+        carryOut { () throws(CommandFailure) in
             var configuration = ServerConfiguration()
             configuration.addresses = try [address4, address6 ?? Self.ownNetwork()].filter { $0 != "none" }
-                .map { text throws(ServerError) in try Self.address(text) }
+                .map { text throws(CommandFailure) in try Self.address(text) }
             for text in dns { configuration.nameServers.append(try Self.host(text)) }
             var host = endpoint
             if let endpoint, let (name, port) = try Self.split(endpoint) {
                 (host, configuration.port) = (name, port)
             }
-            if let problem = configuration.problem { throw ServerError(problem, status: ExitStatus.usage) }
-            do throws(FolderOwnerProblem) {
-                if let owner { try FolderOwner.make(directory, owner: owner) }
-            } catch {
-                throw ServerError(error)
-            }
+            if let problem = configuration.problem { throw CommandFailure(problem, status: ExitStatus.usage) }
+            if let owner { try FolderOwner.make(directory, owner: owner) }
             try become(directory)
             let made = try ServerDirectory.make(directory, configuration)
             let keys = try made.keys()
@@ -90,23 +87,23 @@ struct ServerTool {
         return "\(IPAddress.v6(0xfd << 56 | bits << 16, 1))/64"
     }
 
-    private static func address(_ text: String) throws(ServerError) -> InterfaceAddress {
+    private static func address(_ text: String) throws(CommandFailure) -> InterfaceAddress {
         do throws(AddressTextError) { return try InterfaceAddress(text) } catch {
-            throw ServerError("'\(text)' is no address with a prefix length: \(error)", status: ExitStatus.usage)
+            throw CommandFailure("'\(text)' is no address with a prefix length: \(error)", status: ExitStatus.usage)
         }
     }
 
-    private static func host(_ text: String) throws(ServerError) -> IPAddress {
+    private static func host(_ text: String) throws(CommandFailure) -> IPAddress {
         do throws(AddressTextError) { return try IPAddress(text) } catch {
-            throw ServerError("'\(text)' is no address: \(error)", status: ExitStatus.usage)
+            throw CommandFailure("'\(text)' is no address: \(error)", status: ExitStatus.usage)
         }
     }
 
     /// Host and port of `HOST:PORT` and `[ADDRESS]:PORT`; nil without a port.
-    private static func split(_ text: String) throws(ServerError) -> (String, UInt16)? {
+    private static func split(_ text: String) throws(CommandFailure) -> (String, UInt16)? {
         guard let colon = text.lastIndex(of: ":"), (try? IPAddress(text)) == nil else { return nil }
         guard let port = UInt16(text[text.index(after: colon)...]), port > 0 else {
-            throw ServerError("'\(text)' has no port from 1 to 65535 behind its colon", status: ExitStatus.usage)
+            throw CommandFailure("'\(text)' has no port from 1 to 65535 behind its colon", status: ExitStatus.usage)
         }
         let host = text[..<colon]
         return (host.hasPrefix("[") && host.hasSuffix("]") ? String(host.dropFirst().dropLast()) : String(host), port)
@@ -115,34 +112,41 @@ struct ServerTool {
     // MARK: - Users
 
     func add(
-        _ login: String, _ input: PasswordInput, addresses: [String], replaces: Bool, json: Bool
+        _ login: String, passwordFile: String?, addresses: [String], replaces: Bool, json: Bool
     ) -> Int32 {
-        carryOut { () throws(ServerError) in
-            if let problem = User.problem(login: login) { throw ServerError(problem, status: ExitStatus.usage) }
+        carryOut { () throws(CommandFailure) in
+            if let problem = User.problem(login: login) { throw CommandFailure(problem, status: ExitStatus.usage) }
             var own: [IPAddress] = []
             for text in addresses { own.append(try Self.host(text)) }
             // Before this is another user: the file may be one that only root can read.
-            var password = try input.read(for: login)
+            var password = try SecretInput(
+                "password of '\(login)'", file: passwordFile, option: "--password-file"
+            ).read(isNew: true)
             defer { wipe(&password) }
+            guard PasswordHash.isAcceptable(password) else {
+                throw CommandFailure(
+                    "a password has \(PasswordHash.fewestCharacters) characters at least, \(PasswordHash.mostBytes) bytes at most, and is UTF-8",
+                    status: ExitStatus.usage, fix: "choose another one")
+            }
             try become(directory)
             let server = try ServerDirectory(existing: directory)
             let configuration = try server.configuration()
             try Self.check(own, configuration)
             var random = SystemRandomNumberGenerator()
             guard let hash = PasswordHash(password, cost: configuration.passwordCost, using: &random) else {
-                throw ServerError("the password cannot be hashed: there is too little memory")
+                throw CommandFailure("the password cannot be hashed: there is too little memory")
             }
-            let isNew = try server.changeUsers { file throws(ServerError) in
+            let isNew = try server.changeUsers { file throws(CommandFailure) in
                 let index = file.users.firstIndex { $0.login == login }
                 guard index == nil || replaces else {
-                    throw ServerError(
+                    throw CommandFailure(
                         "there is a user '\(login)' already", status: ExitStatus.usage,
                         fix: "--replace gives it this password")
                 }
                 if let other = file.users.first(where: {
                     $0.login != login && $0.addresses.contains(where: own.contains)
                 }) {
-                    throw ServerError("an address is '\(other.login)''s already", status: ExitStatus.usage)
+                    throw CommandFailure("an address is '\(other.login)''s already", status: ExitStatus.usage)
                 }
                 let user = User(
                     login: login, password: hash, addresses: own,
@@ -162,14 +166,14 @@ struct ServerTool {
         }
     }
 
-    private static func check(_ own: [IPAddress], _ configuration: ServerConfiguration) throws(ServerError) {
+    private static func check(_ own: [IPAddress], _ configuration: ServerConfiguration) throws(CommandFailure) {
         guard own.count == Set(own.map(\.isIPv6)).count else {
-            throw ServerError("a user has one address of each family at most", status: ExitStatus.usage)
+            throw CommandFailure("a user has one address of each family at most", status: ExitStatus.usage)
         }
         for address in own {
             let server = configuration.addresses.first { $0.network.contains(address) }
             guard let server, server.address != address, server.network.address != address || address.isIPv6 else {
-                throw ServerError(
+                throw CommandFailure(
                     "\(address) is no client's address in "
                         + configuration.addresses.map(\.network.description).joined(separator: " or "),
                     status: ExitStatus.usage)
@@ -178,7 +182,7 @@ struct ServerTool {
     }
 
     func list(json: Bool) -> Int32 {
-        carryOut { () throws(ServerError) in
+        carryOut { () throws(CommandFailure) in
             try become(directory)
             let users = try ServerDirectory(existing: directory).users().users
             guard !json else {
@@ -199,12 +203,12 @@ struct ServerTool {
     }
 
     func remove(_ login: String, json: Bool) -> Int32 {
-        carryOut { () throws(ServerError) in
+        carryOut { () throws(CommandFailure) in
             try become(directory)
             let server = try ServerDirectory(existing: directory)
-            try server.changeUsers { file throws(ServerError) in
+            try server.changeUsers { file throws(CommandFailure) in
                 guard let index = file.users.firstIndex(where: { $0.login == login }) else {
-                    throw ServerError("there is no user '\(login)'", status: ExitStatus.notFound)
+                    throw CommandFailure("there is no user '\(login)'", status: ExitStatus.notFound)
                 }
                 file.users.remove(at: index)
             }

@@ -28,7 +28,7 @@ struct GatewayCommand: ParsableCommand {
         subcommands: [
             InitCommand.self, RunCommand.self, InviteCommand.self, PeerCommand.self, UserCommand.self,
             TokenCommand.self, InvitationCommand.self, RuleCommand.self, AuditCommand.self, StatusCommand.self,
-            KeyCommand.self, BackupCommand.self, RestoreCommand.self, GatewayDemoCommand.self,
+            LoginTunnelCommand.self, KeyCommand.self, BackupCommand.self, RestoreCommand.self, GatewayDemoCommand.self,
         ])
 
     /// Whether a text is what nobody should type: an argument is read by other users of the machine.

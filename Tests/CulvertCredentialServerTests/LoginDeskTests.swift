@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import FoundationEssentials
 import Logging
 import NetworkAddresses
 import PacketTunnel
+import PasswordHashing
 import Synchronization
 import Testing
 import TunnelSystem
@@ -200,6 +202,20 @@ import TunnelSystem
         _ = world.log(2, "anna", "correct horse")
         world.desk.look(lifetime: 60)
         #expect(world.disconnected.ids.withLock { $0 } == [1, 1, 1])
+    }
+
+    @Test("A password is UTF-8 of 8 characters at least and 512 bytes at most, and its hash is read as it was written")
+    func passwords() throws {
+        for good in ["12345678", String(repeating: "x", count: 512), "pässwört"] {
+            #expect(PasswordHash.isAcceptable(Array(good.utf8)))
+        }
+        for bad in [[], Array("1234567".utf8), [UInt8](repeating: 120, count: 513), [0xff] + Array("12345678".utf8)] {
+            #expect(!PasswordHash.isAcceptable(bad))
+        }
+        let hash = try Self.user("anna", "correct horse").password
+        let read = try JSONDecoder().decode(PasswordHash.self, from: JSONEncoder().encode(hash))
+        #expect(read == hash && read.isValid && read.matches(Array("correct horse".utf8)))
+        #expect(!read.matches(Array("correct hors".utf8)) && !"\(hash)".contains(hash.key.base64EncodedString()))
     }
 
     @Test("A wrong password and an unknown login take the same time, whatever costs the users' hashes have")

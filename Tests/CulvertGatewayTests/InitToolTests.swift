@@ -1,105 +1,109 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import ArgumentParser
-import CTunnelSystem
-import CommandLineSupport
-import CommandLineTesting
-import Gateway
-import Provisioning
-import Testing
-import TunnelSystem
+#if os(Linux)
+    import ArgumentParser
+    import CTunnelSystem
+    import CommandLineSupport
+    import CommandLineTesting
+    import Gateway
+    import Provisioning
+    import Testing
+    import TunnelSystem
 
-@testable import culvert_gateway
+    @testable import culvert_gateway
 
-@Suite("Making a gateway's folder")
-struct InitToolTests {
-    @Test("A folder has settings, keys and pins, and the backup key is elsewhere")
-    func make() throws {
-        try Folder.with { folder in
-            let captured = CapturedConsole()
-            try folder.initialize(["vpn.example.com", "--dns", "9.9.9.9", "--label", "Example"], captured.console())
-            #expect(captured.output.contains("Next:") && captured.output.contains("sha256/"))
-            let made = try GatewayDirectory(existing: folder.gateway)
-            let settings = try made.settings()
-            #expect(settings.host == "vpn.example.com" && settings.label == "Example")
-            #expect(settings.addresses.count == 2 && settings.problem == nil)
-            let pins = try made.pins()
-            #expect(captured.output.contains("\(pins.active)") && captured.output.contains("\(pins.backup)"))
-            let backup = try folder.read("backup.key")
-            #expect(backup.contains("PRIVATE KEY"))
-            #expect(FileStatus(of: folder.path + "/backup.key")?.mode == 0o600)
-            for name in [
-                "gateway.json", "server.key", "preshared.key", "api.key", "api.crt", "pins.json",
-            ] {
-                #expect(FileStatus(of: "\(folder.gateway)/\(name)")?.mode == 0o600, "\(name)")
-                #expect(try folder.read("gateway/\(name)") != backup)
+    @Suite("Making a gateway's folder")
+    struct InitToolTests {
+        @Test("A folder has settings, keys and pins, and the backup key is elsewhere")
+        func make() throws {
+            try Folder.with { folder in
+                let captured = CapturedConsole()
+                try folder.initialize(
+                    ["vpn.example.com", "--dns", "9.9.9.9", "--label", "Example"], captured.console())
+                #expect(captured.output.contains("Next:") && captured.output.contains("sha256/"))
+                let made = try GatewayDirectory(existing: folder.gateway)
+                let settings = try made.settings()
+                #expect(settings.host == "vpn.example.com" && settings.label == "Example")
+                #expect(settings.addresses.count == 2 && settings.problem == nil)
+                let pins = try made.pins()
+                #expect(captured.output.contains("\(pins.active)") && captured.output.contains("\(pins.backup)"))
+                let backup = try folder.read("backup.key")
+                #expect(backup.contains("PRIVATE KEY"))
+                #expect(FileStatus(of: folder.path + "/backup.key")?.mode == 0o600)
+                for name in [
+                    "gateway.json", "server.key", "preshared.key", "api.key", "api.crt", "pins.json",
+                ] {
+                    #expect(FileStatus(of: "\(folder.gateway)/\(name)")?.mode == 0o600, "\(name)")
+                    #expect(try folder.read("gateway/\(name)") != backup)
+                }
+                let keys = try made.serverKeys()
+                #expect(keys.next == nil)
+                let master = try made.presharedMaster()
+                #expect(try GatewayDirectory(existing: folder.gateway).presharedMaster() == master)
+                _ = try made.apiCertificate().tls(isModern: true)
             }
-            let keys = try made.serverKeys()
-            #expect(keys.next == nil)
-            let master = try made.presharedMaster()
-            #expect(try GatewayDirectory(existing: folder.gateway).presharedMaster() == master)
-            _ = try made.apiCertificate().tls(isModern: true)
         }
-    }
 
-    @Test("A folder that has a gateway is left alone, and no backup key is left behind")
-    func twice() throws {
-        try Folder.with { folder in
-            let captured = CapturedConsole()
-            try folder.initialize(["vpn.example.com"], captured.console())
-            let key = try folder.read("gateway/server.key")
-            unsafe _ = unlink(folder.path + "/backup.key")
-            let error = #expect(throws: CommandFailure.self) {
+        @Test("A folder that has a gateway is left alone, and no backup key is left behind")
+        func twice() throws {
+            try Folder.with { folder in
+                let captured = CapturedConsole()
                 try folder.initialize(["vpn.example.com"], captured.console())
+                let key = try folder.read("gateway/server.key")
+                unsafe _ = unlink(folder.path + "/backup.key")
+                let error = #expect(throws: CommandFailure.self) {
+                    try folder.initialize(["vpn.example.com"], captured.console())
+                }
+                #expect(error?.status == ExitStatus.usage)
+                #expect(try folder.read("gateway/server.key") == key)
+                #expect(FileStatus(of: folder.path + "/backup.key") == nil)
             }
-            #expect(error?.status == ExitStatus.usage)
-            #expect(try folder.read("gateway/server.key") == key)
-            #expect(FileStatus(of: folder.path + "/backup.key") == nil)
         }
-    }
 
-    @Test("A backup key in the folder is refused, and so is one over a file")
-    func backupPlace() throws {
-        try Folder.with { folder in
-            let captured = CapturedConsole()
-            #expect(throws: CommandFailure.self) {
-                try folder.initialize(["x"], backup: "gateway/backup.key", captured.console())
+        @Test("A backup key in the folder is refused, and so is one over a file")
+        func backupPlace() throws {
+            try Folder.with { folder in
+                let captured = CapturedConsole()
+                #expect(throws: CommandFailure.self) {
+                    try folder.initialize(["x"], backup: "gateway/backup.key", captured.console())
+                }
+                try folder.initialize(["x"], captured.console())
+                #expect(throws: CommandFailure.self) { try folder.initialize(["x"], captured.console()) }
             }
-            try folder.initialize(["x"], captured.console())
-            #expect(throws: CommandFailure.self) { try folder.initialize(["x"], captured.console()) }
         }
     }
-}
 
-/// A folder of a test's own.
-struct Folder {
-    let path: String
-    var gateway: String { path + "/gateway" }
+    /// A folder of a test's own.
+    struct Folder {
+        let path: String
+        var gateway: String { path + "/gateway" }
 
-    static func with(_ body: (Folder) throws -> Void) throws {
-        let folder = Folder(path: "/tmp/culvert-gateway-\(UInt64.random(in: 0..<UInt64.max))")
-        try #require(unsafe mkdir(folder.path, 0o700) == 0)
-        defer { folder.remove() }
-        try body(folder)
-    }
-
-    func remove() {
-        for name in FolderContents.names(gateway) ?? [] where name != "." && name != ".." {
-            unsafe _ = unlink("\(gateway)/\(name)")
+        static func with(_ body: (Folder) throws -> Void) throws {
+            let folder = Folder(path: "/tmp/culvert-gateway-\(UInt64.random(in: 0..<UInt64.max))")
+            try #require(unsafe mkdir(folder.path, 0o700) == 0)
+            defer { folder.remove() }
+            try body(folder)
         }
-        unsafe _ = rmdir(gateway)
-        for name in FolderContents.names(path) ?? [] { unsafe _ = unlink("\(path)/\(name)") }
-        unsafe _ = rmdir(path)
-    }
 
-    func read(_ name: String) throws -> String {
-        let file = OwnedDescriptor(SystemCall.open("\(path)/\(name)", O_RDONLY))
-        return String(decoding: try #require(SystemCall.readAll(file.number, limit: 1 << 20)), as: UTF8.self)
-    }
+        func remove() {
+            for name in FolderContents.names(gateway) ?? [] where name != "." && name != ".." {
+                unsafe _ = unlink("\(gateway)/\(name)")
+            }
+            unsafe _ = rmdir(gateway)
+            for name in FolderContents.names(path) ?? [] { unsafe _ = unlink("\(path)/\(name)") }
+            unsafe _ = rmdir(path)
+        }
 
-    func initialize(_ arguments: [String], backup: String = "backup.key", _ console: Console) throws {
-        let command = try InitCommand.parse(arguments + ["--backup-key", "\(path)/\(backup)", "--directory", gateway])
-        try InitTool(console: console, directory: gateway).make(command)
+        func read(_ name: String) throws -> String {
+            let file = OwnedDescriptor(SystemCall.open("\(path)/\(name)", O_RDONLY))
+            return String(decoding: try #require(SystemCall.readAll(file.number, limit: 1 << 20)), as: UTF8.self)
+        }
+
+        func initialize(_ arguments: [String], backup: String = "backup.key", _ console: Console) throws {
+            let command = try InitCommand.parse(
+                arguments + ["--backup-key", "\(path)/\(backup)", "--directory", gateway])
+            try InitTool(console: console, directory: gateway).make(command)
+        }
     }
-}
+#endif

@@ -14,7 +14,7 @@
     @testable import Gateway
 
     /// A gateway's keys in memory.
-    private final class MemoryKeys: ServerKeyStore {
+    final class MemoryKeys: ServerKeyStore {
         private let keys: Mutex<ServerKeys>
         private let master: PresharedKey
 
@@ -72,30 +72,7 @@
 
             /// How long packets still pass after `body`, in both directions.
             func cutOff(_ body: () async throws -> Void) async throws -> Duration {
-                let server = try TestSocket.datagrams(in: scene.world.router, at: "203.0.113.7", port: 7100)
-                let socket = try TestSocket.datagrams(in: client.namespace, at: "0.0.0.0")
-                let there = try SocketAddress("203.0.113.7", 7100)
-                // The gateway has forgotten sessions of before: what is sent in one of them is lost until there is another.
-                var first: SocketAddress?
-                try eventually("a packet passes", within: .seconds(30)) {
-                    socket.send([1], to: there)
-                    first = server.receive(within: .milliseconds(200))?.source
-                    return first != nil
-                }
-                let back = try #require(first)
-                try await body()
-                let began = ContinuousClock.now
-                var last = Duration.zero
-                while true {
-                    let elapsed = ContinuousClock.now - began
-                    guard elapsed - last < .milliseconds(1500), elapsed < .seconds(10) else { return last }
-                    socket.send([3], to: there)
-                    server.send([4], to: back)
-                    for one in Poll.readable([socket.descriptor, server.descriptor], before: .now + .milliseconds(2)) {
-                        let end = one == socket.descriptor ? socket : server
-                        if end.receive(within: .zero) != nil { last = ContinuousClock.now - began }
-                    }
-                }
+                try await scene.cutOff(client.namespace, body)
             }
         }
 

@@ -119,6 +119,8 @@
             }
         }
 
+        func logIn(_: LoginRequest, _: Caller) async throws(GatewayError) -> LoginJudgement { .refused(.wrong) }
+
         func changeSignals() -> AsyncStream<Void> {
             let (stream, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
             state.withLock { $0.listeners.append(continuation) }
@@ -142,7 +144,7 @@
             }
         }
 
-        func sweep(_: Caller) async throws(GatewayError) {
+        func sweep(busy _: [DeviceID], _: Caller) async throws(GatewayError) {
             let now = ContinuousClock.now
             let ended = state.withLock { state in
                 let ended = state.expiries.filter { $0.value <= now }.map(\.key)
@@ -212,8 +214,10 @@
         }
 
         /// Starts the gateway's tunnel, in this process and the host's namespace.
-        /// - Parameter service: whose peers it has; nil for what the test says.
-        func start(_ service: (any PeerSource)? = nil) async throws {
+        /// - Parameters:
+        ///   - service: whose peers it has; nil for what the test says.
+        ///   - loginKeys: nil for no login tunnel.
+        func start(_ service: (any PeerSource)? = nil, loginKeys: LoginTunnelKeys? = nil) async throws {
             var settings = source.settings.serverNetwork
             settings.journalFolder = world.folder
             let (wanted, logger) = (settings, Logger(label: "gateway"))
@@ -222,7 +226,7 @@
             options.sweepInterval = .milliseconds(200)
             let runtime = GatewayRuntime(
                 service: service ?? source, network: network, datagrams: NamespaceDatagrams(namespace: world.host),
-                options: options, logger: logger)
+                loginKeys: loginKeys, options: options, logger: logger)
             try await runtime.start()
             self.runtime = runtime
             running = Task { try await runtime.run() }
@@ -234,6 +238,34 @@
             try await running?.value
             running = nil
             runtime = nil
+        }
+
+        /// How long packets still pass between a client and the internet after `body`, in both directions.
+        func cutOff(_ client: Namespace, _ body: () async throws -> Void) async throws -> Duration {
+            let server = try TestSocket.datagrams(in: world.router, at: "203.0.113.7", port: 7100)
+            let socket = try TestSocket.datagrams(in: client, at: "0.0.0.0")
+            let there = try SocketAddress("203.0.113.7", 7100)
+            // The gateway has forgotten sessions of before: what is sent in one of them is lost until there is another.
+            var first: SocketAddress?
+            try eventually("a packet passes", within: .seconds(30)) {
+                socket.send([1], to: there)
+                first = server.receive(within: .milliseconds(200))?.source
+                return first != nil
+            }
+            let back = try #require(first)
+            try await body()
+            let began = ContinuousClock.now
+            var last = Duration.zero
+            while true {
+                let elapsed = ContinuousClock.now - began
+                guard elapsed - last < .milliseconds(1500), elapsed < .seconds(10) else { return last }
+                socket.send([3], to: there)
+                server.send([4], to: back)
+                for one in Poll.readable([socket.descriptor, server.descriptor], before: .now + .milliseconds(2)) {
+                    let end = one == socket.descriptor ? socket : server
+                    if end.receive(within: .zero) != nil { last = ContinuousClock.now - began }
+                }
+            }
         }
 
         var figures: RuntimeFigures { runtime?.figures ?? RuntimeFigures() }

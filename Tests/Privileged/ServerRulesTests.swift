@@ -242,7 +242,7 @@
             await scene.stop()
         }
 
-        @Test("Among ten thousand clients with a thousand lists of rules, one change is as quick as among few")
+        @Test("Among ten thousand clients with a thousand lists of rules, one change is in force within five seconds")
         func manyClients() async throws {
             let scene = try await ServerRulesScene { settings in
                 settings.addresses = [.tenThousand]

@@ -88,7 +88,7 @@
         func start(_ settings: ServerNetworkSettings) async throws {
             let network = try world.host.perform { try ServerNetwork(settings) }
             self.network = network
-            let (device, _) = try await network.start()
+            let (device, _, _) = try await network.start()
             let end = try client.perform { try LinuxTun(name: "tun0", mtu: 1400) }
             try client.perform { try end.setUp(true) }
             for command in [

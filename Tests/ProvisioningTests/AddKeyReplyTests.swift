@@ -21,14 +21,15 @@ struct AddKeyReplyTests {
         server = Identity(PrivateKey(using: &random)).publicKey
     }
 
-    private func body(_ change: (inout [String: Any]) -> Void = { _ in }) -> [UInt8] {
-        var fields: [String: Any] = [
-            "status": "OK", "server_key": server.base64, "server_port": 1337, "server_ip": "198.51.100.1",
-            "server_vip": "10.9.0.1", "peer_ip": "10.9.3.7/16", "peer_pubkey": key.base64,
-            "dns_servers": ["10.0.0.243", "10.0.0.242"],
+    private func body(_ change: (inout [String: JSONValue]) -> Void = { _ in }) -> [UInt8] {
+        var fields: [String: JSONValue] = [
+            "status": .string("OK"), "server_key": .string(server.base64), "server_port": .integer(1337),
+            "server_ip": .string("198.51.100.1"), "server_vip": .string("10.9.0.1"),
+            "peer_ip": .string("10.9.3.7/16"), "peer_pubkey": .string(key.base64),
+            "dns_servers": .array([.string("10.0.0.243"), .string("10.0.0.242")]),
         ]
         change(&fields)
-        return Array((try? JSONSerialization.data(withJSONObject: fields)) ?? Data())
+        return Array((try? JSONEncoder().encode(fields)) ?? Data())
     }
 
     private func read(_ body: [UInt8], _ status: Int = 200) throws(ProvisioningError) -> AddKeyReply {
@@ -47,11 +48,11 @@ struct AddKeyReplyTests {
         #expect(
             try read(
                 body {
-                    $0["new"] = 1
+                    $0["new"] = .integer(1)
                     $0["server_vip"] = nil
                     $0["dns_servers"] = nil
-                    $0["peer_ip"] = "10.9.3.7"
-                    $0["server_ip"] = "2001:db8::1"
+                    $0["peer_ip"] = .string("10.9.3.7")
+                    $0["server_ip"] = .string("2001:db8::1")
                 }
             ).endpoint.description == "[2001:db8::1]:1337")
     }
@@ -66,7 +67,7 @@ struct AddKeyReplyTests {
             ("peer_ip", "127.0.0.1/8"), ("server_vip", "x"),
         ] as [(String, String?)])
     func wrong(_ field: String, _ value: String?) {
-        let body = body { $0[field] = value }
+        let body = body { $0[field] = value.map(JSONValue.string) }
         let error = #expect(throws: ProvisioningError.self) { try read(body) }
         guard case .reply(let named, _) = error else {
             Issue.record("\(String(describing: error))")
@@ -78,14 +79,14 @@ struct AddKeyReplyTests {
     @Test("A port that is none is named", arguments: [0, -1, 65_536, Int.max])
     func port(_ port: Int) {
         #expect(throws: ProvisioningError.reply(field: "server_port", problem: "\(port) is not in 1...65535")) {
-            try read(body { $0["server_port"] = port })
+            try read(body { $0["server_port"] = .integer(Int64(port)) })
         }
     }
 
     @Test("The key has to be the one that was sent, and the server's another")
     func keys() {
-        #expect(throws: ProvisioningError.self) { try read(body { $0["peer_pubkey"] = server.base64 }) }
-        #expect(throws: ProvisioningError.self) { try read(body { $0["server_key"] = key.base64 }) }
+        #expect(throws: ProvisioningError.self) { try read(body { $0["peer_pubkey"] = .string(server.base64) }) }
+        #expect(throws: ProvisioningError.self) { try read(body { $0["server_key"] = .string(key.base64) }) }
     }
 
     @Test("The status decides, in HTTP and in the body")
@@ -94,7 +95,9 @@ struct AddKeyReplyTests {
             (200, "ERROR", true), (401, "OK", true), (403, "OK", true), (404, "OK", true), (500, "OK", false),
             (503, "OK", false), (429, "OK", false),
         ] {
-            let error = #expect(throws: ProvisioningError.self) { try read(body { $0["status"] = word }, status) }
+            let error = #expect(throws: ProvisioningError.self) {
+                try read(body { $0["status"] = .string(word) }, status)
+            }
             let isRefused = if case .refused = error { true } else { false }
             #expect(isRefused == isRefusal, "\(status)")
             #expect(error?.concernsServerOnly == !isRefusal)

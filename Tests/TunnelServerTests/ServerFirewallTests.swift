@@ -45,6 +45,22 @@ import TunnelSystem
         #expect(body.contains(#""value":1360"#) && body.contains(#""value":1340"#))
     }
 
+    @Test("Where there are several tunnels each rule about the tunnel names them all, and one alone is named as before")
+    func furtherTunnels() throws {
+        var settings = try settings()
+        let one = table(settings).body
+        settings.furtherTunnels = ["login0"]
+        let two = table(settings).body
+        #expect(!one.contains("login0"))
+        let ways = [#"{"key":"iifname"}},"right""#, #"{"key":"oifname"}},"right""#]
+        for way in ways {
+            #expect(one.split(separator: way).count == two.split(separator: way).count)
+            // None is about the first one alone.
+            #expect(!two.contains(way + #":"srv0""#))
+        }
+        #expect(two.contains(#"{"set":["srv0","login0","lo"]}"#) && two.contains(#"{"set":["srv0","login0"]}"#))
+    }
+
     @Test("A routed family is not masqueraded, and one that is masqueraded keeps its source inside the tunnel")
     func masquerades() throws {
         var settings = try settings()

@@ -3,8 +3,10 @@
 
 /// What can be fuzzed. The name is that of its folder in `Fuzz/seeds`.
 enum FuzzTarget: String, CaseIterable, Sendable {
+    case contract = "fuzz-contract"
     case credential = "fuzz-credential"
     case datagram = "fuzz-datagram"
+    case invitation = "fuzz-invitation"
     case offload = "fuzz-offload"
     case trust = "fuzz-trust"
     case tun = "fuzz-tun"
@@ -14,8 +16,10 @@ enum FuzzTarget: String, CaseIterable, Sendable {
     /// Checks one input; a finding ends the process.
     func check(_ input: [UInt8]) {
         switch self {
+        case .contract: fuzzContract(input)
         case .credential: fuzzCredential(input)
         case .datagram: fuzzDatagram(input)
+        case .invitation: fuzzInvitation(input)
         case .offload: fuzzOffload(input)
         case .trust: fuzzTrust(input)
         case .tun: fuzzTun(input)

@@ -63,7 +63,7 @@ package struct CredentialServer: ~Copyable {
             statistics.wrongKeys += 1
             return notice(.keyMismatch, index: header.index, to: source, at: now)
         }
-        if load.handshakeArrived(at: now) {
+        if load.messageArrived(at: now) {
             guard unsafe checker.isMac2Valid(message, from: source, at: now) else {
                 statistics.cookies += 1
                 return unsafe [.send(cookie(answering: message, header, from: source, at: now), to: source)]
@@ -134,7 +134,7 @@ package struct CredentialServer: ~Copyable {
 
     /// Says something without a key, unless that was said often lately.
     mutating func notice(_ notice: Notice, index: UInt32, to source: Endpoint, at now: Instant) -> [ServerAction] {
-        notices.handshakeArrived(at: now) ? [] : [.send(notice.datagram(index: index), to: source)]
+        notices.messageArrived(at: now) ? [] : [.send(notice.datagram(index: index), to: source)]
     }
 
     // MARK: - Table

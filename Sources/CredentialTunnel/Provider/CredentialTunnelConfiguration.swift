@@ -92,6 +92,9 @@ public struct CredentialTunnelConfiguration: Hashable, Sendable {
         return problems
     }
 
+    /// The server's name or address.
+    var serverHost: String { (try? EndpointAddress(server))?.host ?? server }
+
     /// What the tunnel wants of the system, once a server has said what its client gets.
     ///
     /// - Parameters:
@@ -99,7 +102,7 @@ public struct CredentialTunnelConfiguration: Hashable, Sendable {
     ///   - leakPolicy: the least that is demanded; the stricter of it and the configuration's is asked for.
     public func settings(for assignment: Body.Assignment, leakPolicy: LeakPolicy = .routeBased) -> TunnelSettings {
         TunnelSettings(
-            remoteAddress: (try? EndpointAddress(server))?.host ?? server, addresses: assignment.addresses,
+            remoteAddress: serverHost, addresses: assignment.addresses,
             includedRoutes: assignment.routes, excludedRoutes: excludedRoutes, allowsLocalNetwork: allowsLocalNetwork,
             dns: assignment.dns.isEmpty || !usesNameServers ? nil : DNSSettings(servers: assignment.dns),
             mtu: assignment.mtu, leakPolicy: max(self.leakPolicy, leakPolicy), allowedNetworks: allowedNetworks)

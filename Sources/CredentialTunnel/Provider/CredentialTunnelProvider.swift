@@ -30,7 +30,7 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
         /// How many logins in a row have failed.
         var failures = 0
 
-        var isOffline: Bool { path.status == .unsatisfied }
+        var isOffline: Bool { !path.mayReach(host: configuration.serverHost) }
     }
 
     private let environment: CredentialEnvironment
@@ -58,6 +58,7 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
     public func start(
         _ configuration: CredentialTunnelConfiguration, context: ProviderContext
     ) async throws(TunnelError) {
+        router.logger = context.logger
         registerMessages()
         let problems = configuration.validate()
         guard problems.isEmpty, let serverKey = PublicKey(base64: configuration.serverKey) else {
@@ -65,7 +66,7 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
                 .configurationInvalid, "the tunnel's configuration cannot be used",
                 fix: "correct the fields that are listed", problems: problems)
         }
-        guard context.path.status != .unsatisfied else {
+        guard context.path.mayReach(host: configuration.serverHost) else {
             throw TunnelError(.networkUnavailable, "there is no network", fix: "connect to one and try again")
         }
         let keys = SharedKeys(server: serverKey, presharedKey: try await Self.presharedKey(configuration, context))
@@ -259,7 +260,7 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
     public func pathChanged(_ path: NetworkPath) async {
         guard let run else { return }
         self.run?.path = path
-        guard path.status != .unsatisfied else {
+        guard path.mayReach(host: run.configuration.serverHost) else {
             work?.cancel()
             return doubt()
         }

@@ -24,15 +24,22 @@ package final class CredentialServerDevice: Sendable {
         package init() {}
     }
 
+    /// The end of a session whose login was accepted.
+    private struct End {
+        var session: ClientID
+        var reason: EndReason
+        var moved: SessionTraffic
+    }
+
     private let tun: any TunDevice
     private let transport: LaneTransport<ServerEnd>
     private let lanes: EndLanes
     private let store: any CredentialStore
     /// Logins that wait for a verdict: as many as ``ServerLimits/verifications``.
     private let attempts: AsyncStream<LoginAttempt>
-    private let ends: AsyncStream<(ClientID, EndReason)>
+    private let ends: AsyncStream<End>
     private let attemptsContinuation: AsyncStream<LoginAttempt>.Continuation
-    private let endsContinuation: AsyncStream<(ClientID, EndReason)>.Continuation
+    private let endsContinuation: AsyncStream<End>.Continuation
     private let tasks = Mutex<[Task<Void, Never>]>([])
 
     /// A server that does not run yet. It owns `tun` from now on.
@@ -50,15 +57,15 @@ package final class CredentialServerDevice: Sendable {
         let (attempts, attemptsContinuation) = AsyncStream.makeStream(
             of: LoginAttempt.self, bufferingPolicy: .bufferingOldest(max(options.limits.verifications, 1)))
         // One for each login that was accepted.
-        let (ends, endsContinuation) = AsyncStream.makeStream(of: (ClientID, EndReason).self)
+        let (ends, endsContinuation) = AsyncStream.makeStream(of: End.self)
         (self.attempts, self.attemptsContinuation) = (attempts, attemptsContinuation)
         (self.ends, self.endsContinuation) = (ends, endsContinuation)
         let server = CredentialServer(
             privateKey: privateKey, presharedKey: presharedKey, limits: options.limits, random: options.random())
         let end = ServerEnd(server) { attempt in
             if case .enqueued = attemptsContinuation.yield(attempt) { true } else { false }
-        } ended: { id, reason in
-            endsContinuation.yield((id, reason))
+        } ended: { id, reason, moved in
+            endsContinuation.yield(End(session: id, reason: reason, moved: moved))
         }
         transport = LaneTransport(end, batchCapacity: options.lane.largestBatch)
         lanes = EndLanes(
@@ -79,7 +86,7 @@ package final class CredentialServerDevice: Sendable {
                 lanes.wake()
             }
         }
-        let ender = Task { for await (id, reason) in ends { await store.ended(id, reason) } }
+        let ender = Task { for await end in ends { await store.ended(end.session, end.reason, end.moved) } }
         tasks.withLock { $0 = [verifier, ender] }
     }
 

@@ -6,7 +6,7 @@ package import PacketTunnel
 
 /// Says which logins are good, and what their clients get: a file of users, a directory, an address pool behind either.
 ///
-/// For every login that was accepted, ``ended(_:_:)`` follows once, so that what was given out can be taken back.
+/// For every login that was accepted, ``ended(_:_:_:)`` follows once, so that what was given out can be taken back.
 package protocol CredentialStore: Sendable {
     /// Whether a login is good. Called for one login at a time, in the order in which they came, so that hashing passwords
     /// takes one core at most; the address that it comes from is proven. It has to come to an end, and sooner than the
@@ -14,7 +14,27 @@ package protocol CredentialStore: Sendable {
     func verdict(on attempt: LoginAttempt) async -> LoginVerdict
 
     /// A session whose login was accepted is over: what its client had is free. Called for one at a time.
-    func ended(_ session: ClientID, _ reason: EndReason) async
+    /// - Parameter moved: all of its packets.
+    func ended(_ session: ClientID, _ reason: EndReason, _ moved: SessionTraffic) async
+}
+
+/// IP packets of a session, and their bytes.
+package struct SessionTraffic: Hashable, Sendable {
+    /// From the client.
+    package var receivedPackets = 0
+    package var receivedBytes = 0
+    /// To the client.
+    package var sentPackets = 0
+    package var sentBytes = 0
+
+    package init() {}
+
+    mutating func add(_ other: SessionTraffic) {
+        receivedPackets &+= other.receivedPackets
+        receivedBytes &+= other.receivedBytes
+        sentPackets &+= other.sentPackets
+        sentBytes &+= other.sentBytes
+    }
 }
 
 /// A login that waits for its verdict.
@@ -39,18 +59,15 @@ package struct ServerSession: Sendable {
     package let endpoint: Endpoint
     /// How long it has been there.
     package let age: Duration
-    /// IP packets from the client, and their bytes.
-    package let receivedPackets: Int
-    package let receivedBytes: Int
-    /// IP packets to the client, and their bytes.
-    package let sentPackets: Int
-    package let sentBytes: Int
+    package let moved: SessionTraffic
 }
 
 /// What a server did beside what each session did.
 package struct ServerDeviceStatistics: Sendable {
     /// What happened to datagrams that had no other effect.
     package var protocolDrops = ServerStatistics()
+    /// What all sessions have moved since the start.
+    package var moved = SessionTraffic()
     /// Sessions, and handshakes that wait for a login or its verdict.
     package var sessions = 0
     package var handshakes = 0

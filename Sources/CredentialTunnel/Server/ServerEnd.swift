@@ -18,10 +18,7 @@ final class ServerEnd: TunnelEnd, @unchecked Sendable {
         let since: Instant
         /// Whether it was told.
         var hasJoined = false
-        var receivedPackets = 0
-        var receivedBytes = 0
-        var sentPackets = 0
-        var sentBytes = 0
+        var moved = SessionTraffic()
 
         init(_ id: ClientID, _ login: String, _ assignment: Body.Assignment, since: Instant) {
             self.id = id
@@ -39,7 +36,7 @@ final class ServerEnd: TunnelEnd, @unchecked Sendable {
     var outbox = Outbox()
     private var counts = ServerDeviceStatistics()
     private let verify: (LoginAttempt) -> Bool
-    private let ended: (ClientID, EndReason) -> Void
+    private let ended: (ClientID, EndReason, SessionTraffic) -> Void
 
     /// The most datagrams that wait to be sent beside packets.
     private static let mostAnswers = 1024
@@ -49,7 +46,7 @@ final class ServerEnd: TunnelEnd, @unchecked Sendable {
     ///   - ended: takes the end of a session whose login was accepted. Called under the lock.
     init(
         _ server: consuming CredentialServer, verify: @escaping (LoginAttempt) -> Bool,
-        ended: @escaping (ClientID, EndReason) -> Void
+        ended: @escaping (ClientID, EndReason, SessionTraffic) -> Void
     ) {
         self.server = server
         self.verify = verify
@@ -88,13 +85,13 @@ final class ServerEnd: TunnelEnd, @unchecked Sendable {
             return ServerSession(
                 id: member.id, login: member.login, assignment: member.assignment, endpoint: client.endpoint,
                 age: .nanoseconds(now.nanoseconds - member.since.nanoseconds),
-                receivedPackets: member.receivedPackets, receivedBytes: member.receivedBytes,
-                sentPackets: member.sentPackets, sentBytes: member.sentBytes)
+                moved: member.moved)
         }
     }
 
     var statistics: ServerDeviceStatistics {
         var statistics = counts
+        for member in members { if let member { statistics.moved.add(member.moved) } }
         statistics.protocolDrops = server.statistics
         statistics.sessions = server.establishedCount
         statistics.handshakes = server.waitingCount + server.verifyingCount
@@ -108,7 +105,8 @@ final class ServerEnd: TunnelEnd, @unchecked Sendable {
     private func forget(_ member: Member, _ reason: EndReason) {
         routes.removeAll(of: member.id.slot)
         members[Int(member.id.slot)] = nil
-        ended(member.id, reason)
+        counts.moved.add(member.moved)
+        ended(member.id, reason, member.moved)
     }
 
     private func perform(_ actions: [ServerAction], at now: Instant) {
@@ -162,8 +160,8 @@ final class ServerEnd: TunnelEnd, @unchecked Sendable {
         else { return }
         let sent = packets.prefix(reserved.count)
         plan.send(sent, from: reserved.first, under: reserved.keys, to: reserved.endpoint)
-        member.sentPackets &+= sent.count
-        for index in sent { member.sentBytes &+= plan.byteCount(index) }
+        member.moved.sentPackets &+= sent.count
+        for index in sent { member.moved.sentBytes &+= plan.byteCount(index) }
     }
 
     func planOpen(_ plan: BatchPlan, of datagrams: PacketBatch, at now: Instant) {
@@ -196,8 +194,8 @@ final class ServerEnd: TunnelEnd, @unchecked Sendable {
                 counts.disallowedSource += 1
                 return 0
             }
-            member.receivedPackets &+= 1
-            member.receivedBytes &+= total
+            member.moved.receivedPackets &+= 1
+            member.moved.receivedBytes &+= total
             return total
         } drop: { isForged in
             if isForged { server.statistics.forged += 1 } else { server.statistics.replayed += 1 }

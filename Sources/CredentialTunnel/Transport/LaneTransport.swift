@@ -55,7 +55,7 @@ final class LaneTransport<End: TunnelEnd>: TunnelTransport {
         }
     }
 
-    func open(_ datagrams: PacketBatch) {
+    func open(_ datagrams: PacketBatch, answer: () -> Void) {
         withPlan { plan in
             planOpen(datagrams, plan)
             plan.open()
@@ -128,7 +128,7 @@ private final class SeparateSteps<End: TunnelEnd>: TransportSteps {
 
     func seal(_ packets: PacketBatch, into datagrams: PacketBatch) { plan.seal(into: datagrams) }
 
-    func planOpen(_ datagrams: PacketBatch) { transport.planOpen(datagrams, plan) }
+    func planOpen(_ datagrams: PacketBatch, answer: () -> Void) { transport.planOpen(datagrams, plan) }
 
     func open(_ datagrams: PacketBatch) { plan.open() }
 

@@ -54,6 +54,28 @@ extension GatewayDirectory: ServerKeyStore {
         }
     }
 
+    // MARK: - The login tunnel
+
+    /// The keys of the login tunnel, made the first time.
+    package func loginKeys(random: RandomSource = RandomSource()) throws(GatewayDirectoryError) -> LoginTunnelKeys {
+        if try files.read(Name.loginKey) == nil {
+            var random = random
+            try write(text: PresharedKey(using: &random).exportedBase64, Name.loginPresharedKey)
+            // The last one: without it both are made again.
+            try write(text: PrivateKey(using: &random).exportedBase64, Name.loginKey)
+        }
+        let (key, shared) = (
+            try text(Name.loginKey).split(separator: "\n"), try text(Name.loginPresharedKey).split(separator: "\n")
+        )
+        guard key.count == 1, let privateKey = PrivateKey(base64: key[0]), !privateKey.isZero else {
+            throw damaged(Name.loginKey)
+        }
+        guard shared.count == 1, let presharedKey = PresharedKey(base64: shared[0]), !presharedKey.isZero else {
+            throw damaged(Name.loginPresharedKey)
+        }
+        return LoginTunnelKeys(privateKey: privateKey, presharedKey: presharedKey)
+    }
+
     private func asServiceError<Result>(
         _ body: () throws(GatewayDirectoryError) -> Result
     ) throws(GatewayError) -> Result {

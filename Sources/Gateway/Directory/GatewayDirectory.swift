@@ -32,11 +32,13 @@ package struct GatewayDirectory: Sendable {
         static let authorityCertificate = "addkey-ca.crt"
         static let addKeyKey = "addkey.key"
         static let addKeyCertificate = "addkey.crt"
+        static let loginKey = "login.key"
+        static let loginPresharedKey = "login.preshared.key"
         static let database = "gateway.db"
         /// All that a backup has beside the database.
         static let kept = [
             GatewaySettings.fileName, serverKey, nextServerKey, presharedMaster, apiKey, apiCertificate, pins,
-            authorityKey, authorityCertificate, addKeyKey, addKeyCertificate,
+            authorityKey, authorityCertificate, addKeyKey, addKeyCertificate, loginPresharedKey, loginKey,
         ]
     }
 
@@ -115,6 +117,9 @@ package struct GatewayDirectory: Sendable {
             }
             let descriptor = SharedDescriptor(OwnedDescriptor(opened))
             guard SystemCall.retry({ flock(opened, LOCK_EX | LOCK_NB) }) == 0 else {
+                guard errno == EWOULDBLOCK else {
+                    throw GatewayDirectoryError("'\(path)' cannot be locked: \(SystemError.words(errno))")
+                }
                 throw GatewayDirectoryError(
                     "a gateway uses the folder \(path) already", kind: .inUse, fix: "stop it first")
             }

@@ -30,6 +30,8 @@ package final class GatewayAPI: Service, Sendable {
         package var isReady: @Sendable () async -> Bool = { true }
         /// Makes an encrypted backup with a passphrase; nil where there is nothing to back up.
         package var backup: AdminRoutes.Backup?
+        /// Where the login tunnel is; nil where there is none.
+        package var loginTunnel: LoginTunnelPlace?
 
         package init(
             device: GatewayCertificate, admin: GatewayCertificate? = nil,
@@ -190,9 +192,9 @@ package struct GatewayRoutes: Sendable {
         let system = SystemRoutes(
             service, metrics: { registry.families + (await runtime()) }, isReady: parts.isReady)
         return OpenAPIDocument.adding(
-            to: AdminRoutes(service, invitations: parts.invitations, backup: parts.backup).all + system.all,
-            title: "Culvert gateway",
-            version: parts.version)
+            to: AdminRoutes(
+                service, invitations: parts.invitations, backup: parts.backup, loginTunnel: parts.loginTunnel
+            ).all + system.all, title: "Culvert gateway", version: parts.version)
     }
 
     /// What PIA's clients reach.

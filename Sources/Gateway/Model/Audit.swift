@@ -15,6 +15,7 @@ package struct AuditRecord: Hashable, Sendable {
         case serverKeyAnnounced, serverKeySwitched, serverKeyRotationCancelled
         case backupMade, restored
         case proofRefused
+        case loginAccepted, loginRefused, loginEnded
     }
 
     package var at: Date

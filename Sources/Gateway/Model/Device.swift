@@ -5,7 +5,7 @@ package import FoundationEssentials
 package import NetworkAddresses
 package import WireGuardCore
 
-/// A WireGuard peer of the gateway.
+/// A WireGuard peer of the gateway, or a place for a session of the login tunnel.
 package struct Device: Hashable, Sendable {
     /// Where its key was made.
     package enum Kind: String, Hashable, Sendable, CaseIterable {
@@ -15,6 +15,8 @@ package struct Device: Hashable, Sendable {
         case exported
         /// By one of PIA's clients: the slot of an `addKey` token.
         case addKey
+        /// It has no key: a user's logins have it, one session at a time, and it goes when none has had it for a while.
+        case login
     }
 
     package let id: DeviceID
@@ -24,7 +26,7 @@ package struct Device: Hashable, Sendable {
     package var notes: String
     /// What the device says it is, such as `linux`.
     package var platform: String?
-    /// Nil for an `addKey` slot whose key has expired, or has not come yet.
+    /// Nil for an `addKey` slot whose key has expired, or has not come yet, and for a login's.
     package var publicKey: PublicKey?
     /// When the key came.
     package var keyAt: Date?

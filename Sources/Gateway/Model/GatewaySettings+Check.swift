@@ -23,6 +23,7 @@ extension GatewaySettings {
         }
         if wireGuardPort == 0 { return ("wireGuardPort", "it is 1 to 65535") }
         if let problem = tunnelProblem { return problem }
+        if let problem = loginTunnelProblem { return problem }
         if services.contains(where: { !Self.isService($0) }) { return ("services", "each is tcp/PORT or udp/PORT") }
         return numberProblem
     }
@@ -51,13 +52,30 @@ extension GatewaySettings {
             }
         }
         if endpoints.count > 16 { return ("endpoints", "there are 16 at most") }
-        if dns.count > 4 { return ("dns", "there are 4 addresses at most") }
+        if dns.count > Self.mostNameServers { return ("dns", "there are \(Self.mostNameServers) addresses at most") }
         if let server = dns.first(where: { !Self.isHost($0) }) { return ("dns", "devices cannot reach \(server)") }
         if searchDomains.count > 64 { return ("searchDomains", "there are 64 at most") }
         if routes.count > 1024 { return ("routes", "there are 1024 at most") }
         if !(576...65_535).contains(mtu) || (mtu < 1280 && families.contains(true)) {
             return ("mtu", "it is 576 to 65535, and 1280 at least with IPv6")
         }
+        return nil
+    }
+
+    private var loginTunnelProblem: (field: String, words: String)? {
+        if loginTunnel.port == 0 { return ("loginTunnel.port", "it is 1 to 65535") }
+        if !(1...15).contains(loginTunnel.interface.utf8.count) {
+            return ("loginTunnel.interface", "it has 1 to 15 characters")
+        }
+        if !(1...1000).contains(loginTunnel.sessionsPerUser) {
+            return ("loginTunnel.sessionsPerUser", "it is 1 to 1000")
+        }
+        guard loginTunnel.isEnabled else { return nil }
+        if loginTunnel.port == wireGuardPort { return ("loginTunnel.port", "WireGuard has it: both are UDP") }
+        if loginTunnel.interface == interface { return ("loginTunnel.interface", "it is WireGuard's") }
+        // What an answer to a login has room for.
+        if routes.count > 16 { return ("routes", "with the login tunnel there are 16 at most") }
+        if keepaliveSeconds > 3600 { return ("keepaliveSeconds", "with the login tunnel it is 0 to 3600") }
         return nil
     }
 
@@ -69,6 +87,8 @@ extension GatewaySettings {
             ("tokenLifetimeSeconds", tokenLifetimeSeconds, 0), ("addressRestSeconds", addressRestSeconds, 0),
             ("serverKeyOverlapSeconds", serverKeyOverlapSeconds, 0), ("auditLifetimeSeconds", auditLifetimeSeconds, 0),
             ("addKey.idleKeySeconds", addKey.idleKeySeconds, 60),
+            // Longer than it takes until a session is told to be there.
+            ("loginTunnel.leaseSeconds", loginTunnel.leaseSeconds, 120),
             ("failures.longestSourceWait", failures.longestSourceWait, 1),
             ("failures.longestLoginWait", failures.longestLoginWait, 1), ("failures.memory", failures.memory, 1),
         ]

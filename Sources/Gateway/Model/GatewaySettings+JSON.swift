@@ -28,69 +28,96 @@ private struct EndpointText {
     var value: EndpointAddress
 }
 
+extension GatewaySettings.AddKey: Codable {
+    private enum CodingKeys: String, CodingKey, CaseIterable { case isEnabled, listener, idleKeySeconds }
+
+    package init(from decoder: any Decoder) throws {
+        let values = try decoder.settings(CodingKeys.self)
+        self.init()
+        try values.take(.isEnabled, &isEnabled)
+        try values.take(.listener, &listener)
+        try values.take(.idleKeySeconds, &idleKeySeconds)
+    }
+
+    package func encode(to encoder: any Encoder) throws {
+        var values = encoder.container(keyedBy: CodingKeys.self)
+        try values.encode(isEnabled, forKey: .isEnabled)
+        try values.encode(listener, forKey: .listener)
+        try values.encode(idleKeySeconds, forKey: .idleKeySeconds)
+    }
+}
+
+extension GatewaySettings.LoginTunnel: Codable {
+    private enum CodingKeys: String, CodingKey, CaseIterable {
+        case isEnabled, port, interface, sessionsPerUser, leaseSeconds
+    }
+
+    package init(from decoder: any Decoder) throws {
+        let values = try decoder.settings(CodingKeys.self)
+        self.init()
+        try values.take(.isEnabled, &isEnabled)
+        try values.take(.port, &port)
+        try values.take(.interface, &interface)
+        try values.take(.sessionsPerUser, &sessionsPerUser)
+        try values.take(.leaseSeconds, &leaseSeconds)
+    }
+
+    package func encode(to encoder: any Encoder) throws {
+        var values = encoder.container(keyedBy: CodingKeys.self)
+        try values.encode(isEnabled, forKey: .isEnabled)
+        try values.encode(port, forKey: .port)
+        try values.encode(interface, forKey: .interface)
+        try values.encode(sessionsPerUser, forKey: .sessionsPerUser)
+        try values.encode(leaseSeconds, forKey: .leaseSeconds)
+    }
+}
+
 extension GatewaySettings: Codable {
     private enum CodingKeys: String, CodingKey, CaseIterable {
-        case label, host, api, admin, adminTLS, socket, addKey, login
+        case label, host, api, admin, adminTLS, socket, addKey, loginTunnel
         case interface, wireGuardPort, addresses, endpoints, dns, searchDomains, routes, mtu, keepaliveSeconds
         case usesPresharedKeys, ipv4, ipv6, services, answersPings, allowedNetworks, otherInterfaces
         case deviceLifetimeSeconds, renewAfterSeconds, invitationLifetimeSeconds, tokenLifetimeSeconds
         case addressRestSeconds, serverKeyOverlapSeconds, auditLifetimeSeconds, devicesPerUser, devices, failures
     }
 
-    private struct AnyKey: CodingKey {
-        let stringValue: String
-        let intValue: Int? = nil
-        init?(stringValue: String) { self.stringValue = stringValue }
-        init?(intValue: Int) { nil }
-    }
-
     package init(from decoder: any Decoder) throws {
-        let known = Set(CodingKeys.allCases.map(\.rawValue))
-        if let key = try decoder.container(keyedBy: AnyKey.self).allKeys.first(where: {
-            !known.contains($0.stringValue)
-        }) {
-            throw DecodingError.dataCorrupted(
-                .init(codingPath: [key], debugDescription: "nothing is called so: known are \(known.sorted())"))
-        }
-        let values = try decoder.container(keyedBy: CodingKeys.self)
-        func take<Value: Decodable>(_ key: CodingKeys, _ value: inout Value) throws {
-            value = try values.decodeIfPresent(Value.self, forKey: key) ?? value
-        }
+        let values = try decoder.settings(CodingKeys.self)
         self.init()
-        try take(.label, &label)
-        try take(.host, &host)
-        try take(.api, &api)
-        try take(.admin, &admin)
+        try values.take(.label, &label)
+        try values.take(.host, &host)
+        try values.take(.api, &api)
+        try values.take(.admin, &admin)
         adminTLS = try values.decodeIfPresent(CertificateFiles.self, forKey: .adminTLS)
-        try take(.socket, &socket)
-        try take(.addKey, &addKey)
-        try take(.login, &login)
-        try take(.interface, &interface)
-        try take(.wireGuardPort, &wireGuardPort)
-        try take(.addresses, &addresses)
+        try values.take(.socket, &socket)
+        try values.take(.addKey, &addKey)
+        try values.take(.loginTunnel, &loginTunnel)
+        try values.take(.interface, &interface)
+        try values.take(.wireGuardPort, &wireGuardPort)
+        try values.take(.addresses, &addresses)
         endpoints = try (values.decodeIfPresent([EndpointText].self, forKey: .endpoints) ?? []).map(\.value)
-        try take(.dns, &dns)
-        try take(.searchDomains, &searchDomains)
-        try take(.routes, &routes)
-        try take(.mtu, &mtu)
-        try take(.keepaliveSeconds, &keepaliveSeconds)
-        try take(.usesPresharedKeys, &usesPresharedKeys)
-        try take(.ipv4, &ipv4)
-        try take(.ipv6, &ipv6)
-        try take(.services, &services)
-        try take(.answersPings, &answersPings)
-        try take(.allowedNetworks, &allowedNetworks)
-        try take(.otherInterfaces, &otherInterfaces)
-        try take(.deviceLifetimeSeconds, &deviceLifetimeSeconds)
-        try take(.renewAfterSeconds, &renewAfterSeconds)
-        try take(.invitationLifetimeSeconds, &invitationLifetimeSeconds)
-        try take(.tokenLifetimeSeconds, &tokenLifetimeSeconds)
-        try take(.addressRestSeconds, &addressRestSeconds)
-        try take(.serverKeyOverlapSeconds, &serverKeyOverlapSeconds)
-        try take(.auditLifetimeSeconds, &auditLifetimeSeconds)
-        try take(.devicesPerUser, &devicesPerUser)
-        try take(.devices, &devices)
-        try take(.failures, &failures)
+        try values.take(.dns, &dns)
+        try values.take(.searchDomains, &searchDomains)
+        try values.take(.routes, &routes)
+        try values.take(.mtu, &mtu)
+        try values.take(.keepaliveSeconds, &keepaliveSeconds)
+        try values.take(.usesPresharedKeys, &usesPresharedKeys)
+        try values.take(.ipv4, &ipv4)
+        try values.take(.ipv6, &ipv6)
+        try values.take(.services, &services)
+        try values.take(.answersPings, &answersPings)
+        try values.take(.allowedNetworks, &allowedNetworks)
+        try values.take(.otherInterfaces, &otherInterfaces)
+        try values.take(.deviceLifetimeSeconds, &deviceLifetimeSeconds)
+        try values.take(.renewAfterSeconds, &renewAfterSeconds)
+        try values.take(.invitationLifetimeSeconds, &invitationLifetimeSeconds)
+        try values.take(.tokenLifetimeSeconds, &tokenLifetimeSeconds)
+        try values.take(.addressRestSeconds, &addressRestSeconds)
+        try values.take(.serverKeyOverlapSeconds, &serverKeyOverlapSeconds)
+        try values.take(.auditLifetimeSeconds, &auditLifetimeSeconds)
+        try values.take(.devicesPerUser, &devicesPerUser)
+        try values.take(.devices, &devices)
+        try values.take(.failures, &failures)
     }
 
     package func encode(to encoder: any Encoder) throws {
@@ -102,7 +129,7 @@ extension GatewaySettings: Codable {
         try values.encodeIfPresent(adminTLS, forKey: .adminTLS)
         try values.encode(socket, forKey: .socket)
         try values.encode(addKey, forKey: .addKey)
-        try values.encode(login, forKey: .login)
+        try values.encode(loginTunnel, forKey: .loginTunnel)
         try values.encode(interface, forKey: .interface)
         try values.encode(wireGuardPort, forKey: .wireGuardPort)
         try values.encode(addresses, forKey: .addresses)
@@ -136,25 +163,12 @@ extension GatewaySettings: Codable {
         do {
             self = try JSONDecoder().decode(GatewaySettings.self, from: Data(json))
         } catch let error as DecodingError {
-            throw Self.problem(error)
+            let (place, words) = error.problem
+            throw .invalid(field: place.isEmpty ? Self.fileName : "\(Self.fileName): \(place)", problem: words)
         } catch {
             throw .invalid(field: Self.fileName, problem: "\(error)")
         }
         if let problem { throw .invalid(field: "\(Self.fileName): \(problem.field)", problem: problem.words) }
-    }
-
-    private static func problem(_ error: DecodingError) -> GatewayError {
-        func invalid(_ path: [any CodingKey], _ problem: String) -> GatewayError {
-            let path = path.map { $0.intValue.map(String.init) ?? $0.stringValue }.joined(separator: ".")
-            return .invalid(field: path.isEmpty ? fileName : "\(fileName): \(path)", problem: problem)
-        }
-        return switch error {
-        case .dataCorrupted(let context), .typeMismatch(_, let context), .valueNotFound(_, let context):
-            invalid(
-                context.codingPath, context.codingPath.isEmpty ? "this is no JSON object" : context.debugDescription)
-        case .keyNotFound(let key, let context): invalid(context.codingPath + [key], "it is missing")
-        @unknown default: invalid([], "it cannot be read")
-        }
     }
 
     /// The file's text, each setting in it.

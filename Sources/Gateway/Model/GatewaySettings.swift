@@ -27,7 +27,7 @@ package struct GatewaySettings: Hashable, Sendable {
     /// PIA's `addKey`.
     package var addKey = AddKey()
     /// The login tunnel beside WireGuard.
-    package var login = Login()
+    package var loginTunnel = LoginTunnel()
 
     // MARK: The tunnel
 
@@ -39,6 +39,8 @@ package struct GatewaySettings: Hashable, Sendable {
     /// Where devices reach WireGuard; empty: at ``host`` and ``wireGuardPort``.
     package var endpoints: [EndpointAddress] = []
     package var dns: [IPAddress] = []
+    /// So many name servers a device is given at most.
+    package static let mostNameServers = 4
     package var searchDomains: [String] = []
     /// What devices reach through the tunnel.
     package var routes: [IPPrefix] = [.allIPv4, .allIPv6]
@@ -101,7 +103,7 @@ package struct GatewaySettings: Hashable, Sendable {
         }
     }
 
-    package struct AddKey: Hashable, Sendable, Codable {
+    package struct AddKey: Hashable, Sendable {
         package var isEnabled = false
         package var listener = Listener(addresses: [.v4(0), .v6(0, 0)], port: 1337)
         /// How long a key may be silent before it is forgotten.
@@ -110,10 +112,15 @@ package struct GatewaySettings: Hashable, Sendable {
         package init() {}
     }
 
-    package struct Login: Hashable, Sendable, Codable {
+    package struct LoginTunnel: Hashable, Sendable {
         package var isEnabled = false
         package var port: UInt16 = 51_840
+        /// The tunnel's interface, behind the same firewall as WireGuard's.
         package var interface = "culvert-login0"
+        /// Sessions that a user has at the same time; one more ends the oldest.
+        package var sessionsPerUser = 5
+        /// How long after a session its addresses are its user's, for the next login. Then they begin to rest.
+        package var leaseSeconds = 3600
 
         package init() {}
     }

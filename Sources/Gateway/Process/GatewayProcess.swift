@@ -39,15 +39,16 @@ package final class GatewayProcess: Sendable {
         _ folder: GatewayDirectory, settings: GatewaySettings, _ options: Options, logger: Logger
     ) throws(GatewayProcessError) {
         self.logger = logger
-        guard !settings.login.isEnabled else {
-            throw GatewayProcessError(
-                "gateway.json: login is not served by this version", fix: "serve it by culvert credential-server")
-        }
         do {
+            try folder.lock()
             let store = try folder.openStore()
             let service = try GatewayService(store: store, keys: folder, settings: settings, logger: logger)
+            // Without a network there is no tunnel of either kind.
+            let loginKeys =
+                settings.loginTunnel.isEnabled && options.network != nil ? try folder.loginKeys() : nil
             let runtime = options.network.map {
-                GatewayRuntime(service: service, network: $0, datagrams: options.datagrams, logger: logger)
+                GatewayRuntime(
+                    service: service, network: $0, datagrams: options.datagrams, loginKeys: loginKeys, logger: logger)
             }
             let pins = try folder.pins()
             var parts = GatewayAPI.Parts(
@@ -58,11 +59,14 @@ package final class GatewayProcess: Sendable {
                     label: settings.label),
                 socketUser: options.socketUser, version: options.version)
             parts.limits = options.limits
+            parts.loginTunnel = loginKeys.map {
+                LoginTunnelPlace(host: settings.host, port: settings.loginTunnel.port, keys: $0)
+            }
             let connections = Mutex<(@Sendable () -> MetricFamily)?>(nil)
             let shown = Shown(connections)
             parts.runtimeMetrics = { (runtime?.figures.families ?? []) + shown.families }
             parts.backup = { (passphrase, caller) async throws(GatewayError) in
-                try await Self.backup(folder, store, passphrase, caller)
+                try await Self.backup(folder, store, service, passphrase, caller)
             }
             parts.isReady = { runtime.map { $0.figures.isCurrent } ?? true }
             let api = try GatewayAPI(service, parts, logger: logger)
@@ -86,21 +90,21 @@ package final class GatewayProcess: Sendable {
         return try folder.addKeyCertificate().leaf
     }
 
-    /// A backup, which the audit log knows of.
+    /// A backup, which the audit log knows of before anybody has it.
     @concurrent
     private static func backup(
-        _ folder: GatewayDirectory, _ store: SQLiteStore, _ passphrase: [UInt8], _ caller: Caller
+        _ folder: GatewayDirectory, _ store: SQLiteStore, _ service: GatewayService, _ passphrase: [UInt8],
+        _ caller: Caller
     ) async throws(GatewayError) -> [UInt8] {
+        try caller.check(.manage)
+        let backup: [UInt8]
         do {
-            let bytes = try GatewayBackup.make(folder, store, passphrase: passphrase)
-            try await store.append(
-                AuditRecord(
-                    at: .now, actor: caller.name, source: caller.source, action: .backupMade, subject: "gateway"),
-                change: nil)
-            return bytes
+            backup = try GatewayBackup.make(folder, store, passphrase: passphrase)
         } catch {
             throw .unavailable("no backup can be made: \(error)")
         }
+        try await service.noteBackup(caller)
+        return backup
     }
 
     /// What the API shows of itself, which is made after what shows it.

@@ -6,6 +6,10 @@ import WireGuardDevice
 extension RuntimeFigures {
     /// The runtime's part of the metrics.
     package var families: [MetricFamily] {
+        wireGuard + (login?.families ?? [])
+    }
+
+    private var wireGuard: [MetricFamily] {
         [
             MetricFamily("culvert_gateway_peers", .gauge, "Devices that are peers of WireGuard", peers),
             MetricFamily(
@@ -20,7 +24,16 @@ extension RuntimeFigures {
                 ]),
             MetricFamily(
                 "culvert_gateway_drops_total", .counter, "Packets and datagrams that were not passed on, by cause",
-                drops.causes.map { .init(Double($0.count), labels: [.init("cause", $0.name)]) }),
+                drops.byCause.map {
+                    .init(Double($0.count), labels: [.init("cause", $0.cause.replacing(" ", with: "_"))])
+                }),
+            MetricFamily(
+                "culvert_gateway_queue_depth", .gauge,
+                "What waits now: packets for a session of their peer, and messages of handshakes to be sent",
+                [
+                    .init(Double(waitingPackets), labels: [.init("queue", "packets")]),
+                    .init(Double(waitingMessages), labels: [.init("queue", "handshake_messages")]),
+                ]),
             MetricFamily(
                 "culvert_gateway_repairs_total", .counter, "What others had undone and was made again", network.repairs),
             MetricFamily(
@@ -35,17 +48,27 @@ extension RuntimeFigures {
     }
 }
 
-extension DropCounters {
-    fileprivate var causes: [(name: String, count: UInt64)] {
+extension LoginFigures {
+    fileprivate var families: [MetricFamily] {
         [
-            ("no_peer", noPeer), ("no_endpoint", noEndpoint), ("staged_over_peer_limit", stagedOverPeerLimit),
-            ("staged_over_budget", stagedOverBudget), ("staged_abandoned", stagedAbandoned),
-            ("outbox_full", outboxFull), ("while_down", whileDown), ("malformed_frames", malformedFrames),
-            ("refused_by_device", refusedByDevice), ("refused_by_network", refusedByNetwork), ("no_socket", noSocket),
-            ("socket_queue_full", socketQueueFull), ("oversize", oversize), ("malformed", malformed),
-            ("invalid_mac1", invalidMac1), ("cookie_demanded", cookieDemanded), ("rate_limited", rateLimited),
-            ("rejected_handshakes", rejectedHandshakes), ("initiation_floods", initiationFloods),
-            ("unknown_session", unknownSession),
+            MetricFamily(
+                "culvert_gateway_login_sessions", .gauge, "Sessions of the login tunnel", UInt64(clamping: sessions)),
+            MetricFamily(
+                "culvert_gateway_logins_total", .counter, "Logins to the login tunnel since the start",
+                [
+                    .init(Double(accepted), labels: [.init("outcome", "accepted")]),
+                    .init(Double(refused), labels: [.init("outcome", "refused")]),
+                ]),
+            MetricFamily(
+                "culvert_gateway_login_bytes_total", .counter, "Bytes of the login tunnel since the start",
+                [
+                    .init(Double(received), labels: [.init("direction", "received")]),
+                    .init(Double(sent), labels: [.init("direction", "sent")]),
+                ]),
+            MetricFamily(
+                "culvert_gateway_login_drops_total", .counter,
+                "Packets and datagrams of the login tunnel that were not passed on, by cause",
+                drops.map { .init(Double($0.count), labels: [.init("cause", $0.cause)]) }),
         ]
     }
 }

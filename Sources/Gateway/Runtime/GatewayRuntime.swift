@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CredentialTunnel
 import FoundationEssentials
 package import Logging
 import NetworkAddresses
@@ -14,6 +15,8 @@ package import WireGuardDevice
 package enum GatewayRuntimeError: Error, Hashable, Sendable, CustomStringConvertible {
     case network(TunnelServerError)
     case tunnel(WireGuardDeviceError)
+    /// The login tunnel cannot run, or has failed.
+    case login(TunnelIOError)
     case service(GatewayError)
     /// The interface was removed, or something failed for good.
     case ended(WireGuardDevice.CloseReason)
@@ -24,6 +27,7 @@ package enum GatewayRuntimeError: Error, Hashable, Sendable, CustomStringConvert
         switch self {
         case .network(let error): error.description
         case .tunnel(let error): error.description
+        case .login(let error): "the login tunnel: \(error)"
         case .service(let error): error.description
         case .ended(let reason): "the tunnel has ended: \(reason)"
         case .notStarted: "the tunnel was started before, or has been stopped"
@@ -31,7 +35,7 @@ package enum GatewayRuntimeError: Error, Hashable, Sendable, CustomStringConvert
     }
 }
 
-/// Runs a gateway's WireGuard, and keeps peers, firewall and routes as the store has them.
+/// Runs a gateway's WireGuard, and the login tunnel beside it, and keeps peers, firewall and routes as the store has them.
 ///
 /// It follows the store's changes: a device comes, goes or gets other rules without a moment's interruption for others. What WireGuard
 /// counts is told to the store now and then, and at the end. Where something could not be done, all is compared until it is.
@@ -56,9 +60,18 @@ package actor GatewayRuntime {
     private let clock: GatewayClock
     private let logger: Logger
 
+    private let loginKeys: LoginTunnelKeys?
+    private nonisolated let (events, arrivals) = AsyncStream.makeStream(of: Event.self)
+
     private var device: WireGuardDevice?
+    private var login: CredentialServerDevice?
     private var isStopped = false
-    private var peers = RuntimePeers()
+    private var peers: RuntimePeers
+    private var logins = RuntimeLogins<ClientID>()
+    /// The families that the network has in force; true for IPv6.
+    private var families: Set<Bool> = []
+    /// The last that follows the store: one after the other.
+    private var following: Task<Void, Never>?
     private var traffic = TrafficLedger()
     private var sequence: Int64 = 0
     /// Whether something could not be done, so that all is to be compared.
@@ -68,14 +81,18 @@ package actor GatewayRuntime {
     /// What others see without waiting.
     private struct Shown {
         var device: WireGuardDevice?
+        var login: CredentialServerDevice?
         var sequence: Int64 = 0
         var isCurrent = false
     }
 
+    /// - Parameter loginKeys: nil for no login tunnel.
     package init(
         service: any PeerSource, network: any PeerNetwork, datagrams: any DatagramNetwork = SystemDatagramNetwork(),
-        options: Options = Options(), clock: GatewayClock = .system, logger: Logger
+        loginKeys: LoginTunnelKeys? = nil, options: Options = Options(), clock: GatewayClock = .system, logger: Logger
     ) {
+        self.loginKeys = loginKeys
+        peers = RuntimePeers(loginTunnel: loginKeys == nil ? nil : service.settings.loginTunnel.interface)
         self.service = service
         settings = service.settings
         self.network = network
@@ -90,8 +107,10 @@ package actor GatewayRuntime {
     /// Brings up network and WireGuard with all peers. When it returns, devices can connect.
     package func start() async throws(GatewayRuntimeError) {
         guard device == nil, !isStopped else { throw .notStarted }
-        let tun: any TunDevice
-        do throws(TunnelServerError) { tun = try await network.start().device } catch { throw .network(error) }
+        let up: PeerNetworkDevices
+        do throws(TunnelServerError) { up = try await network.start() } catch { throw .network(error) }
+        let tun = up.device
+        families = Set((up.addresses.isEmpty ? settings.addresses : up.addresses).map(\.isIPv6))
         var options = options.device
         let logger = logger
         options.log = { level, text in logger.log(level: level == .error ? .error : .debug, "WireGuard: \(text)") }
@@ -103,9 +122,11 @@ package actor GatewayRuntime {
             try device.apply(update)
         } catch {
             if device == nil { tun.close() }
+            up.login?.close()
             await stop()
             throw .tunnel(error)
         }
+        if let loginKeys, let tun = up.login { login = makeLogin(loginKeys, tun) }
         do throws(GatewayError) { try await follow() } catch {
             await stop()
             throw .service(error)
@@ -114,57 +135,76 @@ package actor GatewayRuntime {
             await stop()
             throw .tunnel(error)
         }
-        let (device, sequence) = (device, sequence)
-        shown.withLock { $0 = Shown(device: device, sequence: sequence, isCurrent: true) }
+        do throws(TunnelIOError) { try login?.start() } catch {
+            await stop()
+            throw .login(error)
+        }
+        let (device, login, sequence) = (device, login, sequence)
+        shown.withLock { $0 = Shown(device: device, login: login, sequence: sequence, isCurrent: true) }
+    }
+
+    private func makeLogin(_ keys: LoginTunnelKeys, _ tun: any TunDevice) -> CredentialServerDevice {
+        var options = CredentialServerDevice.Options()
+        options.limits.clients = settings.devices
+        options.layout = self.options.device.layout
+        let arrivals = arrivals
+        return CredentialServerDevice(
+            privateKey: keys.privateKey, presharedKey: keys.presharedKey, store: LoginGate(self), tun: tun,
+            network: datagrams, port: settings.loginTunnel.port, options: options
+        ) { arrivals.yield(.loginFailed($0)) }
     }
 
     /// What wakes it.
     private enum Event: Sendable {
         case changes, second, flush
         case closed(WireGuardDevice.CloseReason)
+        case loginFailed(TunnelIOError)
     }
 
     /// Follows the store until the task is cancelled, which is no error, or the tunnel ends. Then everything is undone.
     package func run() async throws(GatewayRuntimeError) {
         guard let device else { throw .notStarted }
-        let (events, events_) = AsyncStream.makeStream(of: Event.self)
-        device.onClose { events_.yield(.closed($0)) }
+        let arrivals = arrivals
+        device.onClose { arrivals.yield(.closed($0)) }
         let (service, options) = (service, options)
         let sources = [
             Task {
-                for await _ in service.changeSignals() { events_.yield(.changes) }
+                for await _ in service.changeSignals() { arrivals.yield(.changes) }
             },
             Task {
-                while (try? await Task.sleep(for: options.sweepInterval)) != nil { events_.yield(.second) }
+                while (try? await Task.sleep(for: options.sweepInterval)) != nil { arrivals.yield(.second) }
             },
             Task {
-                while (try? await Task.sleep(for: options.flushInterval)) != nil { events_.yield(.flush) }
+                while (try? await Task.sleep(for: options.flushInterval)) != nil { arrivals.yield(.flush) }
             },
         ]
-        var end: WireGuardDevice.CloseReason?
+        var end: GatewayRuntimeError?
         await withTaskCancellationHandler {
             for await event in events {
                 switch event {
                 case .changes: await followAndTell()
                 case .second: await look()
                 case .flush: await flush()
-                case .closed(let reason): end = reason
+                case .closed(let reason): end = .ended(reason)
+                case .loginFailed(let error): end = .login(error)
                 }
                 if end != nil { break }
             }
         } onCancel: {
-            events_.finish()
+            arrivals.finish()
         }
         for source in sources { source.cancel() }
         // A task of its own: this one may be cancelled, and then the store would not hear of what was counted.
         await Task { await stop() }.value
-        if let end, end != .requested { throw .ended(end) }
+        if let end, end != .ended(.requested) { throw end }
     }
 
     /// Tells the store what was counted, and undoes everything. Safe to repeat.
     package func stop() async {
         guard !isStopped else { return }
         isStopped = true
+        // Its last sessions say what they have moved.
+        await login?.stop()
         await flush()
         device?.close()
         await network.stop()
@@ -173,7 +213,18 @@ package actor GatewayRuntime {
 
     // MARK: - Following
 
+    /// Brings into force what is different, after those that do already.
     private func followAndTell() async {
+        let before = following
+        let task = Task {
+            await before?.value
+            await followOnce()
+        }
+        following = task
+        await task.value
+    }
+
+    private func followOnce() async {
         let began = ContinuousClock.now
         do throws(GatewayError) {
             if try await follow() { options.onApplied(ContinuousClock.now - began) }
@@ -198,6 +249,7 @@ package actor GatewayRuntime {
             try applying { (device) throws(WireGuardDeviceError) in try device.setPrivateKey(key) }
         }
         let work = peers.take(changes)
+        endSessions()
         sequence = changes.sequence
         isStale = false
         guard !work.isEmpty else { return changes.serverKeysChanged }
@@ -214,8 +266,10 @@ package actor GatewayRuntime {
     private func apply(_ work: RuntimePeers.Work) async throws(GatewayError) {
         if let device {
             for (id, key) in work.leavingKeys {
-                if let peer = device.peer(key) { traffic.take(TrafficLedger.Count(peer), of: key, id, at: clock.now()) }
-                traffic.forget(key)
+                if let peer = device.peer(key) {
+                    traffic.take(TrafficLedger.Count(peer), of: .key(key), id, at: clock.now())
+                }
+                traffic.forget(.key(key))
             }
         }
         try applying { (device) throws(WireGuardDeviceError) in try device.apply(work.removal) }
@@ -241,10 +295,11 @@ package actor GatewayRuntime {
     // MARK: - What time brings
 
     private func look() async {
-        do throws(GatewayError) { try await service.sweep(.gateway) } catch {
+        do throws(GatewayError) { try await service.sweep(busy: logins.busy, .gateway) } catch {
             logger.error("what time has brought cannot be noted: \(error)")
         }
         if isStale { await followAndTell() }
+        endSessions()
     }
 
     /// Tells the store what was counted since the last time.
@@ -253,7 +308,14 @@ package actor GatewayRuntime {
         let (devices, now) = (peers.devices, clock.now())
         for peer in device.peers {
             if let id = devices[peer.publicKey] {
-                traffic.take(TrafficLedger.Count(peer), of: peer.publicKey, id, at: now)
+                traffic.take(TrafficLedger.Count(peer), of: .key(peer.publicKey), id, at: now)
+            }
+        }
+        for session in login?.sessions ?? [] {
+            if let device = logins.sessions[session.id]?.device {
+                traffic.take(
+                    TrafficLedger.Count(session.moved, session.endpoint), of: .session(session.id), device, at: now,
+                    isThere: true)
             }
         }
         let activity = traffic.drain()
@@ -262,6 +324,45 @@ package actor GatewayRuntime {
             traffic.putBack(activity)
             logger.error("what was counted is told later: \(error)")
         }
+    }
+
+    // MARK: - The login tunnel
+
+    /// What becomes of a login. Whoever is let in is known to firewall and routes before its client hears of it.
+    func verdict(on attempt: LoginAttempt) async -> LoginVerdict {
+        let request = LoginRequest(
+            login: attempt.login, password: attempt.password, source: attempt.source, busy: logins.busy)
+        do throws(GatewayError) {
+            switch try await service.logIn(request, .gateway) {
+            case .refused(let refusal): return .refused(refusal.body)
+            case .accepted(let device, let password, let addresses):
+                // What became of user and device since the password was right counts.
+                await followAndTell()
+                let assignment = settings.assignment(addresses, families: families)
+                guard !isStale, !isStopped, peers.peers[device]?.password == password, !assignment.addresses.isEmpty
+                else { return .refused(Body.Refusal(.unavailable)) }
+                for former in logins.begin(attempt.session, device, password) { login?.disconnect(former) }
+                return .accepted(assignment)
+            }
+        } catch {
+            logger.error("a login cannot be judged: \(error)")
+            return .refused(Body.Refusal(.unavailable))
+        }
+    }
+
+    /// Takes the end of a session.
+    func ended(_ session: ClientID, _ reason: EndReason, _ moved: SessionTraffic) {
+        guard let ended = logins.end(session) else { return }
+        traffic.take(TrafficLedger.Count(moved, nil), of: .session(session), ended.device, at: clock.now())
+        traffic.forget(.session(session))
+        logger.info("a session of device \(ended.device) is over: \(reason)")
+    }
+
+    /// Ends sessions whose user, password or device says that they are over.
+    private func endSessions() {
+        // While the gateway is not sure of its clients, theirs are not over for good: they may log in again.
+        let reason: EndReason = isStale ? .shutdown : .removed
+        for session in logins.over({ peers.peers[$0]?.password }) { login?.disconnect(session, reason) }
     }
 
     // MARK: - What there is to see
@@ -276,6 +377,7 @@ package actor GatewayRuntime {
         figures.network = network.condition
         figures.sequence = shown.sequence
         figures.isCurrent = shown.isCurrent
+        figures.login = shown.login.map { LoginFigures($0.statistics, port: $0.port) }
         guard let device = shown.device else { return figures }
         let now = Int64(clock.now().timeIntervalSince1970)
         for peer in device.peers {
@@ -287,6 +389,7 @@ package actor GatewayRuntime {
         let statistics = device.statistics
         figures.handshakes = statistics.engine.handshakesCompleted
         figures.drops = statistics.drops
+        (figures.waitingPackets, figures.waitingMessages) = device.queueDepths
         figures.port = device.listenPort
         return figures
     }

@@ -10,8 +10,8 @@ package import TunnelServer
 /// Where packets go that come out of the tunnel: the host with its firewall, or memory.
 package protocol PeerNetwork: Sendable {
     /// Brings it up, without peers.
-    /// - Returns: the tunnel's device, which the caller closes before it stops the network, and the gateway's own addresses in force.
-    func start() async throws(TunnelServerError) -> (device: any TunDevice, addresses: [InterfaceAddress])
+    /// - Returns: what the caller closes before it stops the network.
+    func start() async throws(TunnelServerError) -> PeerNetworkDevices
     /// Lets peers in, gives some other rules, takes some out, all at once. When it returns, that is so.
     /// - Returns: why some networks cannot be behind a peer; the rest was done.
     func apply(_ changes: [ClientChange]) async throws(TunnelServerError) -> [IPPrefix: TunnelServerError]
@@ -19,6 +19,22 @@ package protocol PeerNetwork: Sendable {
     func stop() async
     /// How it is.
     var condition: NetworkCondition { get }
+}
+
+/// What a network has for tunnels.
+package struct PeerNetworkDevices: Sendable {
+    /// WireGuard's.
+    package var device: any TunDevice
+    /// The login tunnel's; nil in a network that has none.
+    package var login: (any TunDevice)?
+    /// The gateway's own addresses in force.
+    package var addresses: [InterfaceAddress]
+
+    package init(_ device: any TunDevice, login: (any TunDevice)? = nil, addresses: [InterfaceAddress]) {
+        self.device = device
+        self.login = login
+        self.addresses = addresses
+    }
 }
 
 /// How a network is.
@@ -42,9 +58,9 @@ package struct HostPeerNetwork: PeerNetwork {
         isMultiQueue = LaneLayout.automatic.needsQueues
     }
 
-    package func start() async throws(TunnelServerError) -> (device: any TunDevice, addresses: [InterfaceAddress]) {
-        let (device, settings) = try await network.start(isMultiQueue: isMultiQueue)
-        return (device, settings.addresses)
+    package func start() async throws(TunnelServerError) -> PeerNetworkDevices {
+        let (device, further, settings) = try await network.start(isMultiQueue: isMultiQueue)
+        return PeerNetworkDevices(device, login: further.first, addresses: settings.addresses)
     }
 
     package func apply(_ changes: [ClientChange]) async throws(TunnelServerError) -> [IPPrefix: TunnelServerError] {
@@ -63,17 +79,14 @@ package struct HostPeerNetwork: PeerNetwork {
 
 /// No network of the host: packets go to whoever has the other side of the device. Rules hold for nothing here.
 package struct MemoryPeerNetwork: PeerNetwork {
-    private let device: any TunDevice
-    private let addresses: [InterfaceAddress]
+    private let devices: PeerNetworkDevices
 
-    package init(_ device: any TunDevice, addresses: [InterfaceAddress]) {
-        self.device = device
-        self.addresses = addresses
+    /// - Parameter login: what the login tunnel has.
+    package init(_ device: any TunDevice, login: (any TunDevice)? = nil, addresses: [InterfaceAddress]) {
+        devices = PeerNetworkDevices(device, login: login, addresses: addresses)
     }
 
-    package func start() async throws(TunnelServerError) -> (device: any TunDevice, addresses: [InterfaceAddress]) {
-        (device, addresses)
-    }
+    package func start() async throws(TunnelServerError) -> PeerNetworkDevices { devices }
 
     package func apply(_: [ClientChange]) async throws(TunnelServerError) -> [IPPrefix: TunnelServerError] { [:] }
     package func stop() async {}
@@ -91,6 +104,7 @@ extension GatewaySettings {
         network.answersPings = answersPings
         network.allowedNetworks = allowedNetworks
         network.otherInterfaces = otherInterfaces
+        if loginTunnel.isEnabled { network.furtherTunnels = [loginTunnel.interface] }
         return network
     }
 

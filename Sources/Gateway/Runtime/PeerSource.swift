@@ -9,12 +9,14 @@ package protocol PeerSource: Sendable {
     func peers(_ caller: Caller) async throws(GatewayError) -> PeerChanges
     /// What has become of peers since a change.
     func peerChanges(after sequence: Int64, _ caller: Caller) async throws(GatewayError) -> PeerChanges
+    /// Judges a login to the login tunnel, and leases addresses.
+    func logIn(_ request: LoginRequest, _ caller: Caller) async throws(GatewayError) -> LoginJudgement
     /// Yields when there may be new changes, at once for the first time.
     func changeSignals() -> AsyncStream<Void>
     /// Adds what was counted since the last time.
     func record(_ activity: [DeviceActivity], _ caller: Caller) async throws(GatewayError)
     /// Notes what time has brought.
-    func sweep(_ caller: Caller) async throws(GatewayError)
+    func sweep(busy: [DeviceID], _ caller: Caller) async throws(GatewayError)
 }
 
 extension GatewayService: PeerSource {}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CredentialTunnel
 package import WireGuardDevice
 
 /// What there is to see of a running gateway.
@@ -16,6 +17,9 @@ package struct RuntimeFigures: Sendable {
     package var handshakes: UInt64 = 0
     /// Packets and datagrams that were not passed on, by cause.
     package var drops = DropCounters()
+    /// What waits now: packets for a session of their peer, and messages of handshakes to be sent.
+    package var waitingPackets = 0
+    package var waitingMessages = 0
     package var network = NetworkCondition()
     /// The last change of the store that is in force.
     package var sequence: Int64 = 0
@@ -23,6 +27,42 @@ package struct RuntimeFigures: Sendable {
     package var isCurrent = false
     /// The UDP port; nil while the tunnel does not listen.
     package var port: UInt16?
+    /// The login tunnel's; nil without one.
+    package var login: LoginFigures?
 
     package init() {}
+}
+
+/// What there is to see of the login tunnel.
+package struct LoginFigures: Sendable {
+    package var sessions = 0
+    /// Logins since the start.
+    package var accepted = 0
+    package var refused = 0
+    /// IP packets' bytes since the start.
+    package var received = 0
+    package var sent = 0
+    /// Packets and datagrams that were not passed on, by cause.
+    package var drops: [(cause: String, count: Int)] = []
+    /// The UDP port; nil while the tunnel does not listen.
+    package var port: UInt16?
+
+    init(_ statistics: ServerDeviceStatistics, port: UInt16?) {
+        sessions = statistics.sessions
+        accepted = statistics.accepted
+        refused = statistics.refused
+        received = statistics.moved.receivedBytes
+        sent = statistics.moved.sentBytes
+        let datagrams = statistics.protocolDrops
+        drops = [
+            ("no_route", statistics.noRoute), ("disallowed_source", statistics.disallowedSource),
+            ("malformed_packets", statistics.malformedPackets), ("answers_dropped", statistics.answersDropped),
+            ("malformed", datagrams.malformed), ("wrong_keys", datagrams.wrongKeys),
+            ("cookie_demanded", datagrams.cookies), ("rate_limited", datagrams.limited),
+            ("evicted", datagrams.evicted), ("unknown_session", datagrams.unknownSessions),
+            ("forged", datagrams.forged), ("replayed", datagrams.replayed), ("out_of_place", datagrams.outOfPlace),
+            ("verifications_full", datagrams.verificationsFull),
+        ]
+        self.port = port
+    }
 }

@@ -7,10 +7,13 @@ import WireGuardCore
 
 /// The peers that are in force, and what it takes to have others. A value: it does nothing itself.
 struct RuntimePeers: Sendable {
-    /// A device that is a peer.
+    /// A device that is a peer of WireGuard, or one that a session of the login tunnel may have.
     struct Peer: Equatable, Sendable {
-        var publicKey: PublicKey
+        /// Nil for a login's.
+        var publicKey: PublicKey?
         var presharedKey: PresharedKey?
+        /// Of a login's device, what its session's password was compared with.
+        var password: StoredPassword?
         var addresses: [IPAddress]
         var subnets: [IPPrefix]
         var rules: ClientRules
@@ -32,10 +35,14 @@ struct RuntimePeers: Sendable {
     }
 
     private(set) var peers: [DeviceID: Peer] = [:]
+    /// The interface that logins' devices are behind.
+    private let loginTunnel: String?
+
+    init(loginTunnel: String? = nil) { self.loginTunnel = loginTunnel }
 
     /// The device whose key this is.
     var devices: [PublicKey: DeviceID] {
-        Dictionary(peers.map { ($0.value.publicKey, $0.key) }) { first, _ in first }
+        Dictionary(peers.compactMap { id, peer in peer.publicKey.map { ($0, id) } }) { first, _ in first }
     }
 
     /// Takes what has become of devices for what is in force from now on.
@@ -52,7 +59,7 @@ struct RuntimePeers: Sendable {
             let old = peers[id]
             guard old != new else { continue }
             peers[id] = new
-            if let old, old.publicKey != new?.publicKey { work.leavingKeys[id] = old.publicKey }
+            if let key = old?.publicKey, key != new?.publicKey { work.leavingKeys[id] = key }
             // Sources that it has no more; somebody else may have them next.
             let gone = old.map { old in
                 ClientChange(
@@ -62,8 +69,12 @@ struct RuntimePeers: Sendable {
             if let gone, !gone.prefixes.isEmpty { work.network.append(gone) }
             guard let new else { continue }
             if old?.sources != new.sources || old?.rules != new.rules {
-                coming.append(ClientChange(addresses: new.addresses, subnets: new.subnets, rules: new.rules))
+                coming.append(
+                    ClientChange(
+                        addresses: new.addresses, subnets: new.subnets,
+                        tunnel: new.publicKey == nil ? loginTunnel : nil, rules: new.rules))
             }
+            guard new.publicKey != nil else { continue }
             if old?.publicKey != new.publicKey || old?.presharedKey != new.presharedKey || old?.sources != new.sources {
                 work.peers[id] = new
             }
@@ -81,10 +92,10 @@ struct RuntimePeers: Sendable {
     }
 
     private static func peer(_ plan: PeerPlan) -> Peer? {
-        guard let key = plan.publicKey else { return nil }
+        guard plan.publicKey != nil || plan.password != nil else { return nil }
         return Peer(
-            publicKey: key, presharedKey: plan.presharedKey, addresses: plan.addresses, subnets: plan.subnets,
-            rules: ClientRules(plan.rules))
+            publicKey: plan.publicKey, presharedKey: plan.presharedKey, password: plan.password,
+            addresses: plan.addresses, subnets: plan.subnets, rules: ClientRules(plan.rules))
     }
 }
 
@@ -107,16 +118,17 @@ extension RuntimePeers.Work {
     /// - Parameter refused: networks that cannot be behind a peer.
     func additions(without refused: Set<IPPrefix>) -> [UAPIDeviceUpdate] {
         var updates: [UAPIDeviceUpdate] = []
-        for (count, peer) in peers.values.enumerated() {
+        for (count, update) in peers.values.compactMap({ $0.update(without: refused) }).enumerated() {
             if count.isMultiple(of: Self.updateSize) { updates.append(UAPIDeviceUpdate()) }
-            updates[updates.count - 1].peers.append(peer.update(without: refused))
+            updates[updates.count - 1].peers.append(update)
         }
         return updates
     }
 }
 
 extension RuntimePeers.Peer {
-    fileprivate func update(without refused: Set<IPPrefix>) -> UAPIPeerUpdate {
+    fileprivate func update(without refused: Set<IPPrefix>) -> UAPIPeerUpdate? {
+        guard let publicKey else { return nil }
         var update = UAPIPeerUpdate(publicKey: publicKey)
         update.presharedKey = presharedKey.map { .set($0) } ?? .clear
         update.replaceAllowedIPs = true

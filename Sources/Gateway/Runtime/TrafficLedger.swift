@@ -1,31 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CredentialTunnel
 import FoundationEssentials
 import NetworkAddresses
 import WireGuardCore
 
 /// What devices have sent and received since the store was told the last time.
 struct TrafficLedger: Sendable {
-    /// What WireGuard counts of a key, from zero each time that it becomes a peer.
+    /// What is counted by itself.
+    enum Source: Hashable, Sendable {
+        case key(PublicKey)
+        case session(ClientID)
+    }
+
+    /// What is counted of a key, from zero each time that it becomes a peer, or of a session.
     struct Count: Equatable {
         var traffic = Device.Traffic()
         var lastHandshake: WallTime?
         var endpoint: Endpoint?
     }
 
-    private var seen: [PublicKey: Count] = [:]
+    private var seen: [Source: Count] = [:]
     private var waiting: [DeviceID: DeviceActivity] = [:]
 
-    /// Takes what WireGuard counts of a peer now.
-    mutating func take(_ count: Count, of key: PublicKey, _ device: DeviceID, at now: Date) {
-        let before = seen[key] ?? Count()
-        seen[key] = count
-        guard count.traffic != before.traffic || count.lastHandshake != before.lastHandshake else { return }
+    /// Takes what is counted of a device now.
+    /// - Parameter isThere: whether it is known to be there, whatever it sends.
+    mutating func take(
+        _ count: Count, of source: Source, _ device: DeviceID, at now: Date, isThere: Bool = false
+    ) {
+        let before = seen[source] ?? Count()
+        seen[source] = count
+        guard isThere || count.traffic != before.traffic || count.lastHandshake != before.lastHandshake else { return }
         var activity = waiting[device] ?? DeviceActivity(deviceID: device, traffic: Device.Traffic())
         activity.traffic.received &+= count.traffic.received &- before.traffic.received
         activity.traffic.sent &+= count.traffic.sent &- before.traffic.sent
-        if count.traffic.received > before.traffic.received {
+        if isThere || count.traffic.received > before.traffic.received {
             // It came some time before this look.
             activity.lastSeenAt = now
             if let endpoint = count.endpoint { activity.endpoint = endpoint }
@@ -33,8 +43,8 @@ struct TrafficLedger: Sendable {
         waiting[device] = activity
     }
 
-    /// Says that a key is no peer any more.
-    mutating func forget(_ key: PublicKey) { seen[key] = nil }
+    /// Says that a key is no peer any more, or that a session is over.
+    mutating func forget(_ source: Source) { seen[source] = nil }
 
     /// What the store is to be told, once.
     mutating func drain() -> [DeviceActivity] {
@@ -59,6 +69,13 @@ struct TrafficLedger: Sendable {
 }
 
 extension TrafficLedger.Count {
+    init(_ moved: SessionTraffic, _ endpoint: Endpoint?) {
+        self.init(
+            traffic: Device.Traffic(
+                received: UInt64(clamping: moved.receivedBytes), sent: UInt64(clamping: moved.sentBytes)),
+            endpoint: endpoint)
+    }
+
     init(_ peer: PeerSnapshot) {
         self.init(
             traffic: Device.Traffic(received: peer.receivedBytes, sent: peer.sentBytes),

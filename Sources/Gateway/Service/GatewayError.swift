@@ -32,6 +32,8 @@ package enum GatewayError: Error, Hashable, Sendable {
     case subnetInUse(IPPrefix)
     /// What was asked for is not there.
     case notFound(String)
+    /// The gateway serves no login tunnel.
+    case noLoginTunnel
     /// A field is not as it should be.
     case invalid(field: String, problem: String)
     /// The nonce was used, is too old, or was never given out.
@@ -61,7 +63,7 @@ extension GatewayError {
         case .tooManyFailures: .tooMany
         case .gatewayFull, .poolFull: .full
         case .keyInUse, .loginInUse, .addressInUse, .subnetInUse, .creationConflict, .serverKeyRotation: .conflict
-        case .notFound: .notFound
+        case .notFound, .noLoginTunnel: .notFound
         case .invalid: .invalid
         case .unavailable: .unavailable
         }
@@ -89,7 +91,7 @@ extension GatewayError {
         case .loginInUse: "loginInUse"
         case .addressInUse: "addressInUse"
         case .subnetInUse: "subnetInUse"
-        case .notFound: "notFound"
+        case .notFound, .noLoginTunnel: "notFound"
         case .invalid: "invalid"
         case .nonceUnknown: "nonceUnknown"
         case .proofWrong: "proofWrong"
@@ -125,6 +127,8 @@ extension GatewayError: CustomStringConvertible {
         case .addressInUse(let address): "\(address) is another device's, or rests after use"
         case .subnetInUse(let network): "\(network) overlaps a network that is in use"
         case .notFound(let what): "there is no such \(what)"
+        case .noLoginTunnel:
+            "this gateway serves no login tunnel: set loginTunnel.isEnabled in \(GatewaySettings.fileName), and restart it"
         case .invalid(let field, let problem): "\(field): \(problem)"
         case .nonceUnknown: "the nonce was used, is too old or is not from here: ask for another"
         case .proofWrong: "the proof does not show that the caller has the old key"

@@ -27,6 +27,13 @@ extension GatewayService {
         return found
     }
 
+    /// Rules and subnets are of no device that comes and goes: the next login may have another one.
+    func checkLasts(_ id: DeviceID) async throws(GatewayError) {
+        guard try await find(id).device.kind != .login else {
+            throw .invalid(field: "device", problem: "it is a login's, and goes with it: set the rules of its user")
+        }
+    }
+
     /// Makes a device for a stock client. The grant is what its configuration file is written from.
     package func addDevice(
         _ draft: DeviceDraft, creationKey: String? = nil, _ caller: Caller
@@ -77,7 +84,10 @@ extension GatewayService {
             try Check.end(end, after: now)
             update.expiresAt = .some(end.map { Date(milliseconds: $0.milliseconds) })
         }
-        if let subnets = update.subnets { try Check.subnets(subnets) }
+        if let subnets = update.subnets {
+            try Check.subnets(subnets)
+            if !subnets.isEmpty { try await checkLasts(id) }
+        }
         let audit = record(.deviceChanged, "device:\(id)", caller, update.details)
         let limits = limits(at: now)
         let checked = update

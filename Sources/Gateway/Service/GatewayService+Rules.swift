@@ -17,6 +17,7 @@ extension GatewayService {
     ) async throws(GatewayError) -> [Rule] {
         try caller.check(.manage)
         try Check.rules(rules)
+        if case .device(let id) = owner, !rules.isEmpty { try await checkLasts(id) }
         var random = random
         let made = rules.map { Rule(id: RuleID(using: &random), owner: owner, content: $0) }
         let audit = record(.rulesChanged, owner.text, caller, ["rules": "\(made.count)"])
@@ -48,7 +49,7 @@ extension GatewayService {
         return try await stored("entry") { () throws(StoreError) in try await store.audit(filter, page) }
     }
 
-    /// Notes that a backup is about to be made, by whom, where that is allowed.
+    /// Notes that a backup was made, by whom, where that is allowed.
     package func noteBackup(_ caller: Caller) async throws(GatewayError) {
         try caller.check(.manage)
         let audit = record(.backupMade, "gateway", caller)

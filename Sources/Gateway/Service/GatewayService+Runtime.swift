@@ -36,6 +36,7 @@ extension GatewayService {
                 let key = isActive ? device.publicKey : nil
                 return PeerPlan(
                     deviceID: device.id, publicKey: key, presharedKey: key == nil ? nil : presharedKey(of: device),
+                    password: isActive && device.kind == .login ? record.user.password : nil,
                     addresses: device.addresses, subnets: device.subnets, rules: record.rules)
             }, removed: feed.removed, serverKeysChanged: feed.serverKeysChanged)
     }
@@ -58,20 +59,23 @@ extension GatewayService {
 
     /// Notes what time has brought: expired devices, users and idle keys, the switch of server keys, old entries of the audit log.
     /// To be called every few seconds.
-    package func sweep(_ caller: Caller) async throws(GatewayError) {
+    package func sweep(busy: [DeviceID] = [], _ caller: Caller) async throws(GatewayError) {
         try caller.check(.run)
         try await switchServerKey()
         let now = now
         let auditLifetime = settings.auditLifetimeSeconds
         let sweep = Sweep(
             now: now, idleKeysBefore: now.addingTimeInterval(-Double(settings.addKey.idleKeySeconds)),
+            idleLeasesBefore: now.addingTimeInterval(-Double(settings.loginTunnel.leaseSeconds)), busy: busy,
             auditBefore: auditLifetime > 0 ? now.addingTimeInterval(-Double(auditLifetime)) : nil,
             creationsBefore: now.addingTimeInterval(-Self.creationLifetime))
         let outcome = try await stored("sweep") { () throws(StoreError) in try await store.sweep(sweep) }
         guard !outcome.isEmpty else { return }
         logger.info(
-            "time has ended \(outcome.devices.count) devices, \(outcome.users.count) users and \(outcome.keys.count) idle keys"
-        )
+            """
+            expired: \(outcome.devices.count) devices, \(outcome.users.count) users, \(outcome.keys.count) idle keys, \
+            \(outcome.leases.count) devices of logins
+            """)
         signalChange()
     }
 }

@@ -4,6 +4,7 @@
 import FoundationEssentials
 package import Logging
 import NetworkAddresses
+package import PasswordHashing
 import Provisioning
 import Synchronization
 import TunnelSystem
@@ -21,6 +22,7 @@ package final class GatewayService: Sendable {
     let keyStore: any ServerKeyStore
     let presharedMaster: PresharedKey
     let endpoints: [EndpointAddress]
+    let passwords: PasswordWork
     let state: Mutex<State>
     private let listeners = Mutex<[UInt64: AsyncStream<Void>.Continuation]>([:])
 
@@ -28,7 +30,11 @@ package final class GatewayService: Sendable {
     struct State: Sendable {
         var keys: ServerKeys
         var limiter: LoginLimiter
+        /// Of the login tunnel.
+        var logins: LoginLimiter
         var log = BoundedLog()
+        /// Which refused logins are in the audit log.
+        var refusals = BoundedLog()
         var nonces = BoundedTable<DeviceID, [RotationChallenge]>(capacity: 20_000)
         /// Secrets of what was made lately, for the request that is repeated because its answer was lost.
         var secrets = BoundedTable<SecretHash, RememberedSecret>(capacity: 256)
@@ -43,10 +49,11 @@ package final class GatewayService: Sendable {
         var until: Int64
     }
 
+    /// - Parameter passwordCost: what the hash of a new password costs.
     /// - Throws: `.invalid` where the settings cannot be used.
     package init(
         store: any GatewayStore, keys: any ServerKeyStore, settings: GatewaySettings, clock: GatewayClock = .system,
-        random: RandomSource = RandomSource(), logger: Logger
+        random: RandomSource = RandomSource(), passwordCost: PasswordHash.Cost = PasswordHash.Cost(), logger: Logger
     ) throws(GatewayError) {
         if let problem = settings.problem {
             throw .invalid(field: problem.field, problem: problem.words)
@@ -59,10 +66,13 @@ package final class GatewayService: Sendable {
         self.logger = logger
         self.random = random
         self.clock = clock
+        passwords = PasswordWork(passwordCost)
         keyStore = keys
         presharedMaster = try keys.presharedMaster()
         state = Mutex(
-            State(keys: try keys.serverKeys(), limiter: LoginLimiter(settings.failures)))
+            State(
+                keys: try keys.serverKeys(), limiter: LoginLimiter(settings.failures),
+                logins: LoginLimiter(settings.failures)))
     }
 
     // MARK: - Time

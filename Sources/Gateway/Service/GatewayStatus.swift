@@ -11,6 +11,8 @@ package struct StoreCounts: Hashable, Sendable {
     package var devices = 0
     /// With a key, and neither disabled nor expired.
     package var activeDevices = 0
+    /// Devices that logins have, or have had lately.
+    package var logins = 0
     package var openInvitations = 0
     package var tokens = 0
     /// The last change.

@@ -10,6 +10,9 @@ package struct PeerPlan: Equatable, Sendable {
     /// Nil where there is no key, or the device or its user is disabled or has expired: then it is no peer.
     package var publicKey: PublicKey?
     package var presharedKey: PresharedKey?
+    /// Of a login's device, what a session's password was compared with. Nil for others, and where the device or its user is
+    /// disabled, has expired or has no password: then there is no session.
+    package var password: StoredPassword?
     /// The peer's own addresses.
     package var addresses: [IPAddress]
     /// Networks behind it.
@@ -18,11 +21,12 @@ package struct PeerPlan: Equatable, Sendable {
     package var rules: [RuleContent]
 
     package init(
-        deviceID: DeviceID, publicKey: PublicKey?, presharedKey: PresharedKey?, addresses: [IPAddress],
-        subnets: [IPPrefix], rules: [RuleContent]
+        deviceID: DeviceID, publicKey: PublicKey?, presharedKey: PresharedKey?, password: StoredPassword? = nil,
+        addresses: [IPAddress], subnets: [IPPrefix], rules: [RuleContent]
     ) {
         self.deviceID = deviceID
         self.publicKey = publicKey
+        self.password = password
         self.presharedKey = presharedKey
         self.addresses = addresses
         self.subnets = subnets

@@ -28,6 +28,18 @@ package struct ServerKeys: Equatable, Sendable {
     }
 }
 
+/// The keys of the login tunnel's server.
+package struct LoginTunnelKeys: Equatable, Sendable {
+    package var privateKey: PrivateKey
+    /// What all clients share with the server: without it nobody tries a password.
+    package var presharedKey: PresharedKey
+
+    package init(privateKey: PrivateKey, presharedKey: PresharedKey) {
+        self.privateKey = privateKey
+        self.presharedKey = presharedKey
+    }
+}
+
 /// Where the gateway's keys are kept: outside of the database. What was written lasts when a function returns.
 package protocol ServerKeyStore: Sendable {
     func serverKeys() throws(GatewayError) -> ServerKeys

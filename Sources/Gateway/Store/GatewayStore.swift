@@ -57,6 +57,13 @@ package protocol GatewayStore: Sendable {
         slot: DeviceID, _ key: PublicKey, _ limits: DeviceLimits, _ audit: AuditRecord
     ) async throws(StoreError) -> DeviceOfUser
 
+    // MARK: Logins
+
+    /// Gives a login a device of its user: one that no session has, with the addresses that it had; a new one where there may be more;
+    /// else the one whose session is the oldest.
+    /// - Throws: `.poolFull`, `.deviceLimit`, `.gatewayFull`.
+    func lease(_ lease: LoginLease) async throws(StoreError) -> LoginLeaseOutcome
+
     // MARK: Secrets
 
     /// - Parameter slot: for a token of scope `addKey`, the device that it puts keys into; it is made with it, and goes with it.

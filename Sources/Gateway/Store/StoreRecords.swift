@@ -99,6 +99,44 @@ package enum EnrolmentOutcome: Sendable {
     }
 }
 
+/// A login with the right password, which asks for addresses.
+package struct LoginLease: Sendable {
+    package var userID: UserID
+    /// What the password was compared with: whoever has another one by now is refused.
+    package var password: StoredPassword
+    /// Devices that have sessions, the oldest session first.
+    package var busy: [DeviceID]
+    /// What a new device is called by the store.
+    package var deviceID: DeviceID
+    /// How many devices for logins a user has at most.
+    package var sessionsPerUser: Int
+    package var limits: DeviceLimits
+    package var now: Date
+    package var source: Endpoint
+
+    package init(
+        userID: UserID, password: StoredPassword, busy: [DeviceID], deviceID: DeviceID, sessionsPerUser: Int,
+        limits: DeviceLimits, now: Date, source: Endpoint
+    ) {
+        self.userID = userID
+        self.password = password
+        self.busy = busy
+        self.deviceID = deviceID
+        self.sessionsPerUser = sessionsPerUser
+        self.limits = limits
+        self.now = now
+        self.source = source
+    }
+}
+
+/// What became of it.
+package enum LoginLeaseOutcome: Sendable {
+    case given(DeviceOfUser)
+    /// The user is gone, or has another password or none.
+    case changed
+    case userDisabled, userExpired
+}
+
 /// A device with all that a peer is made of.
 package struct PeerRecord: Hashable, Sendable {
     package var device: Device
@@ -138,6 +176,10 @@ package struct Sweep: Hashable, Sendable {
     package var now: Date
     /// Keys of `addKey` slots that were neither put there nor seen since then are forgotten.
     package var idleKeysBefore: Date
+    /// Devices of logins that had no session since then go, and their addresses begin to rest.
+    package var idleLeasesBefore: Date
+    /// Devices that have a session now, whatever the clock says.
+    package var busy: [DeviceID]
     /// Entries of the log before it are forgotten; nil: none.
     package var auditBefore: Date?
     /// Creations before it are forgotten.
@@ -146,10 +188,15 @@ package struct Sweep: Hashable, Sendable {
     package var changesKept: Int
 
     package init(
-        now: Date, idleKeysBefore: Date, auditBefore: Date?, creationsBefore: Date, changesKept: Int = 100_000
+        now: Date, idleKeysBefore: Date, idleLeasesBefore: Date = .distantPast, busy: [DeviceID] = [],
+        auditBefore: Date?,
+        creationsBefore: Date,
+        changesKept: Int = 100_000
     ) {
         self.now = now
         self.idleKeysBefore = idleKeysBefore
+        self.idleLeasesBefore = idleLeasesBefore
+        self.busy = busy
         self.auditBefore = auditBefore
         self.creationsBefore = creationsBefore
         self.changesKept = changesKept
@@ -162,8 +209,10 @@ package struct SweepOutcome: Hashable, Sendable {
     package var users: [UserID] = []
     /// Slots whose key was forgotten.
     package var keys: [DeviceID] = []
+    /// Devices of logins that are gone.
+    package var leases: [DeviceID] = []
 
     package init() {}
 
-    package var isEmpty: Bool { devices.isEmpty && users.isEmpty && keys.isEmpty }
+    package var isEmpty: Bool { devices.isEmpty && users.isEmpty && keys.isEmpty && leases.isEmpty }
 }

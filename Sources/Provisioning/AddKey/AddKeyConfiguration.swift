@@ -25,7 +25,7 @@ public struct AddKeyConfiguration: Codable, Hashable, Sendable {
     public var allowsLocalNetwork: Bool
     /// What may leave outside of the tunnel.
     public var leakPolicy: LeakPolicy
-    /// How a dead server is noticed. Where it ends the tunnel (``ConnectivityOptions/endWhenDead``), the next server is
+    /// How a dead server is noticed. Where it ends the tunnel (`ConnectivityOptions.endWhenDead`), the next server is
     /// asked first.
     public var connectivity: ConnectivityOptions
 
@@ -55,8 +55,11 @@ public struct AddKeyConfiguration: Codable, Hashable, Sendable {
     ///
     /// `use_ip` connects to the address in `serverAddress` and verifies the name in `cn`. `serial` and
     /// `activationAttemptId` have no meaning here.
-    /// - Parameter trust: why the server is believed. PIA's have certificates of PIA's own authority, with a common name only:
-    ///   `.authorities(pem, acceptsCommonName: true)`.
+    /// - Parameters:
+    ///   - values: the provider configuration.
+    ///   - serverAddress: the address that stands beside it.
+    ///   - trust: why the server is believed. PIA's have certificates of PIA's own authority, with a common name only:
+    ///     `.authorities(pem, acceptsCommonName: true)`.
     /// - Throws: `.configurationInvalid`, with each key that is wrong.
     public static func fromProviderConfiguration(
         _ values: [String: JSONValue], serverAddress: String, trust: ServerTrust = .system

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 public import PacketTunnel
+import TunnelSystem
 public import WireGuardCore
 
 #if canImport(FoundationEssentials)

@@ -46,7 +46,9 @@ public struct EnrolmentClient: Sendable {
     }
 
     /// What the device is given, as of now.
-    /// - Parameter publicKey: the device's key, which the gateway has to know it by.
+    /// - Parameters:
+    ///   - credential: the device's own secret.
+    ///   - publicKey: the device's key, which the gateway has to know it by.
     public func grant(
         credential: BearerSecret, publicKey: PublicKey
     ) async throws(ProvisioningError) -> EnrolmentGrant {

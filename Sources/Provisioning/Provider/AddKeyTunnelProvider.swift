@@ -50,9 +50,9 @@ public actor AddKeyTunnelProvider: PacketTunnelProvider {
     /// Registers a key and brings the tunnel up that the server gave.
     /// - Throws: `.configurationInvalid`; `.secretUnavailable` without a token; `.authenticationFailed` where the server refuses it;
     ///   `.serverUnreachable` where no server answers as it should within 30 seconds; and what
-    ///   ``WireGuardTunnelProvider/start(_:context:)`` throws.
+    ///   `WireGuardTunnelProvider.start(_:context:)` throws.
     public func start(_ configuration: AddKeyConfiguration, context: ProviderContext) async throws(TunnelError) {
-        guard context.path.status != .unsatisfied else {
+        guard !context.path.isCutOff else {
             throw TunnelError(.networkUnavailable, "there is no network", fix: "connect to one and try again")
         }
         let token = try await context.secret(configuration.tokenName)
@@ -102,19 +102,19 @@ public actor AddKeyTunnelProvider: PacketTunnelProvider {
         keys.clear()
     }
 
-    /// As ``WireGuardTunnelProvider/sleep()``.
+    /// As `WireGuardTunnelProvider.sleep()`.
     public func sleep() async { await inner.sleep() }
 
-    /// As ``WireGuardTunnelProvider/wake()``.
+    /// As `WireGuardTunnelProvider.wake()`.
     public func wake() async { await inner.wake() }
 
-    /// As ``WireGuardTunnelProvider/pathChanged(_:)``.
+    /// As `WireGuardTunnelProvider.pathChanged(_:)`.
     public func pathChanged(_ path: NetworkPath) async {
         run?.path = path
         await inner.pathChanged(path)
     }
 
-    /// As ``WireGuardTunnelProvider/handleAppMessage(_:)``.
+    /// As `WireGuardTunnelProvider.handleAppMessage(_:)`.
     public func handleAppMessage(_ message: [UInt8]) async -> [UInt8]? { await inner.handleAppMessage(message) }
 
     // MARK: - Enrolment

@@ -34,7 +34,7 @@ public struct EnrolledTunnelConfiguration: Hashable, Sendable {
     public var allowedNetworks: [IPPrefix]
     /// What may leave outside of the tunnel.
     public var leakPolicy: LeakPolicy
-    /// How a dead server is noticed. ``ConnectivityOptions/endWhenDead`` is about the whole: after a server comes the next one,
+    /// How a dead server is noticed. `ConnectivityOptions.endWhenDead` is about the whole: after a server comes the next one,
     /// after the last the gateway is asked again, and so on; by default for ever.
     public var connectivity: ConnectivityOptions
     /// How long a start may wait for a server's answer, in seconds, all servers together.

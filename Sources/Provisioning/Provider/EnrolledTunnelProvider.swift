@@ -72,7 +72,7 @@ public actor EnrolledTunnelProvider: PacketTunnelProvider {
     /// Enrols where that is still to be done, and brings the tunnel up that the gateway gives.
     /// - Throws: `.configurationInvalid`; `.networkUnavailable`; `.secretUnavailable` without an enrolment or an invitation;
     ///   `.authenticationFailed` where the gateway does not want the device (any more); `.serverUnreachable` where neither
-    ///   gateway nor a kept grant is there, or no server answers; and what ``WireGuardTunnelProvider/start(_:context:)`` throws.
+    ///   gateway nor a kept grant is there, or no server answers; and what `WireGuardTunnelProvider.start(_:context:)` throws.
     public func start(
         _ configuration: EnrolledTunnelConfiguration, context: ProviderContext
     ) async throws(TunnelError) {
@@ -82,7 +82,7 @@ public actor EnrolledTunnelProvider: PacketTunnelProvider {
                 .configurationInvalid, "the tunnel's configuration cannot be used",
                 fix: "correct the fields that are listed", problems: problems)
         }
-        guard context.path.status != .unsatisfied else {
+        guard !context.path.isCutOff else {
             throw TunnelError(.networkUnavailable, "there is no network", fix: "connect to one and try again")
         }
         let secret = try await context.secret(configuration.secretName)
@@ -90,7 +90,7 @@ public actor EnrolledTunnelProvider: PacketTunnelProvider {
             secret, name: configuration.deviceName, platform: configuration.platform)
         let keeper = try await keeper(configuration, context, path: context.path, isUp: false, basis: enrolment)
         run = Run(configuration: configuration, context: context, enrolment: enrolment, path: context.path)
-        await registerMessages(context)
+        registerMessages()
         do throws(TunnelError) {
             try adopt(try await current(enrolment, keeper))
             try await bringUp()
@@ -145,31 +145,27 @@ public actor EnrolledTunnelProvider: PacketTunnelProvider {
         keys.clear()
     }
 
-    /// As ``WireGuardTunnelProvider/sleep()``.
+    /// As `WireGuardTunnelProvider.sleep()`.
     public func sleep() async { await inner.sleep() }
 
-    /// As ``WireGuardTunnelProvider/wake()``.
+    /// As `WireGuardTunnelProvider.wake()`.
     public func wake() async { await inner.wake() }
 
-    /// As ``WireGuardTunnelProvider/pathChanged(_:)``.
+    /// As `WireGuardTunnelProvider.pathChanged(_:)`.
     public func pathChanged(_ path: NetworkPath) async {
         run?.path = path
         await inner.pathChanged(path)
     }
 
-    /// As ``WireGuardTunnelProvider/handleAppMessage(_:)``.
+    /// As `WireGuardTunnelProvider.handleAppMessage(_:)`.
     public func handleAppMessage(_ message: [UInt8]) async -> [UInt8]? { await inner.handleAppMessage(message) }
 
     // MARK: - Messages
 
-    private func registerMessages(_ context: ProviderContext) async {
-        do throws(MessageRouter.RegistrationError) {
-            try await inner.answer(EnrolmentStatusRequest.self) { [weak self] _ in
-                guard let status = await self?.status else { throw TunnelError(.notRunning, "the tunnel has ended") }
-                return status
-            }
-        } catch {
-            context.logger.error("messages are not answered: \(error)")
+    private func registerMessages() {
+        inner.answer(EnrolmentStatusRequest.self) { [weak self] _ in
+            guard let status = await self?.status else { throw TunnelError(.notRunning, "the tunnel has ended") }
+            return status
         }
     }
 

@@ -184,7 +184,9 @@ package struct ServerFirewall: Hashable, Sendable {
     // MARK: - Parts
 
     private static let families = [false, true]
-    private var tunnel: JSON { .string(settings.name) }
+    private var tunnel: JSON {
+        settings.furtherTunnels.isEmpty ? .string(settings.name) : NFT.any(settings.tunnels.map { .string($0) })
+    }
     private var fromTunnel: JSON { NFT.match(NFT.meta("iifname"), tunnel) }
     private var toTunnel: JSON { NFT.match(NFT.meta("oifname"), tunnel) }
 
@@ -285,7 +287,7 @@ package struct ServerFirewall: Hashable, Sendable {
 
     /// What comes from elsewhere with a client's source.
     private func arrivals() -> [JSON] {
-        let isOutside = NFT.match(NFT.meta("iifname"), NFT.any([tunnel, "lo"]), "!=")
+        let isOutside = NFT.match(NFT.meta("iifname"), NFT.any(settings.tunnels.map { .string($0) } + ["lo"]), "!=")
         return
             (settings.networks.map { ($0.isIPv6, NFT.prefix($0)) }
             + Self.families.map { ($0, NFT.named(Self.behind($0))) })

@@ -54,10 +54,13 @@ package struct ClientChange: Hashable, Sendable {
     package var addresses: [IPAddress]
     /// Networks behind it.
     package var subnets: [IPPrefix]
+    /// Which of the further tunnels the client is in; nil for the first tunnel.
+    package var tunnel: String?
     /// Nil for one that goes.
     package var rules: ClientRules?
 
-    package init(addresses: [IPAddress], subnets: [IPPrefix] = [], rules: ClientRules?) {
+    package init(addresses: [IPAddress], subnets: [IPPrefix] = [], tunnel: String? = nil, rules: ClientRules?) {
+        self.tunnel = tunnel
         self.addresses = addresses
         self.subnets = subnets
         self.rules = rules

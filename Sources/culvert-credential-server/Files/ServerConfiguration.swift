@@ -4,6 +4,7 @@
 import CommandLineSupport
 import FoundationEssentials
 import NetworkAddresses
+import PasswordHashing
 import TunnelSystem
 
 /// How the server is set up: `server.json`. What is left out is as it is here.
@@ -55,45 +56,28 @@ extension ServerConfiguration: Codable {
         case failures
     }
 
-    private struct AnyKey: CodingKey {
-        let stringValue: String
-        let intValue: Int? = nil
-        init?(stringValue: String) { self.stringValue = stringValue }
-        init?(intValue: Int) { nil }
-    }
-
     init(from decoder: any Decoder) throws {
-        let known = Set(CodingKeys.allCases.map(\.rawValue))
-        if let key = try decoder.container(keyedBy: AnyKey.self).allKeys.first(where: {
-            !known.contains($0.stringValue)
-        }) {
-            throw DecodingError.dataCorrupted(
-                .init(codingPath: [key], debugDescription: "nothing is called so: known are \(known.sorted())"))
-        }
-        let values = try decoder.container(keyedBy: CodingKeys.self)
-        func take<Value: Decodable>(_ key: CodingKeys, _ value: inout Value) throws {
-            value = try values.decodeIfPresent(Value.self, forKey: key) ?? value
-        }
+        let values = try decoder.settings(CodingKeys.self)
         self.init()
-        try take(.port, &port)
-        try take(.interface, &interface)
-        try take(.addresses, &addresses)
-        try take(.mtu, &mtu)
-        try take(.routes, &routes)
-        try take(.nameServers, &nameServers)
-        try take(.keepalive, &keepalive)
-        try take(.ipv4, &ipv4)
-        try take(.ipv6, &ipv6)
-        try take(.services, &services)
-        try take(.answersPings, &answersPings)
-        try take(.allowedNetworks, &allowedNetworks)
-        try take(.otherInterfaces, &otherInterfaces)
-        try take(.addressRest, &addressRest)
-        try take(.clients, &clients)
-        try take(.sessionsPerUser, &sessionsPerUser)
-        try take(.sessionLifetime, &sessionLifetime)
-        try take(.passwordCost, &passwordCost)
-        try take(.failures, &failures)
+        try values.take(.port, &port)
+        try values.take(.interface, &interface)
+        try values.take(.addresses, &addresses)
+        try values.take(.mtu, &mtu)
+        try values.take(.routes, &routes)
+        try values.take(.nameServers, &nameServers)
+        try values.take(.keepalive, &keepalive)
+        try values.take(.ipv4, &ipv4)
+        try values.take(.ipv6, &ipv6)
+        try values.take(.services, &services)
+        try values.take(.answersPings, &answersPings)
+        try values.take(.allowedNetworks, &allowedNetworks)
+        try values.take(.otherInterfaces, &otherInterfaces)
+        try values.take(.addressRest, &addressRest)
+        try values.take(.clients, &clients)
+        try values.take(.sessionsPerUser, &sessionsPerUser)
+        try values.take(.sessionLifetime, &sessionLifetime)
+        try values.take(.passwordCost, &passwordCost)
+        try values.take(.failures, &failures)
     }
 }
 
@@ -159,34 +143,24 @@ extension ServerConfiguration {
     }
 
     /// - Throws: what is wrong with the file, and where.
-    init(json: [UInt8]) throws(ServerError) {
+    init(json: [UInt8]) throws(CommandFailure) {
         do {
             self = try JSONDecoder().decode(ServerConfiguration.self, from: Data(json))
         } catch let error as DecodingError {
-            throw ServerError("\(Self.name): \(Self.words(error))", status: ExitStatus.usage)
+            let (place, words) = error.problem
+            let prefix = place.isEmpty ? "" : "\(place): "
+            throw CommandFailure("\(Self.name): \(prefix)\(words)", status: ExitStatus.usage)
         } catch {
-            throw ServerError("\(Self.name): \(error)", status: ExitStatus.usage)
+            throw CommandFailure("\(Self.name): \(error)", status: ExitStatus.usage)
         }
-        if let problem { throw ServerError("\(Self.name): \(problem)", status: ExitStatus.usage) }
-    }
-
-    private static func words(_ error: DecodingError) -> String {
-        func path(_ context: DecodingError.Context) -> String {
-            context.codingPath.map { $0.intValue.map(String.init) ?? $0.stringValue }.joined(separator: ".")
-        }
-        return switch error {
-        case .dataCorrupted(let context), .typeMismatch(_, let context), .valueNotFound(_, let context):
-            context.codingPath.isEmpty ? "this is no JSON object" : "\(path(context)): \(context.debugDescription)"
-        case .keyNotFound(let key, _): "\(key.stringValue) is missing"
-        @unknown default: "it cannot be read"
-        }
+        if let problem { throw CommandFailure("\(Self.name): \(problem)", status: ExitStatus.usage) }
     }
 
     /// The file's text, each setting in it.
-    func text() throws(ServerError) -> [UInt8] {
+    func text() throws(CommandFailure) -> [UInt8] {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
-        guard let data = try? encoder.encode(self) else { throw ServerError("\(Self.name) cannot be written") }
+        guard let data = try? encoder.encode(self) else { throw CommandFailure("\(Self.name) cannot be written") }
         return Array(data) + [UInt8(ascii: "\n")]
     }
 }

@@ -16,7 +16,7 @@ struct ServerDirectory {
     static let standard = "/etc/culvert/credential-server"
 
     let path: String
-    let files: PrivateDirectory<ServerError>
+    let files: PrivateDirectory<CommandFailure>
 
     private static let privateKey = "private.key"
     private static let presharedKey = "preshared.key"
@@ -28,10 +28,10 @@ struct ServerDirectory {
     }
 
     /// Opens a folder that ``make(_:configuration:)`` has made.
-    init(existing path: String) throws(ServerError) {
-        guard let files = try PrivateDirectory<ServerError>(existing: path, access: .ownerOnly, byteLimit: 1 << 26)
+    init(existing path: String) throws(CommandFailure) {
+        guard let files = try PrivateDirectory<CommandFailure>(existing: path, access: .ownerOnly, byteLimit: 1 << 26)
         else {
-            throw ServerError(
+            throw CommandFailure(
                 "there is no folder \(path)", status: ExitStatus.notFound,
                 fix: "'culvert credential-server init' makes it; --directory names another one")
         }
@@ -39,18 +39,18 @@ struct ServerDirectory {
         self.files = files
     }
 
-    private init(made path: String) throws(ServerError) {
+    private init(made path: String) throws(CommandFailure) {
         self.path = path
         files = try PrivateDirectory(path: path, access: .ownerOnly, byteLimit: 1 << 26)
     }
 
     /// Makes the folder with fresh keys and these settings.
     /// - Throws: where there is a server in it already.
-    static func make(_ path: String, _ configuration: ServerConfiguration) throws(ServerError) -> ServerDirectory {
+    static func make(_ path: String, _ configuration: ServerConfiguration) throws(CommandFailure) -> ServerDirectory {
         let directory = try ServerDirectory(made: path)
         try directory.files.lock()
         guard try directory.files.read(privateKey) == nil else {
-            throw ServerError(
+            throw CommandFailure(
                 "\(path) has a server's keys already", status: ExitStatus.usage,
                 fix: "name another folder with --directory; new keys would lock out all clients that have these")
         }
@@ -63,41 +63,41 @@ struct ServerDirectory {
         return directory
     }
 
-    func configuration() throws(ServerError) -> ServerConfiguration {
+    func configuration() throws(CommandFailure) -> ServerConfiguration {
         guard let bytes = try files.read(ServerConfiguration.name) else { throw missing(ServerConfiguration.name) }
         return try ServerConfiguration(json: bytes)
     }
 
-    func keys() throws(ServerError) -> Keys {
+    func keys() throws(CommandFailure) -> Keys {
         guard let privateKey = PrivateKey(base64: try text(Self.privateKey)), !privateKey.isZero else {
-            throw ServerError("\(path)/\(Self.privateKey) is no private key", fix: "restore it from a copy")
+            throw CommandFailure("\(path)/\(Self.privateKey) is no private key", fix: "restore it from a copy")
         }
         guard let presharedKey = PresharedKey(base64: try text(Self.presharedKey)), !presharedKey.isZero else {
-            throw ServerError("\(path)/\(Self.presharedKey) is no pre-shared key", fix: "restore it from a copy")
+            throw CommandFailure("\(path)/\(Self.presharedKey) is no pre-shared key", fix: "restore it from a copy")
         }
         return Keys(privateKey: privateKey, presharedKey: presharedKey)
     }
 
-    private func text(_ name: String) throws(ServerError) -> String {
+    private func text(_ name: String) throws(CommandFailure) -> String {
         guard var bytes = try files.read(name) else { throw missing(name) }
         defer { wipe(&bytes) }
         return String(decoding: bytes.prefix { $0 != UInt8(ascii: "\n") }, as: UTF8.self)
     }
 
-    private func missing(_ name: String) -> ServerError {
-        ServerError(
+    private func missing(_ name: String) -> CommandFailure {
+        CommandFailure(
             "\(path)/\(name) is missing", status: ExitStatus.notFound,
             fix: "restore it from a copy, or run init elsewhere")
     }
 
     // MARK: - Users
 
-    func users() throws(ServerError) -> UserFile { try UserFile.read(files) }
+    func users() throws(CommandFailure) -> UserFile { try UserFile.read(files) }
 
     /// Changes the file of users, while nobody else does.
     func changeUsers<Result>(
-        _ body: (inout UserFile) throws(ServerError) -> Result
-    ) throws(ServerError) -> Result {
+        _ body: (inout UserFile) throws(CommandFailure) -> Result
+    ) throws(CommandFailure) -> Result {
         // A folder of its own, whose lock goes with it.
         let own = try ServerDirectory(existing: path)
         try own.files.lock()

@@ -5,6 +5,7 @@ import CTunnelSystem
 import Logging
 import NetworkAddresses
 import PacketTunnel
+import PasswordHashing
 import Synchronization
 import TunnelSystem
 

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
+    import CommandLineSupport
     import CredentialTunnel
     import Logging
     import NetworkAddresses
@@ -28,7 +29,7 @@
         init(
             _ directory: ServerDirectory, _ configuration: ServerConfiguration, network: ServerNetwork,
             addresses: [InterfaceAddress], logger: Logger, disconnect: @escaping @Sendable (ClientID) -> Void
-        ) throws(ServerError) {
+        ) throws(CommandFailure) {
             self.directory = directory
             self.configuration = configuration
             self.network = network
@@ -37,7 +38,7 @@
             do throws(AddressPoolError) {
                 pools = try AddressPools(servers: addresses, rest: .seconds(configuration.addressRest))
             } catch {
-                throw ServerError("\(ServerConfiguration.name): addresses: \(error)")
+                throw CommandFailure("\(ServerConfiguration.name): addresses: \(error)")
             }
             desk = LoginDesk(
                 cost: configuration.passwordCost, limits: configuration.failures,
@@ -54,7 +55,7 @@
                 hashing = try EventLoop()
                 try hashing.startThread(name: "culvert-login")
             } catch {
-                throw ServerError("\(error)")
+                throw CommandFailure("\(error)")
             }
             let file = try directory.users()
             desk.use(file)
@@ -109,7 +110,7 @@
             configuration.routes.filter { route in addresses.contains { $0.isIPv6 == route.isIPv6 } }
         }
 
-        func ended(_ session: ClientID, _ reason: EndReason) async {
+        func ended(_ session: ClientID, _ reason: EndReason, _: SessionTraffic) async {
             // At the end the firewall goes as a whole.
             desk.ended(session, "\(reason)", isLast: reason == .shutdown)
         }
@@ -134,7 +135,7 @@
         private func readUsersAgain() {
             let now = directory.stamp
             guard stamp.withLock({ $0 != now }) else { return }
-            do throws(ServerError) {
+            do throws(CommandFailure) {
                 let file = try directory.users()
                 stamp.withLock { $0 = now }
                 desk.use(file)

@@ -6,7 +6,7 @@
 
     enum ServerRun {
         static func run(directory _: String, journal _: String, console: Console) -> Int32 {
-            ServerError("servers run on Linux", status: ExitStatus.usage).tell(console)
+            CommandFailure("servers run on Linux", status: ExitStatus.usage).tell(console)
         }
     }
 #endif

@@ -17,20 +17,16 @@
     /// `culvert credential-server run`.
     enum ServerRun {
         static func run(directory path: String, journal: String, console: Console) -> Int32 {
-            do throws(ServerError) {
+            do throws(CommandFailure) {
                 // Before there is a second thread, which would stay who it was.
-                do throws(FolderOwnerProblem) {
-                    try FolderOwner.makeJournal(journal, for: path)
-                    try FolderOwner.become(path, keeping: FolderOwner.capabilities)
-                } catch {
-                    throw ServerError(error)
-                }
+                try FolderOwner.makeJournal(journal, for: path)
+                try FolderOwner.become(path, keeping: FolderOwner.capabilities)
                 let directory = try ServerDirectory(existing: path)
                 let configuration = try directory.configuration()
                 let keys = try directory.keys()
                 let logger = Logger(label: "server") { StandardErrorLogHandler(label: $0) }
                 return SignalledRun.run(isImpatient: false) {
-                    do throws(ServerError) {
+                    do throws(CommandFailure) {
                         try await serve(directory, configuration, keys, journal: journal, logger)
                         return ExitStatus.success
                     } catch {
@@ -46,7 +42,7 @@
         private static func serve(
             _ directory: ServerDirectory, _ configuration: ServerConfiguration, _ keys: ServerDirectory.Keys,
             journal: String, _ logger: Logger
-        ) async throws(ServerError) {
+        ) async throws(CommandFailure) {
             let notice = ServiceManagerNotice()
             var wanted = settings(configuration)
             wanted.journalFolder = journal
@@ -56,12 +52,12 @@
             let layout = LaneLayout.automatic
             do throws(TunnelServerError) {
                 network = try ServerNetwork(wanted, logger: logger)
-                (tun, inForce) = try await network.start(isMultiQueue: layout.needsQueues)
+                (tun, _, inForce) = try await network.start(isMultiQueue: layout.needsQueues)
             } catch {
-                throw ServerError(error)
+                throw CommandFailure(error)
             }
-            var failure: ServerError?
-            do throws(ServerError) {
+            var failure: CommandFailure?
+            do throws(CommandFailure) {
                 let running = Running()
                 let store = try FileCredentialStore(
                     directory, configuration, network: network, addresses: inForce.addresses, logger: logger
@@ -99,7 +95,7 @@
             func serve(
                 _ store: FileCredentialStore, _ configuration: ServerConfiguration, _ keys: ServerDirectory.Keys,
                 on tun: LinuxTun, _ layout: LaneLayout, _ notice: ServiceManagerNotice, _ logger: Logger
-            ) async throws(ServerError) {
+            ) async throws(CommandFailure) {
                 var options = CredentialServerDevice.Options()
                 options.limits.clients = configuration.clients
                 options.layout = layout
@@ -113,7 +109,7 @@
                 defer { self.device.withLock { $0 = nil } }
                 do throws(TunnelIOError) { try device.start() } catch {
                     await device.stop()
-                    throw ServerError(error)
+                    throw CommandFailure(error)
                 }
                 logger.notice(
                     "serving on UDP port \(configuration.port), interface \(configuration.interface)")
@@ -133,12 +129,12 @@
                 logger.info(
                     "logins: \(statistics.accepted) accepted, \(statistics.refused) refused; \(statistics.protocolDrops)"
                 )
-                if let failure { throw ServerError(failure) }
+                if let failure { throw CommandFailure(failure) }
             }
         }
     }
 
-    extension ServerError {
+    extension CommandFailure {
         init(_ error: TunnelIOError) {
             let isDenied = SystemError.isDenied(error.errno)
             let fix =

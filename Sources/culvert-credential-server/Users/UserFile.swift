@@ -5,6 +5,7 @@ import CTunnelSystem
 import CommandLineSupport
 import FoundationEssentials
 import NetworkAddresses
+import PasswordHashing
 import TunnelSystem
 
 /// A user of the server.
@@ -34,29 +35,29 @@ struct UserFile: Sendable, Codable {
     subscript(login: String) -> User? { users.first { $0.login == login } }
 
     /// Reads the file; no file is no users.
-    static func read(_ directory: PrivateDirectory<ServerError>) throws(ServerError) -> UserFile {
+    static func read(_ directory: PrivateDirectory<CommandFailure>) throws(CommandFailure) -> UserFile {
         guard let bytes = try directory.read(name) else { return UserFile() }
         let file: UserFile
         do {
             file = try JSONDecoder().decode(UserFile.self, from: Data(bytes))
         } catch {
-            throw ServerError(
+            throw CommandFailure(
                 "\(name) cannot be read: it is not the JSON that it should be", fix: "restore it from a copy")
         }
         guard file.version == 1 else {
-            throw ServerError(
+            throw CommandFailure(
                 "\(name) is of version \(file.version), which this program does not know", fix: "update it")
         }
         if let user = file.users.first(where: { !$0.password.isValid }) {
-            throw ServerError("\(name): the password of '\(user.login)' is damaged", fix: "remove and add the user")
+            throw CommandFailure("\(name): the password of '\(user.login)' is damaged", fix: "remove and add the user")
         }
         return file
     }
 
-    func write(_ directory: PrivateDirectory<ServerError>) throws(ServerError) {
+    func write(_ directory: PrivateDirectory<CommandFailure>) throws(CommandFailure) {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
-        guard let data = try? encoder.encode(self) else { throw ServerError("\(Self.name) cannot be written") }
+        guard let data = try? encoder.encode(self) else { throw CommandFailure("\(Self.name) cannot be written") }
         try directory.write(Array(data) + [UInt8(ascii: "\n")], to: Self.name)
     }
 }

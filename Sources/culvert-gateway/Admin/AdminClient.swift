@@ -3,10 +3,15 @@
 
 import CTunnelSystem
 import CommandLineSupport
-import FoundationEssentials
 import PacketTunnel
 import Provisioning
 import TunnelSystem
+
+#if canImport(FoundationEssentials)
+    import FoundationEssentials
+#else
+    import Foundation
+#endif
 
 /// Asks the gateway through its Unix socket: one request for each connection.
 struct AdminClient {

@@ -2,29 +2,20 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import ArgumentParser
-import CTunnelSystem
 import CommandLineSupport
 import PacketTunnel
 import TunnelSystem
 
-/// What encrypts a backup: the first line of a file, never an argument.
+/// What encrypts a backup: the first line of a file, or typed at a terminal; never an argument.
 struct PassphraseOptions: ParsableArguments {
     @Option(
-        help: ArgumentHelp("A file whose first line is the passphrase; - is standard input.", valueName: "file"),
+        help: ArgumentHelp(
+            "A file whose first line is the passphrase; - is standard input. Without it, the terminal is asked.",
+            valueName: "file"),
         completion: .file())
-    var passphraseFile: String
+    var passphraseFile: String?
 
-    func read() throws(CommandFailure) -> [UInt8] {
-        let path = passphraseFile
-        let number = path == "-" ? 0 : SystemCall.open(path, O_RDONLY)
-        guard number >= 0, var bytes = SystemCall.readAll(number, limit: 4096) else {
-            throw CommandFailure("\(path): \(SystemError.words(errno))", status: ExitStatus.usage)
-        }
-        if number > 0 { SystemCall.close(number) }
-        bytes.removeSubrange((bytes.firstIndex { $0 == 10 || $0 == 13 } ?? bytes.count)...)
-        guard !bytes.isEmpty else { throw CommandFailure("\(path) has no passphrase", status: ExitStatus.usage) }
-        return bytes
-    }
+    var input: SecretInput { SecretInput("passphrase", file: passphraseFile, option: "--passphrase-file") }
 }
 
 /// `culvert gateway backup`.
@@ -33,9 +24,11 @@ struct BackupCommand: ParsableCommand {
         commandName: "backup",
         abstract: "Write everything but the backup key to one encrypted file, while the gateway runs.",
         discussion: """
-            Whoever has the file and the passphrase is the gateway. A passphrase has 12 bytes at least.
+            Whoever has the file and the passphrase is the gateway. A passphrase has 12 characters at least; without \
+            --passphrase-file it is asked for at the terminal, twice.
 
-            Example:
+            Examples:
+              sudo culvert gateway backup /root/gateway.backup
               sudo culvert gateway backup /root/gateway.backup --passphrase-file /root/passphrase
             """)
     @Argument(help: "The file to write, which only its owner can read.", completion: .file()) var file: String
@@ -44,7 +37,12 @@ struct BackupCommand: ParsableCommand {
 
     func run() throws {
         try carryOut { console throws(CommandFailure) in
-            let text = String(decoding: try passphrase.read(), as: UTF8.self)
+            var bytes = try passphrase.input.read(isNew: true)
+            defer { wipe(&bytes) }
+            // The text that is sent is the bytes that restoring reads, or none.
+            guard let text = String(validating: bytes, as: UTF8.self), (12...512).contains(text.count) else {
+                throw CommandFailure("a passphrase is UTF-8 text of 12 to 512 characters", status: ExitStatus.usage)
+            }
             let output = try SecretFile(new: file)
             do throws(CommandFailure) {
                 try output.write(

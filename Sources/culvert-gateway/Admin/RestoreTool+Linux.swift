@@ -15,17 +15,13 @@
 
         func run(_ file: String, _ options: PassphraseOptions, owner: String?) -> Int32 {
             do throws(CommandFailure) {
-                let passphrase = try options.read()
+                let passphrase = try options.input.read(isNew: false)
                 let descriptor = OwnedDescriptor(SystemCall.open(file, O_RDONLY))
                 guard descriptor.number >= 0,
                     let bytes = SystemCall.readAll(descriptor.number, limit: 1 << 31)
                 else { throw CommandFailure("\(file): \(SystemError.words(errno))", status: ExitStatus.usage) }
-                do throws(FolderOwnerProblem) {
-                    if let owner { try FolderOwner.check(owner) }
-                    try FolderOwner.makeParent(of: directory)
-                } catch {
-                    throw CommandFailure(error)
-                }
+                if let owner { try FolderOwner.check(owner) }
+                try FolderOwner.makeParent(of: directory)
                 let tool = self
                 return SignalledRun.run {
                     do throws(CommandFailure) {
@@ -46,11 +42,7 @@
             } catch {
                 throw CommandFailure(error)
             }
-            do throws(FolderOwnerProblem) {
-                if let owner { try FolderOwner.give(directory, to: owner) }
-            } catch {
-                throw CommandFailure(error)
-            }
+            if let owner { try FolderOwner.give(directory, to: owner) }
             console.line("the gateway is in \(directory); next: culvert gateway run")
         }
     }

@@ -3,8 +3,13 @@
 
 import ArgumentParser
 import CommandLineSupport
-import FoundationEssentials
 import PacketTunnel
+
+#if canImport(FoundationEssentials)
+    import FoundationEssentials
+#else
+    import Foundation
+#endif
 
 /// `culvert gateway user`.
 struct UserCommand: ParsableCommand {
@@ -14,9 +19,10 @@ struct UserCommand: ParsableCommand {
             Examples:
               sudo culvert gateway user add anna --name "Anna Example" --devices 3
               sudo culvert gateway user set anna --disable
+              sudo culvert gateway user password anna
               sudo culvert gateway user list --json | jq -r '.users[].login'
             """,
-        subcommands: [Add.self, List.self, Show.self, Set.self, Remove.self])
+        subcommands: [Add.self, List.self, Show.self, Set.self, PasswordCommand.self, Remove.self])
 
     /// What is set at the beginning and later.
     struct Fields: ParsableArguments {
@@ -64,7 +70,7 @@ struct UserCommand: ParsableCommand {
                     try tool.client.all("/v1/users"), as: "users",
                     [
                         ("login", "login"), ("id", "id"), ("name", "name"), ("enabled", "isEnabled"),
-                        ("expires", "expiresAt"), ("devices", "deviceLimit"),
+                        ("expires", "expiresAt"), ("devices", "deviceLimit"), ("password", "hasPassword"),
                     ])
             }
         }

@@ -6,11 +6,9 @@
     import CommandLineSupport
     import FoundationEssentials
     import Gateway
-    import Logging
     import NetworkAddresses
     import PacketTunnel
     import Provisioning
-    import TrustPinningNIO
     import TunnelIO
     import TunnelSystem
     import WireGuardCore
@@ -21,13 +19,12 @@
         static func run(seconds: Int, style: DemoView.Style, console: Console) -> Int32 {
             SignalledRun.run {
                 let view = DemoView(style, console: console)
-                let folder = FileManager.default.temporaryDirectory.path + "/culvert-gateway-demo-\(getpid())"
-                defer { try? FileManager.default.removeItem(atPath: folder) }
+                let folder: DemoFolder
+                do throws(CommandFailure) { folder = try DemoFolder() } catch { return error.tell(console) }
+                defer { folder.remove() }
                 view.open("A gateway and a device in one process, over TLS and UDP on 127.0.0.1, no root")
                 do {
-                    try FileManager.default.createDirectory(
-                        atPath: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
-                    let bench = try Bench(folder)
+                    let bench = try Bench(folder.path)
                     try await bench.serve { try await steps(bench, seconds, view) }
                     return ExitStatus.success
                 } catch {
@@ -60,17 +57,11 @@
             stranger.pins = (0..<2).compactMap { _ in
                 ServerKeyPin(bytes: (0..<32).map { _ in UInt8.random(in: 0...255) })
             }
-            do {
-                _ = try await DemoDevice().enrol(stranger)
-                throw DemoFailure("a gateway with other keys than the invitation's was believed")
-            } catch let error as DemoFailure {
-                throw error
-            } catch {
-                view.finish("a gateway whose key has none of them is refused before anything is sent")
-            }
+            try await refused(stranger)
+            view.finish("a gateway whose key has none of them is refused before anything is sent")
 
             view.begin("enrolment")
-            let device = DemoDevice()
+            let device = DemoDevice(invitation)
             let start = ContinuousClock.now
             let grant = try await device.enrol(invitation)
             let enrolled = ContinuousClock.now - start
@@ -80,10 +71,11 @@
             )
 
             view.begin("used again")
-            do {
-                _ = try await DemoDevice().enrol(invitation)
-                throw DemoFailure("the invitation worked twice")
-            } catch let error as DemoFailure where error.description.contains("403") {
+            do throws(ProvisioningError) {
+                _ = try await DemoDevice(invitation).enrol(invitation)
+                throw ProvisioningError.refused("nothing: the invitation worked twice")
+            } catch {
+                guard case .problem(let problem) = error, problem.code == .invitationUsed else { throw error }
                 view.finish("the same invitation with another key is refused, and noted in the audit log")
             }
             try tunnel(bench, device, grant, seconds, view, &summary)
@@ -94,6 +86,20 @@
         }
 
         // MARK: - Steps
+
+        /// A server with other keys than an invitation's is not asked anything.
+        private static func refused(_ stranger: Invitation) async throws {
+            for server in DemoDevice.servers(stranger) {
+                do throws(ProvisioningTransportError) {
+                    _ = try await DemoDevice.transport.send(
+                        ProvisioningRequest(server: server, target: EnrolmentPath.device))
+                } catch {
+                    guard case .untrusted = error else { throw error }
+                    continue
+                }
+                throw DemoFailure("a gateway with other keys than the invitation's was believed")
+            }
+        }
 
         private static func tunnel(
             _ bench: Bench, _ device: DemoDevice, _ grant: EnrolmentGrant, _ seconds: Int, _ view: DemoView,
@@ -150,22 +156,16 @@
         private static func addKey(_ bench: Bench, _ user: User, _ view: DemoView) async throws {
             view.begin("PIA's addKey")
             let token = try await bench.process.service.addToken(
-                TokenDraft(scope: .addKey, userID: user.id, name: "pia"), .local(getuid())
-            ).secret.exportedText
+                TokenDraft(scope: .addKey, userID: user.id, name: "pia"), .local(getuid()))
             var random = SystemRandomNumberGenerator()
-            let key = PrivateKey(using: &random).publicKey.base64
-            let escaped = AdminClient.escaped(key)
-            let session = try DemoDevice.session(authority: try bench.directory.addKeyCertificate().authority)
-            defer { session.finish() }
-            let port = bench.settings.addKey.listener.port
-            let reply = try await DemoDevice.ask(
-                session, "GET", "https://\(bench.settings.host):\(port)/addKey?pubkey=\(escaped)&pt=\(token)")
-            let json = try? JSONDecoder().decode(JSONValue.self, from: Data(reply.body))
-            guard reply.status == 200, json?["status"]?.text == "OK", json?["peer_pubkey"]?.text == key else {
-                throw DemoFailure("addKey answers with status \(reply.status)")
-            }
+            let server = ProvisioningServer(
+                name: bench.settings.host, port: bench.settings.addKey.listener.port,
+                trust: .authorities(try bench.directory.addKeyCertificate().authority, acceptsCommonName: false))
+            let client = AddKeyClient(transport: DemoDevice.transport, logger: DemoDevice.logger)
+            let registration = try await client.register(
+                PrivateKey(using: &random).publicKey, token: token.secret.bytes, at: [server])
             view.finish(
-                "answered as PIA's servers do: peer_ip \(json?["peer_ip"]?.text ?? "-"), under an authority of its own")
+                "answered as PIA's servers do: peer_ip \(registration.reply.address), under an authority of its own")
         }
 
         private static func revoke(
@@ -190,13 +190,11 @@
                 }
             }
             let cut = ContinuousClock.now - start - .milliseconds(100)
-            let session = try DemoDevice.session(pins: bench.pins, host: bench.settings.host)
-            defer { session.finish() }
-            let reply = try await DemoDevice.ask(
-                session, "GET", "https://\(bench.settings.host):\(bench.settings.api.port)\(EnrolmentPath.device)",
-                bearer: device.credential)
-            guard reply.status == 401, try ProblemDetails(body: reply.body).code == .deviceUnknown else {
-                throw DemoFailure("the API still knows a revoked device")
+            do throws(ProvisioningError) {
+                _ = try await device.client.grant(credential: device.credential, publicKey: device.key.publicKey)
+                throw ProvisioningError.refused("nothing: the API still knows a revoked device")
+            } catch {
+                guard case .problem(let problem) = error, problem.code == .deviceUnknown else { throw error }
             }
             let text = Figure.milliseconds(max(cut, .zero))
             summary.add("revoked key cut off after", text)
@@ -234,9 +232,7 @@
                 var options = GatewayProcess.Options(
                     network: MemoryPeerNetwork(host.tun, addresses: settings.addresses), socketUser: geteuid())
                 options.version = programVersion
-                // What goes wrong is shown by the steps.
-                let logger = Logger(label: "demo") { _ in SwiftLogNoOpLogHandler() }
-                process = try GatewayProcess(directory, settings: settings, options, logger: logger)
+                process = try GatewayProcess(directory, settings: settings, options, logger: DemoDevice.logger)
                 self.settings = settings
             }
 

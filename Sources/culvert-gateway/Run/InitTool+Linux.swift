@@ -15,24 +15,16 @@
 
         func make(_ command: InitCommand) throws(CommandFailure) {
             let settings = try settings(command)
-            do throws(FolderOwnerProblem) {
-                // Root makes all of it, and gives it away whole: the backup key stays root's.
-                if let owner = command.owner { try FolderOwner.check(owner) }
-                try FolderOwner.makeParent(of: directory)
-            } catch {
-                throw CommandFailure(error)
-            }
+            // Root makes all of it, and gives it away whole: the backup key stays root's.
+            if let owner = command.owner { try FolderOwner.check(owner) }
+            try FolderOwner.makeParent(of: directory)
             let pins: GatewayDirectory.Pins
             do throws(GatewayDirectoryError) {
                 pins = try GatewayDirectory.make(directory, settings, backupKey: command.backupKey).pins()
             } catch {
                 throw CommandFailure(error)
             }
-            do throws(FolderOwnerProblem) {
-                if let owner = command.owner { try FolderOwner.give(directory, to: owner) }
-            } catch {
-                throw CommandFailure(error)
-            }
+            if let owner = command.owner { try FolderOwner.give(directory, to: owner) }
             show(settings, pins, command)
         }
 

@@ -21,16 +21,19 @@
             do throws(CommandFailure) {
                 // Before there is a second thread, which would stay who it was.
                 try become()
+                // Each connection takes one. A unit says so itself; started by hand the limit is often 1,024.
+                _ = ctunnel_raise_descriptor_limit(16_384)
                 let logger = Logger(label: "gateway") { StandardErrorLogHandler(label: $0) }
                 let (folder, settings) = try open()
-                let network = try network(settings, logger)
-                let console = console
+                let tool = self
                 return SignalledRun.run(isImpatient: false) {
                     do throws(CommandFailure) {
+                        // Not before: a thread of it that takes signals would be the end of all, with nothing undone.
+                        let network = try tool.network(settings, logger)
                         try await Self.serve(folder, settings, network, logger)
                         return ExitStatus.success
                     } catch {
-                        return error.tell(console)
+                        return error.tell(tool.console)
                     }
                 }
             } catch {
@@ -39,25 +42,23 @@
         }
 
         private func become() throws(CommandFailure) {
-            do throws(FolderOwnerProblem) {
-                if let journal {
-                    // The socket's folder first, which is usually the one above.
-                    if let parent = journal.lastIndex(of: "/").map({ String(journal[..<$0]) }),
-                        parent.hasPrefix("/run/")
-                    {
-                        try FolderOwner.makeJournal(parent, for: directory)
-                    }
-                    try FolderOwner.makeJournal(journal, for: directory)
+            if let journal {
+                // The socket's folder first, which is usually the one above.
+                if let parent = journal.lastIndex(of: "/").map({ String(journal[..<$0]) }),
+                    parent.hasPrefix("/run/")
+                {
+                    try FolderOwner.makeJournal(parent, for: directory)
                 }
-                try FolderOwner.become(directory, keeping: FolderOwner.capabilities)
-            } catch {
-                throw CommandFailure(error)
+                try FolderOwner.makeJournal(journal, for: directory)
             }
+            try FolderOwner.become(directory, keeping: FolderOwner.capabilities)
         }
 
         private func open() throws(CommandFailure) -> (GatewayDirectory, GatewaySettings) {
             do throws(GatewayDirectoryError) {
                 let folder = try GatewayDirectory(existing: directory)
+                // Before anything of the host is changed, or undone.
+                try folder.lock()
                 return (folder, try Self.withReachableNameServers(try folder.settings()))
             } catch {
                 throw CommandFailure(error)
@@ -69,7 +70,11 @@
             _ settings: GatewaySettings
         ) throws(GatewayDirectoryError) -> GatewaySettings {
             var settings = settings
-            do throws(LinuxNetworkError) { settings.dns = try GivenNameServers.reachable(settings.dns) } catch {
+            do throws(LinuxNetworkError) {
+                // There may be more of them than a device is given.
+                let reachable = try GivenNameServers.reachable(settings.dns)
+                settings.dns = Array(reachable.prefix(max(settings.dns.count, GatewaySettings.mostNameServers)))
+            } catch {
                 throw GatewayDirectoryError("\(error)")
             }
             return settings
@@ -98,7 +103,8 @@
                     let ports = GatewayAPI.Kind.allCases.compactMap { kind in
                         process.api.port(kind).flatMap { $0 > 0 ? "\(kind.rawValue) \($0)" : nil }
                     }
-                    let words = "serving \(settings.host): ports \(ports.joined(separator: ", "))"
+                    let login = process.runtime?.figures.login?.port.map { "; login tunnel on UDP port \($0)" } ?? ""
+                    let words = "serving \(settings.host): ports \(ports.joined(separator: ", "))\(login)"
                     logger.notice("\(words)")
                     notice.ready(words)
                 }

@@ -35,7 +35,7 @@ struct CredentialDeviceTests {
         try client.device.attach(client.tun)
         #expect(await client.passes(from: inner(2)))
         let session = try #require(server.running.sessions.first)
-        #expect(session.login == "kean" && session.receivedPackets > 0 && session.sentPackets > 0)
+        #expect(session.login == "kean" && session.moved.receivedPackets > 0 && session.moved.sentPackets > 0)
         #expect(session.endpoint.address == .v4(0xc000_020a))
         #expect(client.device.statistics.receivedPackets > 0)
         client.device.close()

@@ -57,7 +57,7 @@ final class ScriptedStore: CredentialStore {
         return verdict
     }
 
-    func ended(_ session: ClientID, _ reason: EndReason) async {
+    func ended(_ session: ClientID, _ reason: EndReason, _: SessionTraffic) async {
         state.withLock { state in
             state.given[session] = nil
             state.ended.append(reason)

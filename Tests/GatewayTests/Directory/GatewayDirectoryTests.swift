@@ -171,6 +171,25 @@ import X509
         }
     }
 
+    @Test("The login tunnel's keys are made once, are its owner's alone, and are said to be damaged where they are")
+    func loginKeys() async throws {
+        try await TestFolder.use { folder in
+            let path = "\(folder)/gateway"
+            let directory = try GatewayDirectory.make(path, try Self.settings(), backupKey: "\(folder)/backup.pem")
+            #expect(FileStatus(of: "\(path)/login.key") == nil)
+            let keys = try directory.loginKeys()
+            #expect(try GatewayDirectory(existing: path).loginKeys() == keys)
+            for name in ["login.key", "login.preshared.key"] {
+                #expect(FileStatus(of: "\(path)/\(name)")?.mode == 0o600)
+                let before = try directory.text(name)
+                try directory.write(text: "nonsense", name)
+                #expect(throws: GatewayDirectoryError.self) { _ = try directory.loginKeys() }
+                try directory.write(text: String(before.dropLast()), name)
+            }
+            #expect(try directory.loginKeys() == keys)
+        }
+    }
+
     @Test("Settings that cannot be used are refused with the field's name, in the file and when they are written")
     func settings() async throws {
         let good = try Self.settings()
@@ -182,6 +201,12 @@ import X509
             ("dns", { $0.dns = [.v4(127, 0, 0, 1)] }),
             ("devices", { $0.devices = 0 }), ("wireGuardPort", { $0.wireGuardPort = 0 }), ("api", { $0.api.port = 0 }),
             ("addressRestSeconds", { $0.addressRestSeconds = -1 }), ("interface", { $0.interface = "" }),
+            ("loginTunnel.port", { $0.loginTunnel.port = 0 }),
+            ("loginTunnel.port", { ($0.loginTunnel.isEnabled, $0.loginTunnel.port) = (true, $0.wireGuardPort) }),
+            ("loginTunnel.interface", { ($0.loginTunnel.isEnabled, $0.loginTunnel.interface) = (true, $0.interface) }),
+            ("loginTunnel.sessionsPerUser", { $0.loginTunnel.sessionsPerUser = 0 }),
+            ("loginTunnel.leaseSeconds", { $0.loginTunnel.leaseSeconds = 60 }),
+            ("keepaliveSeconds", { ($0.loginTunnel.isEnabled, $0.keepaliveSeconds) = (true, 3601) }),
         ]
         for (field, change) in changes {
             var settings = good
@@ -191,8 +216,14 @@ import X509
         for json in [
             "{", "[]", #"{"hots": "x"}"#, #"{"host": 5}"#, #"{"host": "a.example", "addresses": ["10.0.0.1"]}"#,
             #"{"host": "a.example", "addresses": ["10.0.0.1/24"], "endpoints": ["nowhere"]}"#,
+            #"{"host": "a.example", "addresses": ["10.0.0.1/24"], "loginTunnel": {"prot": 1}}"#,
         ] {
             #expect(throws: GatewayError.self) { _ = try GatewaySettings(json: Array(json.utf8)) }
         }
+        // What is left out of a part is as by default as well.
+        let short =
+            #"{"host": "a.example", "addresses": ["10.0.0.1/24"], "loginTunnel": {"isEnabled": true, "port": 5}}"#
+        let read = try GatewaySettings(json: Array(short.utf8)).loginTunnel
+        #expect(read.isEnabled && read.port == 5 && read.sessionsPerUser == 5)
     }
 }

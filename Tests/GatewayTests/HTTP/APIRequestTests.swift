@@ -57,6 +57,28 @@ struct APIRequestTests {
         }
     }
 
+    @Test("A user's password is set and taken away, and shown to nobody; without a login tunnel there is none to show")
+    func passwords() async throws {
+        try await APIBench.use { bench in
+            let admin = try await bench.token(.admin)
+            let path = "/v1/users/\(try await bench.user("anna"))"
+            #expect(try await bench.ask("GET", path, bearer: admin).json["hasPassword"] == .bool(false))
+            let set = try await bench.ask("PUT", path + "/password", bearer: admin, #"{"password":"correct horse"}"#)
+            #expect(set.status == 200 && set.json["hasPassword"] == .bool(true))
+            for wrong in [#"{"password":"short"}"#, #"{"password":5}"#, "{}", #"{"password":"correct horse","x":1}"#] {
+                #expect(try await bench.ask("PUT", path + "/password", bearer: admin, wrong).status == 400)
+            }
+            let reader = try await bench.token(.readOnly)
+            #expect(
+                try await bench.ask("PUT", path + "/password", bearer: reader, #"{"password":"correct horse"}"#).status
+                    == 403)
+            let gone = try await bench.ask("DELETE", path + "/password", bearer: admin)
+            #expect(gone.status == 200 && gone.json["hasPassword"] == .bool(false))
+            #expect(try await bench.ask("GET", "/v1/login-tunnel", bearer: admin).status == 404)
+            #expect(try await bench.ask("GET", "/v1/login-tunnel", bearer: reader).status == 403)
+        }
+    }
+
     @Test("Users, devices, tokens, rules and the audit log are managed")
     func manage() async throws {
         try await APIBench.use { bench in

@@ -5,6 +5,7 @@ import FoundationEssentials
 import Logging
 import NetworkAddresses
 import PacketTunnelTesting
+import PasswordHashing
 import Provisioning
 import Synchronization
 import WireGuardCore
@@ -55,7 +56,8 @@ struct ServiceFixture {
             clock: GatewayClock(
                 now: { Date(timeIntervalSince1970: Double(clock.wall.seconds) + Double(clock.wall.nanoseconds) / 1e9) },
                 nanoseconds: { clock.nanoseconds }),
-            random: random, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+            random: random, passwordCost: PasswordHash.Cost(n: 16, r: 8, p: 1),
+            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
     }
 
     func secret(_ kind: BearerSecret.Kind) -> BearerSecret {

@@ -58,11 +58,11 @@ import WireGuardCore
             let user = try await StoreFixture(first).user()
             try first.close()
             var migrator = Schema.migrator
-            migrator.registerMigration("2") { try $0.execute(sql: "ALTER TABLE users ADD COLUMN colour TEXT") }
+            migrator.registerMigration("next") { try $0.execute(sql: "ALTER TABLE users ADD COLUMN colour TEXT") }
             let second = try SQLiteStore(path: path, migrator: migrator)
             #expect(try await second.user(user.id) == user)
             try second.close()
-            let copy = "\(folder)/gateway.db.before-2"
+            let copy = "\(folder)/gateway.db.before-next"
             #expect(FileStatus(of: copy)?.mode == 0o600)
             let old = try SQLiteStore(path: copy)
             #expect(try await old.user(user.id) == user)
@@ -75,14 +75,14 @@ import WireGuardCore
         try await TestFolder.use { folder in
             let path = "\(folder)/gateway.db"
             var migrator = Schema.migrator
-            migrator.registerMigration("2") { try $0.execute(sql: "CREATE TABLE later (x INTEGER)") }
+            migrator.registerMigration("next") { try $0.execute(sql: "CREATE TABLE later (x INTEGER)") }
             try SQLiteStore(path: path, migrator: migrator).close()
             do {
                 _ = try SQLiteStore(path: path)
                 Issue.record("a newer database was opened")
             } catch {
                 guard case StoreError.newerVersion(let words) = error else { throw error }
-                #expect(words.contains("later version") && words.contains("2"))
+                #expect(words.contains("later version") && words.contains("next"))
             }
             try SQLiteStore(path: path, migrator: migrator).close()
         }
@@ -96,7 +96,7 @@ import WireGuardCore
             let user = try await StoreFixture(first).user()
             try first.close()
             var migrator = Schema.migrator
-            migrator.registerMigration("2") {
+            migrator.registerMigration("next") {
                 try $0.execute(sql: "DELETE FROM users")
                 try $0.execute(sql: "SELECT * FROM nowhere")
             }

@@ -50,11 +50,11 @@ struct StoreLoadTests {
                 1,
                 Array(
                     """
-                    10,000 enrolments in a row: \(row), median \(times[5000]), 99th \(times[9900]), longest \(times[9999])
-                    1,000 at once: \(atOnce)
-                    all \(enrolments.count) peers: \(all)
-                    counters of 500 devices: \(counters)
-                    the file: \(bytes) bytes
+                    load: store: 10,000 enrolments in a row: \(row), median \(times[5000]), 99th \(times[9900]), longest \(times[9999])
+                    load: store: 1,000 at once: \(atOnce)
+                    load: store: all \(enrolments.count) peers: \(all)
+                    load: store: counters of 500 devices: \(counters)
+                    load: store: the file: \(bytes) bytes
 
                     """.utf8))
             #expect(try await store.counts(at: fixture.start).devices == 11_000)

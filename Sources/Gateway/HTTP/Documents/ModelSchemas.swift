@@ -145,6 +145,7 @@ enum ModelSchemas {
 
     static let status = JSONSchema.object([
         .init("users", .count), .init("devices", .count), .init("activeDevices", .count),
+        .init("logins", .count, note: "Devices that logins have, or have had lately"),
         .init("openInvitations", .count), .init("tokens", .count), .init("sequence", .count),
         .init("receivedBytes", .count), .init("sentBytes", .count),
         .init(

@@ -10,18 +10,23 @@ package struct AdminRoutes: Sendable {
     let service: GatewayService
     private let invitations: InvitationPlace
     private let backup: Backup?
+    private let loginTunnel: LoginTunnelPlace?
 
     /// Makes an encrypted backup with a passphrase, for somebody who may have one.
     package typealias Backup = @Sendable (_ passphrase: [UInt8], Caller) async throws(GatewayError) -> [UInt8]
 
-    package init(_ service: GatewayService, invitations: InvitationPlace, backup: Backup? = nil) {
+    package init(
+        _ service: GatewayService, invitations: InvitationPlace, backup: Backup? = nil,
+        loginTunnel: LoginTunnelPlace? = nil
+    ) {
+        self.loginTunnel = loginTunnel
         self.service = service
         self.invitations = invitations
         self.backup = backup
     }
 
     package var all: [APIRoute] {
-        users + devices + tokens + invitationRoutes + rules("users", "user") { .user($0) }
+        users + logins(loginTunnel) + devices + tokens + invitationRoutes + rules("users", "user") { .user($0) }
             + rules("devices", "device") { .device($0) } + audit + keys + backups
     }
 

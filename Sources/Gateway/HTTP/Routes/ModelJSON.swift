@@ -91,7 +91,8 @@ extension GatewayStatus {
     var json: JSONValue {
         .members([
             "users": .count(counts.users), "devices": .count(counts.devices),
-            "activeDevices": .count(counts.activeDevices), "openInvitations": .count(counts.openInvitations),
+            "activeDevices": .count(counts.activeDevices), "logins": .count(counts.logins),
+            "openInvitations": .count(counts.openInvitations),
             "tokens": .count(counts.tokens), "sequence": .integer(counts.sequence),
             "receivedBytes": .count(counts.traffic.received), "sentBytes": .count(counts.traffic.sent),
             "pools": .array(

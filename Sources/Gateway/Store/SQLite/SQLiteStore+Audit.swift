@@ -43,6 +43,7 @@ extension SQLiteStore {
                             WHERE devices.public_key IS NOT NULL AND devices.enabled AND users.enabled
                                 AND COALESCE(devices.expires_at > \(time), TRUE)
                                 AND COALESCE(users.expires_at > \(time), TRUE)) AS active,
+                        (SELECT COUNT(*) FROM devices WHERE kind = \(Device.Kind.login.rawValue)) AS logins,
                         (SELECT COUNT(*) FROM invitations
                             WHERE used_at IS NULL AND revoked_at IS NULL AND expires_at > \(time)) AS open,
                         (SELECT COUNT(*) FROM tokens
@@ -58,6 +59,7 @@ extension SQLiteStore {
             counts.users = Int(clamping: try fields.count("users"))
             counts.devices = Int(clamping: try fields.count("devices"))
             counts.activeDevices = Int(clamping: try fields.count("active"))
+            counts.logins = Int(clamping: try fields.count("logins"))
             counts.openInvitations = Int(clamping: try fields.count("open"))
             counts.tokens = Int(clamping: try fields.count("tokens"))
             counts.sequence = try fields.value("sequence")
@@ -100,6 +102,24 @@ extension SQLiteStore {
                     literal: "UPDATE devices SET public_key = NULL, key_at = NULL WHERE id = \(id.description)")
                 try Self.ended(db, .device(id), .keyExpired, "device:\(id)", at: sweep.now)
                 outcome.keys.append(id)
+            }
+            let busy = Set(sweep.busy)
+            for row in try Row.fetchAll(
+                db,
+                literal: """
+                    SELECT id FROM devices WHERE kind = \(Device.Kind.login.rawValue)
+                        AND COALESCE(last_seen_at, created_at) < \(sweep.idleLeasesBefore.milliseconds)
+                    """)
+            {
+                let id: DeviceID = try Fields(row).id("id")
+                guard !busy.contains(id) else { continue }
+                try Self.removeDevice(db, id, at: sweep.now)
+                try Self.log(
+                    db,
+                    AuditRecord(
+                        at: sweep.now, actor: Caller.gateway.name, source: nil, action: .loginEnded,
+                        subject: "device:\(id)"))
+                outcome.leases.append(id)
             }
             if let before = sweep.auditBefore {
                 try db.execute(literal: "DELETE FROM audit WHERE at < \(before.milliseconds)")

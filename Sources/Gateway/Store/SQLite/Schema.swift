@@ -8,6 +8,7 @@ enum Schema {
     static var migrator: DatabaseMigrator {
         var migrator = DatabaseMigrator()
         migrator.registerMigration("1") { database in try database.execute(sql: first) }
+        migrator.registerMigration("2") { database in try database.execute(sql: logins) }
         return migrator
     }
 
@@ -164,4 +165,7 @@ enum Schema {
         ) STRICT, WITHOUT ROWID;
         INSERT INTO totals VALUES ('received', 0), ('sent', 0);
         """
+
+    // Devices of the kind `login`, which versions before it do not know.
+    private static let logins = "CREATE INDEX devices_by_kind ON devices (kind, user_id)"
 }

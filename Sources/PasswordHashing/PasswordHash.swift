@@ -3,37 +3,56 @@
 
 import Crypto
 import CryptoExtras
-import FoundationEssentials
-import PacketTunnel
+
+#if canImport(FoundationEssentials)
+    package import FoundationEssentials
+#else
+    package import Foundation
+#endif
 
 /// A password as scrypt (RFC 7914) leaves it, with all that it takes to compare another one.
-struct PasswordHash: Hashable, Sendable, Codable {
+package struct PasswordHash: Hashable, Sendable, Codable {
     /// What one hash costs: `128 * n * r` bytes of memory, and time in proportion to `n * r * p`.
-    struct Cost: Hashable, Sendable, Codable, CustomStringConvertible {
-        var n = 32_768
-        var r = 8
-        var p = 1
+    package struct Cost: Hashable, Sendable, Codable, CustomStringConvertible {
+        package var n: Int
+        package var r: Int
+        package var p: Int
+
+        package init(n: Int = 32_768, r: Int = 8, p: Int = 1) {
+            self.n = n
+            self.r = r
+            self.p = p
+        }
 
         /// More memory than this nobody asks for on purpose.
         private static let mostBytes = 1 << 28
 
-        var isValid: Bool {
+        package var isValid: Bool {
             (2...1 << 20).contains(n) && n & (n - 1) == 0 && (1...64).contains(r) && (1...16).contains(p)
                 && 128 * n * r * p <= Self.mostBytes
         }
 
-        var description: String { "scrypt n=\(n) r=\(r) p=\(p)" }
+        package var description: String { "scrypt n=\(n) r=\(r) p=\(p)" }
     }
 
-    var cost: Cost
+    package var cost: Cost
     /// Both in base64.
-    var salt: Data
-    var key: Data
+    package var salt: Data
+    package var key: Data
 
     private static let byteCount = 32
+    /// Longer ones the login tunnel's protocol does not carry, in bytes of UTF-8.
+    package static let mostBytes = 512
+    package static let fewestCharacters = 8
+
+    /// Whether somebody may have this password: UTF-8, neither short nor too long.
+    package static func isAcceptable(_ password: [UInt8]) -> Bool {
+        password.count <= mostBytes
+            && String(validating: password, as: UTF8.self).map { $0.count >= fewestCharacters } == true
+    }
 
     /// The hash of a new password.
-    init?(_ password: [UInt8], cost: Cost, using random: inout some RandomNumberGenerator) {
+    package init?(_ password: [UInt8], cost: Cost, using random: inout some RandomNumberGenerator) {
         let salt = Data((0..<16).map { _ in UInt8.random(in: 0...255, using: &random) })
         self.init(password, cost: cost, salt: salt)
     }
@@ -52,18 +71,18 @@ struct PasswordHash: Hashable, Sendable, Codable {
     }
 
     /// What the password of a login is compared with that nobody has: no password gives this.
-    static func dummy(_ cost: Cost) -> PasswordHash {
+    package static func dummy(_ cost: Cost) -> PasswordHash {
         PasswordHash(cost: cost, salt: Data(repeating: 0, count: 16), key: Data(repeating: 0, count: byteCount))
     }
 
     /// Whether this is the password. It takes as long whether or not it is.
-    func matches(_ password: [UInt8]) -> Bool {
+    package func matches(_ password: [UInt8]) -> Bool {
         guard let derived = Self.derive(password, salt, cost) else { return false }
         // Compares in constant time.
         return derived == SymmetricKey(data: key)
     }
 
-    var isValid: Bool { cost.isValid && key.count == Self.byteCount && (8...64).contains(salt.count) }
+    package var isValid: Bool { cost.isValid && key.count == Self.byteCount && (8...64).contains(salt.count) }
 
     private static func derive(_ password: [UInt8], _ salt: Data, _ cost: Cost) -> SymmetricKey? {
         guard cost.isValid else { return nil }
@@ -74,6 +93,6 @@ struct PasswordHash: Hashable, Sendable, Codable {
 }
 
 extension PasswordHash: CustomStringConvertible, CustomReflectable {
-    var description: String { "(password, \(cost))" }
-    var customMirror: Mirror { Mirror(self, children: []) }
+    package var description: String { "(password, \(cost))" }
+    package var customMirror: Mirror { Mirror(self, children: []) }
 }

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import CredentialTunnel
+import NetworkAddresses
+import PacketTunnel
+
+/// Who asks the runtime, for the login tunnel's server.
+final class LoginGate: CredentialStore {
+    private weak let runtime: GatewayRuntime?
+
+    init(_ runtime: GatewayRuntime) { self.runtime = runtime }
+
+    func verdict(on attempt: LoginAttempt) async -> LoginVerdict {
+        await runtime?.verdict(on: attempt) ?? .refused(Body.Refusal(.unavailable))
+    }
+
+    func ended(_ session: ClientID, _ reason: EndReason, _ moved: SessionTraffic) async {
+        await runtime?.ended(session, reason, moved)
+    }
+}
+
+extension LoginJudgement.Refusal {
+    /// What a client is told.
+    var body: Body.Refusal {
+        switch self {
+        case .wrong: Body.Refusal(.credentials)
+        case .tooEarly(let seconds):
+            Body.Refusal(.attempts, message: "too many failures: try again in \(seconds) s")
+        case .disabled: Body.Refusal(.credentials, message: "the user is disabled: ask the gateway's administrator")
+        case .expired: Body.Refusal(.credentials, message: "the user has expired: ask the gateway's administrator")
+        case .full(let reason): Body.Refusal(.full, message: String(reason.prefix(150)))
+        }
+    }
+}
+
+extension GatewaySettings {
+    /// What a client of the login tunnel is given.
+    /// - Parameter families: those that the gateway has in force; true for IPv6.
+    func assignment(_ addresses: [IPAddress], families: Set<Bool>) -> Body.Assignment {
+        let own = addresses.filter { families.contains($0.isIPv6) }
+        // A route of IPv6 leads nowhere without an address of it.
+        func fits(_ isIPv6: Bool) -> Bool { own.contains { $0.isIPv6 == isIPv6 } }
+        return Body.Assignment(
+            addresses: own.map { InterfaceAddress(host: $0) }, routes: routes.filter { fits($0.isIPv6) },
+            dns: dns.filter { fits($0.isIPv6) }, mtu: mtu, keepalive: Int(keepaliveSeconds))
+    }
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// The sessions of the login tunnel, and which devices they have. A value: it does nothing itself.
+struct RuntimeLogins<ID: Hashable & Sendable>: Sendable {
+    struct Session: Sendable {
+        let device: DeviceID
+        /// What its password was compared with.
+        let password: StoredPassword
+        /// Later sessions have higher ones.
+        let number: Int
+        /// Whether another one has its place, and it has not said that it is over.
+        var isLeaving = false
+    }
+
+    private(set) var sessions: [ID: Session] = [:]
+    private var lastNumber = 0
+
+    /// Devices that have a session, the oldest session first.
+    var busy: [DeviceID] {
+        sessions.values.filter { !$0.isLeaving }.sorted { $0.number < $1.number }.map(\.device)
+    }
+
+    /// How many sessions there are.
+    var count: Int { sessions.values.count { !$0.isLeaving } }
+
+    /// Begins a session.
+    /// - Returns: those that end since it has their device.
+    mutating func begin(_ id: ID, _ device: DeviceID, _ password: StoredPassword) -> [ID] {
+        let former = sessions.filter { $0.value.device == device && $0.key != id }.map(\.key)
+        for other in former { sessions[other]?.isLeaving = true }
+        lastNumber += 1
+        sessions[id] = Session(device: device, password: password, number: lastNumber)
+        return former
+    }
+
+    /// Forgets a session that is over.
+    mutating func end(_ id: ID) -> Session? { sessions.removeValue(forKey: id) }
+
+    /// Sessions that are to end: those whose device is another's, or is no place for a session with their password any more. To be
+    /// asked again and again: who is told to end before its client has its answer has not begun yet, and does not hear it.
+    /// - Parameter password: what a session of a device has to have been begun with; nil for none.
+    func over(_ password: (DeviceID) -> StoredPassword?) -> [ID] {
+        sessions.filter { $0.value.isLeaving || password($0.value.device) != $0.value.password }.map(\.key)
+    }
+}

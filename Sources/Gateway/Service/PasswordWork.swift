@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import FoundationEssentials
+import PacketTunnel
+import PasswordHashing
+import Synchronization
+import TunnelIO
+import TunnelSystem
+
+/// Hashes passwords one after the other, on a thread where that keeps nobody waiting: it takes one core at most, whoever asks.
+final class PasswordWork: Sendable {
+    let cost: PasswordHash.Cost
+    private let thread = Mutex<EventLoop?>(nil)
+
+    init(_ cost: PasswordHash.Cost) { self.cost = cost }
+
+    deinit { thread.withLock { $0 }?.stop() }
+
+    /// The hash of a new password, as the store has it.
+    func hash(_ password: [UInt8]) async throws(GatewayError) -> StoredPassword {
+        let made = try await perform { [cost] in
+            var random = SystemRandomNumberGenerator()
+            return PasswordHash(password, cost: cost, using: &random)
+        }
+        guard let text = made.flatMap({ try? JSONEncoder().encode($0) }).map({ String(decoding: $0, as: UTF8.self) })
+        else { throw .unavailable("a password cannot be hashed: there is too little memory") }
+        return StoredPassword(text: text)
+    }
+
+    /// Whether it is the password. It takes the same time where there is none, or one that cannot be read.
+    func matches(_ stored: StoredPassword?, _ password: SecretBytes) async throws(GatewayError) -> Bool {
+        let known = stored.flatMap { try? JSONDecoder().decode(PasswordHash.self, from: Data($0.text.utf8)) }
+            .flatMap { $0.isValid ? $0 : nil }
+        return try await perform { [cost] in
+            var bytes = password.bytes
+            defer { wipe(&bytes) }
+            return (known ?? .dummy(cost)).matches(bytes)
+        }
+    }
+
+    private func perform<Result: Sendable>(
+        _ body: @escaping @Sendable () -> Result
+    ) async throws(GatewayError) -> Result {
+        let thread = try running()
+        let result: Result? = await withCheckedContinuation { continuation in
+            if !thread.perform({ continuation.resume(returning: body()) }) { continuation.resume(returning: nil) }
+        }
+        guard let result else { throw .unavailable("no passwords are compared any more") }
+        return result
+    }
+
+    private func running() throws(GatewayError) -> EventLoop {
+        try thread.withLock { (thread) throws(GatewayError) in
+            if let thread { return thread }
+            do throws(TunnelIOError) {
+                let made = try EventLoop()
+                try made.startThread(name: "culvert-password")
+                thread = made
+                return made
+            } catch {
+                throw .unavailable("\(error)")
+            }
+        }
+    }
+}

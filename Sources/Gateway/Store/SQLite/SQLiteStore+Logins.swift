@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import FoundationEssentials
+import GRDB
+import NetworkAddresses
+import Provisioning
+import TunnelServer
+
+extension SQLiteStore {
+    package func lease(_ lease: LoginLease) async throws(StoreError) -> LoginLeaseOutcome {
+        try await write { db in
+            guard let user = try Self.user(db, lease.userID), user.password == lease.password else { return .changed }
+            guard user.isEnabled else { return .userDisabled }
+            guard user.isActive(at: lease.now) else { return .userExpired }
+            let id = try Self.placeForLogin(db, user, lease)
+            try db.execute(
+                literal: """
+                    UPDATE devices SET last_seen_at = \(lease.now.milliseconds), last_endpoint = \(lease.source.description)
+                    WHERE id = \(id.description)
+                    """)
+            guard let device = try Self.device(db, "id = \(id.description)") else { throw StoreError.notFound }
+            try Self.note(db, .device(id), at: lease.now)
+            try Self.log(
+                db,
+                AuditRecord(
+                    at: lease.now, actor: "user:\(user.id)", source: lease.source.address, action: .loginAccepted,
+                    subject: "device:\(id)",
+                    details: ["addresses": device.device.addresses.map(\.description).joined(separator: " ")]))
+            return .given(device)
+        }
+    }
+
+    /// The device that a login gets, with addresses.
+    private static func placeForLogin(_ db: Database, _ user: User, _ lease: LoginLease) throws -> DeviceID {
+        var devices = try Row.fetchAll(
+            db,
+            literal: """
+                SELECT * FROM devices
+                WHERE kind = \(Device.Kind.login.rawValue) AND user_id = \(user.id.description)
+                """
+        ).map { try Device($0) }
+        try attach(db, to: &devices)
+        let usable = devices.filter { $0.isActive(at: lease.now) }
+        // The one that was at the same place last, and of these the latest: whoever comes back finds its addresses.
+        let free = usable.filter { !lease.busy.contains($0.id) }.max { one, other in
+            let (isNear, otherIsNear) = (one.isNear(lease.source), other.isNear(lease.source))
+            return isNear == otherIsNear
+                ? one.lastSeenAt ?? .distantPast < other.lastSeenAt ?? .distantPast : otherIsNear
+        }
+        // There may be fewer sessions than there were.
+        let held = usable.count { lease.busy.contains($0.id) }
+        if held < lease.sessionsPerUser, let free { return try keep(db, free, lease) }
+        let oldest = lease.busy.lazy.compactMap { id in usable.first { $0.id == id } }.first
+        do {
+            guard devices.count < lease.sessionsPerUser else { throw StoreError.deviceLimit(lease.sessionsPerUser) }
+            try checkRoom(db, for: user, lease.limits)
+        } catch let error as StoreError {
+            // Nothing was written yet.
+            guard let oldest else { throw error }
+            return try keep(db, oldest, lease)
+        }
+        let device = Device(
+            id: lease.deviceID, userID: user.id, kind: .login, name: String("login of \(user.login)".prefix(64)),
+            publicKey: nil, createdAt: lease.now)
+        try insert(db, device, by: nil, nil)
+        _ = try giveAddresses(db, to: device.id, wanted: [], lease.limits)
+        return device.id
+    }
+
+    /// Leaves a device its addresses, unless the gateway's networks are others by now.
+    private static func keep(_ db: Database, _ device: Device, _ lease: LoginLease) throws -> DeviceID {
+        let ranges = lease.limits.servers.compactMap { try? AddressRange(server: $0) }
+        let fits =
+            device.addresses.count == ranges.count
+            && ranges.allSatisfy { range in device.addresses.contains(where: range.contains) }
+        guard !fits else { return device.id }
+        try releaseAddresses(db, of: device.id, at: lease.now)
+        _ = try giveAddresses(db, to: device.id, wanted: [], lease.limits)
+        return device.id
+    }
+}
+
+extension Device {
+    /// Whether it was at this address last.
+    fileprivate func isNear(_ endpoint: Endpoint) -> Bool { lastEndpoint?.address == endpoint.address }
+}

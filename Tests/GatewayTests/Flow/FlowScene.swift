@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import FoundationEssentials
+import Logging
+import NetworkAddresses
+import PacketTunnel
+import PacketTunnelTesting
+import PinnedProvisioning
+import Provisioning
+import Synchronization
+import Testing
+import TunnelIO
+import TunnelServer
+import WireGuardCore
+import WireGuardTunnel
+
+@testable import Gateway
+
+/// A network of peers in memory, with others behind it.
+final class MemoryPeerNetwork: PeerNetwork {
+    let behind = VirtualNetwork()
+    private let clients = Mutex<[ClientChange]>([])
+
+    func start() async throws(TunnelServerError) -> PeerNetworkDevices {
+        do {
+            let tun = try MemoryFlowDevice(name: "gateway")
+            tun.connect(to: behind)
+            return PeerNetworkDevices(tun, addresses: [])
+        } catch {
+            throw .notRunning
+        }
+    }
+
+    func apply(_ changes: [ClientChange]) async throws(TunnelServerError) -> [IPPrefix: TunnelServerError] {
+        clients.withLock { $0 += changes }
+        return [:]
+    }
+
+    func stop() async {}
+
+    var condition: NetworkCondition { NetworkCondition() }
+}
+
+/// A whole gateway in this process, with its API on a loopback address of its own and WireGuard on a network in memory.
+final class FlowScene: Sendable {
+    static let wireGuard = IPAddress.v4(198, 51, 100, 1)
+
+    let process: GatewayProcess
+    let internet = MemoryInternet()
+    let network = MemoryPeerNetwork()
+    private let running: Task<Void, any Error>
+
+    /// - Parameter change: what is to be other than usual.
+    init(_ folder: String, change: (inout GatewaySettings) throws -> Void = { _ in }) async throws {
+        // Nobody else listens there.
+        let address = IPAddress.v4(
+            127, UInt8.random(in: 1...254), UInt8.random(in: 1...254), UInt8.random(in: 1...254))
+        var settings = GatewaySettings()
+        settings.label = "Flow"
+        settings.host = address.description
+        settings.api = .init(addresses: [address], port: 8443)
+        settings.admin = .init(addresses: [address], port: 8080)
+        settings.socket = "\(folder)/admin.sock"
+        settings.addresses = [try InterfaceAddress("10.66.0.1/24")]
+        settings.endpoints = [try EndpointAddress("\(Self.wireGuard):51820")]
+        settings.routes = [.allIPv4]
+        try change(&settings)
+        let directory = try GatewayDirectory.make("\(folder)/gateway", settings, backupKey: "\(folder)/backup.key")
+        var options = GatewayProcess.Options(network: network, socketUser: 0)
+        options.datagrams = internet.attach([Self.wireGuard])
+        let process = try GatewayProcess(
+            directory, settings: settings, options, logger: Logger(label: "gateway") { _ in SwiftLogNoOpLogHandler() })
+        self.process = process
+        let (ready, told) = AsyncStream.makeStream(of: Void.self)
+        running = Task {
+            defer { told.finish() }
+            try await process.run { _ in told.finish() }
+        }
+        for await _ in ready {}
+    }
+
+    func stop() async {
+        running.cancel()
+        _ = await running.result
+    }
+
+    /// An invitation for a new user's device.
+    func invitation(deviceLimit: Int? = nil) async throws -> Invitation {
+        let user = try await process.service.addUser(UserDraft(login: "anna", deviceLimit: deviceLimit), .local(0)).item
+        let issued = try await process.service.addInvitation(InvitationDraft(userID: user.id), .local(0))
+        let settings = process.service.settings
+        let pins = try GatewayDirectory(existing: folderPath(settings)).pins()
+        let text = try InvitationPlace(
+            host: settings.host, port: settings.api.port, pins: [pins.active, pins.backup], label: settings.label
+        ).text(issued.secret, until: issued.item.expiresAt)
+        return try Invitation(text)
+    }
+
+    /// A token with which one user may enrol that many devices, and where.
+    func enrolmentToken(devices: Int) async throws -> (servers: [ProvisioningServer], token: BearerSecret) {
+        let invitation = try await invitation(deviceLimit: devices)
+        let user = try await process.service.users(PageRequest(), .local(0)).items[0]
+        let issued = try await process.service.addToken(
+            TokenDraft(scope: .enrol, userID: user.id, name: "crowd"), .local(0))
+        let servers = EnrolledTunnelConfiguration(invitation, deviceName: "crowd", platform: "linux").gateways
+        return (servers, issued.secret)
+    }
+
+    /// Waits until the tunnel serves that many peers.
+    func waits(forPeers count: Int) -> Bool {
+        waitUntil(timeout: .seconds(60), pollEvery: .milliseconds(20)) {
+            self.process.runtime?.figures.peers == count
+        }
+    }
+
+    private func folderPath(_ settings: GatewaySettings) -> String {
+        settings.socket.replacing("/admin.sock", with: "/gateway")
+    }
+
+    /// A device's host, whose secret store has the invitation.
+    func device(_ invitation: Invitation) async throws -> (
+        host: MemoryHost<EnrolledTunnelProvider>, configuration: EnrolledTunnelConfiguration, secrets: MemorySecretStore
+    ) {
+        let secrets = MemorySecretStore()
+        var configuration = EnrolledTunnelConfiguration(invitation, deviceName: "laptop", platform: "linux")
+        configuration.connectivity = ConnectivityOptions(
+            connectivityInterval: 0.1, maxConnectionAttempts: 2, pingAddress: "203.0.113.1", pingInterval: 0.05,
+            healingInterval: 0.1)
+        try await secrets.write(
+            SecretBytes(Array(invitation.exportedText.utf8)), configuration.secretName, of: "test")
+        var environment = WireGuardEnvironment()
+        environment.network = internet.attach([.v4(192, 0, 2, 10)])
+        let used = environment
+        let host = MemoryHost(secrets: secrets) {
+            EnrolledTunnelProvider(transport: PinnedProvisioningTransport(), environment: used)
+        }
+        return (host, configuration, secrets)
+    }
+}

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import FoundationEssentials
+import Logging
+import NetworkAddresses
+import PacketTunnel
+import PacketTunnelTesting
+import Provisioning
+import Synchronization
+import Testing
+import TunnelIO
+import TunnelServer
+import WireGuardCore
+
+@testable import CredentialTunnel
+@testable import Gateway
+
+@Suite struct RuntimeLoginsTests {
+    private var generator = SeededGenerator(seed: 18)
+    private let password = StoredPassword(text: "one")
+
+    @Test("Sessions are busy in the order in which they began, and one that has another's device takes its place")
+    mutating func sessions() {
+        var logins = RuntimeLogins<Int>()
+        let (one, two) = (DeviceID(using: &generator), DeviceID(using: &generator))
+        #expect(logins.begin(1, one, password).isEmpty && logins.begin(2, two, password).isEmpty)
+        #expect(logins.busy == [one, two])
+        #expect(logins.begin(3, one, password) == [1])
+        #expect(logins.busy == [two, one] && logins.count == 2)
+        // It is told again until it says that it is over.
+        #expect(logins.over { _ in password } == [1])
+        #expect(logins.end(1)?.device == one)
+        #expect(logins.over { _ in password }.isEmpty && logins.end(1) == nil)
+        #expect(logins.busy == [two, one])
+    }
+
+    @Test("A session ends whose device is gone or has another password, and no other")
+    mutating func over() {
+        var logins = RuntimeLogins<Int>()
+        let (one, two) = (DeviceID(using: &generator), DeviceID(using: &generator))
+        _ = logins.begin(1, one, password)
+        _ = logins.begin(2, two, password)
+        #expect(logins.over { $0 == one ? nil : password } == [1])
+        #expect(logins.over { $0 == two ? StoredPassword(text: "two") : password } == [2])
+    }
+}
+
+extension RuntimePeersTests {
+    @Test("A login's device is the firewall's and no peer of WireGuard; another password changes neither")
+    func logins() throws {
+        var generator = SeededGenerator(seed: 19)
+        var peers = RuntimePeers(loginTunnel: "login0")
+        let address = IPAddress.v4(10, 66, 0, 2)
+        var plan = PeerPlan(
+            deviceID: DeviceID(using: &generator), publicKey: nil, presharedKey: nil,
+            password: StoredPassword(text: "one"), addresses: [address], subnets: [],
+            rules: [RuleContent(.deny, transport: .udp)])
+        func changes() -> PeerChanges {
+            PeerChanges(sequence: 1, isComplete: false, peers: [plan], removed: [], serverKeysChanged: false)
+        }
+        let coming = peers.take(changes())
+        #expect(coming.peers.isEmpty && coming.leavingKeys.isEmpty && peers.devices.isEmpty)
+        #expect(coming.network.map(\.tunnel) == ["login0"] && coming.network[0].rules?.from.count == 1)
+        plan.password = StoredPassword(text: "two")
+        #expect(peers.take(changes()).isEmpty && peers.peers[plan.deviceID]?.password == plan.password)
+        plan.password = nil
+        #expect(peers.take(changes()).network == [ClientChange(addresses: [address], rules: nil)])
+        #expect(peers.peers.isEmpty)
+    }
+}
+
+/// A network in memory with a device for each tunnel, which notes what it is told.
+private final class RecordingNetwork: PeerNetwork {
+    let changes = Mutex<[ClientChange]>([])
+
+    func start() async throws(TunnelServerError) -> PeerNetworkDevices {
+        do {
+            let (device, login) = (try MemoryFlowDevice(name: "wg"), try MemoryFlowDevice(name: "login"))
+            for tun in [device, login] { tun.connect(to: VirtualNetwork()) }
+            return PeerNetworkDevices(device, login: login, addresses: [])
+        } catch {
+            throw .notRunning
+        }
+    }
+
+    func apply(_ new: [ClientChange]) async throws(TunnelServerError) -> [IPPrefix: TunnelServerError] {
+        changes.withLock { $0 += new }
+        return [:]
+    }
+
+    func stop() async {}
+    var condition: NetworkCondition { NetworkCondition() }
+}
+
+/// A client of the login tunnel on a network in memory.
+private final class MemoryLogin: Sendable {
+    private let device: CredentialClientDevice
+    private let changes: Changes
+    private let seen = Mutex<[ClientEvent]>([])
+    private let keys: LoginTunnelKeys
+
+    init(_ internet: MemoryInternet, at address: IPAddress, _ keys: LoginTunnelKeys) throws {
+        self.keys = keys
+        let changes = Changes()
+        self.changes = changes
+        device = try CredentialClientDevice(network: internet.attach([address]))
+        let events = device.events
+        Task { [weak self] in
+            for await event in events {
+                self?.seen.withLock { $0.append(event) }
+                changes.tell()
+            }
+        }
+    }
+
+    deinit { device.close() }
+
+    func begin(_ login: String, _ password: String) {
+        device.logIn(
+            CredentialClient.Configuration(
+                keys: SharedKeys(server: keys.privateKey.publicKey, presharedKey: keys.presharedKey),
+                login: Body.ClientAuthRequest(login: login, password: password)),
+            at: [Endpoint(address: LoginRuntimeTests.address, port: 51_840)])
+    }
+
+    /// The next event.
+    func next() async throws -> ClientEvent {
+        _ = await changes.wait { self.seen.withLock { !$0.isEmpty } }
+        return try #require(seen.withLock { $0.isEmpty ? nil : $0.removeFirst() })
+    }
+
+    func logIn(_ login: String, _ password: String) async throws -> Body.Assignment {
+        begin(login, password)
+        let event = try await next()
+        guard case .established(let assignment) = event else { throw StoreFixture.Unexpected(what: "\(event)") }
+        return assignment
+    }
+}
+
+@Suite("The login tunnel beside WireGuard", .timeLimit(.minutes(2)))
+struct LoginRuntimeTests {
+    static let address = IPAddress.v4(198, 51, 100, 1)
+    private static let password = "correct horse"
+
+    /// A gateway with a user who has a password, and its runtime.
+    private func run(
+        _ change: (inout GatewaySettings) -> Void = { _ in },
+        _ body: (ServiceFixture, User, GatewayRuntime, RecordingNetwork, (IPAddress) throws -> MemoryLogin) async throws
+            -> Void
+    ) async throws {
+        let fixture = try ServiceFixture { settings in
+            settings.loginTunnel.isEnabled = true
+            change(&settings)
+        }
+        let anna = try await fixture.user()
+        _ = try await fixture.service.setPassword(of: anna.id, Array(Self.password.utf8), fixture.admin)
+        var random = fixture.random
+        let keys = LoginTunnelKeys(
+            privateKey: PrivateKey(using: &random), presharedKey: PresharedKey(using: &random))
+        let (internet, network) = (MemoryInternet(), RecordingNetwork())
+        var options = GatewayRuntime.Options()
+        (options.sweepInterval, options.flushInterval) = (.milliseconds(50), .milliseconds(50))
+        let runtime = GatewayRuntime(
+            service: fixture.service, network: network, datagrams: internet.attach([Self.address]), loginKeys: keys,
+            options: options, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+        try await runtime.start()
+        let running = Task { try await runtime.run() }
+        try await body(fixture, anna, runtime, network) { try MemoryLogin(internet, at: $0, keys) }
+        running.cancel()
+        _ = await running.result
+    }
+
+    @Test(
+        "A client logs in and is behind the firewall with its user's rules; disabled, expired, with another password or without its device it is put out"
+    )
+    func session() async throws {
+        try await run { fixture, anna, runtime, network, client in
+            let (service, admin) = (fixture.service, fixture.admin)
+            _ = try await service.setRules(of: .user(anna.id), [RuleContent(.deny, transport: .udp)], admin)
+            let client = try client(.v4(192, 0, 2, 10))
+            let assignment = try await client.logIn("anna", Self.password)
+            #expect(assignment.addresses.map(\.description) == ["10.66.0.2/32", "fd66::2/128"])
+            #expect(assignment.dns == service.settings.dns && assignment.routes == [.allIPv4, .allIPv6])
+            let change = try #require(network.changes.withLock { $0.first })
+            #expect(change.tunnel == "culvert-login0" && change.addresses.count == 2)
+            #expect(change.rules?.from.map(\.transport) == [.udp])
+            let figures = try #require(runtime.figures.login)
+            #expect(figures.sessions == 1 && figures.accepted == 1 && runtime.figures.peers == 0)
+            #expect(runtime.figures.families.contains { $0.name == "culvert_gateway_login_sessions" })
+
+            var update = UserUpdate()
+            update.isEnabled = false
+            _ = try await service.updateUser(anna.id, update, admin)
+            #expect(try await client.next() == .ended(.removed))
+            #expect(network.changes.withLock { $0.last?.rules } == nil)
+            client.begin("anna", Self.password)
+            guard case .failed(.refused(let refusal)) = try await client.next() else {
+                Issue.record("a disabled user was let in")
+                return
+            }
+            #expect(refusal.reason == .credentials && refusal.message.contains("disabled"))
+            update.isEnabled = true
+            _ = try await service.updateUser(anna.id, update, admin)
+            #expect(try await client.logIn("anna", Self.password).addresses == assignment.addresses)
+
+            _ = try await service.setPassword(of: anna.id, Array("battery staple".utf8), admin)
+            #expect(try await client.next() == .ended(.removed))
+            client.begin("anna", Self.password)
+            #expect(try await client.next() == .failed(.refused(Body.Refusal(.credentials))))
+            _ = try await client.logIn("anna", "battery staple")
+
+            let devices = try await service.devices(PageRequest(), admin).items
+            #expect(devices.map(\.kind) == [.login])
+            try await service.removeDevice(devices[0].id, admin)
+            #expect(try await client.next() == .ended(.removed))
+            // Its addresses rest.
+            #expect(try await client.logIn("anna", "battery staple").addresses.first?.description == "10.66.0.3/32")
+
+            // The clock is moved by hand: what time brings is looked for in between.
+            update.expiresAt = .some(service.now.addingTimeInterval(100))
+            _ = try await service.updateUser(anna.id, update, admin)
+            fixture.clock.advance(by: .seconds(100))
+            #expect(try await client.next() == .ended(.removed))
+        }
+    }
+
+    @Test("One session more than there may be ends the oldest and has its address, and the end tells all clients")
+    func limit() async throws {
+        var last: MemoryLogin?
+        try await run({ $0.loginTunnel.sessionsPerUser = 1 }) { fixture, anna, runtime, _, client in
+            let (one, two) = (try client(.v4(192, 0, 2, 10)), try client(.v4(192, 0, 2, 11)))
+            let first = try await one.logIn("anna", Self.password)
+            #expect(try await two.logIn("anna", Self.password).addresses == first.addresses)
+            #expect(try await one.next() == .ended(.removed))
+            // It is known to be there without a packet.
+            let changes = Changes()
+            let (service, admin) = (fixture.service, fixture.admin)
+            let id = try #require(try await service.devices(PageRequest(), admin).items.first).id
+            let seen = Mutex(false)
+            let look = Task {
+                while !Task.isCancelled {
+                    let device = try await service.device(id, admin)
+                    if let time = device.lastSeenAt, time > fixture.service.now {
+                        seen.withLock { $0 = true }
+                        return changes.tell()
+                    }
+                    await Task.yield()
+                }
+            }
+            #expect(await changes.wait { seen.withLock { $0 } })
+            look.cancel()
+            last = two
+        }
+        #expect(try await last?.next() == .ended(.shutdown))
+    }
+}

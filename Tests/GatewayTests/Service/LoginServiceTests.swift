@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import FoundationEssentials
+import NetworkAddresses
+import PacketTunnel
+import PacketTunnelTesting
+import Provisioning
+import Testing
+import TunnelSystem
+import WireGuardCore
+
+@testable import Gateway
+
+@Suite struct LoginServiceTests {
+    private static let password = "correct horse"
+
+    private func set(
+        _ password: String?, of user: User, _ fixture: ServiceFixture
+    ) async throws {
+        _ = try await fixture.service.setPassword(of: user.id, password.map { Array($0.utf8) }, fixture.admin)
+    }
+
+    private func logIn(
+        _ fixture: ServiceFixture, _ login: String = "anna", _ password: String = password,
+        from source: String = "192.0.2.7:4000", busy: [DeviceID] = []
+    ) async throws -> LoginJudgement {
+        try await fixture.service.logIn(
+            LoginRequest(
+                login: login, password: SecretBytes(Array(password.utf8)), source: try Endpoint(source), busy: busy),
+            .gateway)
+    }
+
+    private func device(_ judgement: LoginJudgement) throws -> DeviceID {
+        guard case .accepted(let id, _, _) = judgement else { throw StoreFixture.Unexpected(what: "\(judgement)") }
+        return id
+    }
+
+    @Test("The right password gets a device; a wrong one, an unknown login and a user without a password are alike")
+    func judges() async throws {
+        let fixture = try ServiceFixture()
+        let anna = try await fixture.user()
+        _ = try await fixture.user("ben")
+        try await set(Self.password, of: anna, fixture)
+        guard case .accepted(let id, let password, let addresses) = try await logIn(fixture) else {
+            Issue.record("the right password was refused")
+            return
+        }
+        #expect(addresses.map(\.description) == ["10.66.0.2", "fd66::2"])
+        let user = try await fixture.service.user(anna.id, fixture.admin)
+        #expect(user.password == password)
+        #expect(try await fixture.service.device(id, fixture.admin).kind == .login)
+        for (login, password) in [
+            ("anna", "correct hors"), ("nobody", Self.password), ("ben", Self.password), ("ben", ""),
+        ] {
+            #expect(try await logIn(fixture, login, password, from: "198.51.100.1:1") == .refused(.wrong))
+        }
+    }
+
+    @Test("After five failures a guess waits, the right one too, and not longer than it is said")
+    func limits() async throws {
+        for login in ["anna", "nobody"] {
+            let fixture = try ServiceFixture()
+            try await set(Self.password, of: try await fixture.user(), fixture)
+            for _ in 0..<6 { #expect(try await logIn(fixture, login, "wrong horse") == .refused(.wrong)) }
+            #expect(try await logIn(fixture, login, "wrong horse") == .refused(.tooEarly(seconds: 1)))
+            #expect(try await logIn(fixture, login) == .refused(.tooEarly(seconds: 1)))
+            // Nobody else waits for it.
+            _ = try device(try await logIn(fixture, from: "198.51.100.1:1"))
+            fixture.clock.advance(by: .seconds(1))
+            if login == "anna" { _ = try device(try await logIn(fixture)) }
+        }
+    }
+
+    @Test("Who is disabled or has expired hears so with the right password alone, and a limit of devices holds")
+    func refusals() async throws {
+        let fixture = try ServiceFixture { $0.devicesPerUser = 1 }
+        let anna = try await fixture.user()
+        try await set(Self.password, of: anna, fixture)
+        var update = UserUpdate()
+        update.isEnabled = false
+        _ = try await fixture.service.updateUser(anna.id, update, fixture.admin)
+        #expect(try await logIn(fixture) == .refused(.disabled))
+        #expect(try await logIn(fixture, "anna", "wrong horse") == .refused(.wrong))
+        update.isEnabled = true
+        update.expiresAt = .some(Date(timeIntervalSince1970: 1_767_225_700))
+        _ = try await fixture.service.updateUser(anna.id, update, fixture.admin)
+        fixture.clock.advance(by: .seconds(100))
+        #expect(try await logIn(fixture) == .refused(.expired))
+        update.expiresAt = .some(nil)
+        _ = try await fixture.service.updateUser(anna.id, update, fixture.admin)
+        let id = try device(try await logIn(fixture))
+        // The one that it may have, again; and none beside a device of WireGuard.
+        #expect(try device(try await logIn(fixture, busy: [id])) == id)
+        try await fixture.service.removeDevice(id, fixture.admin)
+        _ = try await fixture.enrolled(anna)
+        guard case .refused(.full) = try await logIn(fixture) else {
+            Issue.record("a login got a device more than there may be")
+            return
+        }
+    }
+
+    @Test("What a session's password was compared with is in the plan, until user, device or password say otherwise")
+    func plans() async throws {
+        let fixture = try ServiceFixture()
+        let anna = try await fixture.user()
+        try await set(Self.password, of: anna, fixture)
+        guard case .accepted(let id, let password, let addresses) = try await logIn(fixture) else { return }
+        func plan() async throws -> PeerPlan? {
+            try await fixture.service.peers(.gateway).peers.first { $0.deviceID == id }
+        }
+        let rules = [RuleContent(.deny, networks: [try IPPrefix("203.0.113.0/24")])]
+        _ = try await fixture.service.setRules(of: .user(anna.id), rules, fixture.admin)
+        let first = try #require(try await plan())
+        #expect(first.password == password && first.publicKey == nil && first.presharedKey == nil)
+        #expect(first.addresses == addresses && first.rules == rules)
+        let sequence = try await fixture.service.peers(.gateway).sequence
+        try await set("battery staple", of: anna, fixture)
+        let changes = try await fixture.service.peerChanges(after: sequence, .gateway)
+        #expect(changes.peers.map(\.deviceID) == [id] && changes.peers[0].password != password)
+        #expect(changes.peers[0].password != nil)
+        var disabled = UserUpdate()
+        disabled.isEnabled = false
+        _ = try await fixture.service.updateUser(anna.id, disabled, fixture.admin)
+        #expect(try #require(try await plan()).password == nil)
+        disabled.isEnabled = true
+        _ = try await fixture.service.updateUser(anna.id, disabled, fixture.admin)
+        #expect(try #require(try await plan()).password != nil)
+        var off = DeviceUpdate()
+        off.isEnabled = false
+        _ = try await fixture.service.updateDevice(id, off, fixture.admin)
+        #expect(try #require(try await plan()).password == nil)
+        off.isEnabled = true
+        _ = try await fixture.service.updateDevice(id, off, fixture.admin)
+        try await set(nil, of: anna, fixture)
+        #expect(try #require(try await plan()).password == nil)
+        #expect(try await logIn(fixture, "anna", "battery staple") == .refused(.wrong))
+    }
+
+    @Test("A device that no session has goes after the settings' time, and its addresses rest")
+    func leaseEnds() async throws {
+        let fixture = try ServiceFixture { $0.loginTunnel.leaseSeconds = 600 }
+        let anna = try await fixture.user()
+        try await set(Self.password, of: anna, fixture)
+        let id = try device(try await logIn(fixture))
+        fixture.clock.advance(by: .seconds(600))
+        try await fixture.service.sweep(.gateway)
+        #expect(try device(try await logIn(fixture)) == id)
+        fixture.clock.advance(by: .seconds(601))
+        try await fixture.service.sweep(.gateway)
+        await #expect(throws: GatewayError.notFound("device")) {
+            _ = try await fixture.service.device(id, fixture.admin)
+        }
+        let pools = try await fixture.service.status(fixture.admin).pools
+        #expect(pools.map(\.resting) == [1, 1])
+        _ = try device(try await logIn(fixture))
+        #expect(try await fixture.service.status(fixture.admin).counts.logins == 1)
+    }
+
+    @Test("A login's device, which comes and goes, takes no rules and no subnets of its own")
+    func comesAndGoes() async throws {
+        let fixture = try ServiceFixture()
+        let anna = try await fixture.user()
+        try await set(Self.password, of: anna, fixture)
+        let id = try device(try await logIn(fixture))
+        let rule = RuleContent(.deny, networks: [try IPPrefix("192.0.2.0/24")])
+        var subnets = DeviceUpdate()
+        subnets.subnets = [try IPPrefix("192.168.7.0/24")]
+        for attempt in [
+            { _ = try await fixture.service.setRules(of: .device(id), [rule], fixture.admin) },
+            { _ = try await fixture.service.updateDevice(id, subnets, fixture.admin) },
+        ] {
+            let error = await #expect(throws: GatewayError.self) { try await attempt() }
+            #expect(error.map { "\($0)" }?.contains("set the rules of its user") == true)
+        }
+        _ = try await fixture.service.setRules(of: .user(anna.id), [rule], fixture.admin)
+        #expect(try await fixture.service.setRules(of: .device(id), [], fixture.admin).isEmpty)
+    }
+
+    @Test("Each login is in the audit log; refusals are so at a bounded rate, without what was typed")
+    func audit() async throws {
+        let fixture = try ServiceFixture { $0.failures.free = 1000 }
+        let anna = try await fixture.user()
+        try await set(Self.password, of: anna, fixture)
+        func entries(_ action: AuditRecord.Action) async throws -> [AuditRecord] {
+            try await fixture.service.audit(AuditFilter(action: action), PageRequest(limit: 500), fixture.admin).items
+                .map(\.record)
+        }
+        for _ in 0..<3 { _ = try device(try await logIn(fixture)) }
+        #expect(try await entries(.loginAccepted).count == 3)
+        _ = try await logIn(fixture, "secret-typed-as-login", "x")
+        for _ in 0..<50 { _ = try await logIn(fixture, "anna", "wrong horse") }
+        let refused = try await entries(.loginRefused)
+        #expect(refused.count == 20)
+        #expect(refused.last?.subject == "gateway" && refused.first?.subject == "user:\(anna.id)")
+        #expect(refused.allSatisfy { $0.source == .v4(192, 0, 2, 7) })
+        fixture.clock.advance(by: .seconds(61))
+        _ = try await logIn(fixture, "anna", "wrong horse")
+        #expect(try await entries(.loginRefused).first?.details["before"] == "31 more were refused meanwhile")
+        let text = try await fixture.service.audit(AuditFilter(), PageRequest(limit: 500), fixture.admin).items
+            .map { "\($0)" }.joined()
+        for secret in ["horse", "secret-typed"] { #expect(!text.contains(secret)) }
+        #expect(try await entries(.userChanged).first?.details["password"] == "changed")
+    }
+
+    @Test("A password that is too short or too long is refused, and who sets one and who logs in is checked")
+    func checks() async throws {
+        let fixture = try ServiceFixture()
+        let anna = try await fixture.user()
+        for password in ["", "seven77", String(repeating: "x", count: 513)] {
+            await #expect(throws: GatewayError.self) { try await set(password, of: anna, fixture) }
+        }
+        await #expect(throws: GatewayError.self) {
+            _ = try await fixture.service.setPassword(of: anna.id, [0xff] + Array("12345678".utf8), fixture.admin)
+        }
+        let device = try await fixture.enrolled(anna)
+        await #expect(throws: GatewayError.forbidden) {
+            _ = try await fixture.service.setPassword(of: anna.id, Array("12345678".utf8), device.caller)
+        }
+        await #expect(throws: GatewayError.forbidden) {
+            _ = try await fixture.service.logIn(
+                LoginRequest(
+                    login: "anna", password: SecretBytes([1]), source: try Endpoint("192.0.2.7:1"), busy: []),
+                fixture.admin)
+        }
+        var random = fixture.random
+        await #expect(throws: GatewayError.notFound("user")) {
+            _ = try await fixture.service.setPassword(
+                of: UserID(using: &random), Array("12345678".utf8), fixture.admin)
+        }
+    }
+}

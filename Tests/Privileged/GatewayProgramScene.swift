@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import Foundation
+    import Testing
+
+    /// The programs as docs/gateway.md has them, at their own places: a gateway that `culvert gateway run` serves in a host's
+    /// namespace as a user without privileges, and devices beyond the host's router. Only in a sandbox, whose /run is its own.
+    final class GatewayProgramScene {
+        let network: GatewayTunnelScene
+        let files: TemporaryFolder
+        private let etc: PrivateEtc
+        private var running: SpawnedProcess?
+        /// The host's network before there was a gateway.
+        let before: [String]
+
+        static let host = "192.0.2.2"
+        static let inner = "10.66.0.1"
+        /// Far away, behind NAT.
+        static let server = "203.0.113.7"
+        static let directory = "/etc/culvert/gateway"
+        private static let driver = "/dev/net/tun"
+        private static let runtime = "/run/culvert-gateway"
+
+        init(_ options: String...) throws {
+            etc = try PrivateEtc(resolvConf: CulvertUpScene.resolvConf)
+            // As useradd does.
+            let users = try String(contentsOfFile: "/etc/passwd", encoding: .utf8)
+            try (users + "culvert:x:4711:4711::/:/usr/sbin/nologin\n")
+                .write(toFile: "/etc/passwd", atomically: false, encoding: .utf8)
+            network = try GatewayTunnelScene()
+            files = try TemporaryFolder()
+            // As udev makes it: open to all, of whom none can do anything with it but who may make interfaces.
+            try PrivilegedTests.run(["mknod", "-m", "666", "\(files.path)/tun", "c", "10", "200"])
+            try PrivilegedTests.run(["mount", "--bind", "\(files.path)/tun", Self.driver])
+            before = try network.world.snapshot()
+            let made = try culvert(
+                "gateway", "init", Self.host, "--owner", "culvert", "--backup-key", "\(files.path)/backup.key",
+                "--address6", "fd66::1/64", "--dns", "203.0.113.53", more: options)
+            #expect(made.contains("Devices reach it at \(Self.host)"), "\(made)")
+        }
+
+        deinit {
+            running?.kill()
+            _ = try? PrivilegedTests.run(["umount", Self.driver])
+            for process in DaemonRemains.processes(of: "culvert", with: "--foreground") { kill(process, SIGKILL) }
+            try? FileManager.default.removeItem(atPath: Self.runtime)
+            try? FileManager.default.removeItem(atPath: "/run/culvert")
+        }
+
+        // MARK: - The programs
+
+        private func command(_ arguments: [String], in namespace: Namespace?) -> [String] {
+            ["ip", "netns", "exec", (namespace ?? network.world.host).name, CulvertUpScene.program] + arguments
+        }
+
+        /// Runs the program, which must succeed; returns what it wrote.
+        /// - Parameter namespace: where; nil for the gateway's host.
+        @discardableResult
+        func culvert(
+            _ arguments: String..., more: [String] = [], in namespace: Namespace? = nil
+        ) throws -> String {
+            try PrivilegedTests.run(command(arguments + more, in: namespace), deadline: .seconds(120)).output
+        }
+
+        /// Runs the program, whatever its status.
+        func attempt(_ arguments: String..., in namespace: Namespace? = nil) throws -> CommandResult {
+            try PrivilegedTests.runAllowingFailure(command(arguments, in: namespace), deadline: .seconds(120))
+        }
+
+        /// Starts the program as the first of a session whose terminal this is.
+        func start(_ arguments: String..., on terminal: PseudoTerminal) throws -> SpawnedProcess {
+            try SpawnedProcess(
+                ["setsid", "--ctty", "--wait"] + command(arguments, in: nil), descriptors: [0: terminal.slave])
+        }
+
+        // MARK: - The gateway
+
+        /// Starts `culvert gateway run`, and waits until it serves.
+        func run() throws {
+            let process = try SpawnedProcess(command(["gateway", "run"], in: nil))
+            running = process
+            try process.waitForOutput(containing: "serving \(Self.host)", deadline: .seconds(60))
+        }
+
+        /// What the gateway has logged since it was started.
+        var log: String { running?.outputSoFar ?? "" }
+
+        /// Ends the gateway as systemd does.
+        func stop() throws {
+            let process = try #require(running)
+            process.signal(SIGTERM)
+            let result = try process.wait(deadline: .seconds(60))
+            #expect(result.status == 0, "\(result)")
+            running = nil
+        }
+
+        /// A line of `/proc/PID/status` of the gateway.
+        func status(_ key: String) throws -> String? { DaemonRemains.status(key, of: try #require(running).processID) }
+
+        /// Threads of the gateway that SIGTERM could be given to, other than the first one, which waits for it. In such a thread it is
+        /// the end of the process, with nothing undone.
+        func threadsThatTakeSignals() throws -> [String] {
+            let process = try #require(running).processID
+            let threads = try FileManager.default.contentsOfDirectory(atPath: "/proc/\(process)/task")
+            return threads.filter { $0 != "\(process)" }.filter { thread in
+                let blocked = DaemonRemains.status("SigBlk", of: process, thread: thread)
+                return (blocked.flatMap { UInt64($0, radix: 16) } ?? .max) & 1 << (UInt64(SIGTERM) - 1) == 0
+            }
+        }
+
+        /// What the administrators' listener says, for which a request from the host itself needs no token.
+        func metrics() throws -> String {
+            let reply = try network.world.host.run(
+                "sh", "-ec",
+                "printf 'GET /metrics HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n' | ncat 127.0.0.1 8080"
+            )
+            guard let head = reply.output.range(of: "\r\n\r\n") else { throw CommandFailure(description: "\(reply)") }
+            return String(reply.output[head.upperBound...])
+        }
+
+        // MARK: - Devices
+
+        /// Whether a ping is answered, tried again for some seconds.
+        func pings(_ address: String, from namespace: Namespace, patience: Int = 1) throws -> Bool {
+            for _ in 0..<patience {
+                if try namespace.runAllowingFailure("ping", "-n", "-q", "-c", "1", "-W", "1", address).status == 0 {
+                    return true
+                }
+            }
+            return false
+        }
+
+        /// Whose datagrams the server far away sees when a device's come there: the source's IPv4 address.
+        func seenSource(of device: Namespace) throws -> String {
+            let server = try TestSocket.datagrams(in: network.world.router, at: Self.server, port: 7100)
+            let socket = try TestSocket.datagrams(in: device, at: "0.0.0.0")
+            let there = try SocketAddress(Self.server, 7100)
+            var source: SocketAddress?
+            try eventually("a datagram passes") {
+                socket.send([1], to: there)
+                source = server.receive(within: .milliseconds(200))?.source
+                return source != nil
+            }
+            return try #require(source).bytes[4..<8].map { "\($0)" }.joined(separator: ".")
+        }
+
+        /// Invites a user's device, and enrols it as the profile `office`.
+        func enrolOffice(of user: String, in namespace: Namespace) throws {
+            let invitation = "\(files.path)/\(user).invitation"
+            try culvert("gateway", "user", "add", user)
+            try culvert("gateway", "invite", user, "--output", invitation)
+            let enrolled = try culvert("enroll", invitation, "--name", "office", in: namespace)
+            #expect(enrolled.contains(" of \(user): device "), "\(enrolled)")
+            #expect(enrolled.contains("addresses: 10.66.0."), "\(enrolled)")
+        }
+    }
+#endif

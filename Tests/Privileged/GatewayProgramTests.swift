@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import Foundation
+    import Testing
+
+    /// docs/gateway.md, walked through with the real programs.
+    @Suite(
+        "A gateway and its programs", .serialized, .enabled(if: Privileged.isAvailable && PrivateEtc.isPossible),
+        .timeLimit(.minutes(5)))
+    struct GatewayProgramTests {
+        @Test("Init, run, invite, enrol, up; rules, a restart, a revoked device; down, and all is as it was")
+        func wholeLife() async throws {
+            let scene = try GatewayProgramScene()
+            let anna = scene.network.anna
+            try anna.run("ip", "route", "add", "default", "via", "198.51.100.1")
+            try scene.run()
+            // The folder's owner, with CAP_NET_ADMIN and CAP_NET_BIND_SERVICE alone.
+            #expect(try scene.status("Uid") == "4711\t4711\t4711\t4711")
+            #expect(try scene.status("CapEff") == "0000000000001400")
+            #expect(try scene.threadsThatTakeSignals().isEmpty)
+            try scene.enrolOffice(of: "anna", in: anna)
+            #expect(try scene.attempt("enroll", "\(scene.files.path)/anna.invitation", in: anna).status != 0)
+
+            let up = try scene.culvert("up", "office", in: anna)
+            #expect(up.contains("office: connected after"), "\(up)")
+            #expect(try CulvertUpScene.resolvConfNow.contains("nameserver 203.0.113.53\n"))
+            for address in [GatewayProgramScene.inner, "fd66::1", GatewayProgramScene.server, "2001:db8:7::7"] {
+                #expect(try scene.pings(address, from: anna, patience: 9), "\(address)")
+            }
+            // Behind NAT: the server sees the gateway, and not the device, which has a way of its own.
+            #expect(try scene.seenSource(of: anna) == GatewayProgramScene.host)
+            let device = try shownDevice(scene)
+
+            // Rules, in force at once.
+            let server = GatewayProgramScene.server
+            let blocked = try await scene.network.cutOff(anna) {
+                try scene.culvert("gateway", "rule", "add", "deny", "--user", "anna", "--to", "203.0.113.0/24")
+            }
+            #expect(blocked < .seconds(1))
+            #expect(try !scene.pings(server, from: anna))
+            #expect(try scene.pings(GatewayProgramScene.inner, from: anna, patience: 9))
+            try scene.culvert("gateway", "rule", "add", "allow", "--user", "anna", "--to", "\(server)/32", "--first")
+            #expect(try scene.pings(server, from: anna, patience: 9))
+
+            // The gateway is another process, which knows nothing of the session.
+            try scene.stop()
+            #expect(try !scene.pings(server, from: anna))
+            try scene.run()
+            try eventually("the session is back", within: .seconds(90)) { try scene.pings(server, from: anna) }
+            #expect(try scene.culvert("gateway", "rule", "list", "--user", "anna").contains("203.0.113.7/32"))
+
+            let revoked = try await scene.network.cutOff(anna) {
+                try scene.culvert("gateway", "peer", "revoke", device)
+            }
+            #expect(revoked < .seconds(1))
+            #expect(try !scene.pings(GatewayProgramScene.inner, from: anna))
+            print(
+                "gateway: with the programs, the last datagram passed \(blocked) after a rule, \(revoked) after the device was revoked"
+            )
+
+            #expect(try scene.culvert("down", "office", in: anna).contains("down"))
+            #expect(try anna.runAllowingFailure("ip", "link", "show", "dev", "office").status != 0)
+            #expect(try anna.run("ip", "route", "get", server).output.contains("dev eth0"))
+            #expect(try CulvertUpScene.resolvConfNow == CulvertUpScene.resolvConf)
+            let audit = try scene.culvert("gateway", "audit")
+            for action in ["deviceEnrolled", "invitationMisused", "rulesChanged", "deviceRemoved"] {
+                #expect(audit.contains(action), "\(action) is missing in:\n\(audit)")
+            }
+            try scene.stop()
+            try scene.network.world.expectUnchanged(since: scene.before)
+        }
+
+        /// The device's id, which both ends show.
+        private func shownDevice(_ scene: GatewayProgramScene) throws -> String {
+            let text = try scene.culvert("status", "office", "--json", in: scene.network.anna)
+            let document = try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: [[String: Any]]]
+            let tunnel = try #require(document?["tunnels"]?.first)
+            #expect(tunnel["state"] as? String == "connected")
+            let device = try #require(tunnel["device"] as? [String: Any])
+            #expect(device["user"] as? String == "anna")
+            let id = try #require(device["id"] as? String)
+            #expect(try scene.culvert("gateway", "peer", "list").contains(id))
+            return id
+        }
+
+        @Test("A second gateway on a folder is refused before it changes anything of the host")
+        func second() throws {
+            let scene = try GatewayProgramScene()
+            try scene.run()
+            let during = try scene.network.world.snapshot()
+            let again = try scene.attempt("gateway", "run")
+            #expect(again.status == 5, "\(again)")
+            #expect(again.output.contains("a gateway uses the folder \(GatewayProgramScene.directory) already"))
+            try scene.network.world.expectUnchanged(since: during)
+            try scene.culvert("gateway", "status")
+            try scene.stop()
+            // The folder is free again.
+            try scene.run()
+            try scene.stop()
+        }
+
+        @Test("A backup asks for its passphrase at the terminal, twice, and shows none of it; a restore asks once")
+        func typedPassphrase() throws {
+            let scene = try GatewayProgramScene()
+            try scene.run()
+            try scene.culvert("gateway", "user", "add", "anna")
+            let (file, passphrase) = (scene.files.path + "/backup", "a passphrase that is typed")
+            func backUp(_ words: (first: String, second: String)) throws -> (CommandResult, String) {
+                let terminal = try PseudoTerminal()
+                let process = try scene.start("gateway", "backup", file, on: terminal)
+                try terminal.answer("passphrase (not shown): ", words.first)
+                try terminal.answer("the same again: ", words.second)
+                return (try process.wait(deadline: .seconds(60)), terminal.output)
+            }
+            let (refused, _) = try backUp((passphrase, "another one that is typed"))
+            #expect(refused.status == 2 && refused.output.contains("nothing was written"), "\(refused)")
+            #expect(!FileManager.default.fileExists(atPath: file))
+            let (made, shown) = try backUp((passphrase, passphrase))
+            #expect(made.status == 0 && made.output.contains("the backup is in \(file)"), "\(made)")
+            #expect(!shown.contains("that is typed"))
+            #expect(try scene.culvert("gateway", "audit").contains("backupMade"))
+            // Ctrl-C, and the end of the input in the middle of a line.
+            for end in ["\u{3}", "\u{4}"] {
+                let terminal = try PseudoTerminal()
+                let process = try scene.start("gateway", "backup", file + "2", on: terminal)
+                try terminal.answer("passphrase (not shown): ", "half a passphrase", end: end)
+                let result = try process.wait(deadline: .seconds(60))
+                #expect(result.status == 130 && result.output.contains("was not typed to its end"), "\(result)")
+            }
+            // Nobody to ask.
+            let alone = try PrivilegedTests.runAllowingFailure(
+                ["setsid", "--wait", CulvertUpScene.program, "gateway", "backup", file + "2"])
+            #expect(alone.status == 2 && alone.output.contains("--passphrase-file"), "\(alone)")
+            try scene.stop()
+
+            let terminal = try PseudoTerminal()
+            let restored = scene.files.path + "/restored"
+            let process = try scene.start("gateway", "restore", file, "--directory", restored, on: terminal)
+            try terminal.answer("passphrase (not shown): ", passphrase)
+            let result = try process.wait(deadline: .seconds(60))
+            #expect(result.status == 0 && result.output.contains("the gateway is in \(restored)"), "\(result)")
+            #expect(
+                FileManager.default.contents(atPath: restored + "/server.key")
+                    == FileManager.default.contents(atPath: GatewayProgramScene.directory + "/server.key"))
+        }
+
+        @Test("Prometheus's own promtool has nothing to say against the metrics, and they count what is there")
+        func metrics() throws {
+            let scene = try GatewayProgramScene()
+            try scene.run()
+            try scene.culvert("gateway", "user", "add", "anna")
+            try scene.culvert(
+                "gateway", "peer", "add", "phone", "--user", "anna", "--export", "\(scene.files.path)/phone.conf")
+            try eventually("the device is a peer") { try scene.metrics().contains("\nculvert_gateway_peers 1\n") }
+            let text = try scene.metrics()
+            let places = ["/usr/local/lib/culvert-tests/promtool", "/usr/local/bin/promtool", "/usr/bin/promtool"]
+            let promtool = try #require(places.first { FileManager.default.isExecutableFile(atPath: $0) })
+            let file = try scene.files.write(text, to: "metrics")
+            let checked = try PrivilegedTests.runAllowingFailure(["sh", "-c", "\(promtool) check metrics < \(file)"])
+            #expect(checked.status == 0 && checked.output.isEmpty, "\(checked)\n\(text)")
+            for line in [
+                "culvert_gateway_queue_depth{queue=\"packets\"} 0",
+                "culvert_gateway_queue_depth{queue=\"handshake_messages\"} 0",
+                "culvert_gateway_drops_total{cause=\"disallowed_source\"} 0",
+                "culvert_gateway_drops_total{cause=\"no_peer\"}", "culvert_gateway_peers_online 0",
+                "# TYPE culvert_gateway_handshakes_total counter",
+            ] {
+                #expect(text.contains(line), "\(line) is missing in:\n\(text)")
+            }
+            try scene.stop()
+        }
+    }
+#endif

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import Foundation
+    import Testing
+
+    /// Clients that know nothing of gateways, with what the gateway's administrator gives out.
+    @Suite(
+        "Stock clients of a gateway", .serialized, .enabled(if: Privileged.isAvailable && PrivateEtc.isPossible),
+        .timeLimit(.minutes(5)))
+    struct GatewayStockClientTests {
+        /// A gateway that runs, and the configuration of a device, with what was written beside it.
+        private func made(
+            _ more: String...
+        ) throws -> (scene: GatewayProgramScene, configuration: String, output: String) {
+            let scene = try GatewayProgramScene()
+            try scene.network.anna.run("ip", "route", "add", "default", "via", "198.51.100.1")
+            try scene.run()
+            try scene.culvert("gateway", "user", "add", "anna")
+            let file = scene.files.path + "/phone.conf"
+            let output = try scene.culvert(
+                "gateway", "peer", "add", "phone", "--user", "anna", "--export", file, more: more)
+            #expect(output.contains("'phone' was added; its configuration is in \(file)"), "\(output)")
+            #expect(try FileManager.default.attributesOfItem(atPath: file)[.posixPermissions] as? Int == 0o600)
+            return (scene, try String(contentsOfFile: file, encoding: .utf8), output)
+        }
+
+        /// Expects all that a device reaches, from the gateway's address.
+        private func expectTunnel(_ scene: GatewayProgramScene) throws {
+            let anna = scene.network.anna
+            for address in [GatewayProgramScene.inner, "fd66::1", GatewayProgramScene.server, "2001:db8:7::7"] {
+                #expect(try scene.pings(address, from: anna, patience: 9), "\(address)")
+            }
+            #expect(try scene.seenSource(of: anna) == GatewayProgramScene.host)
+            let peers = try scene.culvert("gateway", "peer", "list", "--json")
+            let document = try JSONSerialization.jsonObject(with: Data(peers.utf8)) as? [String: [[String: Any]]]
+            #expect(document?["devices"]?.first?["name"] as? String == "phone")
+        }
+
+        /// What a revoked device notices.
+        private func expectRevocable(_ scene: GatewayProgramScene) throws {
+            try scene.culvert("gateway", "peer", "revoke", "phone")
+            try eventually("the device is cut off") {
+                try !scene.pings(GatewayProgramScene.inner, from: scene.network.anna)
+            }
+        }
+
+        @Test("The exported file, by wg(8) in a stock daemon", arguments: DaemonProgram.allCases)
+        func daemon(_ program: DaemonProgram) throws {
+            let (scene, text, _) = try made()
+            let anna = scene.network.anna
+            let daemon = try DaemonProcess(program, in: anna)
+            let file = scene.files.path + "/\(daemon.name).conf"
+            try FileManager.default.moveItem(atPath: scene.files.path + "/phone.conf", toPath: file)
+            // All that wg(8) knows, and what wg-quick(8) would do with the rest.
+            try Wg.configure(daemon.name, try PrivilegedTests.run(["wg-quick", "strip", file]).output)
+            let line = try #require(text.split(separator: "\n").first { $0.hasPrefix("Address = ") })
+            let addresses = line.dropFirst("Address = ".count).replacing(" ", with: "").split(separator: ",").map(
+                String.init)
+            #expect(addresses.count == 2, "\(text)")
+            for address in addresses { try anna.run("ip", "address", "add", address, "dev", daemon.name) }
+            try anna.run("ip", "link", "set", daemon.name, "mtu", "1420", "up")
+            try anna.run("ip", "route", "add", GatewayProgramScene.host, "via", "198.51.100.1")
+            try anna.run("ip", "route", "replace", "default", "dev", daemon.name)
+            try anna.run("ip", "-6", "route", "add", "default", "dev", daemon.name)
+            try expectTunnel(scene)
+            let peer = try #require(try Wg.dump(daemon.name).peers.first)
+            #expect(peer.endpoint == "\(GatewayProgramScene.host):51820" && peer.keepalive == "25")
+            #expect(peer.presharedKey != "(none)" && peer.latestHandshake > 0)
+            try expectRevocable(scene)
+            try scene.stop()
+        }
+
+        @Test(
+            "The same from its QR code, by wg-quick(8): all traffic through the tunnel, and name servers",
+            arguments: DaemonProgram.allCases)
+        func quick(_ program: DaemonProgram) throws {
+            let (scene, text, output) = try made("--qr")
+            let code = try #require(TerminalQRCode(output), "\(output)")
+            let decoded = try code.decoded()
+            #expect(decoded == text)
+            let anna = scene.network.anna
+            let quick = try StockWgQuick(decoded, program, in: anna)
+            try quick.run("up")
+            #expect(try anna.run("ip", "route", "get", GatewayProgramScene.server).output.contains("dev \(quick.name)"))
+            #expect(try CulvertUpScene.resolvConfNow.contains("nameserver 203.0.113.53\n"))
+            try expectTunnel(scene)
+            try expectRevocable(scene)
+            try quick.run("down")
+            #expect(try anna.run("ip", "route", "get", GatewayProgramScene.server).output.contains("dev eth0"))
+            try scene.stop()
+        }
+
+        @Test("An invitation's QR code is the invitation: read by zbar and given to standard input, it enrols")
+        func invitation() throws {
+            let scene = try GatewayProgramScene()
+            try scene.run()
+            try scene.culvert("gateway", "user", "add", "anna")
+            let file = scene.files.path + "/anna.invitation"
+            let output = try scene.culvert("gateway", "invite", "anna", "--output", file, "--qr")
+            let decoded = try #require(TerminalQRCode(output), "\(output)").decoded()
+            #expect(decoded + "\n" == (try String(contentsOfFile: file, encoding: .utf8)))
+            let scanned = try scene.files.write(decoded, to: "scanned")
+            let anna = scene.network.anna
+            try anna.run("ip", "route", "add", "default", "via", "198.51.100.1")
+            let enrolled = try anna.run(
+                "sh", "-ec", "\(CulvertUpScene.program) enroll - --name office < \(scanned)", deadline: .seconds(120))
+            #expect(enrolled.output.contains(" of anna: device "), "\(enrolled)")
+            try scene.stop()
+        }
+    }
+
+    /// wg-quick(8) with a userspace daemon: where the kernel knows WireGuard, it gets to see an ip(8) that makes no such
+    /// interfaces, in the mount namespace that `ip netns exec` makes.
+    private final class StockWgQuick {
+        let name = UniqueInterface.next()
+        private let program: DaemonProgram
+        private let namespace: Namespace
+        private let folder: TemporaryFolder
+
+        init(_ text: String, _ program: DaemonProgram, in namespace: Namespace) throws {
+            (self.program, self.namespace) = (program, namespace)
+            folder = try TemporaryFolder()
+            _ = try folder.write(text, to: "\(name).conf")
+            _ = try folder.write(
+                """
+                #!/bin/sh
+                case "$*" in *"type wireguard"*) echo "Error: Unknown device type." >&2; exit 2 ;; esac
+                exec \(folder.path)/ip "$@"
+                """, to: "ip-without-wireguard")
+        }
+
+        deinit {
+            for process in DaemonRemains.processes(of: program.rawValue, with: name) { kill(process, SIGKILL) }
+            unsafe _ = unlink(ManagementClient.path(name))
+        }
+
+        func run(_ verb: String) throws {
+            try namespace.run(
+                "sh", "-ec",
+                """
+                real=$(readlink -f "$(command -v ip)")
+                cp "$real" \(folder.path)/ip
+                chmod +x \(folder.path)/ip-without-wireguard
+                mount --bind \(folder.path)/ip-without-wireguard "$real"
+                mount -t tmpfs none /sys/module
+                WG_QUICK_USERSPACE_IMPLEMENTATION=\(program.path) exec wg-quick \(verb) \(folder.path)/\(name).conf
+                """, deadline: .seconds(60))
+        }
+    }
+#endif
