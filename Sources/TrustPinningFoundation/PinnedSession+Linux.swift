@@ -5,7 +5,8 @@
     public import Foundation
     import NIOHTTP1
     public import TrustPinning
-    public import TrustPinningNIO
+    // So that this module has the same names as on Apple's platforms.
+    @_exported public import TrustPinningNIO
 
     #if canImport(FoundationNetworking)
         public import FoundationNetworking
@@ -13,13 +14,10 @@
 
     /// The same requests as `URLSession` takes, for code that is shared with Apple's platforms.
     extension PinnedSession {
-        /// A session that talks to those whom `trust` trusts, and shows the identities of `identities` to the hosts they are
-        /// for. On Apple's platforms the session of this module is made in the same way.
-        /// - Throws: what the TLS library has against the options.
-        public convenience init(
-            trust: TrustEvaluator, identities: ClientIdentities? = nil, configuration: Configuration = Configuration()
-        ) throws(PinnedTLSError) {
-            self.init(tls: try PinnedTLS(trust: trust, identities: identities), configuration: configuration)
+        /// Gets what is at `url`: the answer is an `HTTPURLResponse`.
+        /// - Throws: an error that says what failed; answers of any status are none.
+        public func data(from url: URL) async throws(PinnedSessionError) -> (Data, URLResponse) {
+            try await data(for: URLRequest(url: url))
         }
 
         /// Sends a request and gives its answer as a whole: an `HTTPURLResponse`.

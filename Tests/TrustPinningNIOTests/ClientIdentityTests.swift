@@ -247,6 +247,37 @@ struct ClientIdentityTests {
         #expect(server.figures.clientChains == [identity.certificates])
     }
 
+    @Test("Client identities change with the environment, on a connection of their own, and are told to its evaluator")
+    func environments() async throws {
+        let authority = try Shared.authority.get()
+        let server = try await LoopbackServer.start(
+            chain: authority.served, key: authority.leaf.key, asksForClient: true)
+        let policies = try PolicySet(
+            [HostPolicy(.exact("www.example.com"), ServedChain.policy(authority, authority.leaf.pin))],
+            unlisted: .refuse)
+        let trust = TrustEvaluator(
+            configuration: try TrustConfiguration([.production: policies, .acceptance: policies]),
+            systemTrust: RootStoreTrust(roots: try .certificates([authority.root.der])))
+        let stream = trust.activity()
+        let identities = ClientIdentities(now: { TestDate.today.date })
+        let identity = try Self.identity()
+        identities.set(identity, for: [try HostPattern("www.example.com")], in: .acceptance)
+        let session = try server.session(
+            tls: PinnedTLS(trust: trust, identities: identities, now: { TestDate.today.date }))
+        for environment in [TrustEnvironment.production, .acceptance] {
+            try trust.select(environment)
+            for _ in 0..<2 { _ = try await session.data(from: server.url()) }
+        }
+        #expect(server.figures.clientChains.filter { !$0.isEmpty } == [identity.certificates])
+        let host = try HostName("www.example.com")
+        var told: [ClientIdentityEvent] = []
+        for await activity in stream {
+            if case .identity(let event, _) = activity { told.append(event) }
+            if told.count == 2 { break }
+        }
+        #expect(told == [.missing(host: host), .used(host: host)])
+    }
+
     private static func identity() throws(ClientIdentityError) -> ClientIdentity {
         try ClientIdentity(
             certificatePEM: Array(IdentityFixtures.chainPEM.utf8), keyPEM: Array(IdentityFixtures.keyPEM.utf8))

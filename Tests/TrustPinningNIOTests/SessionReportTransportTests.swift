@@ -18,7 +18,7 @@ struct SessionReportTransportTests {
         let url = try server.url()
         let place = "127.0.0.1:\(url.port ?? 0)"
         try configuration.setDetour(from: "www.example.com:\(url.port ?? 0)", to: place)
-        return try SessionReportTransport(
+        return SessionReportTransport(
             systemTrust: RootStoreTrust(roots: try .certificates([authority.root.der])), configuration: configuration,
             now: { TestDate.today.date })
     }

@@ -38,6 +38,14 @@
             #expect(received.headers["content-length"] == ["4"])
         }
 
+        @Test("What is at a URL comes with an answer of Foundation, where its module is imported")
+        func url() async throws {
+            let server = try await LoopbackServer.start()
+            let (data, response) = try await server.session().data(from: server.url())
+            #expect(String(decoding: data, as: UTF8.self) == "hello")
+            #expect((response as? HTTPURLResponse)?.statusCode == 200)
+        }
+
         @Test("Requests with a body that cannot be sent are refused")
         func stream() async throws {
             let server = try await LoopbackServer.start()

@@ -15,7 +15,8 @@ struct ConcurrencyTests {
         let heard = Recorder<TrustDecision.Reason>()
         let evaluator = TrustEvaluator(
             configuration: try TrustConfiguration([.production: matching, .development: other]),
-            systemTrust: try RootStoreTrust(authority), observers: [{ heard.append($0.decision.reason) }])
+            systemTrust: try RootStoreTrust(authority),
+            observers: [{ if let evaluation = $0.evaluation { heard.append(evaluation.decision.reason) } }])
         await withTaskGroup(of: Void.self) { group in
             for index in 0..<64 {
                 group.addTask {

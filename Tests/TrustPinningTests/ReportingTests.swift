@@ -40,7 +40,7 @@ private final class Collector: ReportTransport {
 }
 
 /// Keeps what is logged.
-private struct Memory: LogHandler {
+struct Memory: LogHandler {
     let lines: Recorder<String>
     var metadata: Logger.Metadata = [:]
     var logLevel: Logger.Level = .trace
@@ -110,7 +110,8 @@ struct ReportingTests {
             (.strict, false, .invalidCertificateChain, true), (.audit, false, .invalidCertificateChain, false),
         ] {
             let heard = Recorder<TrustEvaluation>()
-            let evaluator = try evaluator([{ heard.append($0) }], mode: mode, isTrusted: isTrusted)
+            let evaluator = try evaluator(
+                [{ if let evaluation = $0.evaluation { heard.append(evaluation) } }], mode: mode, isTrusted: isTrusted)
             _ = await evaluator.judge(authority.whole)
             _ = await evaluator.judge(authority.whole, host: "other.test")
             let reports = heard.elements.map { PinFailureReport($0) }
@@ -122,7 +123,8 @@ struct ReportingTests {
         let heard = Recorder<TrustEvaluation>()
         let policy = try PinningPolicy(pins: [.of(authority.leaf.pin), .spare()])
         let good = TrustEvaluator(
-            policies: try .only(policy), systemTrust: FixedTrust.everything, observers: [{ heard.append($0) }])
+            policies: try .only(policy), systemTrust: FixedTrust.everything,
+            observers: [{ if let evaluation = $0.evaluation { heard.append(evaluation) } }])
         _ = await good.judge(authority.whole)
         #expect(heard.elements.map { PinFailureReport($0) } == [nil])
     }
@@ -221,6 +223,8 @@ struct ReportingTests {
         #expect(text.contains("failure=expired"))
         #expect(text.contains("error trust pinning: pinMismatch"))
         #expect(text.contains("warning trust pinning: pinMismatchPermissive"))
+        // The key of a host that the policy names, which its makers want to compare; of others, nothing.
+        #expect(text.contains("presented=\(try PinHash(authority.leaf.pin))"))
         for secret in ["private-name", "secret-site", "not a host", "www.example.com", "Example Intermediate"] {
             #expect(!text.contains(secret), "\(secret)")
         }

@@ -198,7 +198,8 @@ struct TrustEvaluatorTests {
         let heard = Recorder<TrustEvaluation>()
         let policy = try PinningPolicy(pins: [.of(authority.leaf.pin), .spare()])
         let evaluator = TrustEvaluator(
-            policies: try .only(policy), systemTrust: try RootStoreTrust(authority), observers: [{ heard.append($0) }])
+            policies: try .only(policy), systemTrust: try RootStoreTrust(authority),
+            observers: [{ if let evaluation = $0.evaluation { heard.append(evaluation) } }])
         let decision = await evaluator.evaluate(
             chain: authority.served, host: "WWW.example.com", port: 8443, at: TestDate.today.date)
         #expect(decision.isTrusted)

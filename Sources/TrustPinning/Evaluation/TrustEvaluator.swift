@@ -14,9 +14,9 @@ internal import Synchronization
 /// One evaluator serves a whole app, from any thread. Its policies can be replaced at any time; an evaluation that is
 /// under way goes on with those it began with.
 public final class TrustEvaluator: Sendable {
-    /// Hears of each evaluation after it is decided. It runs before the connection goes on, so it has to be quick, and
-    /// cannot change the decision.
-    public typealias Observer = @Sendable (TrustEvaluation) -> Void
+    /// Hears of what happens: of each evaluation after it is decided, and of client identities. It runs before the
+    /// connection goes on, so it has to be quick, and cannot change the decision.
+    public typealias Observer = @Sendable (TrustActivity) -> Void
 
     private struct State {
         var configuration: TrustConfiguration
@@ -37,6 +37,8 @@ public final class TrustEvaluator: Sendable {
     private let state: Mutex<State>
     let systemTrust: any SystemTrust
     private let observers: [Observer]
+    private let listeners = Mutex<[UInt64: AsyncStream<TrustActivity>.Continuation]>([:])
+    private let listenerCount = Atomic<UInt64>(0)
 
     /// The most certificates that a server may send.
     public static let maximumChainLength = 10
@@ -45,17 +47,48 @@ public final class TrustEvaluator: Sendable {
     ///
     /// - Parameters:
     ///   - configuration: the policies of each environment.
-    ///   - systemTrust: what vouches for chains.
-    ///   - observers: hear of each evaluation, in order.
-    public init(configuration: TrustConfiguration, systemTrust: any SystemTrust, observers: [Observer] = []) {
+    ///   - systemTrust: what vouches for chains; the system's own roots by default.
+    ///   - observers: hear of what happens, in order.
+    public init(
+        configuration: TrustConfiguration, systemTrust: any SystemTrust = TrustEvaluator.platformTrust,
+        observers: [Observer] = []
+    ) {
         state = Mutex(State(configuration: configuration))
         self.systemTrust = systemTrust
         self.observers = observers
     }
 
     /// An evaluator with one environment.
-    public convenience init(policies: PolicySet, systemTrust: any SystemTrust, observers: [Observer] = []) {
+    public convenience init(
+        policies: PolicySet, systemTrust: any SystemTrust = TrustEvaluator.platformTrust, observers: [Observer] = []
+    ) {
         self.init(configuration: TrustConfiguration(policies), systemTrust: systemTrust, observers: observers)
+    }
+
+    deinit {
+        for listener in listeners.withLock({ $0 }).values { listener.finish() }
+    }
+
+    // MARK: - What happens
+
+    /// All that happens from now on: the servers that are judged, and what becomes of the client identities of sessions that
+    /// this evaluator judges for. It ends with the evaluator; each call gives a stream of its own.
+    /// - Parameter limit: how much is kept for a reader who is slow; of more, the newest is.
+    public func activity(bufferingNewest limit: Int = 256) -> AsyncStream<TrustActivity> {
+        let (stream, continuation) = AsyncStream.makeStream(
+            of: TrustActivity.self, bufferingPolicy: .bufferingNewest(max(limit, 1)))
+        let number = listenerCount.wrappingAdd(1, ordering: .relaxed).newValue
+        continuation.onTermination = { [weak self] _ in
+            _ = self?.listeners.withLock { $0.removeValue(forKey: number) }
+        }
+        listeners.withLock { $0[number] = continuation }
+        return stream
+    }
+
+    /// Tells observers and streams.
+    package func report(_ activity: TrustActivity) {
+        for observer in observers { observer(activity) }
+        for listener in listeners.withLock({ $0 }).values { listener.yield(activity) }
     }
 
     // MARK: - Policies
@@ -136,11 +169,11 @@ public final class TrustEvaluator: Sendable {
         } catch {
             decision = TrustDecision(.invalidHost, [.hostInvalid(error.description)])
         }
-        guard !observers.isEmpty else { return decision }
+        guard !observers.isEmpty || listeners.withLock({ !$0.isEmpty }) else { return decision }
         let evaluation = TrustEvaluation(
             decision: decision, host: host, port: port, rule: rule, environment: state.configuration.selected,
             presentedChain: chain, date: date, duration: clock.now - start)
-        for observer in observers { observer(evaluation) }
+        report(.judged(evaluation))
         return decision
     }
 
@@ -149,7 +182,9 @@ public final class TrustEvaluator: Sendable {
         _ rule: PolicySet.Rule, chain: [[UInt8]], host: HostName, at date: Date, expiryDate: Date,
         _ verify: (SystemTrustRequest) async -> SystemTrustResult
     ) async -> TrustDecision {
-        if case .missing = rule { return TrustDecision(.policyMissing, [.policyMissing]) }
+        if case .missing = rule {
+            return TrustDecision(.policyMissing, [.policyMissing], leafKey: (try? Self.leaf(of: chain))?.keyHash)
+        }
         let leaf: CertificateFields
         do { leaf = try Self.leaf(of: chain) } catch {
             return TrustDecision(.invalidChain, [.chainRefused(error.reason)])
@@ -180,46 +215,5 @@ public final class TrustEvaluator: Sendable {
     private static func seconds(_ date: Date) -> Int64 {
         let seconds = date.timeIntervalSince1970.rounded(.down)
         return Int64(exactly: seconds) ?? (seconds < 0 ? .min : .max)
-    }
-}
-
-/// One evaluation, as observers see it.
-public struct TrustEvaluation: Sendable {
-    /// What was decided.
-    public let decision: TrustDecision
-    /// The host as it was given.
-    public let host: String
-    /// The port as it was given.
-    public let port: Int
-    /// The environment in use.
-    public let environment: TrustEnvironment
-    /// The pattern whose policy decided; nil for unlisted hosts.
-    public var pattern: HostPattern? { rule.pattern }
-    /// The policy that decided; nil if the host is not pinned.
-    public var policy: PinningPolicy? {
-        guard case .pinned(let policy, _) = rule else { return nil }
-        return policy
-    }
-    /// What the server sent; of a trust object on Apple's platforms, the chain that the platform has made of that.
-    public let presentedChain: [[UInt8]]
-    /// The date at which the chain was judged.
-    public let date: Date
-    /// How long it took.
-    public let duration: Duration
-
-    let rule: PolicySet.Rule
-
-    init(
-        decision: TrustDecision, host: String, port: Int, rule: PolicySet.Rule, environment: TrustEnvironment,
-        presentedChain: [[UInt8]], date: Date, duration: Duration
-    ) {
-        self.decision = decision
-        self.host = host
-        self.port = port
-        self.rule = rule
-        self.environment = environment
-        self.presentedChain = presentedChain
-        self.date = date
-        self.duration = duration
     }
 }

@@ -100,7 +100,8 @@ struct TrustProcedure {
     }
 
     private func end(_ reason: TrustDecision.Reason, _ event: TrustEvent? = nil) -> TrustDecision {
-        TrustDecision(reason, events + (event.map { [$0] } ?? []), verifiedChain: verified)
+        TrustDecision(
+            reason, events + (event.map { [$0] } ?? []), leafKey: leaf.keyHash, verifiedChain: verified)
     }
 }
 

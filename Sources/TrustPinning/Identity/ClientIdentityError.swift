@@ -15,7 +15,7 @@ public enum ClientIdentityError: Error, Equatable, CustomStringConvertible {
     case unreadableKey
     /// The key does not belong to the first certificate.
     case keyOfAnotherCertificate
-    /// The keychain has no identity for this reference.
+    /// The keychain has no identity for this reference or tag.
     case notInKeychain
     /// The keychain does not give it away, with the status that it says: it may be locked.
     case keychain(status: Int32)
@@ -29,7 +29,7 @@ public enum ClientIdentityError: Error, Equatable, CustomStringConvertible {
         case .unreadableCertificate: "the client certificate cannot be read; PEM is expected, the client's own first"
         case .unreadableKey: "the private key cannot be read; PEM is expected, and the passphrase if it is encrypted"
         case .keyOfAnotherCertificate: "the private key does not belong to the first certificate"
-        case .notInKeychain: "the keychain holds no identity for this reference"
+        case .notInKeychain: "the keychain holds no identity for this reference or tag"
         case .keychain(let status): "the keychain does not give the identity away: status \(status)"
         }
     }

@@ -51,16 +51,23 @@ public enum ClientIdentityEvent: Sendable, Equatable {
 /// An identity is only ever shown to a host that it is for, that was found trusted, and that asked. It can be replaced
 /// at any time: handshakes from then on, and no kept connection, use the new one. (On Apple's platforms the platform may
 /// resume a TLS session of before, which has the identity of before.) Identities are kept once they are loaded.
+///
+/// An identity can be for one environment: it is shown while the evaluator that judges the server has that one selected, and
+/// goes before one that is for all. What happens to identities in a session is among the activity of its evaluator too.
 public final class ClientIdentityStore<Identity: ClientIdentityMaterial>: Sendable {
     /// Loads an identity when a host first asks for it.
     public typealias Loader = @Sendable () async throws(ClientIdentityError) -> Identity
 
     private struct Entry {
         var hosts: [HostPattern]
+        /// Nil: all of them.
+        var environment: TrustEnvironment?
         var identity: Identity?
         var loader: Loader?
         var revision: UInt64
-        var hasAskedForRenewal = false
+        /// Who has heard that it ends soon: the store's own handler, and the evaluator of a session.
+        var hasToldHandler = false
+        var hasToldEvaluator = false
     }
 
     private struct Content {
@@ -91,27 +98,60 @@ public final class ClientIdentityStore<Identity: ClientIdentityMaterial>: Sendab
     /// - Parameters:
     ///   - identity: what is shown.
     ///   - hosts: who may see it. Of several bindings that have a host, the first counts.
-    public func set(_ identity: Identity, for hosts: [HostPattern]) {
-        put(identity, loader: nil, hosts: hosts)
-        noteRenewal(of: identity, hosts: hosts)
+    ///   - environment: where it is shown; nil for everywhere that has no other.
+    public func set(_ identity: Identity, for hosts: [HostPattern], in environment: TrustEnvironment? = nil) {
+        noteRenewal(of: put(identity, loader: nil, hosts, environment), identity, asking: nil)
     }
 
     /// Binds what `loader` loads to `hosts`. It is called when one of them first asks, and again after it has failed.
-    public func setLoader(for hosts: [HostPattern], _ loader: @escaping Loader) {
-        put(nil, loader: loader, hosts: hosts)
+    public func setLoader(
+        for hosts: [HostPattern], in environment: TrustEnvironment? = nil, _ loader: @escaping Loader
+    ) {
+        _ = put(nil, loader: loader, hosts, environment)
     }
 
     /// Takes away the identity that was bound to exactly these hosts.
-    public func remove(for hosts: [HostPattern]) {
+    public func remove(for hosts: [HostPattern], in environment: TrustEnvironment? = nil) {
         content.withLock { content in
-            content.entries.removeAll { $0.hosts == hosts }
+            content.entries.removeAll { $0.hosts == hosts && $0.environment == environment }
             content.revision &+= 1
         }
     }
 
     /// What would be shown to `host` if it asked now.
-    public func result(for host: HostName) async -> ClientIdentityResult<Identity> {
-        guard let entry = entry(for: host) else { return .unavailable }
+    public func result(
+        for host: HostName, in environment: TrustEnvironment? = nil
+    ) async -> ClientIdentityResult<Identity> {
+        await result(for: host, in: environment, asking: nil)
+    }
+
+    /// A number that changes whenever anything is bound, or no longer is.
+    package var revision: UInt64 { content.withLock { $0.revision } }
+
+    /// A number that changes whenever another identity is bound to `host`, or is by a change of the environment.
+    package func revision(for host: HostName, in environment: TrustEnvironment?) -> UInt64 {
+        entry(for: host, in: environment)?.revision ?? 0
+    }
+
+    /// The identity for a host that asks in its handshake, with the event that goes with it.
+    /// - Parameter trust: what judged the host: it selects the environment, and hears of the event.
+    package func identity(askedBy host: HostName, for trust: TrustEvaluator?) async -> Identity? {
+        let asking = trust.map { (trust: $0, environment: $0.configuration.selected) }
+        guard case .success(let identity) = await result(for: host, in: asking?.environment, asking: asking) else {
+            tell(.missing(host: host), asking)
+            return nil
+        }
+        tell(.used(host: host), asking)
+        return identity
+    }
+
+    /// Who asks on behalf of a host.
+    private typealias Asking = (trust: TrustEvaluator, environment: TrustEnvironment)
+
+    private func result(
+        for host: HostName, in environment: TrustEnvironment?, asking: Asking?
+    ) async -> ClientIdentityResult<Identity> {
+        guard let entry = entry(for: host, in: environment) else { return .unavailable }
         var identity = entry.identity
         if identity == nil, let loader = entry.loader {
             do {
@@ -119,39 +159,34 @@ public final class ClientIdentityStore<Identity: ClientIdentityMaterial>: Sendab
                 keep(loaded, revision: entry.revision)
                 identity = loaded
             } catch {
-                onEvent(.unloadable(hosts: entry.hosts, error))
+                tell(.unloadable(hosts: entry.hosts, error), asking)
             }
         }
         guard let identity else { return .unavailable }
-        noteRenewal(of: identity, hosts: entry.hosts)
+        noteRenewal(of: entry.revision, identity, asking: asking)
         return identity.validity.contains(now()) ? .success(identity) : .renewalRequired
     }
 
-    /// A number that changes whenever anything is bound, or no longer is.
-    package var revision: UInt64 { content.withLock { $0.revision } }
-
-    /// A number that changes whenever another identity is bound to `host`.
-    package func revision(for host: HostName) -> UInt64 { entry(for: host)?.revision ?? 0 }
-
-    /// The identity for a host that asks in its handshake, with the event that goes with it.
-    package func identity(askedBy host: HostName) async -> Identity? {
-        guard case .success(let identity) = await result(for: host) else {
-            onEvent(.missing(host: host))
-            return nil
-        }
-        onEvent(.used(host: host))
-        return identity
+    private func tell(_ event: ClientIdentityEvent, _ asking: Asking?) {
+        onEvent(event)
+        report(event, asking)
     }
 
-    private func put(_ identity: Identity?, loader: Loader?, hosts: [HostPattern]) {
+    private func report(_ event: ClientIdentityEvent, _ asking: Asking?) {
+        if let asking { asking.trust.report(.identity(event, environment: asking.environment)) }
+    }
+
+    /// - Returns: the entry's revision.
+    private func put(
+        _ identity: Identity?, loader: Loader?, _ hosts: [HostPattern], _ environment: TrustEnvironment?
+    ) -> UInt64 {
         content.withLock { content in
             content.revision &+= 1
-            let entry = Entry(hosts: hosts, identity: identity, loader: loader, revision: content.revision)
-            if let index = content.entries.firstIndex(where: { $0.hosts == hosts }) {
-                content.entries[index] = entry
-            } else {
-                content.entries.append(entry)
-            }
+            let entry = Entry(
+                hosts: hosts, environment: environment, identity: identity, loader: loader, revision: content.revision)
+            let index = content.entries.firstIndex { $0.hosts == hosts && $0.environment == environment }
+            if let index { content.entries[index] = entry } else { content.entries.append(entry) }
+            return content.revision
         }
     }
 
@@ -163,20 +198,27 @@ public final class ClientIdentityStore<Identity: ClientIdentityMaterial>: Sendab
         }
     }
 
-    private func noteRenewal(of identity: Identity, hosts: [HostPattern]) {
+    /// Says once to each who is to know that an identity ends soon.
+    private func noteRenewal(of revision: UInt64, _ identity: Identity, asking: Asking?) {
         let end = identity.validity.upperBound
         guard now().addingTimeInterval(Double(renewalLead.components.seconds)) >= end else { return }
-        let isNew = content.withLock { content in
-            guard let index = content.entries.firstIndex(where: { $0.hosts == hosts }) else { return false }
-            defer { content.entries[index].hasAskedForRenewal = true }
-            return !content.entries[index].hasAskedForRenewal
+        let news = content.withLock { content -> (event: ClientIdentityEvent, toHandler: Bool, toEvaluator: Bool)? in
+            guard let index = content.entries.firstIndex(where: { $0.revision == revision }) else { return nil }
+            let entry = content.entries[index]
+            content.entries[index].hasToldHandler = true
+            if asking != nil { content.entries[index].hasToldEvaluator = true }
+            return (.renewalRequired(hosts: entry.hosts, end: end), !entry.hasToldHandler, !entry.hasToldEvaluator)
         }
-        if isNew { onEvent(.renewalRequired(hosts: hosts, end: end)) }
+        guard let news else { return }
+        if news.toHandler { onEvent(news.event) }
+        if news.toEvaluator { report(news.event, asking) }
     }
 
-    private func entry(for host: HostName) -> Entry? {
+    private func entry(for host: HostName, in environment: TrustEnvironment?) -> Entry? {
         content.withLock { content in
-            content.entries.first { $0.hosts.contains { $0.matches(host) } }
+            let bound = content.entries.filter { $0.hosts.contains { $0.matches(host) } }
+            return bound.first { $0.environment != nil && $0.environment == environment }
+                ?? bound.first { $0.environment == nil }
         }
     }
 }

@@ -89,6 +89,7 @@ public actor RemotePolicyUpdater {
     /// Fetches the current envelope and puts it in force.
     ///
     /// - Throws: ``EnvelopeError``; what is in force stays in force then.
+    @discardableResult
     public func update(at date: Date = Date()) async throws(EnvelopeError) -> Outcome {
         guard let transport else { throw EnvelopeError(.fetchFailed, "there is nothing to fetch with") }
         let bytes: [UInt8]

@@ -75,7 +75,11 @@ public final class PinFailureReporter: Sendable {
     public var counts: Counts { state.withLock { $0.counts } }
 
     /// Hears of evaluations.
-    public var observer: TrustEvaluator.Observer { { [self] in observe($0) } }
+    public var observer: TrustEvaluator.Observer {
+        { [self] activity in
+            if let evaluation = activity.evaluation { observe(evaluation) }
+        }
+    }
 
     /// Takes an evaluation; what is to be reported of it waits to be sent.
     public func observe(_ evaluation: TrustEvaluation) {

@@ -7,39 +7,93 @@ extension TrustEvaluator {
     /// An observer that logs what happened.
     ///
     /// Hosts that people visit are theirs: what is logged is the pattern of the policy, which the app's makers wrote, and
-    /// for other hosts only that they are unlisted. No certificates, names or addresses of servers are logged.
+    /// for other hosts only that they are unlisted. Of a pinned server that no pin matches, the hashes of its keys are
+    /// logged; no other certificates, names or addresses of servers are.
     public static func logging(to logger: Logger) -> Observer {
-        { evaluation in
-            let pattern = evaluation.pattern.map(\.description) ?? "unlisted"
-            for event in evaluation.decision.events {
-                var metadata: Logger.Metadata = [
-                    "event": "\(event.name)", "policy": "\(pattern)", "environment": "\(evaluation.environment)",
-                ]
-                switch event {
-                case .systemTrustEvaluated(let isTrusted): metadata["trusted"] = "\(isTrusted)"
-                case .systemTrustFailed(let failure), .systemTrustFailedPermissive(let failure):
-                    metadata["failure"] = "\(failure.code.rawValue)"
-                case .chainSummary(let summary):
-                    metadata["certificates"] = "\(summary.count)"
-                    metadata["key"] = "\(summary.leafKey)"
-                    metadata["expires"] = "\(Timestamp.text(summary.leafExpires))"
-                case .pinMatched(let pins): metadata["pins"] = "\(pins.count)"
-                default: break
-                }
-                logger.log(level: event.logLevel, "trust pinning: \(event.name)", metadata: metadata)
+        { activity in
+            for line in activity.logLines {
+                logger.log(level: line.level, "trust pinning: \(line.text)", metadata: line.metadata)
             }
-            let verdict = evaluation.decision.isTrusted ? "trusted" : "refused"
-            logger.debug(
-                "trust pinning: \(verdict)",
-                metadata: [
-                    "reason": "\(evaluation.decision.reason.rawValue)", "policy": "\(pattern)",
-                    "duration": "\(evaluation.duration)",
-                ])
         }
     }
 }
 
+extension TrustActivity {
+    /// A line of a log.
+    struct LogLine: Sendable {
+        var level: Logger.Level
+        var text: String
+        var metadata: Logger.Metadata
+    }
+
+    /// What a log says of it.
+    var logLines: [LogLine] {
+        switch self {
+        case .judged(let evaluation):
+            let pattern = evaluation.pattern?.description
+            var lines = evaluation.decision.events.map { event in
+                var metadata = event.metadata(evaluation.decision, isListed: pattern != nil)
+                metadata["policy"] = "\(pattern ?? "unlisted")"
+                return LogLine(level: event.logLevel, text: event.name, metadata: metadata)
+            }
+            lines.append(
+                LogLine(
+                    level: .debug, text: evaluation.decision.isTrusted ? "trusted" : "refused",
+                    metadata: [
+                        "reason": "\(evaluation.decision.reason.rawValue)", "policy": "\(pattern ?? "unlisted")",
+                        "duration": "\(evaluation.duration)",
+                    ]))
+            return lines.map(inEnvironment)
+        case .identity(let event, _):
+            var metadata: Logger.Metadata = [:]
+            var level = Logger.Level.warning
+            var name = event.trustEvent?.name ?? ""
+            switch event {
+            case .used, .missing: level = event.trustEvent?.logLevel ?? level
+            case .renewalRequired(let hosts, let end):
+                name = "mtlsRenewalRequired"
+                metadata = [
+                    "hosts": "\(hosts.map(\.description).joined(separator: " "))", "expires": "\(Timestamp.text(end))",
+                ]
+            case .unloadable(let hosts, let error):
+                name = "mtlsIdentityUnloadable"
+                level = .error
+                metadata = ["hosts": "\(hosts.map(\.description).joined(separator: " "))", "failure": "\(error)"]
+            }
+            metadata["event"] = "\(name)"
+            return [inEnvironment(LogLine(level: level, text: name, metadata: metadata))]
+        }
+    }
+
+    private func inEnvironment(_ line: LogLine) -> LogLine {
+        var line = line
+        line.metadata["environment"] = "\(environment)"
+        return line
+    }
+}
+
 extension TrustEvent {
+    /// - Parameter isListed: whether the policy names the host, so that its keys are no secret of who visits it.
+    fileprivate func metadata(_ decision: TrustDecision, isListed: Bool) -> Logger.Metadata {
+        var metadata: Logger.Metadata = ["event": "\(name)"]
+        switch self {
+        case .systemTrustEvaluated(let isTrusted): metadata["trusted"] = "\(isTrusted)"
+        case .systemTrustFailed(let failure), .systemTrustFailedPermissive(let failure):
+            metadata["failure"] = "\(failure.code.rawValue)"
+        case .chainSummary(let summary):
+            metadata["certificates"] = "\(summary.count)"
+            metadata["key"] = "\(summary.leafKey)"
+            metadata["expires"] = "\(Timestamp.text(summary.leafExpires))"
+        case .pinMatched(let pins): metadata["pins"] = "\(pins.count)"
+        case .pinMismatch, .pinMismatchAllowedByFallback, .pinMismatchPermissive, .pinMismatchAudited:
+            if isListed {
+                metadata["presented"] = "\(decision.presentedKeys.map(\.description).joined(separator: " "))"
+            }
+        default: break
+        }
+        return metadata
+    }
+
     var logLevel: Logger.Level {
         switch self {
         case .policyMissing, .systemTrustFailed, .systemTrustFailedPermissive, .pinMismatch, .mtlsIdentityMissing,

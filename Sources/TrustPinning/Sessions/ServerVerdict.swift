@@ -5,7 +5,8 @@
 public struct ServerVerdict: Sendable, Equatable {
     /// Whether the server is the one it should be.
     public var isTrusted: Bool
-    /// Why, in one line for people who read logs. Holds nothing of the request.
+    /// Why, in one line for people. Where no pin matches, it names the keys that the server showed. Holds nothing of the
+    /// request.
     public var reason: String
     /// The decision that it comes from, where policies were asked.
     public var decision: TrustDecision?
@@ -20,9 +21,6 @@ public struct ServerVerdict: Sendable, Equatable {
     public init(_ decision: TrustDecision) {
         isTrusted = decision.isTrusted
         self.decision = decision
-        reason = decision.reason.rawValue
-        for case .systemTrustFailed(let failure) in decision.events { reason += ": \(failure)" }
-        for case .systemTrustFailedPermissive(let failure) in decision.events { reason += ": \(failure)" }
-        for case .chainRefused(let why) in decision.events { reason += ": \(why)" }
+        reason = decision.description
     }
 }

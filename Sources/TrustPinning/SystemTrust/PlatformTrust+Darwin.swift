@@ -129,4 +129,9 @@
             }
         }
     }
+
+    extension TrustEvaluator {
+        /// What vouches for chains unless something else is given: the roots that the device trusts.
+        public static var platformTrust: any SystemTrust { PlatformTrust() }
+    }
 #endif

@@ -50,9 +50,11 @@ public final class RootStore: Sendable {
 
     /// These certificates and no others, in DER: a private authority, for example.
     ///
-    /// - Parameter acceptsCommonName: whether a server's certificate that has no alternative names at all is for its common
-    ///   name. RFC 9525 (section 2) forbids it; there are private authorities that issue nothing else. Chains with name
-    ///   constraints, which are not about common names, are refused then.
+    /// - Parameters:
+    ///   - certificates: the roots.
+    ///   - acceptsCommonName: whether a server's certificate that has no alternative names at all is for its common name.
+    ///     RFC 9525 (section 2) forbids it; there are private authorities that issue nothing else. Chains with name
+    ///     constraints, which are not about common names, are refused then.
     /// - Throws: ``PinError`` if one of them cannot be read, or if there is none.
     public static func certificates(
         _ certificates: [[UInt8]], acceptsCommonName: Bool = false

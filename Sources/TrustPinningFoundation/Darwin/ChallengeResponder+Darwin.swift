@@ -88,9 +88,14 @@
             }
         }
 
-        /// The last verdict on a host and port, as a challenge names them.
+        /// The last verdict on a host and port, which says why a task of theirs was cancelled; nil if there is none. Those on
+        /// the last 256 servers are kept.
+        public func verdict(on host: String, port: Int = 443) -> ServerVerdict? {
+            verdict(on: host, port: port, since: nil)
+        }
+
         /// - Parameter start: leaves out a verdict that is older.
-        func verdict(on host: String, port: Int, since start: ContinuousClock.Instant? = nil) -> ServerVerdict? {
+        func verdict(on host: String, port: Int, since start: ContinuousClock.Instant?) -> ServerVerdict? {
             verdicts.withLock { $0.verdict(on: Self.key(host, port), since: start) }
         }
 
@@ -124,7 +129,7 @@
         private func answerAboutClient(_ space: URLProtectionSpace) async -> Answer {
             let (name, port) = subject(of: space)
             guard let identities, verdict(on: name, port: port)?.isTrusted == true,
-                let host = try? HostName(name), let identity = await identities.identity(askedBy: host)
+                let host = try? HostName(name), let identity = await identities.identity(askedBy: host, for: trust)
             else { return (.rejectProtectionSpace, nil) }
             return (.useCredential, identity.credential)
         }

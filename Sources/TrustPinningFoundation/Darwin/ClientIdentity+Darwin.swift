@@ -48,9 +48,20 @@
         /// The identity that the keychain has under a persistent reference, with certificates above it that are not there.
         /// - Throws: an error that says why there is none; a keychain that is locked is read when it is asked again.
         public init(persistentReference: Data, chain: [[UInt8]] = []) throws(ClientIdentityError) {
+            try self.init(kSecValuePersistentRef, persistentReference, chain: chain)
+        }
+
+        /// The identity whose private key the keychain has under an application tag (`kSecAttrApplicationTag`), with
+        /// certificates above it that are not there. Where several keys have the tag, any of them is taken: give each its own.
+        /// - Throws: as ``init(persistentReference:chain:)``.
+        public init(keychainTag tag: String, chain: [[UInt8]] = []) throws(ClientIdentityError) {
+            try self.init(kSecAttrApplicationTag, Data(tag.utf8), chain: chain)
+        }
+
+        /// The one that the keychain finds by an attribute.
+        private init(_ attribute: CFString, _ value: Data, chain: [[UInt8]]) throws(ClientIdentityError) {
             let query: NSDictionary = [
-                kSecClass: kSecClassIdentity, kSecValuePersistentRef: NSData(data: persistentReference),
-                kSecReturnRef: NSNumber(true),
+                kSecClass: kSecClassIdentity, attribute: NSData(data: value), kSecReturnRef: NSNumber(true),
             ]
             var result: CFTypeRef?
             let status = unsafe SecItemCopyMatching(query as CFDictionary, &result)

@@ -153,6 +153,11 @@
         /// Sends a request and gives its answer as a whole: an `HTTPURLResponse`.
         /// - Throws: an error that says what failed; answers of any status are none.
         public func data(for request: URLRequest) async throws(PinnedSessionError) -> (Data, URLResponse) {
+            try await data(for: request, limit: configuration.dataLimit)
+        }
+
+        /// - Parameter limit: the longest body that is taken, instead of the configuration's.
+        func data(for request: URLRequest, limit: Int) async throws(PinnedSessionError) -> (Data, URLResponse) {
             guard request.httpBodyStream == nil else {
                 throw .invalidRequest("a body of an InputStream is not supported")
             }
@@ -168,7 +173,7 @@
             while true {
                 guard let url = request.url else { throw .invalidRequest("it has no URL") }
                 let endpoint = try HTTPSEndpoint(url)
-                let (data, response) = try await send(request, to: endpoint, until: deadline).get()
+                let (data, response) = try await send(request, to: endpoint, limit: limit, until: deadline).get()
                 let redirection = Redirection(configuration.redirects, policies: trust.policies)
                 let next = try redirection.next(
                     after: url, method: request.httpMethod ?? "GET", isReplayable: true, status: response.statusCode,
@@ -185,6 +190,13 @@
             }
         }
 
+        /// Closes the connections that are not in use. Those that are end with their request.
+        public func closeIdleConnections() {
+            state.withLock { state in
+                for endpoint in state.lines.keys { Self.close(endpoint, &state) }
+            }
+        }
+
         /// Closes the session: requests from now on fail, those that run come to their end.
         public func finish() {
             state.withLock { state in
@@ -195,9 +207,9 @@
         }
 
         private func send(
-            _ request: URLRequest, to endpoint: HTTPSEndpoint, until deadline: ContinuousClock.Instant
+            _ request: URLRequest, to endpoint: HTTPSEndpoint, limit: Int, until deadline: ContinuousClock.Instant
         ) async -> Result<(Data, HTTPURLResponse), PinnedSessionError> {
-            guard let exchange = begin(request, endpoint) else { return .failure(.sessionClosed) }
+            guard let exchange = begin(request, endpoint, limit: limit) else { return .failure(.sessionClosed) }
             let timer = Task {
                 try await Task.sleep(until: deadline, clock: .continuous)
                 exchange.end(.timedOut(.whole))
@@ -212,13 +224,13 @@
 
         /// Makes a task, in a `URLSession` that talks to nobody else, and whose connections were made with what is in force
         /// now.
-        private func begin(_ request: URLRequest, _ endpoint: HTTPSEndpoint) -> SessionExchange? {
+        private func begin(_ request: URLRequest, _ endpoint: HTTPSEndpoint, limit: Int) -> SessionExchange? {
             state.withLock { state in
                 guard !state.isFinished else { return nil }
                 let line = line(to: endpoint, &state)
                 let task = line.session.dataTask(with: detoured(request, endpoint))
                 let start = ContinuousClock.now
-                let exchange = SessionExchange(task, limit: configuration.dataLimit) { [responder] in
+                let exchange = SessionExchange(task, limit: limit) { [responder] in
                     let verdict = responder.verdict(
                         on: endpoint.host.description, port: endpoint.port, since: start)
                     guard let verdict, !verdict.isTrusted else { return nil }
@@ -243,10 +255,11 @@
         }
 
         private func line(to endpoint: HTTPSEndpoint, _ state: inout State) -> Line {
-            let rule = trust.policies.rule(for: endpoint.host)
+            let configuration = trust.configuration
+            let rule = configuration.policies.rule(for: endpoint.host)
             let basis = Basis(
                 rule: rule, hasExpired: trust.hasExpired(rule, at: now()),
-                identityRevision: identities?.revision(for: endpoint.host) ?? 0)
+                identityRevision: identities?.revision(for: endpoint.host, in: configuration.selected) ?? 0)
             if let line = state.lines[endpoint], line.basis != basis { Self.close(endpoint, &state) }
             var line = state.lines[endpoint] ?? make(basis)
             state.count += 1

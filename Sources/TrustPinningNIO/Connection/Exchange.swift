@@ -10,7 +10,8 @@ import TrustPinning
 struct ExchangePlan: Sendable {
     var head: HTTPRequestHead
     var body: PinnedRequest.Body
-    var waitsForContinue: Bool
+    /// How long the server's word that it wants the body is waited for; nil: not at all.
+    var continueTimeout: TimeAmount?
     var idleTimeout: TimeAmount
     var deadline: NIODeadline
     /// The longest body that is taken.

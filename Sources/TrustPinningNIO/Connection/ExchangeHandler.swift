@@ -18,8 +18,6 @@ final class ExchangeHandler: ChannelDuplexHandler {
         case closed
     }
 
-    /// How long the server's word is awaited before the body is sent without it.
-    static let continueTimeout = TimeAmount.seconds(1)
     /// More answers of the 1xx kind than this are taken for an attack.
     private static let informationalLimit = 16
 
@@ -77,10 +75,10 @@ final class ExchangeHandler: ChannelDuplexHandler {
         startTimers(exchange, context)
 
         context.write(wrapOutboundOut(.head(plan.head)), promise: nil)
-        if plan.waitsForContinue {
+        if let timeout = plan.continueTimeout {
             context.flush()
             let handler = NIOLoopBound(self, eventLoop: eventLoop)
-            exchange.continueTimer = eventLoop.scheduleTask(in: ExchangeHandler.continueTimeout) {
+            exchange.continueTimer = eventLoop.scheduleTask(in: timeout) {
                 handler.value.sendBody(of: token)
             }
         } else {
@@ -316,7 +314,7 @@ final class ExchangeHandler: ChannelDuplexHandler {
 
     private static func failure(for error: any Error) -> PinnedSessionError {
         switch error {
-        case let error as HTTPParserError: .invalidResponse(String(describing: error))
+        case let error as HTTPParserError: .invalidResponse("it is no HTTP (\(error))")
         case let error as NIOHTTPDecoderError: .invalidResponse(String(describing: error))
         case NIOSSLError.uncleanShutdown: .connectionLost("it was cut off, without the end that TLS has")
         default: .connectionLost(String(describing: error))

@@ -22,7 +22,7 @@ public struct PinnedEnvelopeTransport: EnvelopeTransport {
     }
 
     /// The current envelope in JSON.
-    /// - Throws: ``PinnedSessionError``, or `EnvelopeError` with `fetchFailed` for any status but 200.
+    /// - Throws: `PinnedSessionError`, or `EnvelopeError` with `fetchFailed` for any status but 200.
     public func fetch() async throws -> [UInt8] {
         let (body, response) = try await session.bytes(from: url)
         guard response.statusCode == 200 else {

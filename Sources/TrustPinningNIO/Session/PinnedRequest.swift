@@ -22,6 +22,8 @@ public struct PinnedRequest: Sendable {
     public var body: Body
     /// Whether to wait, for a second at most, for the server's word that it wants the body (RFC 9110, section 10.1.1).
     public var expectsContinue = false
+    /// How long that word is waited for.
+    var continueTimeout = TimeAmount.seconds(1)
     /// The longest that all of it may take, instead of the session's.
     public var timeout: Duration?
 

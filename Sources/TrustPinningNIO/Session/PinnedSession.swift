@@ -14,7 +14,7 @@ public import TrustPinning
 
 /// A client for HTTPS that talks to trusted servers only, for where `URLSession` cannot ask who the server is.
 ///
-///     let session = PinnedSession(tls: tls)
+///     let session = PinnedSession(trust: evaluator)
 ///     let (data, response) = try await session.data(from: url)
 ///
 /// HTTP/1.1. Connections are kept and used again. Nothing of a request leaves before the server was found trusted.
@@ -89,11 +89,22 @@ public final class PinnedSession: Sendable {
         pool = ConnectionPool(connector: connector, limit: configuration.connectionsPerHost)
     }
 
+    /// A session that talks to those whom `trust` trusts, and shows the identities of `identities` to the hosts they are
+    /// for. On Apple's platforms the session of `TrustPinningFoundation` is made in the same way.
+    public convenience init(
+        trust: TrustEvaluator, identities: ClientIdentities? = nil, configuration: Configuration = Configuration()
+    ) {
+        self.init(tls: PinnedTLS(checkedLater: trust, identities: identities), configuration: configuration)
+    }
+
     deinit { pool.close() }
 
     /// Gets what is at `url`.
     /// - Throws: an error that says what failed; answers of any status are none.
+    @_disfavoredOverload
     public func data(from url: URL) async throws(PinnedSessionError) -> (Data, PinnedResponse) {
+        // Where TrustPinningFoundation is imported, its method of this name counts: the answer is a URLResponse there, as on
+        // Apple's platforms.
         try await data(for: PinnedRequest(url: url))
     }
 
@@ -168,7 +179,8 @@ public final class PinnedSession: Sendable {
             head.headers.add(name: "User-Agent", value: agent)
         }
         let plan = ExchangePlan(
-            head: head, body: request.body, waitsForContinue: RequestHead.waitsForContinue(request),
+            head: head, body: request.body,
+            continueTimeout: RequestHead.waitsForContinue(request) ? request.continueTimeout : nil,
             idleTimeout: TimeAmount(configuration.idleTimeout), deadline: deadline, bodyLimit: limit)
         var onlyNew = false
         while true {

@@ -25,17 +25,16 @@ public struct SessionReportTransport: ReportTransport {
     private let session: PinnedSession
 
     /// A transport to servers that `systemTrust` vouches for.
-    /// - Throws: what the TLS library has against its options.
-    public init(systemTrust: any SystemTrust = RootStoreTrust()) throws(PinnedTLSError) {
-        try self.init(systemTrust: systemTrust, configuration: Self.configuration)
+    public init(systemTrust: any SystemTrust = TrustEvaluator.platformTrust) {
+        self.init(systemTrust: systemTrust, configuration: Self.configuration)
     }
 
     init(
         systemTrust: any SystemTrust, configuration: PinnedSession.Configuration,
         now: @escaping @Sendable () -> Date = { Date() }
-    ) throws(PinnedTLSError) {
+    ) {
         let trust = TrustEvaluator(policies: .systemTrustOnly, systemTrust: systemTrust)
-        session = PinnedSession(tls: try PinnedTLS(trust: trust, now: now), configuration: configuration)
+        session = PinnedSession(tls: PinnedTLS(checkedLater: trust, now: now), configuration: configuration)
     }
 
     /// Reports are small and seldom, and nobody waits for them.
@@ -49,7 +48,7 @@ public struct SessionReportTransport: ReportTransport {
     }
 
     /// Posts a report.
-    /// - Throws: ``Failure``, or ``PinnedSessionError``; the reporter tries again then.
+    /// - Throws: ``Failure``, or `PinnedSessionError`; the reporter tries again then.
     public func send(_ json: [UInt8], to uri: String) async throws {
         guard let url = URL(string: uri) else { throw Failure.badURI(uri) }
         let request = PinnedRequest(

@@ -43,7 +43,7 @@ public struct PinnedTLS: Sendable {
     private let now: @Sendable () -> Date
     private let configuration: TLSConfiguration
     /// For connections that have no identity to show.
-    private let context: NIOSSLContext
+    private let context: Result<NIOSSLContext, PinnedTLSError>
 
     /// TLS that trusts whom `trust` trusts, and shows the identities of `identities` to the hosts they are for.
     /// - Throws: what the TLS library has against the options.
@@ -58,7 +58,17 @@ public struct PinnedTLS: Sendable {
         trust: TrustEvaluator, options: Options = Options(), identities: ClientIdentities? = nil,
         now: @escaping @Sendable () -> Date
     ) throws(PinnedTLSError) {
-        try self.init(trust: trust, options: options, identities: identities, now: now) { chain in
+        self.init(checkedLater: trust, options: options, identities: identities, now: now)
+        _ = try context.get()
+    }
+
+    /// The same, where each connection says what the TLS library has against the options. It has nothing against the
+    /// defaults.
+    package init(
+        checkedLater trust: TrustEvaluator, options: Options = Options(), identities: ClientIdentities? = nil,
+        now: @escaping @Sendable () -> Date = { Date() }
+    ) {
+        self.init(judgedBy: trust, options: options, identities: identities, now: now) { chain in
             ServerVerdict(
                 await trust.evaluate(chain: chain.certificates, host: chain.host, port: chain.port, at: now()))
         }
@@ -69,14 +79,15 @@ public struct PinnedTLS: Sendable {
     public init(
         options: Options = Options(), identities: ClientIdentities? = nil, verifier: @escaping ServerVerifier
     ) throws(PinnedTLSError) {
-        try self.init(trust: nil, options: options, identities: identities, now: { Date() }, verifier: verifier)
+        self.init(judgedBy: nil, options: options, identities: identities, now: { Date() }, verifier: verifier)
+        _ = try context.get()
     }
 
     /// - Parameter trust: what `verifier` asks, if it asks policies.
     private init(
-        trust: TrustEvaluator?, options: Options, identities: ClientIdentities?, now: @escaping @Sendable () -> Date,
-        verifier: @escaping ServerVerifier
-    ) throws(PinnedTLSError) {
+        judgedBy trust: TrustEvaluator?, options: Options, identities: ClientIdentities?,
+        now: @escaping @Sendable () -> Date, verifier: @escaping ServerVerifier
+    ) {
         var configuration = TLSConfiguration.makeClientConfiguration()
         switch options.minimumVersion {
         case .tlsv13: configuration.minimumTLSVersion = .tlsv13
@@ -93,16 +104,20 @@ public struct PinnedTLS: Sendable {
         configuration.verifySignatureAlgorithms = PinnedTLS.signatureAlgorithms
         configuration.signingSignatureAlgorithms = PinnedTLS.signatureAlgorithms
         configuration.shutdownTimeout = .seconds(1)
-        do {
-            context = try NIOSSLContext(configuration: configuration)
-        } catch {
-            throw .unusableOptions(String(describing: error))
-        }
+        context = Self.context(configuration)
         self.configuration = configuration
         self.verifier = verifier
         self.trust = trust
         self.identities = identities
         self.now = now
+    }
+
+    private static func context(_ configuration: TLSConfiguration) -> Result<NIOSSLContext, PinnedTLSError> {
+        do {
+            return .success(try NIOSSLContext(configuration: configuration))
+        } catch {
+            return .failure(.unusableOptions(String(describing: error)))
+        }
     }
 
     private static let signatureAlgorithms: [SignatureAlgorithm] = [
@@ -130,6 +145,7 @@ public struct PinnedTLS: Sendable {
     public func provider<Bootstrap: NIOClientTCPBootstrapProtocol>(
         for host: String, port: Int = 443, bootstrap: Bootstrap.Type = Bootstrap.self
     ) throws(PinnedTLSError) -> NIOSSLClientTLSProvider<Bootstrap> {
+        let context = try context.get()
         do {
             let name = try HostName(host)
             // One record for all connections of the provider would mix up their verdicts.
@@ -143,9 +159,11 @@ public struct PinnedTLS: Sendable {
 
     /// What connections to `endpoint` have in common at this time.
     func key(for endpoint: Endpoint) -> ConnectionKey {
-        let rule = trust?.policies.rule(for: endpoint.host)
+        let configuration = trust?.configuration
+        let rule = configuration?.policies.rule(for: endpoint.host)
+        let revision = identities?.revision(for: endpoint.host, in: configuration?.selected)
         return ConnectionKey(
-            endpoint: endpoint, identityRevision: identities?.revision(for: endpoint.host) ?? 0, rule: rule,
+            endpoint: endpoint, identityRevision: revision ?? 0, rule: rule,
             hasExpired: rule.map { trust?.hasExpired($0, at: now()) ?? false } ?? false)
     }
 
@@ -155,10 +173,11 @@ public struct PinnedTLS: Sendable {
     private static func normalized(_ host: String) -> String { (try? HostName(host))?.description ?? host }
 
     func handler(for host: String, port: Int, record: HandshakeRecord) throws(PinnedTLSError) -> NIOSSLClientHandler {
+        let shared = try context.get()
         do {
             let name = try HostName(host)
             return try NIOSSLClientHandler(
-                context: context(for: name, record: record),
+                context: context(for: name, record: record) ?? shared,
                 // Addresses are not sent as names (RFC 6066, section 3).
                 serverHostname: name.isAddress ? nil : name.description,
                 customVerificationCallback: verificationCallback(for: name.description, port: port, record: record))
@@ -167,18 +186,18 @@ public struct PinnedTLS: Sendable {
         }
     }
 
-    /// A context that asks for an identity when the server does; the shared one where there are no identities at all.
-    private func context(for host: HostName, record: HandshakeRecord) throws -> NIOSSLContext {
-        guard let identities else { return context }
+    /// A context that asks for an identity when the server does; nil where there are no identities at all.
+    private func context(for host: HostName, record: HandshakeRecord) throws -> NIOSSLContext? {
+        guard let identities else { return nil }
         var configuration = configuration
-        configuration.sslContextCallback = { _, promise in
+        configuration.sslContextCallback = { [trust] _, promise in
             // Called after the server was verified, and only when it asked. Not before a verdict of trust may an
             // identity be looked up, let alone shown.
             promise.completeWithTask {
                 var override = NIOSSLContextConfigurationOverride()
-                guard record.verdict?.isTrusted == true, let identity = await identities.identity(askedBy: host) else {
-                    return override
-                }
+                guard record.verdict?.isTrusted == true,
+                    let identity = await identities.identity(askedBy: host, for: trust)
+                else { return override }
                 record.setIdentity(identity)
                 override.certificateChain = identity.certificateSources
                 override.privateKey = identity.privateKeySource
