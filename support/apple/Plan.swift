@@ -123,6 +123,7 @@ struct Plan: Sendable {
     private static let system: [String: [String]] = [
         "Dispatch": [], "Foundation": ["Dispatch"], "os": ["Foundation"], "Network": ["Foundation"],
         "Security": ["Foundation"], "NetworkExtension": ["Foundation", "Network"], "SwiftUI": ["Foundation"],
+        "UIKit": ["Foundation"],
         "_CryptoExtras": ["Foundation", "Crypto", "Security"], "CryptoExtras": ["_CryptoExtras"],
     ]
     static let frameworks = system.keys.filter { !$0.hasSuffix("CryptoExtras") }.sorted() + ["CryptoKit"]
@@ -130,7 +131,8 @@ struct Plan: Sendable {
     /// namespaces, tests that play the other side of stand-ins, and tests that take more of Foundation (Process,
     /// JSONSerialization) than there is a stand-in of.
     private static let elsewhere: Set = [
-        "culvert-c-example", "culvert-credential-server", "CulvertTests", "PrivilegedTests", "AppleTests",
+        "culvert-c-example", "culvert-credential-server", "PasswordHashing", "CulvertTests", "PrivilegedTests",
+        "AppleTests",
     ]
     private static let elsewhereFiles: Set = ["OpenSSLTests.swift"]
     /// These have pinning and no packet tunnels.
@@ -214,6 +216,16 @@ struct Plan: Sendable {
             var app = model
             app.name = "AppleTunnelApp"
             app.files += files(in: "\(folder.folder)/App", ".swift")
+            kept.append(app)
+        }
+        if let pinning = kept.first(where: { $0.name == "TrustPinningFoundation" }) {
+            // What docs/trust-pinning.md shows of apps, with the file that is the same on Linux.
+            var app = pinning
+            app.name = "PinnedApp"
+            app.dependencies.append(pinning.name)
+            app.files =
+                ["\(root)/Tests/DocumentationTests/Samples/PinnedClient.swift"]
+                + files(in: "\(root)/Examples/PinnedApp", ".swift")
             kept.append(app)
         }
         if Self.onlyPinning.contains(system) {

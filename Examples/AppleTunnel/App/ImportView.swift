@@ -20,13 +20,14 @@ struct ImportView: View {
             }
             .navigationTitle("Add a tunnel")
             .toolbar {
-                Button("Add") {
+                Button("Cancel") { dismiss() }
+                if model.isInstalling { ProgressView() }
+                Button("Install") {
                     Task {
-                        await model.add(wgQuick: text, name: name)
-                        dismiss()
+                        if await model.add(wgQuick: text, name: name) { dismiss() }
                     }
                 }
-                .disabled(name.isEmpty || text.isEmpty)
+                .disabled(name.isEmpty || text.isEmpty || model.isInstalling)
             }
         }
     }

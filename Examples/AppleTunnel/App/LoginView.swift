@@ -12,17 +12,22 @@ struct LoginView: View {
     var body: some View {
         NavigationStack {
             Form {
-                if model.profile == nil {
+                if !model.isLoaded {
+                    ProgressView()
+                } else if model.profile == nil {
                     Section("Install") { LoginFields(model: model) }
                     Button("Install") { Task { await model.install() } }
                 } else {
                     LoginDetails(model: model)
                 }
-                if let problem = model.problem {
-                    Text(problem).foregroundStyle(.red)
-                }
+                if model.isLoaded, model.isBusy { ProgressView() }
             }
             .navigationTitle("Login")
+        }
+        .alert(model.alert?.title ?? "", isPresented: $model.isAlerting) {
+            Button("OK") {}
+        } message: {
+            Text(model.alert?.message ?? "")
         }
     }
 }

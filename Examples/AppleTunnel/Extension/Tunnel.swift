@@ -2,26 +2,24 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import Foundation
-import Logging
-import PacketTunnel
 public import PacketTunnelApple
 public import WireGuardTunnel
-import os
 
 /// The principal class of the extension: WireGuard behind the system's tunnel provider.
 public final class Tunnel: NetworkExtensionHost<WireGuardTunnelProvider>, @unchecked Sendable {
-    /// Profiles and secrets come from the keychain that the app shares, and messages go to the unified log.
+    /// Profiles and secrets come from the keychain that the app shares, and lines of the log go where the app finds them.
     public override var options: NetworkExtensionOptions { .example }
 }
 
 extension NetworkExtensionOptions {
-    /// What both extensions of this example have.
+    /// What both extensions of this example have: the keychain and the log that they share with the app.
     static var example: NetworkExtensionOptions {
-        let group = Bundle.main.object(forInfoDictionaryKey: "CulvertKeychainGroup") as? String
-        var options = NetworkExtensionOptions.standard(accessGroup: group)
-        options.logger = Logging.Logger(label: "tunnel") { label in
-            UnifiedLogHandler(subsystem: Bundle.main.bundleIdentifier ?? "AppleTunnel", label: label)
-        }
-        return options
+        let identifier = Bundle.main.bundleIdentifier ?? "com.example.AppleTunnel.extension"
+        let log = SharedLog(
+            appGroup: Bundle.main.object(forInfoDictionaryKey: "CulvertAppGroup") as? String,
+            // The app's, so that the unified log has both by one name.
+            subsystem: identifier.split(separator: ".").dropLast().joined(separator: "."))
+        return .standard(
+            accessGroup: Bundle.main.object(forInfoDictionaryKey: "CulvertKeychainGroup") as? String, log: log)
     }
 }

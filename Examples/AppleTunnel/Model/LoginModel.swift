@@ -2,7 +2,6 @@
 // Copyright (c) 2026 The Culvert Authors
 
 public import CredentialTunnel
-import Foundation
 public import Observation
 public import PacketTunnel
 import PacketTunnelApple
@@ -33,8 +32,12 @@ public final class LoginModel {
     public var details = Details()
     /// How the tunnel is.
     public private(set) var status = TunnelStatusUpdate(.disconnected)
-    /// What went wrong last, in words for the user.
-    public private(set) var problem: String?
+    /// What an alert says; nil shows none.
+    public var alert: AlertText?
+    /// Whether profiles have been read.
+    public private(set) var isLoaded = false
+    /// Whether something is being done: what a spinner turns for.
+    public private(set) var isBusy = false
     /// Whether the user is being asked if the profile is to go.
     public var isConfirmingRemoval = false
 
@@ -46,11 +49,13 @@ public final class LoginModel {
 
     /// The manager for this app: tunnels in the login extension on a device, in the app itself on a simulator.
     public static func makeManager() -> TunnelManager {
-        let identifier = (Bundle.main.bundleIdentifier ?? "com.example.AppleTunnel") + ".login"
-        let group = Bundle.main.object(forInfoDictionaryKey: "CulvertKeychainGroup") as? String
-        return TunnelManager.default(
-            NetworkExtensionManagerOptions(providerBundleIdentifier: identifier, accessGroup: group)
-        ) { CredentialTunnelProvider() }
+        TunnelManager.default(.app(extension: "login")) { CredentialTunnelProvider() }
+    }
+
+    /// Whether an alert is shown; setting it to `false` closes it.
+    public var isAlerting: Bool {
+        get { alert != nil }
+        set { if !newValue { alert = nil } }
     }
 
     /// The status in a word, as the details show it.
@@ -68,13 +73,14 @@ public final class LoginModel {
 
     /// Reads what is saved, and follows it from then on.
     public func load() async {
-        await perform { if let error = try await manager.load().first { throw error } }
+        await perform("The tunnel cannot be read") { if let error = try await manager.load().first { throw error } }
         await refresh()
+        isLoaded = true
     }
 
     /// Installs the profile that the form describes.
     public func install() async {
-        await perform {
+        await perform("The tunnel was not installed") {
             let configuration = CredentialTunnelConfiguration(
                 server: details.server, serverKey: details.serverKey, login: details.login)
             try Self.check(configuration)
@@ -88,7 +94,7 @@ public final class LoginModel {
 
     /// Saves what was changed in the form. A tunnel that is up goes on as it is until it starts again.
     public func save() async {
-        await perform {
+        await perform("The tunnel was not saved") {
             guard var profile else { return }
             var configuration: CredentialTunnelConfiguration = try profile.configuration.decode()
             configuration.server = details.server
@@ -105,7 +111,7 @@ public final class LoginModel {
 
     /// Starts the tunnel, or stops it when it is up.
     public func toggle() async {
-        await perform {
+        await perform("That did not work") {
             guard let profile else { return }
             if await manager.status(profile.id).status.isActive {
                 try await manager.stop(profile.id)
@@ -118,15 +124,14 @@ public final class LoginModel {
     /// Removes the profile and its secrets, which the user has confirmed.
     public func remove() async {
         isConfirmingRemoval = false
-        await perform { if let profile { try await manager.remove(profile.id) } }
+        await perform("The tunnel was not removed") { if let profile { try await manager.remove(profile.id) } }
         await refresh()
     }
 
     /// How the tunnel does; nil while it is down.
     public func statistics() async -> CredentialStatusRequest.Reply? {
         guard let profile else { return nil }
-        return try? await MessageClient(channel: ManagerChannel(manager: manager, id: profile.id)).send(
-            CredentialStatusRequest())
+        return try? await manager.send(CredentialStatusRequest(), to: profile.id)
     }
 
     private func refresh() async {
@@ -170,12 +175,13 @@ public final class LoginModel {
         }
     }
 
-    private func perform(_ body: () async throws -> Void) async {
+    private func perform(_ title: String, _ body: () async throws -> Void) async {
+        isBusy = true
+        defer { isBusy = false }
         do {
             try await body()
-            problem = nil
         } catch {
-            problem = "\(error)"
+            alert = AlertText(title, error)
         }
     }
 }

@@ -10,37 +10,69 @@ public import WireGuardTunnel
 /// What the app shows and does: profiles, their status, and how a tunnel does.
 @MainActor @Observable
 public final class TunnelModel {
+    /// What there is to see.
+    public enum Screen: Equatable, Sendable {
+        /// Profiles are being read.
+        case loading
+        /// No profile is stored: the page says how to begin.
+        case welcome
+        /// The profiles.
+        case profiles
+    }
+
     /// The profiles, sorted by name.
     public private(set) var profiles: [TunnelProfile] = []
     /// The status of each profile's tunnel, by the profile's id.
     public private(set) var statuses: [String: TunnelStatusUpdate] = [:]
-    /// What went wrong last, in words for the user; nil once something went well.
-    public private(set) var problem: String?
+    /// What goes through each tunnel that is being watched, by the profile's id.
+    public private(set) var traffic: [String: Traffic] = [:]
+    /// The profiles that something is being done with: what a spinner turns for.
+    public private(set) var busy: Set<String> = []
+    /// Whether a profile is being installed.
+    public private(set) var isInstalling = false
+    /// What an alert says; nil shows none.
+    public var alert: AlertText?
+    /// The profile that the user is being asked about, whether it is to go.
+    public var removal: TunnelProfile?
+    private var isLoaded = false
 
     private let manager: TunnelManager
+    private let interval: Duration
     private var followers: [String: Task<Void, Never>] = [:]
 
-    /// A model over `manager`.
-    public init(_ manager: TunnelManager) {
+    /// A model over `manager`, which asks tunnels how they do once in each `interval`.
+    public init(_ manager: TunnelManager, interval: Duration = .seconds(1)) {
         self.manager = manager
+        self.interval = interval
     }
 
     /// The manager for this app: tunnels in the extension on a device, in the app itself on a simulator.
     public static func makeManager() -> TunnelManager {
-        let identifier = (Bundle.main.bundleIdentifier ?? "com.example.AppleTunnel") + ".extension"
-        let group = Bundle.main.object(forInfoDictionaryKey: "CulvertKeychainGroup") as? String
-        return TunnelManager.default(
-            NetworkExtensionManagerOptions(providerBundleIdentifier: identifier, accessGroup: group)
-        ) { WireGuardTunnelProvider() }
+        TunnelManager.default(.app(extension: "extension")) { WireGuardTunnelProvider() }
+    }
+
+    /// What there is to see.
+    public var screen: Screen { !isLoaded ? .loading : profiles.isEmpty ? .welcome : .profiles }
+
+    /// Whether an alert is shown; setting it to `false` closes it.
+    public var isAlerting: Bool {
+        get { alert != nil }
+        set { if !newValue { alert = nil } }
+    }
+
+    /// Whether the user is being asked if a profile is to go; setting it to `false` keeps it.
+    public var isConfirmingRemoval: Bool {
+        get { removal != nil }
+        set { if !newValue { removal = nil } }
     }
 
     /// Reads what is saved, and follows it from then on.
     public func load() async {
-        await perform {
-            let unreadable = try await manager.load()
-            if let error = unreadable.first { throw error }
+        await perform("Some tunnels cannot be read") {
+            if let error = try await manager.load().first { throw error }
         }
         await refresh()
+        isLoaded = true
     }
 
     private func refresh() async {
@@ -48,14 +80,28 @@ public final class TunnelModel {
         for profile in profiles where followers[profile.id] == nil {
             let updates = await manager.statusUpdates(profile.id)
             followers[profile.id] = Task { [weak self] in
-                for await update in updates { self?.statuses[profile.id] = update }
+                for await update in updates { self?.take(update, of: profile) }
             }
         }
     }
 
-    /// Adds a profile from the text of a wg-quick file.
-    public func add(wgQuick text: String, name: String) async {
-        await perform {
+    private func take(_ update: TunnelStatusUpdate, of profile: TunnelProfile) {
+        let before = statuses.updateValue(update, forKey: profile.id)
+        if !update.status.isRunning { traffic[profile.id] = nil }
+        // Of a start that fails here the alert comes from whoever started it.
+        guard let error = update.error, !busy.contains(profile.id), before?.error != error else { return }
+        let alert = AlertText("\(profile.name) has ended", error)
+        if self.alert?.message != alert.message { self.alert = alert }
+    }
+
+    // MARK: - Profiles
+
+    /// Installs a profile from the text of a wg-quick file; the system asks the user, once.
+    /// - Returns: whether it is there.
+    @discardableResult
+    public func add(wgQuick text: String, name: String) async -> Bool {
+        isInstalling = true
+        let isDone = await perform("The tunnel was not added") {
             let parts = try WireGuardTunnelConfiguration.split(wgQuick: text, name: name)
             let server = parts.configuration.peers.first?.endpoint ?? ""
             let profile = TunnelProfile(
@@ -64,22 +110,39 @@ public final class TunnelModel {
             try await manager.create(profile, secrets: parts.secrets)
         }
         await refresh()
+        isInstalling = false
+        return isDone
     }
 
-    /// Starts the tunnel, or stops it when it is up.
-    public func toggle(_ profile: TunnelProfile) async {
-        await perform {
-            if await manager.status(profile.id).status.isActive {
-                try await manager.stop(profile.id)
-            } else {
-                try await manager.start(profile.id)
-            }
+    /// The form to edit a profile with; nil, and an alert, when its configuration cannot be read.
+    public func form(of profile: TunnelProfile) -> ProfileForm? {
+        do throws(TunnelError) {
+            return try ProfileForm(profile)
+        } catch {
+            alert = AlertText("\(profile.name) cannot be edited", error)
+            return nil
         }
+    }
+
+    /// Saves what was edited. A tunnel that is up takes it on without going down.
+    /// - Returns: whether it was saved.
+    public func save(_ form: ProfileForm, of profile: TunnelProfile) async -> Bool {
+        let isDone = await work(on: profile, "\(profile.name) was not saved") {
+            let changed = try form.applied(to: profile)
+            try await manager.update(changed.profile, secrets: changed.secrets)
+            // A new key is for the next start.
+            guard await manager.status(profile.id).status == .connected, changed.secrets.isEmpty else { return }
+            let configuration: WireGuardTunnelConfiguration = try changed.profile.configuration.decode()
+            _ = try await manager.send(
+                ReconfigureRequest(configuration: configuration), to: profile.id, timeout: .seconds(30))
+        }
+        await refresh()
+        return isDone
     }
 
     /// Whether the tunnel starts by itself, on any network.
     public func setOnDemand(_ isOn: Bool, of profile: TunnelProfile) async {
-        await perform {
+        await work(on: profile, "\(profile.name) was not changed") {
             var profile = profile
             profile.onDemand = .always
             profile.isOnDemandEnabled = isOn
@@ -88,34 +151,57 @@ public final class TunnelModel {
         await refresh()
     }
 
-    /// Removes a profile and its secrets.
-    public func remove(_ profile: TunnelProfile) async {
-        await perform { try await manager.remove(profile.id) }
-        followers.removeValue(forKey: profile.id)?.cancel()
-        statuses[profile.id] = nil
+    /// Removes the profile that the user has confirmed, and its secrets.
+    public func remove() async {
+        guard let profile = removal else { return }
+        removal = nil
+        await work(on: profile, "\(profile.name) was not removed") {
+            try await manager.remove(profile.id)
+            followers.removeValue(forKey: profile.id)?.cancel()
+            (statuses[profile.id], traffic[profile.id]) = (nil, nil)
+        }
         await refresh()
+    }
+
+    // MARK: - Tunnels
+
+    /// Starts the tunnel, or stops it when it is up.
+    public func toggle(_ profile: TunnelProfile) async {
+        let isUp = await manager.status(profile.id).status.isActive
+        await work(on: profile, "\(profile.name) did not \(isUp ? "stop" : "start")") {
+            if isUp { try await manager.stop(profile.id) } else { try await manager.start(profile.id) }
+        }
+    }
+
+    /// Follows what goes through a tunnel, as long as the calling task is not cancelled: while it is shown.
+    public func watch(_ profile: TunnelProfile) async {
+        let monitor = TunnelMonitor(manager, profile.id, every: interval, asking: StatusRequest())
+        for await event in monitor {
+            if case .reply(let reply) = event { traffic[profile.id, default: Traffic()].take(reply, at: .now) }
+        }
+        traffic[profile.id] = nil
     }
 
     /// How a tunnel does; nil while it is down.
     public func statistics(of profile: TunnelProfile) async -> StatusRequest.Reply? {
-        let client = MessageClient(channel: ManagerChannel(manager: manager, id: profile.id))
-        return try? await client.send(StatusRequest())
+        try? await manager.send(StatusRequest(), to: profile.id)
     }
 
-    private func perform(_ body: () async throws -> Void) async {
+    @discardableResult
+    private func work(on profile: TunnelProfile, _ title: String, _ body: () async throws -> Void) async -> Bool {
+        busy.insert(profile.id)
+        defer { busy.remove(profile.id) }
+        return await perform(title, body)
+    }
+
+    @discardableResult
+    private func perform(_ title: String, _ body: () async throws -> Void) async -> Bool {
         do {
             try await body()
-            problem = nil
+            return true
         } catch {
-            problem = "\(error)"
+            alert = AlertText(title, error)
+            return false
         }
     }
-}
-
-/// Messages to the provider of a profile's tunnel.
-struct ManagerChannel: MessageChannel {
-    let manager: TunnelManager
-    let id: String
-
-    func exchange(_ request: [UInt8]) async throws -> [UInt8]? { try await manager.sendMessage(request, to: id) }
 }

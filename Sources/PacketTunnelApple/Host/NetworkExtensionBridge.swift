@@ -53,7 +53,8 @@ public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unch
         self.paths = paths
         let runner = TunnelRunner(
             platform: options.wrapPlatform(platform), path: paths?.current ?? NetworkPath(), secrets: startSecrets,
-            deadlines: options.deadlines, clock: options.clock, logger: options.logger, makeProvider: makeProvider)
+            deadlines: options.deadlines, clock: options.clock, logger: options.logger, log: options.log,
+            makeProvider: makeProvider)
         self.runner = runner
         let updates = runner.statusUpdates()
         let task = Task { [weak self] in
@@ -162,13 +163,14 @@ public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unch
         }
     }
 
-    /// The answer to a message that is none of the channel's: the provider's bytes, or nothing.
+    /// The answer to a message that is none of the channel's: the provider's bytes, or nothing. A `MessageClient` that has none is
+    /// told why.
     private func answerPlain(_ data: Data) async -> Data? {
         do throws(TunnelError) {
             return try await runner.sendMessage(Array(data)).map { Data($0) }
         } catch {
             options.logger.warning("a message has no answer: \(error)")
-            return nil
+            return MessageRouter.refusal(error, of: Array(data)).map { Data($0) }
         }
     }
 

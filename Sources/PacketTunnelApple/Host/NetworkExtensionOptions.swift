@@ -30,6 +30,9 @@ public struct NetworkExtensionOptions: Sendable {
     public var clock: any Clock<Duration> = ContinuousClock()
     /// Where the host and its providers write.
     public var logger = Logger(label: "tunnel")
+    /// The file that ``logger`` writes to, for apps that ask the tunnel for its lines (`LogRequest`, `LogSubscription`); nil when
+    /// there is none. ``keep(_:)`` sets both.
+    public var log: RingLogFile?
     /// Where the secrets of profiles are; nil when start options bring all that is needed.
     public var secrets: (any SecretStore)?
     /// Where profiles are that start without the app, on demand; nil when they are in the provider's configuration.

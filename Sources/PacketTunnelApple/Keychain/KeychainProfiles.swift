@@ -53,11 +53,14 @@ public struct KeychainProfiles: ReferencedProfiles {
 
 extension NetworkExtensionOptions {
     /// Profiles and secrets in the keychain that app and extension share, and all else as by default.
-    /// - Parameter accessGroup: the keychain access group of both.
-    public static func standard(accessGroup: String?) -> NetworkExtensionOptions {
+    /// - Parameters:
+    ///   - accessGroup: the keychain access group of both.
+    ///   - log: the log that both share; nil leaves the default.
+    public static func standard(accessGroup: String?, log: SharedLog? = nil) -> NetworkExtensionOptions {
         var options = NetworkExtensionOptions()
         options.secrets = KeychainSecretStore(accessGroup: accessGroup)
         options.profiles = KeychainProfiles(accessGroup: accessGroup)
+        if let log { options.keep(log) }
         return options
     }
 }

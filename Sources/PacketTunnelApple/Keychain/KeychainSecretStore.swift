@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 public import PacketTunnel
+import TunnelSystem
 
 /// Secrets in the keychain, which app and extension share through an access group.
 ///

@@ -146,7 +146,8 @@ final class NetworkExtensionChannel: TunnelChannel {
     }
 
     func sendMessage(_ message: [UInt8]) async throws(TunnelError) -> [UInt8]? {
-        guard status.status.isRunning else {
+        // Where it blocks, its provider does not run, but the extension does, and has a log.
+        guard status.status.isRunning || status.status == .blocked else {
             throw TunnelError(.notRunning, "the tunnel is not up", fix: "start it first")
         }
         switch try ExtensionMessage.reply(try await configuration.send(ExtensionMessage.encode(.message(message))))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+public import Logging
 import PacketTunnel
 
 /// How profiles are kept and started through the system.
@@ -33,6 +34,9 @@ public struct NetworkExtensionManagerOptions: Sendable {
     public var stopTimeout = Duration.seconds(30)
     /// What those are measured on.
     public var clock: any Clock<Duration> = ContinuousClock()
+
+    /// Where the manager writes what it does, and what comes of that. A ``SharedLog`` has one.
+    public var logger = Logger(label: "tunnel.manager") { _ in SwiftLogNoOpLogHandler() }
 
     /// Options for an extension in this app.
     public init(providerBundleIdentifier: String, accessGroup: String? = nil) {

@@ -105,16 +105,6 @@ final class SystemConfiguration: @unchecked Sendable {
     /// - Throws: `.channelFailed`, `.closed` when the task is cancelled.
     func send(_ message: Data) async throws(TunnelError) -> Data? {
         guard let session else { throw TunnelError(.channelFailed, "the connection is no tunnel provider's") }
-        let done = OneShot<Result<Data?, TunnelError>>()
-        do {
-            try session.sendProviderMessage(message) { done.finish(.success($0)) }
-        } catch {
-            throw TunnelError(error, fallback: .channelFailed)
-        }
-        return try await withTaskCancellationHandler {
-            await done.value
-        } onCancel: {
-            done.finish(.failure(TunnelError(.closed, "the task was cancelled")))
-        }.get()
+        return try await session.exchange(message)
     }
 }

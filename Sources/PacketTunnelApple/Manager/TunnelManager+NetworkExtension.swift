@@ -9,7 +9,7 @@ extension TunnelManager {
     public static func networkExtension(_ options: NetworkExtensionManagerOptions) -> TunnelManager {
         let secrets = KeychainSecretStore(accessGroup: options.accessGroup)
         let store = NetworkExtensionProfileStore(options, secrets: secrets)
-        return TunnelManager(store: store, secrets: secrets) { store.channel(for: $0) }
+        return TunnelManager(store: store, secrets: secrets, logger: options.logger) { store.channel(for: $0) }
     }
 
     /// The manager for where the app runs: tunnels in an extension on a device, and in this process on a simulator, which
@@ -25,8 +25,8 @@ extension TunnelManager {
     ) -> TunnelManager {
         guard isSimulator else { return networkExtension(options) }
         let secrets = MemorySecretStore()
-        return TunnelManager(store: MemoryProfileStore(), secrets: secrets) { _ in
-            MemoryTunnelChannel(MemoryHost(secrets: secrets, makeProvider: makeProvider))
+        return TunnelManager(store: MemoryProfileStore(), secrets: secrets, logger: options.logger) { _ in
+            MemoryTunnelChannel(MemoryHost(secrets: secrets, logger: options.logger, makeProvider: makeProvider))
         }
     }
 }

@@ -29,7 +29,7 @@ extension OneNetworkTests {
                     Body.Assignment(addresses: [InterfaceAddress(host: .v4(10, 0, 0, 2))], routes: [.allIPv4]))
             }
 
-            func ended(_ session: ClientID, _ reason: EndReason) async {}
+            func ended(_ session: ClientID, _ reason: EndReason, _: SessionTraffic) async {}
         }
 
         @Test(
@@ -51,10 +51,11 @@ extension OneNetworkTests {
             let model = LoginModel(
                 TunnelManager(store: store, secrets: KeychainSecretStore()) { store.channel(for: $0) })
             await model.load()
-            #expect(model.profile == nil && model.problem == nil)
+            #expect(model.profile == nil && model.alert == nil && model.isLoaded)
             model.details.server = "no port"
             await model.install()
-            #expect(model.profile == nil && model.problem?.contains("server") == true)
+            #expect(model.profile == nil && model.isAlerting && model.alert?.message.contains("server") == true)
+            model.isAlerting = false
 
             model.details.server = "127.0.0.1:\(port)"
             model.details.serverKey = key.publicKey.base64
@@ -66,7 +67,7 @@ extension OneNetworkTests {
             await model.install()
             let profile = try #require(model.profile)
             // Secrets do not stay in the form.
-            #expect(model.problem == nil && model.details.password.isEmpty && model.details.presharedKey.isEmpty)
+            #expect(model.alert == nil && model.details.password.isEmpty && model.details.presharedKey.isEmpty)
 
             let changes = Changes()
             func reaches(_ condition: @MainActor (TunnelStatusUpdate) -> Bool) async -> Bool {
@@ -80,11 +81,13 @@ extension OneNetworkTests {
                 }
             }
             await model.toggle()
-            #expect(await reaches { $0.status == .disconnected && $0.error != nil } || model.problem != nil)
+            #expect(await reaches { $0.status == .disconnected && $0.error != nil } || model.alert != nil)
+            #expect(model.alert?.title == "That did not work")
+            model.alert = nil
 
             model.details.password = "123456"
             await model.save()
-            #expect(model.problem == nil)
+            #expect(model.alert == nil)
             await model.toggle()
             #expect(await reaches { $0.status == .connected })
             #expect(model.statusText == "Connected")
@@ -101,7 +104,7 @@ extension OneNetworkTests {
             #expect(await reaches { $0.status == .disconnected })
             model.isConfirmingRemoval = true
             await model.remove()
-            #expect(model.profile == nil && !model.isConfirmingRemoval && model.problem == nil)
+            #expect(model.profile == nil && !model.isConfirmingRemoval && model.alert == nil && !model.isBusy)
             #expect(StandInPreferences.count(of: options.providerBundleIdentifier) == 0)
             await server.stop()
         }

@@ -11,9 +11,8 @@ import WireGuardTunnel
 final class Tunnel: NetworkExtensionHost<WireGuardTunnelProvider>, @unchecked Sendable {
     override var options: NetworkExtensionOptions {
         let group = Bundle.main.object(forInfoDictionaryKey: "CulvertKeychainGroup") as? String
-        var options = NetworkExtensionOptions.standard(accessGroup: group)
-        options.logger = Logger(label: "tunnel") { UnifiedLogHandler(subsystem: "com.example.app", label: $0) }
-        return options
+        let log = SharedLog(appGroup: "group.com.example.app", subsystem: "com.example.app")
+        return .standard(accessGroup: group, log: log)
     }
 }
 
@@ -37,6 +36,33 @@ private func connect(group: String?, text: String) async throws {
     try await manager.start(profile.id)  // Returns when the tunnel is proven to work.
 }
 
+private struct VersionRequest: TunnelMessage {
+    struct Reply: Codable, Sendable { var version: String }
+    static let name = "example.version"
+}
+
+private final class TalkingTunnel: NetworkExtensionHost<WireGuardTunnelProvider>, @unchecked Sendable {
+    override func makeProvider() -> WireGuardTunnelProvider {
+        let provider = WireGuardTunnelProvider()
+        provider.answer(VersionRequest.self) { _ in VersionRequest.Reply(version: "1.2") }
+        return provider
+    }
+}
+
+private final class Proxy: NEAppProxyProvider {
+    private let router = MessageRouter()
+
+    override func handleAppMessage(_ messageData: Data, completionHandler: (@Sendable (Data?) -> Void)?) {
+        router.handleAppMessage(messageData, completionHandler: completionHandler)
+    }
+}
+
+private func ask(_ session: NETunnelProviderSession) async throws -> String {
+    let client = MessageClient(channel: ProviderSessionChannel(session))
+    let version = try await client.send(VersionRequest()).version
+    return version
+}
+
 private func systemExtension() {
     autoreleasepool { NEProvider.startSystemExtensionMode() }
     dispatchMain()
@@ -45,4 +71,20 @@ private func systemExtension() {
 private func withoutKeychain(_ options: inout NetworkExtensionManagerOptions) {
     options.placement = .systemConfiguration  // The profile is in the system's configuration, which root can read.
     options.passesSecrets = true  // Secrets go with each start, in memory.
+}
+
+// SharedLog
+private func sharedLog() -> SharedLog {
+    let log = SharedLog(appGroup: "group.com.example.app", subsystem: "com.example.app")
+    let logger = log.logger("app", origin: .app)
+    logger.info("the app has started")
+    return log
+}
+
+private func showLog(_ log: SharedLog, _ options: inout NetworkExtensionManagerOptions, show: (LogRecord) -> Void) async
+{
+    options.logger = log.logger("manager", origin: .app)
+    if let file = log.file {
+        for await record in file.follow(includingPast: true) { show(record) }
+    }
 }

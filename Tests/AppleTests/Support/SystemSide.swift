@@ -37,6 +37,9 @@ final class SystemSide<Provider: PacketTunnelProvider>: TunnelHost, @unchecked S
         tunnel.standIn.flow.standIn.setChangeHandler { [changes] in changes.tell() }
     }
 
+    /// The system keeps none for it.
+    var secrets: (any SecretStore)? { nil }
+
     /// The completion handlers that were called more than once, and how many never were.
     var unbalanced: (repeated: [String], missing: Int) {
         counts.withLock { ($0.repeated, $0.calls - $0.completions) }

@@ -56,6 +56,18 @@ struct ChallengeTests {
         #expect(server.figures.requests.isEmpty)
     }
 
+    @Test("Challenges that were refused are explained, with the key that the server showed")
+    func explained() async throws {
+        let scene = try TrustScene(pinning: [TrustScene.stranger()])
+        let server = StandInServer(chain: scene.authority.served)
+        let responder = scene.responder
+        #expect(responder.verdict(on: "www.example.com", port: server.port) == nil)
+        await #expect(throws: URLError.self) { try await load(server, PinningDelegate(responder)) }
+        let verdict = try #require(responder.verdict(on: "WWW.example.com", port: server.port))
+        #expect(!verdict.isTrusted)
+        #expect(verdict.reason.contains("sha256/\(scene.authority.leaf.pin)"))
+    }
+
     @Test("About a server with nothing to show, or for which there is no policy, are refused")
     func nothing() async throws {
         let scene = try TrustScene()

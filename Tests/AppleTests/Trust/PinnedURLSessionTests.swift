@@ -47,6 +47,17 @@ struct PinnedURLSessionTests {
         #expect(server.figures.requests.isEmpty)
     }
 
+    @Test("It closes connections that are not in use when it is told to")
+    func idle() async throws {
+        let scene = try TrustScene()
+        let server = StandInServer(chain: scene.authority.served)
+        let (session, url) = (scene.session(), try #require(server.url()))
+        _ = try await session.data(from: url)
+        session.closeIdleConnections()
+        _ = try await session.data(from: url)
+        #expect(server.figures.handshakes == 2)
+    }
+
     @Test("It uses no connection that was made under other policies or identities")
     func basis() async throws {
         let scene = try TrustScene(identity: true)

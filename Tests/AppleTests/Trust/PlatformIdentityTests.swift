@@ -63,6 +63,23 @@ struct PlatformIdentityTests {
         }
     }
 
+    @Test("Client identities are found in the keychain by the tag of their key")
+    func tag() throws {
+        let tag = "com.example.client.\(UUID().uuidString)"
+        let (first, second) = (try TrustScene.identity(), Data("\(tag).other".utf8))
+        for (identity, tag) in [(first, Data(tag.utf8)), (first, second)] {
+            let attributes: NSDictionary = [
+                kSecValueRef: identity.identity, kSecAttrApplicationTag: NSData(data: tag),
+            ]
+            let status = SecItemAdd(attributes, nil)
+            #expect(status == errSecSuccess)
+        }
+        let authority = try TestAuthority("Clients")
+        let identity = try ClientIdentity(keychainTag: tag, chain: [authority.intermediate.der])
+        #expect(identity.certificates == [first.certificates[0], authority.intermediate.der])
+        #expect(throws: ClientIdentityError.notInKeychain) { try ClientIdentity(keychainTag: tag + "x") }
+    }
+
     @Test("Client identities are loaded once, again after a failure, and reported before their end")
     func store() async throws {
         let events = Recorded<ClientIdentityEvent>()
@@ -79,7 +96,7 @@ struct PlatformIdentityTests {
             return try ClientIdentity(pkcs12: IdentityFixtures.bytes(IdentityFixtures.modern), passphrase: "secret")
         }
         let host = try HostName("www.example.com")
-        for _ in 0..<3 { _ = await identities.identity(askedBy: host) }
+        for _ in 0..<3 { _ = await identities.identity(askedBy: host, for: nil) }
         #expect(loads.withLock { $0 } == 2)
         #expect(
             events.elements == [
@@ -87,11 +104,11 @@ struct PlatformIdentityTests {
                 .used(host: host), .used(host: host),
             ])
         date.withLock { $0 = TestDate(2026, 12, 20).date }
-        for _ in 0..<2 { _ = await identities.identity(askedBy: host) }
+        for _ in 0..<2 { _ = await identities.identity(askedBy: host, for: nil) }
         let soon = ClientIdentityEvent.renewalRequired(hosts: hosts, end: TestDate(2027, 1, 1).date)
         #expect(events.elements.filter { $0 == soon }.count == 1)
         date.withLock { $0 = TestDate(2027, 1, 2).date }
-        #expect(await identities.identity(askedBy: host) == nil)
+        #expect(await identities.identity(askedBy: host, for: nil) == nil)
         #expect(events.elements.last == .missing(host: host))
     }
 }

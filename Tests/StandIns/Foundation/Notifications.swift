@@ -7,6 +7,7 @@
 // https://developer.apple.com/documentation/foundation/nsnotification/name-swift.struct
 // https://developer.apple.com/documentation/foundation/bundle
 // https://developer.apple.com/documentation/foundation/thread
+// https://developer.apple.com/documentation/foundation/filemanager/containerurl(forsecurityapplicationgroupidentifier:)
 
 open class OperationQueue: NSObject, @unchecked Sendable {
     open class var main: OperationQueue { OperationQueue() }
@@ -70,4 +71,8 @@ open class Thread: NSObject, @unchecked Sendable {
         get { nil }
         set {}
     }
+}
+
+extension FileManager {
+    public func containerURL(forSecurityApplicationGroupIdentifier groupIdentifier: String) -> URL? { nil }
 }

@@ -10,6 +10,7 @@ import Synchronization
 // https://developer.apple.com/documentation/networkextension/neprovider
 // https://developer.apple.com/documentation/networkextension/netunnelprovider
 // https://developer.apple.com/documentation/networkextension/nepackettunnelprovider
+// https://developer.apple.com/documentation/networkextension/neappproxyprovider
 // What the system does for a provider is in `StandInTunnel`.
 
 open class NEProvider: NSObject {
@@ -72,4 +73,22 @@ open class NEPacketTunnelProvider: NETunnelProvider {
 
     /// Nil until settings are in force.
     open var virtualInterface: NWInterface? { standIn.virtualInterface }
+}
+
+/// Without its flows, which no test has.
+open class NEAppProxyProvider: NETunnelProvider {
+    open func startProxy(
+        options: [String: Any]? = nil, completionHandler: @escaping @Sendable ((any Error)?) -> Void
+    ) {
+        // Subclasses must override it.
+        completionHandler(NEVPNError(.configurationInvalid))
+    }
+
+    open func stopProxy(with reason: NEProviderStopReason, completionHandler: @escaping @Sendable () -> Void) {
+        completionHandler()
+    }
+
+    open func cancelProxyWithError(_ error: (any Error)?) { standIn.cancel(error) }
+
+    open override var routingMethod: NETunnelProviderRoutingMethod { .sourceApplication }
 }

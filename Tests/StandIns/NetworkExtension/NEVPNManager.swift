@@ -8,6 +8,7 @@ import Synchronization
 // Stand-ins with the signatures of
 // https://developer.apple.com/documentation/networkextension/nevpnmanager
 // https://developer.apple.com/documentation/networkextension/netunnelprovidermanager
+// https://developer.apple.com/documentation/networkextension/neappproxyprovidermanager
 // Preferences are in `StandInPreferences`. Completion handlers are called later, on a queue of the system.
 
 open class NEVPNManager: NSObject {
@@ -52,4 +53,8 @@ open class NETunnelProviderManager: NEVPNManager {
     ) {
         StandInPreferences.loadAll(completionHandler)
     }
+}
+
+open class NEAppProxyProviderManager: NETunnelProviderManager {
+    open override var routingMethod: NETunnelProviderRoutingMethod { .sourceApplication }
 }

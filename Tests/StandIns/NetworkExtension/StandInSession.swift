@@ -7,17 +7,17 @@ import Foundation
 public enum StandInExtensions {
     private final class Table: @unchecked Sendable {
         let lock = NSLock()
-        var makers: [String: @Sendable () -> Handed<NEPacketTunnelProvider>] = [:]
+        var makers: [String: @Sendable () -> Handed<NETunnelProvider>] = [:]
     }
 
     private static let table = Table()
 
     /// Makes known which provider an extension has.
-    public static func install(_ bundleIdentifier: String, _ make: @escaping @Sendable () -> NEPacketTunnelProvider) {
+    public static func install(_ bundleIdentifier: String, _ make: @escaping @Sendable () -> NETunnelProvider) {
         table.lock.withLock { table.makers[bundleIdentifier] = { Handed(value: make()) } }
     }
 
-    static func makeProvider(_ bundleIdentifier: String) -> NEPacketTunnelProvider? {
+    static func makeProvider(_ bundleIdentifier: String) -> NETunnelProvider? {
         table.lock.withLock { table.makers[bundleIdentifier] }?().value
     }
 }
@@ -28,7 +28,7 @@ public final class StandInSession: @unchecked Sendable {
     private let system = DispatchQueue(label: "session")
     private var current = NEVPNStatus.invalid
     private var connections: [() -> NEVPNConnection?] = []
-    private var provider: NEPacketTunnelProvider?
+    private var provider: NETunnelProvider?
     private var lastError: (any Error)?
     private var calls: [StandInCompletion] = []
     private var configuration: NETunnelProviderProtocol?
@@ -38,8 +38,10 @@ public final class StandInSession: @unchecked Sendable {
 
     // MARK: - What a test sees and does
 
-    /// The provider while there is one.
-    public var runningProvider: NEPacketTunnelProvider? { lock.withLock { provider } }
+    /// The packet tunnel's provider while there is one.
+    public var runningProvider: NEPacketTunnelProvider? { running as? NEPacketTunnelProvider }
+
+    private var running: NETunnelProvider? { lock.withLock { provider } }
 
     /// The completion handlers that providers were given.
     public var completions: [StandInCompletion] { lock.withLock { calls } }
@@ -97,11 +99,13 @@ public final class StandInSession: @unchecked Sendable {
             },
             reasserting: { isOn in self.system.async { self.reassert(isOn) } })
         let call = note("startTunnel")
-        provider.startTunnel(options: options) { error in
+        let completion: @Sendable ((any Error)?) -> Void = { error in
             call.call()
             let handed = Handed(value: error)
             self.system.async { self.started(handed.value) }
         }
+        (provider as? NEPacketTunnelProvider)?.startTunnel(options: options, completionHandler: completion)
+        (provider as? NEAppProxyProvider)?.startProxy(options: options, completionHandler: completion)
     }
 
     private func started(_ error: (any Error)?) {
@@ -117,17 +121,19 @@ public final class StandInSession: @unchecked Sendable {
     }
 
     private func end(_ reason: NEProviderStopReason, error: (any Error)?) {
-        guard [.connecting, .connected, .reasserting].contains(status), let provider = runningProvider else { return }
+        guard [.connecting, .connected, .reasserting].contains(status), let provider = running else { return }
         set(.disconnecting)
         let (call, handed) = (note("stopTunnel"), Handed(value: error))
-        provider.stopTunnel(with: reason) {
+        let completion: @Sendable () -> Void = {
             call.call()
             self.system.async { self.down(handed.value) }
         }
+        (provider as? NEPacketTunnelProvider)?.stopTunnel(with: reason, completionHandler: completion)
+        (provider as? NEAppProxyProvider)?.stopProxy(with: reason, completionHandler: completion)
     }
 
     private func down(_ error: (any Error)?) {
-        let provider = lock.withLock { () -> NEPacketTunnelProvider? in
+        let provider = lock.withLock { () -> NETunnelProvider? in
             lastError = error
             defer { self.provider = nil }
             return self.provider
@@ -143,7 +149,7 @@ public final class StandInSession: @unchecked Sendable {
 
     func send(_ data: Data, _ handler: (@Sendable (Data?) -> Void)?) throws {
         system.async {
-            guard let provider = self.runningProvider else {
+            guard let provider = self.running else {
                 handler?(nil)
                 return
             }

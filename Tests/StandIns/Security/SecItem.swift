@@ -34,6 +34,7 @@ public var kSecClassGenericPassword: CFString { key("genp") }
 public var kSecAttrService: CFString { key("svce") }
 public var kSecAttrAccount: CFString { key("acct") }
 public var kSecAttrLabel: CFString { key("labl") }
+public var kSecAttrApplicationTag: CFString { key("atag") }
 public var kSecAttrDescription: CFString { key("desc") }
 public var kSecAttrAccessGroup: CFString { key("agrp") }
 public var kSecAttrAccessible: CFString { key("pdmn") }

@@ -4,7 +4,7 @@
 import Foundation
 
 /// The keychain of the process: generic passwords, found by class, service, account, access group or persistent
-/// reference, and identities, found by persistent reference.
+/// reference, and identities, found by persistent reference or application tag.
 public enum StandInKeychain {
     private struct Item {
         var attributes: [String: Any]
@@ -95,6 +95,7 @@ public enum StandInKeychain {
 
     private static func matches(_ item: Item, _ query: [String: Any]) -> Bool {
         if let reference = query["v_PersistentRef"] as? Data { return item.reference == reference }
+        if let tag = query["atag"] as? Data, item.attributes["atag"] as? Data != tag { return false }
         return identity.allSatisfy { key in
             query[key] == nil || item.attributes[key] as? String == query[key] as? String
         }

@@ -48,6 +48,15 @@
 // https://developer.apple.com/documentation/swiftui/buttonrole
 // https://developer.apple.com/documentation/swiftui/view/tabitem(_:)
 // https://developer.apple.com/documentation/swiftui/view/confirmationdialog(_:ispresented:titlevisibility:actions:)
+// https://developer.apple.com/documentation/swiftui/view/alert(_:ispresented:actions:message:)
+// https://developer.apple.com/documentation/swiftui/view/searchable(text:placement:prompt:)
+// https://developer.apple.com/documentation/swiftui/view/tag(_:)
+// https://developer.apple.com/documentation/swiftui/progressview
+// https://developer.apple.com/documentation/swiftui/picker
+// https://developer.apple.com/documentation/swiftui/sharelink
+// https://developer.apple.com/documentation/swiftui/image
+// https://developer.apple.com/documentation/swiftui/hstack
+// https://developer.apple.com/documentation/swiftui/spacer
 // They draw nothing: what is found out is that the example's views are Swift that
 // means something.
 
@@ -249,9 +258,14 @@ public struct Section<Content: View>: Drawn {
     public init<S: StringProtocol>(_ title: S, @ViewBuilder content: () -> Content) {}
 }
 
-public struct ForEach<Data: RandomAccessCollection, Content: View>: Drawn where Data.Element: Identifiable {
-    public init(_ data: Data, @ViewBuilder content: @escaping (Data.Element) -> Content) {}
+public struct ForEach<Data: RandomAccessCollection, ID: Hashable, Content: View>: Drawn {
+    public init(_ data: Data, id: KeyPath<Data.Element, ID>, @ViewBuilder content: @escaping (Data.Element) -> Content)
+    {}
     public func onDelete(perform action: ((IndexSet) -> Void)?) -> ModifiedView<Self> { ModifiedView() }
+}
+
+extension ForEach where Data.Element: Identifiable, ID == Data.Element.ID {
+    public init(_ data: Data, @ViewBuilder content: @escaping (Data.Element) -> Content) {}
 }
 
 public struct Toggle<Label: View>: Drawn {
@@ -293,6 +307,33 @@ public struct Button: Drawn {
     public init<S: StringProtocol>(_ title: S, systemImage: String, action: @escaping @MainActor () -> Void) {}
 }
 
+public struct ProgressView: Drawn {
+    public init() {}
+    public init<S: StringProtocol>(_ title: S) {}
+}
+
+public struct Picker<SelectionValue: Hashable, Content: View>: Drawn {
+    public init<S: StringProtocol>(
+        _ title: S, selection: Binding<SelectionValue>, @ViewBuilder content: () -> Content
+    ) {}
+}
+
+public struct ShareLink: Drawn {
+    public init(item: String) {}
+}
+
+public struct Image: Drawn {
+    public init(systemName: String) {}
+}
+
+public struct Spacer: Drawn {
+    public init() {}
+}
+
+public struct HStack<Content: View>: Drawn {
+    public init(alignment: VerticalAlignment = .center, spacing: Double? = nil, @ViewBuilder content: () -> Content) {}
+}
+
 public struct VStack<Content: View>: Drawn {
     public init(alignment: HorizontalAlignment = .center, spacing: Double? = nil, @ViewBuilder content: () -> Content) {
     }
@@ -311,7 +352,15 @@ public enum HorizontalAlignment: Sendable {
     case trailing
 }
 
+public enum VerticalAlignment: Sendable {
+    case top
+    case center
+    case bottom
+}
+
 public struct Font: Sendable {
+    public static let largeTitle = Font()
+    public static let title = Font()
     public static let body = Font()
     public static let caption = Font()
     public func monospaced() -> Font { self }
@@ -321,6 +370,7 @@ public protocol ShapeStyle: Sendable {}
 
 public struct Color: ShapeStyle {
     public static let red = Color()
+    public static let primary = Color()
 }
 
 public struct HierarchicalShapeStyle: ShapeStyle {}
@@ -358,6 +408,14 @@ extension View {
     public func confirmationDialog<S: StringProtocol, A: View>(
         _ title: S, isPresented: Binding<Bool>, @ViewBuilder actions: () -> A
     ) -> ModifiedView<Self> { ModifiedView() }
+
+    public func alert<S: StringProtocol, A: View, M: View>(
+        _ title: S, isPresented: Binding<Bool>, @ViewBuilder actions: () -> A, @ViewBuilder message: () -> M
+    ) -> ModifiedView<Self> { ModifiedView() }
+
+    public func searchable(text: Binding<String>) -> ModifiedView<Self> { ModifiedView() }
+
+    public func tag<V: Hashable>(_ tag: V) -> ModifiedView<Self> { ModifiedView() }
 
     public func disabled(_ disabled: Bool) -> ModifiedView<Self> { ModifiedView() }
 }

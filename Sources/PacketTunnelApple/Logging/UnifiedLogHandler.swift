@@ -2,7 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 public import Logging
-import PacketTunnel
+public import PacketTunnel
 import os
 
 /// Writes what loggers say to the system's unified log, without keys, tokens and passwords.
@@ -18,14 +18,17 @@ public struct UnifiedLogHandler: LogHandler {
     public var metadataProvider: Logging.Logger.MetadataProvider?
 
     private let log: os.Logger
+    private let origin: LogOrigin?
 
     /// A handler for one logger.
     ///
     /// - Parameters:
     ///   - subsystem: the bundle identifier, or another name of that form, to find the messages by.
     ///   - label: the logger's label, which is the category.
-    public init(subsystem: String, label: String) {
+    ///   - origin: the kind of this process, whose tag begins each line (`[APP]`, `[TUNNEL]`); nil for none.
+    public init(subsystem: String, label: String, origin: LogOrigin? = nil) {
         log = os.Logger(subsystem: subsystem, category: label)
+        self.origin = origin
     }
 
     /// One value of `metadata`.
@@ -37,7 +40,7 @@ public struct UnifiedLogHandler: LogHandler {
     /// Writes an event.
     public func log(event: LogEvent) {
         let line = RedactedEvent(event, metadata: metadata, provider: metadataProvider)
-        var text = line.message
+        var text = (origin.map { "[\($0.tag)] " } ?? "") + line.message
         for field in line.fields { text += " \(field.key)=\(field.value)" }
         let visible = LogText.visible(text)
         log.log(level: Self.type(of: event.level), "\(visible, privacy: .public)")

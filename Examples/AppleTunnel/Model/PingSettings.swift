@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import PacketTunnel
+public import WireGuardTunnel
+
+/// How a dead tunnel is noticed and what then happens, as a person writes it into a form.
+public struct PingSettings: Equatable, Sendable {
+    /// Whether the tunnel is watched at all.
+    public var isWatched = true
+    /// What is pinged through the tunnel, an address or a name; empty asks the server for a handshake instead.
+    public var address = ""
+    /// Seconds between two looks at what was received.
+    public var interval = "10"
+    /// How many looks may find nothing before pings are sent, and as many again before the tunnel is dead.
+    public var attempts = "3"
+    /// Seconds between two pings.
+    public var pingInterval = "2"
+    /// Whether a dead tunnel simply stops, instead of being healed again and again.
+    public var stopsWhenDead = false
+
+    /// The usual settings.
+    public init() {}
+
+    /// Those of a profile.
+    public init(_ options: ConnectivityOptions) {
+        isWatched = options.isEnabled
+        address = options.pingAddress ?? ""
+        interval = Self.text(options.connectivityInterval)
+        attempts = "\(options.maxConnectionAttempts)"
+        pingInterval = Self.text(options.pingInterval)
+        stopsWhenDead = options.endWhenDead == .atOnce
+    }
+
+    private static func text(_ seconds: Double) -> String {
+        Int(exactly: seconds).map(String.init) ?? "\(seconds)"
+    }
+
+    /// Puts them into a profile's; what the form does not show stays.
+    func apply(to options: inout ConnectivityOptions) throws(TunnelError) {
+        options.isEnabled = isWatched
+        options.pingAddress = address.isEmpty ? nil : address
+        options.connectivityInterval = try Self.number(interval, "the time between two looks")
+        options.maxConnectionAttempts = try Self.number(attempts, "the number of looks")
+        options.pingInterval = try Self.number(pingInterval, "the time between two pings")
+        if stopsWhenDead != (options.endWhenDead == .atOnce) { options.endWhenDead = stopsWhenDead ? .atOnce : .never }
+    }
+
+    static func number<Number: LosslessStringConvertible>(
+        _ text: String, _ name: String
+    ) throws(TunnelError) -> Number {
+        guard let number = Number(text) else {
+            throw TunnelError(.configurationInvalid, "\(name) is '\(text)'", fix: "write a number")
+        }
+        return number
+    }
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Foundation
+public import Logging
+import NetworkExtension
+public import PacketTunnel
+
+/// The log that an app and its extension share: a ring file in their app group's container, which both write and the app shows,
+/// and the system's unified log. Without keys, tokens and passwords.
+///
+/// ```swift
+/// let log = SharedLog(appGroup: "group.com.example.app", subsystem: "com.example.app")
+/// let logger = log.logger("app", origin: .app)
+/// logger.info("the app has started")
+/// ```
+///
+/// No tunnel fails for want of a log: where the file cannot be opened, lines go to the unified log alone, and ``problem`` says
+/// why.
+public struct SharedLog: Sendable {
+    /// The file; nil where there is none.
+    public let file: RingLogFile?
+    /// Why there is no file.
+    public let problem: TunnelError?
+    private let subsystem: String
+
+    /// The name of the file in its folder.
+    public static let fileName = "tunnel-log.ring"
+
+    /// The log in the container of an app group.
+    /// - Parameters:
+    ///   - appGroup: the group, which both have among their entitlements; nil for none, and then there is no file.
+    ///   - subsystem: the name that the unified log has both by, such as the app's bundle identifier.
+    public init(appGroup: String?, subsystem: String) {
+        let folder = appGroup.flatMap {
+            FileManager.default.containerURL(forSecurityApplicationGroupIdentifier: $0)?.path
+        }
+        guard let folder else {
+            let what = appGroup.map { "the app group '\($0)' has no container" } ?? "no app group is named"
+            self.init(
+                file: nil, subsystem: subsystem,
+                problem: TunnelError(
+                    .storage, what, fix: "give app and extension the same app group in their entitlements"))
+            return
+        }
+        self.init(folder: folder, subsystem: subsystem)
+    }
+
+    /// The log in another folder, which is there: for a system extension, which shares none with its app.
+    public init(folder: String, subsystem: String) {
+        do throws(RingLogError) {
+            let file = try RingLogFile(path: "\(folder)/\(Self.fileName)", ifInvalid: .recreate)
+            self.init(file: file, subsystem: subsystem, problem: nil)
+        } catch {
+            self.init(file: nil, subsystem: subsystem, problem: TunnelError(.storage, "\(error)"))
+        }
+    }
+
+    private init(file: RingLogFile?, subsystem: String, problem: TunnelError?) {
+        (self.file, self.subsystem, self.problem) = (file, subsystem, problem)
+        if let problem { logger("log", origin: .other).error("there is no log file: \(problem)") }
+    }
+
+    /// A logger that writes to it.
+    /// - Parameters:
+    ///   - label: what the lines are about.
+    ///   - origin: the kind of this process, whose tag the lines have.
+    ///   - level: the least level that is written.
+    public func logger(_ label: String, origin: LogOrigin, level: Logger.Level = .info) -> Logger {
+        Logger(label: label) { label in
+            var unified = UnifiedLogHandler(subsystem: subsystem, label: label, origin: origin)
+            unified.logLevel = level
+            guard let file else { return unified }
+            return MultiplexLogHandler([
+                unified, RingLogHandler(label: label, file: file, origin: origin, logLevel: level),
+            ])
+        }
+    }
+}
+
+extension NetworkExtensionOptions {
+    /// Has host and provider write to this log, and lets the app ask the tunnel for its lines.
+    public mutating func keep(_ log: SharedLog, level: Logger.Level = .info) {
+        self.log = log.file
+        logger = log.logger("tunnel", origin: .extension, level: level)
+    }
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+public import NetworkExtension
+public import PacketTunnel
+import TunnelSystem
+
+/// A channel for a `MessageClient` to the provider behind a session of the system, for apps that keep their configurations without a
+/// `TunnelManager`: packet tunnels and app proxies, of this package or not.
+///
+/// On the other side is a ``NetworkExtensionHost``, or a provider of another ancestry that hands its messages to a `MessageRouter`,
+/// by its `handleAppMessage(_:completionHandler:)`.
+public struct ProviderSessionChannel: MessageChannel {
+    private let held: Held
+
+    /// "Instances of this class are thread safe", says the system's documentation of the manager, whose connection this is.
+    private final class Held: @unchecked Sendable {
+        let session: NETunnelProviderSession
+        init(_ session: NETunnelProviderSession) { self.session = session }
+    }
+
+    /// A channel to the provider of `session`: what `connection` of a `NETunnelProviderManager` or `NEAppProxyProviderManager`
+    /// is.
+    public init(_ session: NETunnelProviderSession) {
+        held = Held(session)
+    }
+
+    /// Delivers a request to the provider and waits for its reply; nil when it has none.
+    /// - Throws: `MessageError.closed` when the tunnel is not up, `.channelFailed`.
+    public func exchange(_ request: [UInt8]) async throws -> [UInt8]? {
+        // The system delivers nothing to a provider that does not run, and need not say so.
+        guard TunnelStatus(held.session.status).isRunning else { throw MessageError.closed }
+        do throws(TunnelError) {
+            return try await held.session.exchange(Data(request)).map { Array($0) }
+        } catch {
+            throw MessageError(error)
+        }
+    }
+}
+
+extension NETunnelProviderSession {
+    /// Sends a message to the provider; returns what it answers.
+    /// - Throws: `.channelFailed`, `.closed` when the task is cancelled.
+    func exchange(_ message: Data) async throws(TunnelError) -> Data? {
+        let done = OneShot<Result<Data?, TunnelError>>()
+        do {
+            try sendProviderMessage(message) { done.finish(.success($0)) }
+        } catch {
+            throw TunnelError(error, fallback: .channelFailed)
+        }
+        return try await withTaskCancellationHandler {
+            await done.value
+        } onCancel: {
+            done.finish(.failure(TunnelError(.closed, "the task was cancelled")))
+        }.get()
+    }
+}
