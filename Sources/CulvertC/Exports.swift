@@ -5,14 +5,13 @@
 
 public import CCulvert
 import TunnelIO
+import TunnelSystem
 
 // The names are C's. What each function does is said in culvert.h, which the compiler holds these against.
 
-private let versionText: StaticString = "0.1.0"
-
 @c @implementation
 public func culvert_version() -> UnsafePointer<CChar> {
-    unsafe UnsafeRawPointer(versionText.utf8Start).assumingMemoryBound(to: CChar.self)
+    unsafe UnsafeRawPointer(CulvertVersion.text.utf8Start).assumingMemoryBound(to: CChar.self)
 }
 
 @c @implementation
@@ -166,7 +165,7 @@ private func outsideOfCallback(_ tunnel: OpaquePointer, _ body: (Tunnel) -> Void
 }
 
 @unsafe
-private func reporting(
+func reporting(
     to error: UnsafeMutablePointer<culvert_error>?, _ body: () throws(Failure) -> Void
 ) -> culvert_result {
     do throws(Failure) {

@@ -22,6 +22,7 @@ struct Failure: Error {
             switch error.code {
             case .invalidDescriptor: CULVERT_INVALID_DESCRIPTOR
             case .closed, .deviceRemoved: CULVERT_ENDED
+            case .interrupted: CULVERT_INTERRUPTED
             default: CULVERT_SYSTEM
             }
         self.init(result, error.description, systemError: error.errno)

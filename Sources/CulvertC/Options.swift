@@ -7,9 +7,7 @@ import WireGuardDevice
 
 /// A caller's options, checked.
 struct Options {
-    let descriptor: Int32
-    let format: culvert_format
-    let mtu: Int?
+    let descriptor: PacketDescriptor
     let layout: LaneLayout
     let budget: MemoryBudget
     let mark: UInt32?
@@ -17,14 +15,10 @@ struct Options {
     let logLevel: culvert_log_level
     let sink: LogSink?
 
-    private static let defaultMTU = 1420
-
     @unsafe
     init(_ options: culvert_options) throws(Failure) {
-        unsafe descriptor = options.descriptor
-        unsafe format = options.format
         unsafe logLevel = options.log_level
-        let (size, mtu, threads) = unsafe (options.size, options.mtu, options.threads)
+        let (size, threads) = unsafe (options.size, options.threads)
         let (memory, peers, mark, timeout) = unsafe (
             options.memory, options.peers, options.mark, options.lookup_timeout
         )
@@ -35,12 +29,7 @@ struct Options {
                 "options have the size \(size), not \(known): "
                     + "fill them in with culvert_options_init first")
         }
-        guard (0...CULVERT_FORMAT_PACKETS).contains(Int(format)) else {
-            throw Failure(CULVERT_INVALID_ARGUMENT, "there is no format \(format)")
-        }
-        guard mtu == 0 || (576...65_535).contains(mtu) else {
-            throw Failure(CULVERT_INVALID_ARGUMENT, "the MTU \(mtu) is not one of 576 to 65535, or 0")
-        }
+        descriptor = try unsafe PacketDescriptor(options.descriptor, format: options.format, mtu: options.mtu)
         switch threads {
         case 0: layout = .automatic
         case 1: layout = .single
@@ -50,7 +39,6 @@ struct Options {
         guard (0...CULVERT_LOG_VERBOSE).contains(Int(logLevel)) else {
             throw Failure(CULVERT_INVALID_ARGUMENT, "there is no log level \(logLevel)")
         }
-        self.mtu = mtu == 0 ? nil : Int(mtu)
         budget = try Self.budget(bytes: memory, peers: peers)
         self.mark = mark == 0 ? nil : mark
         lookupTimeout = .milliseconds(timeout == 0 ? 10_000 : Int64(timeout))
@@ -70,34 +58,5 @@ struct Options {
         } catch {
             throw Failure(CULVERT_INVALID_ARGUMENT, "\(error)")
         }
-    }
-
-    /// The device on the descriptor.
-    /// - Parameter configured: the MTU of the configuration, which counts where there is no interface that has one.
-    func openDevice(configuredMTU configured: Int?) throws(Failure) -> any TunDevice {
-        do throws(TunnelIOError) {
-            switch Int(format) {
-            case CULVERT_FORMAT_INTERFACE: return try openInterface()
-            case CULVERT_FORMAT_PACKETS: return try openSocket(configured)
-            default: return try PacketSocket.isSocketOfMessages(descriptor) ? openSocket(configured) : openInterface()
-            }
-        } catch {
-            throw Failure(error)
-        }
-    }
-
-    private func openInterface() throws(TunnelIOError) -> any TunDevice {
-        let tun = try SystemTun(borrowing: descriptor)
-        do throws(TunnelIOError) {
-            if let mtu, try tun.currentMTU() != mtu { try tun.setMTU(mtu) }
-        } catch {
-            tun.close()
-            throw error
-        }
-        return tun
-    }
-
-    private func openSocket(_ configured: Int?) throws(TunnelIOError) -> any TunDevice {
-        try PacketSocket(borrowing: descriptor, mtu: mtu ?? configured ?? Self.defaultMTU)
     }
 }

@@ -22,7 +22,7 @@ final class Tunnel: Sendable {
         guard case .set = configuration.update.privateKey else {
             throw Failure(CULVERT_INVALID_CONFIGURATION, "the configuration has no private key: add one")
         }
-        let tun = try options.openDevice(configuredMTU: configuration.mtu)
+        let tun = try options.descriptor.open(configuredMTU: configuration.mtu)
         do throws(TunnelIOError) {
             pump = try options.sink.map { (sink) throws(TunnelIOError) in
                 try LogPump(sink, level: options.logLevel)

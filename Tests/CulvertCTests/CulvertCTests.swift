@@ -5,6 +5,7 @@ import CCulvert
 import CulvertC
 import Synchronization
 import Testing
+import TunnelSystem
 import WireGuardCore
 
 #if canImport(Glibc)
@@ -178,7 +179,7 @@ struct CulvertCTests {
         var error = culvert_error()
         #expect(culvert_start(&options, "", nil, &error) == CULVERT_INVALID_ARGUMENT)
         #expect(culvert_free(nil) == CULVERT_OK)
-        #expect(String(cString: culvert_version()) == "0.1.0")
+        #expect(String(cString: culvert_version()) == CulvertVersion.text.description)
     }
 }
 

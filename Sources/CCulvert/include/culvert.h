@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// A WireGuard tunnel on a descriptor, for programs in C and in all that can call C.
+/// A WireGuard tunnel on a descriptor, for programs in C and in all that can call C; and the packets of a descriptor alone, for
+/// a protocol of one's own.
 ///
-/// Every function may be called from any thread, and none keeps a pointer that it is given, but for the log function's
-/// context. Structures begin with their own size, so that later versions can add to their end: fill them in with their
-/// culvert_..._init function first. Nothing here writes to standard output or error, or installs a signal handler.
+/// Every function may be called from any thread, but none from a signal handler: they take locks. None keeps a pointer that it is
+/// given, but for the log function's context. Structures begin with their own size, so that later versions can add to their end:
+/// fill them in with their culvert_..._init function first. Nothing here writes to standard output or error, or installs a signal
+/// handler.
 ///
 /// docs/culvert-c.md says how programs are linked. What the libraries hold beside these functions is not interface.
 #ifndef CULVERT_H
@@ -29,6 +31,9 @@ extern "C" {
 /// A tunnel that was started. Free it with culvert_free.
 typedef struct culvert_tunnel culvert_tunnel;
 
+/// Packets of a descriptor that is used without a tunnel. Free it with culvert_packets_free.
+typedef struct culvert_packets culvert_packets;
+
 /// What came of a call.
 typedef int32_t culvert_result;
 enum {
@@ -44,12 +49,18 @@ enum {
     CULVERT_NO_ADDRESS = 4,
     /// The system refused something: memory, a thread, a port.
     CULVERT_SYSTEM = 5,
-    /// The tunnel has ended.
+    /// The tunnel has ended, or the packets are closed or their interface is gone.
     CULVERT_ENDED = 6,
     /// It did not happen within the time given.
     CULVERT_TIMED_OUT = 7,
     /// This cannot be done inside of the log function.
     CULVERT_IN_CALLBACK = 8,
+    /// Somebody interrupted the wait for a packet.
+    CULVERT_INTERRUPTED = 9,
+    /// The packet does not fit the buffer, and was cut.
+    CULVERT_TRUNCATED = 10,
+    /// The system did not take the packet: the interface is down, its queue is full, or it is no IP packet.
+    CULVERT_REFUSED = 11,
 };
 
 /// Why a call failed, for a person.
@@ -172,7 +183,7 @@ typedef struct culvert_peer {
     bool has_session;
 } culvert_peer;
 
-/// The version of the library: "0.1.0".
+/// The version of the library, as "1.2.3".
 const char *culvert_version(void);
 
 /// Fills in the size and the defaults; the descriptor is -1.
@@ -230,6 +241,47 @@ culvert_result culvert_configure(culvert_tunnel *tunnel, const char *configurati
 
 /// Binds new sockets: to be called when the network has changed. Sessions go on.
 culvert_result culvert_rebind(culvert_tunnel *tunnel, culvert_error *CULVERT_NULLABLE error);
+
+/// Opens the packets of a descriptor, without a tunnel: IP packets are read and written as they are, one in each call, from
+/// any number of threads. Nothing stands in front of a packet, whatever the descriptor has there, and what the system joined by
+/// offloads is taken apart.
+/// @param descriptor as in culvert_options: it stays the caller's, becomes non-blocking, and a duplicate of it is used.
+/// @param format how packets lie on it.
+/// @param mtu the most bytes of an IP packet, 576 to 65535; 0: what the interface says, or else 1420.
+/// @param packets the packets, when the result is CULVERT_OK; otherwise null.
+/// @param error why it failed; may be null, here and below.
+culvert_result culvert_packets_open(int32_t descriptor, culvert_format format, uint32_t mtu,
+                                    culvert_packets *CULVERT_NULLABLE *CULVERT_NULLABLE packets,
+                                    culvert_error *CULVERT_NULLABLE error);
+
+/// Reads the next packet, and waits for it where there is none.
+/// @param buffer takes the packet: 65535 bytes hold any, and the interface's MTU holds those that it carries.
+/// @param capacity its size in bytes.
+/// @param timeout in milliseconds; negative: as long as it takes; 0: not at all.
+/// @param length the packet's length; with CULVERT_TRUNCATED more than the capacity, and 0 with any other failure.
+/// @return CULVERT_TIMED_OUT where none came, CULVERT_INTERRUPTED, CULVERT_ENDED; CULVERT_TRUNCATED: the rest of the packet is
+///   lost.
+culvert_result culvert_packets_read(culvert_packets *CULVERT_NULLABLE packets, void *CULVERT_NULLABLE buffer,
+                                    size_t capacity, int64_t timeout, size_t *CULVERT_NULLABLE length,
+                                    culvert_error *CULVERT_NULLABLE error);
+
+/// Writes a packet. It never waits.
+/// @param packet an IP packet of `length` bytes, 1 to 65535.
+/// @return CULVERT_REFUSED where the system did not take it: nothing else has changed.
+culvert_result culvert_packets_write(culvert_packets *CULVERT_NULLABLE packets, const void *CULVERT_NULLABLE packet,
+                                     size_t length, culvert_error *CULVERT_NULLABLE error);
+
+/// Makes every culvert_packets_read return CULVERT_INTERRUPTED, those that wait and those that follow, until this is called with
+/// false. No packet is lost by it, and writing goes on. Not from a signal handler: block the signal before threads are made, and let
+/// one of them wait for it (sigwait) and call this.
+culvert_result culvert_packets_interrupt(culvert_packets *CULVERT_NULLABLE packets, bool interrupted);
+
+/// Closes the duplicate of the descriptor. Every call that is under way or follows ends with CULVERT_ENDED. Safe to repeat, from
+/// any thread.
+culvert_result culvert_packets_close(culvert_packets *CULVERT_NULLABLE packets);
+
+/// Closes the packets and frees them. Null is allowed. No other call on them may be under way or follow.
+culvert_result culvert_packets_free(culvert_packets *CULVERT_NULLABLE packets);
 
 #ifdef __cplusplus
 }
