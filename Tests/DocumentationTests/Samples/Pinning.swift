@@ -12,9 +12,9 @@ func pinned(_ url: URL) async throws -> Data {
         Pin(.spki, "sha256/r/mIkG3eEpVdm+u/ko/cwxzOMo1bk4TyHIlByibiA5E=", role: .backup),
     ])
     let policies = try PolicySet([HostPolicy(.exact("api.example.com"), policy)], unlisted: .systemTrust)
-    let trust = TrustEvaluator(policies: policies, systemTrust: RootStoreTrust())
-    let session = PinnedSession(tls: try PinnedTLS(trust: trust))
-    let (data, _) = try await session.data(from: url)  // Throws before it sends, unless the server is the right one.
+    let session = PinnedSession(trust: TrustEvaluator(policies: policies))
+    // Sends nothing, and throws PinnedSessionError.untrusted with the reason, unless the server is the right one.
+    let (data, _) = try await session.data(from: url)
     return data
 }
 
@@ -30,6 +30,22 @@ func evaluate(_ chain: [[UInt8]], backupRequest: String) async throws -> TrustDe
     let evaluator = TrustEvaluator(policies: policies, systemTrust: RootStoreTrust())
     let decision = await evaluator.evaluate(chain: chain, host: "www.example.com")
     return decision
+}
+
+// docs/trust-pinning.md
+func show(_ text: String) throws {
+    print(try Pin(.spki, of: KeySource.read(pem: text)[0]).hash)
+}
+
+// docs/trust-pinning.md
+func selfSigned(_ certificate: String, _ nextRequest: String) throws -> PinningPolicy {
+    // A server with a certificate of its own making, and the signing request of the next one.
+    let policy = try PinningPolicy(
+        pins: [
+            Pin(.spki, of: KeySource.read(pem: certificate)[0], scope: .leaf),
+            Pin(.spki, of: KeySource.read(pem: nextRequest)[0], role: .backup, scope: .leaf),
+        ], requiresSystemTrust: false)
+    return policy
 }
 
 // The article TrustPinningNIO

@@ -3,29 +3,37 @@
 
 import NetworkAddresses
 import PacketTunnel
-import Synchronization
 import TunnelIO
 
 // README.md
-final class LoopTunnel: PacketTunnelProvider {
+actor LoopTunnel: PacketTunnelProvider {
     struct Configuration: Codable, Sendable { var address: IPAddress }
-    private let work = Mutex<Task<Void, any Error>?>(nil)
+    private var work: Task<Void, any Error>?
 
     func start(_ configuration: Configuration, context: ProviderContext) async throws(TunnelError) {
         try await context.apply(
             TunnelSettings(
                 remoteAddress: "192.0.2.1", addresses: [InterfaceAddress(host: configuration.address)],
                 includedRoutes: [.allIPv4]))
-        let task = Task {
-            let packets = try PacketBatch()
-            while try await context.packetFlow.read(into: packets) > 0 {
-                try context.packetFlow.write(packets)  // Your protocol goes here.
+        work = Task {
+            for try await packet in context.packetFlow.packets {
+                try await context.packetFlow.write(packet)  // Your protocol goes here.
             }
         }
-        work.withLock { $0 = task }
     }
 
-    func stop(_ reason: StopReason) async { work.withLock { $0?.cancel() } }
+    func stop(_ reason: StopReason) async { work?.cancel() }
+}
+
+// docs/provider.md
+func watch(_ manager: TunnelManager, _ profile: TunnelProfile) async {
+    for await event in TunnelMonitor(manager, profile.id, every: .seconds(2), asking: StatusRequest()) {
+        switch event {
+        case .status(let update): print(update.status)  // Also why it ended: update.error.
+        case .reply(let reply): print(reply.receivedBytes)
+        case .failure(let error): print(error)  // A MessageError. The next one is asked all the same.
+        }
+    }
 }
 
 // The article PacketTunnel

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import NetworkAddresses
+import PacketTunnel
+import TunnelIO
+
+/// A tunnel of one's own. Its protocol answers packets, as if every address behind it had a host that answers ping and echoes UDP.
+actor EchoTunnel: PacketTunnelProvider {
+    /// What it needs to know, kept in profiles as JSON.
+    struct Configuration: Codable, Sendable {
+        /// The interface's address, and the network that is behind the tunnel.
+        var address: InterfaceAddress
+        /// Whether packets go over the interface's descriptor rather than the packet flow.
+        var usesDescriptor = false
+    }
+
+    private let network = VirtualNetwork()
+    private let router = MessageRouter()
+    private var work: Task<Void, Never>?
+
+    func start(_ configuration: Configuration, context: ProviderContext) async throws(TunnelError) {
+        router.answer(EchoStatus.self) { [network] _ in
+            EchoStatus.Reply(pings: network.statistics.pingsAnswered, datagrams: network.statistics.datagramsEchoed)
+        }
+        // Say hello to your server here, and throw when it does not answer: once this returns, the tunnel is connected.
+        try await context.apply(
+            TunnelSettings(
+                remoteAddress: "192.0.2.1", addresses: [InterfaceAddress(host: configuration.address.address)],
+                includedRoutes: [configuration.address.network]))
+        work = Task {
+            do {
+                if configuration.usesDescriptor {
+                    try await carry(PacketPort(context.packetFlow.takeDevice()))
+                } else {
+                    try await carry(context.packetFlow)
+                }
+            } catch {
+                context.cancel(TunnelError(.providerFailed, "\(error)"))
+            }
+        }
+    }
+
+    /// Packets of the flow: from the system, to your protocol, and back.
+    private func carry(_ flow: PacketFlow) async throws {
+        for try await packet in flow.packets {
+            if let answer = network.receive(packet) { try await flow.write(answer) }
+        }
+    }
+
+    /// The same on the interface's descriptor, which a port waits for.
+    private func carry(_ port: PacketPort) async throws {
+        for try await packet in port.packets {
+            if let answer = network.receive(packet) { try port.send(answer) }
+        }
+    }
+
+    func stop(_ reason: StopReason) async { work?.cancel() }
+
+    func handleAppMessage(_ message: [UInt8]) async -> [UInt8]? { await router.respond(to: message) }
+}
+
+/// Asks what the tunnel has done.
+struct EchoStatus: TunnelMessage {
+    struct Reply: Codable, Hashable, Sendable {
+        var pings: Int
+        var datagrams: Int
+    }
+
+    static let name = "example.echo.status"
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Foundation
+import SwiftUI
+import TrustPinningFoundation
+
+/// What a pinned server says, or why it is not believed.
+struct GreetingView: View {
+    let client: PinnedSession
+    let url: URL
+    @State private var text = "…"
+
+    var body: some View {
+        Text(text).task {
+            do {
+                let (data, _) = try await client.data(from: url)
+                text = String(decoding: data, as: UTF8.self)
+            } catch {
+                text = "\(error)"  // Names the key that the server showed, where no pin matches.
+            }
+        }
+    }
+}
