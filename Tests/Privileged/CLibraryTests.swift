@@ -4,6 +4,7 @@
 #if os(Linux)
     import Foundation
     import Testing
+    import TunnelSystem
 
     extension DaemonTests {
         /// The libraries as C programs link them, with the command lines of docs/culvert-c.md.
@@ -16,11 +17,26 @@
                 let result = try PrivilegedTests.run([program], deadline: .seconds(300))
                 let lines = result.output.split(separator: "\n").map(String.init)
                 #expect(lines.count == 6, "\(result)")
-                #expect(lines.first == "culvert 0.1.0")
+                #expect(lines.first == "culvert \(CulvertVersion.text)")
                 #expect(lines.contains("carried 20 of 20 packets"))
                 #expect(lines.contains { $0.hasPrefix("side 1: 1 of 1 peers with a session") })
                 #expect(lines.contains { $0.hasPrefix("side 2: 1 of 1 peers with a session") })
                 #expect(lines.suffix(2) == ["side 1 ended: 1", "side 2 ended: 2"])
+            }
+
+            @Test("A C program answers packets, and ends when they are closed")
+            func packets() throws {
+                let folder = try TemporaryFolder()
+                let program = try CLibrary.dynamic.link("Examples/CPackets/main.c", in: folder)
+                let result = try PrivilegedTests.run([program], deadline: .seconds(300))
+                #expect(result.output == "culvert \(CulvertVersion.text)\n20 of 20 packets came back\n")
+                // What the page shows stands in the example.
+                let page = try String(contentsOfFile: CLibrary.root + "/docs/culvert-c.md", encoding: .utf8)
+                let source = try String(contentsOfFile: CLibrary.root + "/Examples/CPackets/main.c", encoding: .utf8)
+                let samples = page.components(separatedBy: "```c\n").dropFirst().map {
+                    $0.components(separatedBy: "```")[0]
+                }
+                #expect(samples.count == 1 && samples.allSatisfy { source.contains($0) })
             }
 
             @Test("The dynamic library exports the functions of culvert.h, and nothing else that is called so")

@@ -74,9 +74,10 @@
             return data.split(separator: 0).map { String(decoding: $0, as: UTF8.self) }
         }
 
-        /// A line of `/proc/PID/status`, without its key.
-        static func status(_ key: String, of process: pid_t) -> String? {
-            guard let data = FileManager.default.contents(atPath: "/proc/\(process)/status") else { return nil }
+        /// A line of `/proc/PID/status`, without its key; or of that of one of its threads.
+        static func status(_ key: String, of process: pid_t, thread: String? = nil) -> String? {
+            let path = "/proc/\(process)/" + (thread.map { "task/\($0)/" } ?? "") + "status"
+            guard let data = FileManager.default.contents(atPath: path) else { return nil }
             let lines = String(decoding: data, as: UTF8.self).split(separator: "\n")
             guard let line = lines.first(where: { $0.hasPrefix(key + ":") }) else { return nil }
             return line.dropFirst(key.count + 1).trimmingCharacters(in: .whitespaces)

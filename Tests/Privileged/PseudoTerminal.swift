@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import Foundation
+
+    /// A terminal without a person.
+    final class PseudoTerminal {
+        private let master: Int32
+        /// What a program writes to, and reads from.
+        let slave: Int32
+        private var bytes: [UInt8] = []
+
+        init() throws {
+            // As posix_openpt, unlockpt and ptsname do, which C libraries declare for X/Open sources only.
+            master = unsafe open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK)
+            var (unlocked, number): (Int32, Int32) = (0, -1)
+            guard master >= 0, unsafe ioctl(master, 0x4004_5431, &unlocked) == 0,
+                unsafe ioctl(master, 0x8004_5430, &number) == 0
+            else { throw CommandFailure(description: "no terminal: errno \(errno)") }
+            slave = unsafe open("/dev/pts/\(number)", O_RDWR | O_NOCTTY | O_CLOEXEC)
+            guard slave >= 0 else { throw CommandFailure(description: "no terminal: errno \(errno)") }
+        }
+
+        deinit {
+            close(slave)
+            close(master)
+        }
+
+        /// What was written so far.
+        var output: String {
+            var chunk = [UInt8](repeating: 0, count: 4096)
+            while true {
+                let count = unsafe read(master, &chunk, chunk.count)
+                guard count > 0 else { return String(decoding: bytes, as: UTF8.self) }
+                bytes += chunk[..<count]
+            }
+        }
+
+        /// Waits until a program has asked for something as often as that, and types a line, or `end` at its end.
+        func answer(_ prompt: String, times: Int = 1, _ line: String, end: String = "\n") throws {
+            try eventually("the terminal shows '\(prompt)'") {
+                output.components(separatedBy: prompt).count > times
+            }
+            let typed = Array((line + end).utf8)
+            guard unsafe write(master, typed, typed.count) == typed.count else {
+                throw CommandFailure(description: "nothing can be typed: errno \(errno)")
+            }
+        }
+    }
+#endif
