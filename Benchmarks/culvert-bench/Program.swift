@@ -40,7 +40,7 @@ enum Program {
             case "trust":
                 arguments.removeFirst()
                 var options = try Options(arguments)
-                options.filter = TrustEvaluation.name
+                options.filter = "TLS trust"
                 try run(options)
             case "messages":
                 arguments.removeFirst()
@@ -78,9 +78,15 @@ enum Program {
     private static let began = nanoseconds() / 1_000_000_000
 
     private static func run(_ options: Options) throws {
+        #if MEASURES_TRUST
+            let trust = TrustEvaluation.suites
+        #else
+            let trust: (Bool) -> [Suite] = { _ in [] }
+        #endif
         let suites = [
-            DataPath.suites, Handshakes.suites, Routing.suites, PeerMemory.suites, ConfigurationText.suites,
-            TrustEvaluation.suites, MessageRoundTrip.suites, LoginTunnel.suites,
+            DataPath.suites, Handshakes.suites, EngineHold.suites, Routing.suites, PeerMemory.suites,
+            ConfigurationText.suites, trust, MessageRoundTrip.suites, LoginTunnel.suites,
+            PlatformCommands.suites,
         ].flatMap { $0(options.isQuick) }
         let chosen = suites.filter { suite in
             options.filter.map { suite.name.lowercased().contains($0.lowercased()) } ?? true

@@ -10,7 +10,7 @@ import WireGuardDevice
 /// Two whole devices in one process: TUN devices in memory, UDP sockets of the system on loopback.
 final class DevicePair {
     private let left: WireGuardDevice
-    private let right: WireGuardDevice
+    let right: WireGuardDevice
     private let stream: PacketStream
 
     init() throws {

@@ -25,12 +25,8 @@ enum Handshakes {
         final class Tally {
             var failures = 0
         }
-        var limits = EngineLimits()
-        // Cookies are another matter.
-        limits.handshakesPerSecond = 1_000_000
-        limits.handshakeBurst = 1_000_000
         var random = SeededGenerator(seed: 41)
-        let responder = Member(Engine(random: SeededGenerator(seed: 4), limits: limits))
+        let responder = Member(Engine(random: SeededGenerator(seed: 4)))
         responder.engine.setPrivateKey(PrivateKey(using: &random))
         var now = Instant(nanoseconds: 3_600_000_000_000)
         var wall = WallTime(seconds: 1_700_000_000)

@@ -21,7 +21,7 @@ final class LoginPair {
             .accepted(Body.Assignment(addresses: [InterfaceAddress(host: .v4(10, 0, 0, 1))], keepalive: 0))
         }
 
-        func ended(_ session: ClientID, _ reason: EndReason) async {}
+        func ended(_ session: ClientID, _ reason: EndReason, _: SessionTraffic) async {}
     }
 
     init() throws {

@@ -5,6 +5,9 @@
 enum PlatformCommands {
     static let usage = ""
 
+    /// What this system can measure inside one process beside the suites of all: nothing.
+    static func suites(isQuick: Bool) -> [Suite] { [] }
+
     /// - Returns: false for a command that this system does not know.
     static func run(_ command: String, _ arguments: ArraySlice<String>) throws -> Bool { false }
 

@@ -9,6 +9,9 @@ enum PlatformCommands {
 
         """
 
+    /// What this system can measure inside one process beside the suites of all.
+    static func suites(isQuick: Bool) -> [Suite] { InitiationFlood.suites(isQuick: isQuick) }
+
     /// - Returns: false for a command that this system does not know.
     static func run(_ command: String, _ arguments: ArraySlice<String>) throws -> Bool {
         switch command {

@@ -18,6 +18,8 @@ struct TunnelPlan {
     private(set) var saveTo: String?
     private(set) var daemon = ""
     private var parts = Set(Part.allCases)
+    /// All that is measured; the first is the one that the others are compared with.
+    private(set) var contenders: [Contender] = []
 
     func wants(_ part: Part) -> Bool { parts.contains(part) }
 
@@ -60,6 +62,7 @@ struct TunnelPlan {
         guard !daemon.isEmpty else { throw UsageError(message: "the path of culvert-wg is missing") }
         if takesDefault { beside = ["wireguard-go"] }
         guard beside.count <= 3 else { throw UsageError(message: "at most three other daemons") }
+        contenders = listContenders()
     }
 
     private static func parts(_ text: String) throws -> Set<Part> {
@@ -71,11 +74,13 @@ struct TunnelPlan {
         return parts
     }
 
-    /// All that is measured; the first is the one that the others are compared with.
-    var contenders: [Contender] {
+    /// Other daemons are told apart by their versions, which a figure means nothing without.
+    private func listContenders() -> [Contender] {
         var list = [Contender(name: ContenderName.culvert, kind: .wireGuard, program: daemon)]
         for (index, program) in beside.enumerated() {
-            let name = (program as NSString).lastPathComponent
+            let version = Self.version(of: program).split(separator: " ").dropFirst().first
+            let name = ([(program as NSString).lastPathComponent] + (version.map { [String($0)] } ?? []))
+                .joined(separator: " ")
             let isTaken = list.contains { $0.name == name }
             list.append(
                 Contender(name: isTaken ? "\(name) (\(index + 1))" : name, kind: .wireGuard, program: program))
@@ -97,12 +102,17 @@ struct TunnelPlan {
 
     /// The versions of the programs, as they say themselves.
     var versions: [String: String] {
-        var versions: [String: String] = [:]
-        for program in beside + [daemon, "iperf3"] {
-            let text = (try? Shell.run([program, "--version"])) ?? ""
-            let line = text.split(separator: "\n").first { !$0.isEmpty }.map(String.init) ?? "unknown"
-            versions[(program as NSString).lastPathComponent] = line.trimmingCharacters(in: .whitespaces)
+        var versions = ["iperf3": Self.version(of: "iperf3")]
+        for contender in contenders where contender.kind == .wireGuard {
+            versions[contender.name] = Self.version(of: contender.program)
         }
         return versions
+    }
+
+    /// The first line that a program says of itself: `wireguard-go v0.0.20250522`.
+    private static func version(of program: String) -> String {
+        let text = (try? Shell.run([program, "--version"])) ?? ""
+        let line = text.split(separator: "\n").first { !$0.isEmpty }.map(String.init) ?? "unknown"
+        return line.trimmingCharacters(in: .whitespaces)
     }
 }

@@ -12,10 +12,13 @@ extension TunnelUnderTest {
         /// An unpaced sender of datagrams of so many bytes.
         case udp(Int)
 
+        /// Linux's default, whatever this machine is set to: figures of two machines are of the same thing.
+        private static let congestionControl = ["-C", "cubic"]
+
         var words: [String] {
             switch self {
-            case .tcp(let streams): streams == 1 ? [] : ["-P", String(streams)]
-            case .bothWays: ["--bidir"]
+            case .tcp(let streams): Self.congestionControl + (streams == 1 ? [] : ["-P", String(streams)])
+            case .bothWays: Self.congestionControl + ["--bidir"]
             case .udp(let byteCount): ["-u", "-b", "0", "-l", String(byteCount)]
             }
         }
@@ -108,7 +111,8 @@ extension TunnelUnderTest {
     func roundTripsUnderLoad(count: Int, interval: Double) throws -> [Double] {
         let seconds = Int((Double(count) * interval).rounded(.up)) + 1
         let load = try Shell.start(
-            pair.enter(0) + ["iperf3", "-c", NamespacePair.inside[1], "-t", String(seconds)])
+            pair.enter(0) + ["iperf3", "-c", NamespacePair.inside[1], "-t", String(seconds)]
+                + Traffic.tcp(streams: 1).words)
         defer {
             for _ in 0..<(100 * (seconds + 5)) where load.isRunning { usleep(10_000) }
             WireGuardDaemon.stop([load])

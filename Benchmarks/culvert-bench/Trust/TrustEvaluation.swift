@@ -238,11 +238,3 @@ private final class HandshakeEnd: ChannelInboundHandler {
 
     func channelInactive(context: ChannelHandlerContext) { promise.fail(ChannelError.eof) }
 }
-
-/// Waits for asynchronous work on the program's own thread.
-enum Waiter {
-    static func run(_ body: @escaping @Sendable () async -> Double) -> Double {
-        let loop = MultiThreadedEventLoopGroup.singleton.next()
-        return (try? loop.makeFutureWithTask { await body() }.wait()) ?? .nan
-    }
-}
