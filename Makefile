@@ -5,7 +5,7 @@
 
 PREFIX ?= /usr/local
 DESTDIR ?=
-release = -c release --static-swift-stdlib
+release := $(shell scripts/release-flags)
 bin = $(shell swift build $(release) --show-bin-path)
 built = .build/release
 programs = culvert culvert-wg culvert-pin culvert-enroll culvert-credential-server culvert-gateway
@@ -16,15 +16,15 @@ programs = culvert culvert-wg culvert-pin culvert-enroll culvert-credential-serv
 help: ## Print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
 
+# With DEMO=--tun, as root, other programs take part in both demonstrations.
 demo: ## Build culvert and show two WireGuard devices at work; needs no root
 	@scripts/setup demo
-	swift build $(release) --product culvert
-	swift build $(release) --product culvert-wg
+	for name in culvert $(if $(findstring --tun,$(DEMO)),culvert-wg); do swift build $(release) --product $$name || exit 1; done
 	@$(bin)/culvert demo $(DEMO)
 
 gateway-demo: ## Build the gateway and show an enrolment and a tunnel on this machine; needs no root
 	@scripts/setup demo
-	swift build $(release) --product culvert-gateway
+	for name in culvert-gateway $(if $(findstring --tun,$(DEMO)),culvert culvert-enroll); do swift build $(release) --product $$name || exit 1; done
 	@$(bin)/culvert-gateway demo $(DEMO)
 
 test: ## Build everything and run the tests; as root also those with TUN devices and namespaces
@@ -59,6 +59,7 @@ build: ## Build the programs that `make install` copies
 	for name in $(programs); do swift build $(release) --product $$name || exit 1; done
 
 # Copies only, so that root builds nothing. The folder is named, since root may have no swift in its path.
+# `programs` may be set to some of them.
 install: ## Install the programs, the systemd units, completions and manual pages under $(DESTDIR)$(PREFIX)
 	@for name in $(programs); do \
 		test -x $(built)/$$name || { echo "error: $$name is not built; run 'make build' first" >&2; exit 1; }; done
@@ -71,7 +72,7 @@ install: ## Install the programs, the systemd units, completions and manual page
 	for unit in culvert@.service culvert-guard@.service culvert-credential-server.service culvert-gateway.service; do \
 		sed 's|/usr/local/bin/|$(PREFIX)/bin/|' "support/systemd/$$unit" > "$(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit" && \
 		chmod 644 "$(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit" || exit 1; done
-	@for name in culvert culvert-pin culvert-enroll culvert-credential-server culvert-gateway; do \
+	@for name in $(filter-out culvert-wg,$(programs)); do \
 		$(built)/$$name --generate-completion-script bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$name && \
 		$(built)/$$name --generate-completion-script zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_$$name && \
 		$(built)/$$name --generate-completion-script fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/$$name.fish || \

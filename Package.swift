@@ -210,12 +210,14 @@ let package = Package(
                     condition: .when(platforms: [.linux], traits: ["TrustPinningNIO"])),
             ],
             swiftSettings: settings),
+        // What the servers of the login tunnel have in common that apps do not need.
+        .target(name: "PasswordHashing", dependencies: [crypto, cryptoExtras], swiftSettings: settings),
         part(
             "Gateway", isBuilt: buildsForLinux,
             dependencies: [
                 "NetworkAddresses", "TunnelSystem", "CTunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice",
-                "PacketTunnel", "PacketTunnelLinux", "TunnelServer", "Provisioning", "TrustPinning", crypto,
-                cryptoExtras, x509, asn1, grdb, logging,
+                "PacketTunnel", "PacketTunnelLinux", "TunnelServer", "CredentialTunnel", "PasswordHashing",
+                "Provisioning", "TrustPinning", crypto, cryptoExtras, x509, asn1, grdb, logging,
             ] + nio + hummingbird),
 
         // MARK: - For other languages
@@ -223,7 +225,8 @@ let package = Package(
         .target(
             name: "CulvertC",
             dependencies: [
-                "NetworkAddresses", "CCulvert", "CTunnelSystem", "WireGuardDevice", "WireGuardCore", "TunnelIO",
+                "NetworkAddresses", "CCulvert", "CTunnelSystem", "TunnelSystem", "WireGuardDevice", "WireGuardCore",
+                "TunnelIO",
             ],
             swiftSettings: settings),
         .executableTarget(
@@ -231,6 +234,10 @@ let package = Package(
         .executableTarget(
             name: "linux-tunnel-example", dependencies: ["PacketTunnel", linuxHost, "WireGuardTunnel", logging],
             path: "Examples/LinuxTunnel", swiftSettings: settings),
+        .executableTarget(
+            name: "echo-tunnel-example",
+            dependencies: ["NetworkAddresses", "PacketTunnel", linuxHost, "TunnelIO", logging],
+            path: "Examples/EchoTunnel", exclude: ["Tests"], swiftSettings: settings),
 
         // MARK: - Programs
         .target(
@@ -260,7 +267,7 @@ let package = Package(
             name: "culvert-credential-server",
             dependencies: [
                 "CommandLineSupport", "NetworkAddresses", "TunnelSystem", "CTunnelSystem", "WireGuardCore", "TunnelIO",
-                "PacketTunnel", "CredentialTunnel", tunnelServer, linuxHost, argumentParser, crypto, cryptoExtras,
+                "PacketTunnel", "CredentialTunnel", "PasswordHashing", tunnelServer, linuxHost, argumentParser,
                 logging,
             ],
             swiftSettings: settings),
@@ -276,9 +283,10 @@ let package = Package(
             name: "culvert-gateway",
             dependencies: [
                 "CommandLineSupport", "NetworkAddresses", "TunnelSystem", "CTunnelSystem", "WireGuardCore", "TunnelIO",
-                "PacketTunnel", "WireGuardDevice", "Provisioning", gateway, "TrustPinning", "TrustPinningNIO",
-                tunnelServer, linuxHost, argumentParser, crypto, logging,
-            ] + nio,
+                "PacketTunnel", "WireGuardDevice", "Provisioning", "PinnedProvisioning", gateway, tunnelServer,
+                linuxHost,
+                argumentParser, crypto, logging,
+            ],
             swiftSettings: settings),
 
         // MARK: - Tests
@@ -308,7 +316,8 @@ let package = Package(
             ],
             swiftSettings: settings),
         .testTarget(
-            name: "TunnelSystemTests", dependencies: ["NetworkAddresses", "TunnelSystem", "PacketTunnelTesting"],
+            name: "TunnelSystemTests",
+            dependencies: ["NetworkAddresses", "TunnelSystem", "CTunnelSystem", "PacketTunnelTesting"],
             swiftSettings: settings),
         .testTarget(
             name: "TunnelIOTests",
@@ -384,6 +393,7 @@ let package = Package(
             name: "CulvertCredentialServerTests",
             dependencies: [
                 "culvert-credential-server", "CommandLineSupport", "CommandLineTesting", "NetworkAddresses",
+                "PasswordHashing",
                 "PacketTunnel", "TunnelSystem", "PacketTunnelTesting", argumentParser, logging,
             ],
             swiftSettings: settings),
@@ -396,7 +406,8 @@ let package = Package(
                 "NetworkAddresses", "TrustPinning", "TrustPinningTesting", "PacketTunnelTesting", crypto, x509, asn1,
                 logging,
             ],
-            swiftSettings: settings),
+            // Swift 6.3.1 crashes when it optimizes them: "While splitting coroutine".
+            swiftSettings: settings + [.unsafeFlags(["-Onone"], .when(configuration: .release))]),
         .target(
             name: "TrustPinningNIOTesting", dependencies: ["TrustPinningTesting"] + nio,
             path: "Tests/Support/TrustPinningNIOTesting", swiftSettings: settings),
@@ -408,17 +419,22 @@ let package = Package(
             ] + nio,
             swiftSettings: settings),
         .testTarget(
-            name: "CulvertCTests", dependencies: ["CulvertC", "CCulvert", "WireGuardCore", "TunnelIO"],
+            name: "CulvertCTests",
+            dependencies: ["CulvertC", "CCulvert", "WireGuardCore", "TunnelIO", "TunnelSystem"],
             swiftSettings: basics),
         // What the documentation shows, compiled.
         .testTarget(
             name: "DocumentationTests",
             dependencies: [
                 "NetworkAddresses", "TunnelIO", "WireGuardCore", "WireGuardDevice", "PacketTunnel", "TrustPinning",
-                "TrustPinningNIO", "Provisioning", "PinnedProvisioning",
-                logging,
+                "TrustPinningFoundation", "TrustPinningNIO", "Provisioning", "PinnedProvisioning", "WireGuardTunnel",
+                "PacketTunnelTesting", linuxHost, logging,
             ],
             swiftSettings: settings),
+        .testTarget(
+            name: "EchoTunnelTests",
+            dependencies: ["echo-tunnel-example", "NetworkAddresses", "PacketTunnel", "TunnelIO"],
+            path: "Examples/EchoTunnel/Tests", swiftSettings: settings),
         // The tutorial's steps: the files that it shows, compiled where they are.
         .target(
             name: "LoginTunnelTutorial",
@@ -440,8 +456,8 @@ let package = Package(
                 linuxHost, tunnelServer,
                 "WireGuardTunnel", "PacketTunnelTesting", "HostConformance", "culvert", "culvert-wg",
                 "culvert-credential-server", "CredentialTunnel", "culvert-gateway", gateway, "culvert-enroll",
-                "Provisioning",
-                "culvert-c-example",
+                "Provisioning", "PasswordHashing",
+                "culvert-c-example", "echo-tunnel-example",
                 logging,
             ],
             path: "Tests/Privileged",
@@ -464,7 +480,8 @@ if buildsForLinux {
             dependencies: [
                 "Gateway", "NetworkAddresses", "Provisioning", "PinnedProvisioning", "PacketTunnel",
                 "WireGuardTunnel", "WireGuardDevice", "WireGuardCore", "TunnelIO", "TunnelSystem", "TunnelServer",
-                "TrustPinning", "TrustPinningFoundation", "PacketTunnelTesting", crypto, grdb, x509, asn1, logging,
+                "TrustPinning", "TrustPinningFoundation", "PacketTunnelTesting", "CredentialTunnel", "CTunnelSystem",
+                "PasswordHashing", crypto, grdb, x509, asn1, logging,
             ] + nio + hummingbird,
             swiftSettings: settings))
     package.targets.append(
@@ -521,6 +538,8 @@ if Context.environment["CULVERT_STANDINS"] == "1" {
             .target(
                 name: "AppleTunnel\(part)",
                 dependencies: ["PacketTunnel", "PacketTunnelApple", "WireGuardTunnel", "CredentialTunnel", logging]
+                    + (part == "Model"
+                        ? ["NetworkAddresses", "TrustPinning", "TrustPinningFoundation", "WireGuardCore"] : [])
                     + standIns.map { .byName(name: $0) },
                 path: "Examples/AppleTunnel/\(part)",
                 exclude: part == "Extension"
@@ -549,7 +568,10 @@ if Context.environment["CULVERT_STANDINS"] == "1" {
 
 // With CULVERT_BENCH=1 (scripts/bench) the benchmarks join the build, with the same flags as everything else: one release
 // build serves programs and figures. They are no part of the ordinary build, and nobody who uses the package sees them.
-if Context.environment["CULVERT_BENCH"] == "1", Context.environment["CULVERT_STANDINS"] != "1" {
+// CULVERT_BENCH=tunnels leaves out pinning's, for which NIO, X.509 and another BoringSSL would be built: CI's sample.
+let benchmarks = Context.environment["CULVERT_BENCH"]
+if benchmarks == "1" || benchmarks == "tunnels", Context.environment["CULVERT_STANDINS"] != "1" {
+    let measuresTrust = benchmarks == "1"
     // Tunnels, namespaces and stages without their kernel are for Linux; the rest runs anywhere.
     #if os(Linux)
         let excluded = ["Darwin"]
@@ -569,16 +591,18 @@ if Context.environment["CULVERT_BENCH"] == "1", Context.environment["CULVERT_STA
             name: "culvert-bench",
             dependencies: [
                 "NetworkAddresses", "WireGuardCore", "TunnelIO", "WireGuardDevice", "CredentialTunnel", "PacketTunnel",
-                "PacketTunnelTesting", "TrustPinning", "TrustPinningNIO", crypto, x509, asn1,
-            ] + nio + stageCalls.map { .byName(name: $0.name) },
-            path: "Benchmarks/culvert-bench", exclude: excluded, swiftSettings: settings, linkerSettings: linking))
+                "PacketTunnelTesting", crypto,
+            ] + (measuresTrust ? ["TrustPinning", "TrustPinningNIO", x509, asn1] + nio : [])
+                + stageCalls.map { .byName(name: $0.name) },
+            path: "Benchmarks/culvert-bench", exclude: excluded + (measuresTrust ? [] : ["Trust"]),
+            swiftSettings: settings + (measuresTrust ? [.define("MEASURES_TRUST")] : []), linkerSettings: linking))
 }
 
 // What fuzzers check is code of the tests, which run it on the seeds. With CULVERT_FUZZ=1 (scripts/fuzz) it is a program,
 // whose entry point is libFuzzer's.
 let fuzzed: [Target.Dependency] = [
-    "NetworkAddresses", "WireGuardCore", "TunnelIO", "CredentialTunnel", "TrustPinning", "PacketTunnelTesting", x509,
-    asn1,
+    "NetworkAddresses", "WireGuardCore", "TunnelIO", "CredentialTunnel", "TrustPinning", "Provisioning",
+    "PacketTunnelTesting", x509, asn1,
 ]
 if Context.environment["CULVERT_FUZZ"] == "1" {
     package.targets.removeAll { $0.type == .test }

@@ -36,6 +36,7 @@ let places: [String: Place] = [
     "CCulvert": Place(1.06, 4, .other, "culvert.h"),
     "PacketTunnel": Place(3, 4, .tunnel, "what a tunnel is"),
     "culvert-credential-server": Place(2.0, 2, .program, "the login tunnel's server"),
+    "PasswordHashing": Place(0.0, 2, .program, "passwords of logins"),
     "TunnelServer": Place(1.0, 2, .tunnel, "pools, NAT and firewall"),
     "culvert-pin": Place(4.1, 4, .program, "pins as commands"),
     "TrustPinningFoundation": Place(5.1, 4, .pinning, "over URLSession"),

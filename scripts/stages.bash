@@ -10,7 +10,7 @@ stage_name=
 stage_began=
 
 # The same flags wherever a release build is made, so that nothing is built twice.
-release_flags=(-c release --static-swift-stdlib)
+read -ra release_flags < <("$(dirname "${BASH_SOURCE[0]}")/release-flags")
 
 say() { printf '%s\n' "$*"; }
 fail() {

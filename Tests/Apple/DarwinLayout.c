@@ -38,6 +38,36 @@ SAME(3, offsetof(struct if_msghdr, ifm_type));
 SAME(8, offsetof(struct if_msghdr, ifm_flags));
 SAME(12, offsetof(struct if_msghdr, ifm_index));
 SAME(24, offsetof(struct if_msghdr, ifm_data) + offsetof(struct if_data, ifi_mtu));
+// TunnelIO/Tun/Darwin/UtunAddressRequest.swift
+SAME(CTUNNEL_SIOCAIFADDR, SIOCAIFADDR);
+SAME(64, sizeof(struct ifaliasreq));
+SAME(16, offsetof(struct ifaliasreq, ifra_addr));
+SAME(32, offsetof(struct ifaliasreq, ifra_broadaddr));
+SAME(48, offsetof(struct ifaliasreq, ifra_mask));
+#if __has_include(<netinet6/in6_var.h>)
+#include <netinet6/in6_var.h>
+#else
+// The open headers lack it: as in Apple's sources of the kernel (xnu, bsd/netinet6/in6_var.h).
+struct in6_addrlifetime {
+    time_t ia6t_expire, ia6t_preferred;
+    uint32_t ia6t_vltime, ia6t_pltime;
+};
+struct in6_aliasreq {
+    char ifra_name[IFNAMSIZ];
+    struct sockaddr_in6 ifra_addr, ifra_dstaddr, ifra_prefixmask;
+    int ifra_flags;
+    struct in6_addrlifetime ifra_lifetime;
+};
+#define SIOCAIFADDR_IN6 _IOW('i', 26, struct in6_aliasreq)
+#endif
+SAME(CTUNNEL_SIOCAIFADDR_IN6, SIOCAIFADDR_IN6);
+SAME(128, sizeof(struct in6_aliasreq));
+SAME(16, offsetof(struct in6_aliasreq, ifra_addr));
+SAME(44, offsetof(struct in6_aliasreq, ifra_dstaddr));
+SAME(72, offsetof(struct in6_aliasreq, ifra_prefixmask));
+SAME(100, offsetof(struct in6_aliasreq, ifra_flags));
+SAME(120, offsetof(struct in6_aliasreq, ifra_lifetime) + offsetof(struct in6_addrlifetime, ia6t_vltime));
+SAME(124, offsetof(struct in6_aliasreq, ifra_lifetime) + offsetof(struct in6_addrlifetime, ia6t_pltime));
 #endif
 SAME(CTUNNEL_PF_SYSTEM, PF_SYSTEM);
 SAME(CTUNNEL_SIOCGIFFLAGS, SIOCGIFFLAGS);
