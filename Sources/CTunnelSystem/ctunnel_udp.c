@@ -40,7 +40,7 @@ _Static_assert(sizeof(struct ctunnel_in_pktinfo) == sizeof(struct in_pktinfo), "
 _Static_assert(sizeof(struct ctunnel_in6_pktinfo) == sizeof(struct in6_pktinfo), "in6_pktinfo");
 _Static_assert(MSG_TRUNC == 0x20 && SO_RXQ_OVFL == 40 && IP_PKTINFO == 8 && IPV6_PKTINFO == 50, "constants");
 _Static_assert(SO_MARK == 36 && SO_SNDBUFFORCE == 32 && SO_RCVBUFFORCE == 33 && IPV6_RECVPKTINFO == 49, "constants");
-_Static_assert(EPOLLIN == 1 && EPOLLOUT == 4 && EPOLLERR == 8 && EPOLLHUP == 16, "epoll");
+_Static_assert(EPOLLIN == 1 && EPOLLPRI == 2 && EPOLLOUT == 4 && EPOLLERR == 8 && EPOLLHUP == 16, "epoll");
 
 int ctunnel_thread_set_name(const char *name) { return pthread_setname_np(pthread_self(), name); }
 

@@ -7,7 +7,7 @@
     import WireGuardCore
 
     extension DaemonTests {
-        @Suite("Life and end", .timeLimit(.minutes(1)))
+        @Suite("Life and end", .timeLimit(.minutes(5)))
         struct DaemonLifecycleTests {
             /// What ends a daemon.
             enum End: CaseIterable, Sendable {
@@ -57,11 +57,14 @@
                 try? FileManager.default.removeItem(atPath: ManagementClient.path(daemon.name) + ".old")
             }
 
-            @Test("A daemon whose namespace is deleted ends")
-            func namespaceDeletion() throws {
+            @Test(
+                "A daemon whose namespace is deleted ends, also when it may not follow its interface there",
+                arguments: [true, false])
+            func namespaceDeletion(_ mayFollow: Bool) throws {
                 let birth = try Namespace()
                 let home = try Namespace()
-                let daemon = try DaemonProcess(.culvert, in: birth)
+                let wrapper = mayFollow ? [] : ["setpriv", "--bounding-set=-net_broadcast"]
+                let daemon = try DaemonProcess(.culvert, in: birth, wrapper: wrapper)
                 try birth.run("ip", "link", "set", daemon.name, "netns", home.name)
                 home.delete()
                 #expect(try daemon.waitUntilEnded().status == 0)

@@ -14,18 +14,19 @@
         let process: SpawnedProcess
 
         /// Starts a daemon in `namespace` and waits until it serves.
-        /// - Parameter environment: what is set beside `LOG_LEVEL=verbose`, as `NAME=value`.
+        /// - Parameters:
+        ///   - environment: what is set beside `LOG_LEVEL=verbose`, as `NAME=value`.
+        ///   - wrapper: a command that runs the daemon in its stead.
         init(
             _ program: DaemonProgram, name: String = UniqueInterface.next(), in namespace: Namespace,
-            environment: [String] = []
+            environment: [String] = [], wrapper: [String] = []
         ) throws {
             self.program = program
             self.name = name
             self.namespace = namespace
             let command =
-                ["ip", "netns", "exec", namespace.name, "env", "LOG_LEVEL=verbose"] + environment + [
-                    program.path, "-f", name,
-                ]
+                ["ip", "netns", "exec", namespace.name, "env", "LOG_LEVEL=verbose"] + environment + wrapper
+                + [program.path, "-f", name]
             process = try SpawnedProcess(
                 program == .wireguardGo ? ["env", "WG_PROCESS_FOREGROUND=1"] + command : command)
             let process = process

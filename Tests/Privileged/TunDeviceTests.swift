@@ -2,14 +2,16 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
-    import NetworkAddresses
     import Foundation
+    import NetworkAddresses
+    import PacketTunnelTesting
+    import Synchronization
     import Testing
     import TunnelSystem
 
     @testable import TunnelIO
 
-    @Suite("Linux TUN device", .enabled(if: Privileged.isAvailable), .timeLimit(.minutes(1)))
+    @Suite("Linux TUN device", .enabled(if: Privileged.isAvailable), .timeLimit(.minutes(5)))
     struct TunDeviceTests {
         // MARK: - Names and states
 
@@ -133,6 +135,29 @@
             #expect(throws: gone) { try tun.send(TunTest.batch([Self.request])) }
             #expect(throws: gone) { try tun.currentName() }
             #expect(throws: gone) { try tun.currentMTU() }
+        }
+
+        @Test("A loop that waits for its end alone hears that the interface of a device that is down was deleted")
+        func endAlone() throws {
+            let namespace = try Namespace()
+            let tun = try namespace.perform { try LinuxTun(name: "cv0", mtu: 1420) }
+            let loop = try EventLoop()
+            let ended = Event()
+            let heard = Mutex<EventLoop.Readiness>([])
+            _ = try loop.register(tun.readiness, for: .end) { readiness in
+                heard.withLock { $0.formUnion(readiness) }
+                ended.signal()
+                loop.stop()
+            }
+            try loop.startThread(name: "culvert-test")
+            defer { loop.stop() }
+            try TunTest.bringUp("cv0", in: namespace)
+            try namespace.perform { try TunTest.sendDatagram(to: "10.9.0.2", payload: [7]) }
+            try namespace.run("ip", "link", "set", "cv0", "down")
+            #expect(heard.withLock { $0 } == [])
+            try namespace.run("ip", "link", "delete", "cv0")
+            #expect(ended.wait(timeout: Privileged.patience))
+            #expect(heard.withLock { $0.contains(.error) })
         }
 
         // MARK: - Namespaces

@@ -76,6 +76,7 @@ static const int CTUNNEL_UDP_GRO = 104;
 // MARK: Waiting
 
 static const uint32_t CTUNNEL_EPOLLIN = 0x001;
+static const uint32_t CTUNNEL_EPOLLPRI = 0x002;
 static const uint32_t CTUNNEL_EPOLLOUT = 0x004;
 static const uint32_t CTUNNEL_EPOLLERR = 0x008;
 static const uint32_t CTUNNEL_EPOLLHUP = 0x010;

@@ -19,6 +19,9 @@ public final class EventLoop: Sendable {
         public static let readable = Interest(rawValue: 1)
         /// There is room to write.
         public static let writable = Interest(rawValue: 2)
+        /// Hang-ups and errors alone, which come with the other two as well. On Linux also the end of a TUN device's
+        /// interface; Darwin reports nothing for it.
+        public static let end = Interest(rawValue: 4)
     }
 
     /// What a descriptor was found to be.

@@ -98,8 +98,8 @@ final class LaneCore: @unchecked Sendable {
         do throws(TunnelIOError) {
             deviceWatch = Watch()
             if role.contains(.outbound) {
-                let interest: EventLoop.Interest = isDeviceEnabled ? .readable : []
-                deviceWatch.registration = try loop.register(device.readiness, for: interest) { [weak self] readiness in
+                deviceWatch.registration = try loop.register(device.readiness, for: deviceInterest) {
+                    [weak self] readiness in
                     self?.deviceReady(readiness)
                 }
             }
@@ -143,10 +143,15 @@ final class LaneCore: @unchecked Sendable {
         watchDevice()
     }
 
+    /// A device may end while it is not read. Where its interface is out of sight, its descriptor alone tells of that.
+    private var deviceInterest: EventLoop.Interest {
+        deviceWatch.isParked ? [] : isDeviceEnabled ? .readable : .end
+    }
+
     private func watchDevice() {
         guard let registration = deviceWatch.registration else { return }
         do throws(TunnelIOError) {
-            try loop.modify(registration, interest: isDeviceEnabled && !deviceWatch.isParked ? .readable : [])
+            try loop.modify(registration, interest: deviceInterest)
         } catch {
             fail(error)
         }
