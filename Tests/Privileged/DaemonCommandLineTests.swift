@@ -10,7 +10,7 @@
     @testable import TunnelIO
 
     extension DaemonTests {
-        @Suite("Command line of culvert-wg", .timeLimit(.minutes(1)))
+        @Suite("Command line of culvert-wg", .timeLimit(.minutes(5)))
         struct DaemonCommandLineTests {
             private let program = DaemonProgram.culvert.path
 
@@ -182,6 +182,7 @@
                 let process = try namespace.start("env", "LOG_LEVEL=\(level)", program, "-f", name)
                 try eventually("it serves") { ManagementClient.isAnswered(ManagementClient.path(name)) }
                 try namespace.run("ip", "link", "set", name, "up")
+                try eventually("it has seen that") { try namespace.run("ss", "-Hlun").output != "" }
                 process.signal(SIGTERM)
                 let result = try process.wait()
                 #expect(result.status == 0)

@@ -10,7 +10,7 @@
     extension DaemonTests {
         /// More offered than a tunnel can carry. `CULVERT_FLOOD_SECONDS` says for how long: 5 without it, 100 at most, so that
         /// no session comes of an age to be renewed.
-        @Suite("Floods", .timeLimit(.minutes(4)))
+        @Suite("Floods", .timeLimit(.minutes(5)))
         struct FloodTests {
             static let seconds =
                 ProcessInfo.processInfo.environment["CULVERT_FLOOD_SECONDS"]

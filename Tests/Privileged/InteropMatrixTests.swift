@@ -8,7 +8,7 @@
     import WireGuardCore
 
     extension DaemonTests {
-        @Suite("Interoperation", .timeLimit(.minutes(2)))
+        @Suite("Interoperation", .timeLimit(.minutes(5)))
         struct InteropMatrixTests {
             /// Who initiates, and who responds.
             struct Ends: CustomTestStringConvertible, Sendable {

@@ -11,7 +11,7 @@
     @testable import culvert_wg
 
     extension DaemonTests {
-        @Suite("Lanes", .timeLimit(.minutes(3)))
+        @Suite("Lanes", .timeLimit(.minutes(5)))
         struct LaneTests {
             /// A value of `CULVERT_LANES`, and what it comes to.
             struct Layout: CustomTestStringConvertible, Sendable {

@@ -12,7 +12,7 @@
     @testable import PacketTunnelLinux
 
     extension LinuxHostTests {
-        @Suite("A provider in the Linux host", .timeLimit(.minutes(3)))
+        @Suite("A provider in the Linux host", .timeLimit(.minutes(5)))
         struct ProviderTests {
             private func host(
                 _ world: LinuxHostWorld, _ events: PingProvider.Events

@@ -10,7 +10,7 @@
     @testable import PacketTunnelLinux
 
     extension LinuxHostTests {
-        @Suite("Name servers through openresolv", .enabled(if: PrivateEtc.isPossible), .timeLimit(.minutes(3)))
+        @Suite("Name servers through openresolv", .enabled(if: PrivateEtc.isPossible), .timeLimit(.minutes(5)))
         struct ResolverTests {
             private static let before = "nameserver 192.0.2.53\noptions edns0\n# not by any program"
 

@@ -9,7 +9,7 @@
     import WireGuardCore
 
     extension DaemonTests {
-        @Suite("Network scenarios: a flood of handshakes", .timeLimit(.minutes(1)))
+        @Suite("Network scenarios: a flood of handshakes", .timeLimit(.minutes(5)))
         struct NetworkScenarioFloodTests {
             @Test(
                 "Under a flood of initiations strangers get cookies, and a peer still comes through",
@@ -26,7 +26,7 @@
                 defer { flood.stop() }
                 try eventually("strangers get cookies") { flood.cookies > 0 }
                 // The flood may drown an initiation, and the next one is due five seconds later.
-                try eventually("a ping comes back", within: .seconds(40)) { try pair.isReached(from: left) }
+                try eventually("a ping comes back") { try pair.isReached(from: left) }
                 flood.stop()
                 #expect(try right.peer(left).latestHandshake > 0)
                 if client == .wireguardGo {
@@ -68,10 +68,11 @@
                 try eventually("strangers get cookies") { flood.cookies > 0 }
 
                 // The first initiation is answered by a cookie alone, and the second one is due five seconds after it.
-                try eventually("a ping comes back", within: .seconds(40)) { try pair.isReached(from: left) }
+                try eventually("a ping comes back") { try pair.isReached(from: left) }
                 let sent = flood.sent
-                try pair.ping(from: left)
                 try eventually("the flood goes on") { flood.sent > sent }
+                // It may drown packets of the session too.
+                try eventually("another ping comes back beside it") { try pair.isReached(from: left) }
                 let messages = try capture.messages()
                 let handshake = messages.filter { $0 != .data }
                 let reply = try #require(handshake.firstIndex(of: .cookieReply), "\(handshake)")

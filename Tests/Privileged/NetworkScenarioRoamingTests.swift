@@ -8,7 +8,7 @@
     import WireGuardCore
 
     extension DaemonTests {
-        @Suite("Network scenarios: moving ends", .timeLimit(.minutes(2)))
+        @Suite("Network scenarios: moving ends", .timeLimit(.minutes(5)))
         struct NetworkScenarioRoamingTests {
             // MARK: - Roaming
 

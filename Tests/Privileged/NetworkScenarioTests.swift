@@ -8,7 +8,7 @@
     import WireGuardCore
 
     extension DaemonTests {
-        @Suite("Network scenarios", .timeLimit(.minutes(2)))
+        @Suite("Network scenarios", .timeLimit(.minutes(5)))
         struct NetworkScenarioTests {
             // MARK: - Namespaces
 

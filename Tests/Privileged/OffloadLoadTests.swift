@@ -9,7 +9,7 @@
     import WireGuardCore
 
     extension DaemonTests {
-        @Suite("Segmentation offload under load", .timeLimit(.minutes(2)))
+        @Suite("Segmentation offload under load", .timeLimit(.minutes(5)))
         struct OffloadLoadTests {
             /// Which way the bulk of the traffic goes, as seen from the end that goes away.
             enum Direction: String, CaseIterable, Sendable {

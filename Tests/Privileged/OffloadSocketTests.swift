@@ -9,7 +9,7 @@
     import TunnelIO
 
     /// Offload on real sockets and devices: paths that refuse it, and descriptors that go away.
-    @Suite("Segmentation offload on sockets and devices", .enabled(if: Privileged.isAvailable), .timeLimit(.minutes(1)))
+    @Suite("Segmentation offload on sockets and devices", .enabled(if: Privileged.isAvailable), .timeLimit(.minutes(5)))
     struct OffloadSocketTests {
         /// Where the underlay's 1280 bytes come from.
         enum Narrow: CaseIterable, Sendable {

@@ -10,7 +10,7 @@
     @testable import TunnelIO
 
     extension DaemonTests {
-        @Suite("Segmentation offload", .timeLimit(.minutes(3)))
+        @Suite("Segmentation offload", .timeLimit(.minutes(5)))
         struct OffloadTests {
             private static let switches = [
                 "CULVERT_UDP_GSO", "CULVERT_UDP_GRO", "CULVERT_TUN_TSO", "CULVERT_TUN_USO", "CULVERT_TUN_TCP_GRO",

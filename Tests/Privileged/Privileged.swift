@@ -22,7 +22,7 @@
         }()
 
         /// How long anything in these tests may take. Generous: it is reached only by what hangs.
-        static let patience: Duration = .seconds(20)
+        static let patience: Duration = .seconds(60)
     }
 
     /// What became of a command.

@@ -10,7 +10,7 @@
 
     @testable import TunnelIO
 
-    @Suite("Building a Linux TUN device", .enabled(if: Privileged.isAvailable), .timeLimit(.minutes(1)))
+    @Suite("Building a Linux TUN device", .enabled(if: Privileged.isAvailable), .timeLimit(.minutes(5)))
     struct TunBuilderTests {
         @Test("Every option is what ip(8) then shows")
         func everything() throws {

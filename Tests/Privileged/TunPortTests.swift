@@ -9,7 +9,7 @@
 
     @testable import TunnelIO
 
-    @Suite("Waiting for packets of a Linux TUN device", .enabled(if: Privileged.isAvailable), .timeLimit(.minutes(1)))
+    @Suite("Waiting for packets of a Linux TUN device", .enabled(if: Privileged.isAvailable), .timeLimit(.minutes(5)))
     struct TunPortTests {
         @Test("Packets of the system are received one by one, spread over buffers and as a task")
         func receive() async throws {

@@ -9,7 +9,7 @@
 
     @testable import TunnelIO
 
-    @Suite("Queues of a Linux TUN device", .enabled(if: Privileged.isAvailable), .timeLimit(.minutes(1)))
+    @Suite("Queues of a Linux TUN device", .enabled(if: Privileged.isAvailable), .timeLimit(.minutes(5)))
     struct TunQueueTests {
         @Test("Two queues both deliver, and both send", arguments: [OffloadOptions.none, OffloadOptions()])
         func both(_ offload: OffloadOptions) throws {

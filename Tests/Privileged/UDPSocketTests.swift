@@ -11,7 +11,7 @@
     @Suite(
         "UDP sockets in network namespaces",
         .enabled(if: geteuid() == 0 || (unsafe getenv("CI").map { unsafe String(cString: $0) }) == "true"),
-        .timeLimit(.minutes(1)))
+        .timeLimit(.minutes(5)))
     struct UDPSocketTests {
         @Test("A host with IPv6 switched off gets a working IPv4 socket")
         func withoutIPv6() throws {

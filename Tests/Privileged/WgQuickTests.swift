@@ -8,7 +8,7 @@
     import WireGuardCore
 
     extension DaemonTests {
-        @Suite("wg-quick(8)", .timeLimit(.minutes(1)))
+        @Suite("wg-quick(8)", .timeLimit(.minutes(5)))
         struct WgQuickTests {
             @Test(
                 "Going up, passing traffic and going down leave addresses, MTU, routes and hooks as they should be",

@@ -8,7 +8,7 @@
 
     extension DaemonTests {
         /// What wg(8) never does, but others may.
-        @Suite("Management socket of a daemon", .timeLimit(.minutes(1)))
+        @Suite("Management socket of a daemon", .timeLimit(.minutes(5)))
         struct WgToolSocketTests {
             private let daemon: DaemonProcess
             private let peer = StaticKeys().publicKey.hex

@@ -8,7 +8,7 @@
     import WireGuardCore
 
     extension DaemonTests {
-        @Suite("wg(8)", .timeLimit(.minutes(1)))
+        @Suite("wg(8)", .timeLimit(.minutes(5)))
         struct WgToolTests {
             // MARK: - Showing
 
