@@ -54,6 +54,6 @@ private let key: PublicKey? = PublicKey(base64: "xTIBA5rboUvnH4htodjb6e697QjLERt
 private func addKey(_ body: [UInt8]) {
     guard let key else { finding("there is no key") }
     guard let reply = try? AddKeyReply(ProvisioningReply(status: 200, body: body), for: key) else { return }
-    require(reply.serverKey != key && reply.endpoint.port > 0, "a server that is none")
-    require(!reply.address.address.isUnspecified && !reply.address.address.isMulticast, "an address that is none")
+    require(reply.serverKey != key && reply.endpoint.port > 0, "a server with our key, or without a port")
+    require(!reply.address.address.isUnspecified && !reply.address.address.isMulticast, "an address no device has")
 }

@@ -30,7 +30,7 @@ package final class GatewayAPI: Service, Sendable {
         package var isReady: @Sendable () async -> Bool = { true }
         /// Makes an encrypted backup with a passphrase; nil where there is nothing to back up.
         package var backup: AdminRoutes.Backup?
-        /// Where the login tunnel is; nil where there is none.
+        /// Where clients reach the login tunnel; nil when the gateway does not serve it.
         package var loginTunnel: LoginTunnelPlace?
 
         package init(

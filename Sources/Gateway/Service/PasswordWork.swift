@@ -28,7 +28,7 @@ final class PasswordWork: Sendable {
         return StoredPassword(text: text)
     }
 
-    /// Whether it is the password. It takes the same time where there is none, or one that cannot be read.
+    /// Whether the password is right. It takes the same time when none is stored, or when what is stored cannot be read.
     func matches(_ stored: StoredPassword?, _ password: SecretBytes) async throws(GatewayError) -> Bool {
         let known = stored.flatMap { try? JSONDecoder().decode(PasswordHash.self, from: Data($0.text.utf8)) }
             .flatMap { $0.isValid ? $0 : nil }

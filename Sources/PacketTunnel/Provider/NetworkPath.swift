@@ -64,9 +64,9 @@ public struct NetworkPath: Codable, Hashable, Sendable {
     public var isExpensive: Bool
     /// Whether the user asked to save data.
     public var isConstrained: Bool
-    /// The networks that there is a way to although there is none to everywhere, those with the shortest prefixes first: on a
-    /// network that leads nowhere else, or beside another tunnel. Not all where they are many; none where the system does not
-    /// tell, and where there is a way to everywhere.
+    /// The networks that can be reached when there is no default route, those with the shortest prefixes first: on a network
+    /// that leads nowhere else, or beside another tunnel. When they are many, not all of them. Empty when there is a default
+    /// route, and when the system does not tell.
     public var attachedNetworks: [IPPrefix]
     /// The machine's own addresses on the interfaces in use, and the routers there, sorted: another one of either is another
     /// way, though the interfaces are the same. None where the system does not tell.

@@ -163,8 +163,8 @@ public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unch
         }
     }
 
-    /// The answer to a message that is none of the channel's: the provider's bytes, or nothing. A `MessageClient` that has none is
-    /// told why.
+    /// The answer to a message that does not come from a channel: the provider's bytes, or nothing. A `MessageClient` that gets
+    /// no answer is told why.
     private func answerPlain(_ data: Data) async -> Data? {
         do throws(TunnelError) {
             return try await runner.sendMessage(Array(data)).map { Data($0) }

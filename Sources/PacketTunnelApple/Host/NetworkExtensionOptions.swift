@@ -31,7 +31,7 @@ public struct NetworkExtensionOptions: Sendable {
     /// Where the host and its providers write.
     public var logger = Logger(label: "tunnel")
     /// The file that ``logger`` writes to, for apps that ask the tunnel for its lines (`LogRequest`, `LogSubscription`); nil when
-    /// there is none. ``keep(_:)`` sets both.
+    /// lines go to no file. ``keep(_:)`` sets both.
     public var log: RingLogFile?
     /// Where the secrets of profiles are; nil when start options bring all that is needed.
     public var secrets: (any SecretStore)?

@@ -18,7 +18,7 @@ public import PacketTunnel
 /// No tunnel fails for want of a log: where the file cannot be opened, lines go to the unified log alone, and ``problem`` says
 /// why.
 public struct SharedLog: Sendable {
-    /// The file; nil where there is none.
+    /// The file; nil when there is a ``problem``.
     public let file: RingLogFile?
     /// Why there is no file.
     public let problem: TunnelError?

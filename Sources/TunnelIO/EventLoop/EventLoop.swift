@@ -20,7 +20,7 @@ public final class EventLoop: Sendable {
         /// There is room to write.
         public static let writable = Interest(rawValue: 2)
         /// Hang-ups and errors alone, which come with the other two as well. On Linux also the end of a TUN device's
-        /// interface; Darwin reports nothing for it.
+        /// interface, and urgent data of a socket, with nothing set; Darwin reports nothing for it.
         public static let end = Interest(rawValue: 4)
     }
 
