@@ -5,8 +5,11 @@
 
 PREFIX ?= /usr/local
 DESTDIR ?=
+root = $(DESTDIR)$(PREFIX)
+# SwiftPM fails if the path of the temporary folder has letters beyond ASCII: scripts/stages.bash has its `swift` as well.
+swift := $(if $(shell printf '%s' "$$TMPDIR" | LC_ALL=C tr -d ' -~'),TMPDIR=/tmp )swift
 release := $(shell scripts/release-flags)
-bin = $(shell swift build $(release) --show-bin-path)
+bin = $(shell $(swift) build $(release) --show-bin-path)
 built = .build/release
 programs = culvert culvert-wg culvert-pin culvert-enroll culvert-credential-server culvert-gateway
 
@@ -19,13 +22,13 @@ help: ## Print this list
 # With DEMO=--tun, as root, other programs take part in both demonstrations.
 demo: ## Build culvert and show two WireGuard devices at work; needs no root
 	@scripts/setup demo
-	for name in culvert $(if $(findstring --tun,$(DEMO)),culvert-wg); do swift build $(release) --product $$name || exit 1; done
-	@$(bin)/culvert demo $(DEMO)
+	for name in culvert $(if $(findstring --tun,$(DEMO)),culvert-wg); do $(swift) build $(release) --product $$name || exit 1; done
+	@"$(bin)/culvert" demo $(DEMO)
 
 gateway-demo: ## Build the gateway and show an enrolment and a tunnel on this machine; needs no root
 	@scripts/setup demo
-	for name in culvert-gateway $(if $(findstring --tun,$(DEMO)),culvert culvert-enroll); do swift build $(release) --product $$name || exit 1; done
-	@$(bin)/culvert-gateway demo $(DEMO)
+	for name in culvert-gateway $(if $(findstring --tun,$(DEMO)),culvert culvert-enroll); do $(swift) build $(release) --product $$name || exit 1; done
+	@"$(bin)/culvert-gateway" demo $(DEMO)
 
 test: ## Build everything and run the tests; as root also those with TUN devices and namespaces
 	@scripts/setup test
@@ -56,26 +59,26 @@ docs: ## Build the DocC archives into docs/generated
 	@scripts/docs
 
 build: ## Build the programs that `make install` copies
-	for name in $(programs); do swift build $(release) --product $$name || exit 1; done
+	for name in $(programs); do $(swift) build $(release) --product $$name || exit 1; done
 
 # Copies only, so that root builds nothing. The folder is named, since root may have no swift in its path.
 # `programs` may be set to some of them.
 install: ## Install the programs, the systemd units, completions and manual pages under $(DESTDIR)$(PREFIX)
 	@for name in $(programs); do \
-		test -x $(built)/$$name || { echo "error: $$name is not built; run 'make build' first" >&2; exit 1; }; done
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man8 \
-		$(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions \
-		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d $(DESTDIR)$(PREFIX)/lib/systemd/system
-	install -s -m 755 $(addprefix $(built)/,$(programs)) $(DESTDIR)$(PREFIX)/bin
-	install -m 644 docs/man/culvert.1 docs/man/culvert-pin.1 docs/man/culvert-enroll.1 $(DESTDIR)$(PREFIX)/share/man/man1
-	install -m 644 docs/man/culvert-wg.8 docs/man/culvert-credential-server.8 docs/man/culvert-gateway.8 $(DESTDIR)$(PREFIX)/share/man/man8
+		test -x "$(built)/$$name" || { echo "error: $$name is not built; run 'make build' first" >&2; exit 1; }; done
+	install -d "$(root)/bin" "$(root)/share/man/man1" "$(root)/share/man/man8" \
+		"$(root)/share/bash-completion/completions" "$(root)/share/zsh/site-functions" \
+		"$(root)/share/fish/vendor_completions.d" "$(root)/lib/systemd/system"
+	for name in $(programs); do install -s -m 755 "$(built)/$$name" "$(root)/bin" || exit 1; done
+	install -m 644 docs/man/culvert.1 docs/man/culvert-pin.1 docs/man/culvert-enroll.1 "$(root)/share/man/man1"
+	install -m 644 docs/man/culvert-wg.8 docs/man/culvert-credential-server.8 docs/man/culvert-gateway.8 "$(root)/share/man/man8"
 	for unit in culvert@.service culvert-guard@.service culvert-credential-server.service culvert-gateway.service; do \
-		sed 's|/usr/local/bin/|$(PREFIX)/bin/|' "support/systemd/$$unit" > "$(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit" && \
-		chmod 644 "$(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit" || exit 1; done
+		sed 's|/usr/local/bin/|$(PREFIX)/bin/|' "support/systemd/$$unit" > "$(root)/lib/systemd/system/$$unit" && \
+		chmod 644 "$(root)/lib/systemd/system/$$unit" || exit 1; done
 	@for name in $(filter-out culvert-wg,$(programs)); do \
-		$(built)/$$name --generate-completion-script bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$name && \
-		$(built)/$$name --generate-completion-script zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_$$name && \
-		$(built)/$$name --generate-completion-script fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/$$name.fish || \
+		"$(built)/$$name" --generate-completion-script bash > "$(root)/share/bash-completion/completions/$$name" && \
+		"$(built)/$$name" --generate-completion-script zsh > "$(root)/share/zsh/site-functions/_$$name" && \
+		"$(built)/$$name" --generate-completion-script fish > "$(root)/share/fish/vendor_completions.d/$$name.fish" || \
 		exit 1; done
 
 clean: ## Remove what was built

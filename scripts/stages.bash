@@ -20,6 +20,14 @@ fail() {
 in_ci() { [[ ${CI:-} == true || ${CI:-} == 1 ]]; }
 is_root() { [[ $(id -u) == 0 ]]; }
 
+# SwiftPM and the compiler (6.3) fail if the path of the temporary folder has letters beyond ASCII: they get another one.
+swift_temporary() {
+    local LC_ALL=C
+    if [[ ${TMPDIR:-/tmp} == *[^\ -~]* ]]; then printf /tmp; else printf '%s' "${TMPDIR:-/tmp}"; fi
+}
+swift() { TMPDIR=$(swift_temporary) command swift "$@"; }
+swiftc() { TMPDIR=$(swift_temporary) command swiftc "$@"; }
+
 # stage NAME: ends the stage before it and begins this one.
 stage() {
     end_stage ok
@@ -61,4 +69,18 @@ build_quietly() {
     fi
     rm -f "$log"
     return "$status"
+}
+
+# project_files: every file that is, or is about to be, part of the project, each followed by a zero byte. A source archive has
+# no repository: there it is every file but those that builds make.
+project_files() {
+    local file
+    if [[ -e .git ]]; then
+        git ls-files -z --cached --others --exclude-standard
+    else
+        find . \( -name '.build*' -o -path ./Fuzz/corpus -o -path ./Fuzz/artifacts -o -path ./docs/generated \
+            -o -name Package.resolved \) -prune -o -type f -print0
+    fi | while IFS= read -r -d '' file; do
+        [[ ! -f $file ]] || printf '%s\0' "${file#./}"
+    done
 }

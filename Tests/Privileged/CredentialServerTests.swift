@@ -148,7 +148,7 @@
 
         @Test(
             "The server runs as its folder's owner, with the capabilities that it needs and no others",
-            .enabled(if: isSandbox))
+            .enabled(if: isSandbox, "needs scripts/sandbox"))
         func runsAsOwner() throws {
             let scene = try CredentialServerScene()
             // As udev makes it: open for everybody.

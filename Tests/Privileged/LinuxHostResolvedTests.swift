@@ -106,7 +106,8 @@
 
     extension LinuxHostTests {
         @Suite(
-            "Name servers through systemd-resolved", .enabled(if: SystemdResolved.isPossible), .timeLimit(.minutes(5)))
+            "Name servers through systemd-resolved", .enabled(if: SystemdResolved.isPossible, "needs systemd-resolved"),
+            .timeLimit(.minutes(5)))
         struct ResolvedTests {
             private func settings(_ dns: DNSSettings?) throws -> TunnelSettings {
                 var settings = try LinuxHostWorld.settings(.enforcedRoutes, local: true)

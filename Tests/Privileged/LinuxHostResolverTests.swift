@@ -10,7 +10,9 @@
     @testable import PacketTunnelLinux
 
     extension LinuxHostTests {
-        @Suite("Name servers through openresolv", .enabled(if: PrivateEtc.isPossible), .timeLimit(.minutes(5)))
+        @Suite(
+            "Name servers through openresolv", .enabled(if: PrivateEtc.isPossible, "needs a mount namespace"),
+            .timeLimit(.minutes(5)))
         struct ResolverTests {
             private static let before = "nameserver 192.0.2.53\noptions edns0\n# not by any program"
 

@@ -17,7 +17,9 @@
 
     extension LinuxHostTests {
         /// The WireGuard provider against wireguard-go, with everything routed into the tunnel and name servers in it.
-        @Suite("WireGuard in the Linux host", .enabled(if: PrivateEtc.isPossible), .timeLimit(.minutes(10)))
+        @Suite(
+            "WireGuard in the Linux host", .enabled(if: PrivateEtc.isPossible, "needs a mount namespace"),
+            .timeLimit(.minutes(10)))
         struct WireGuardTests {
             static let resolvConf = "nameserver 192.0.2.1\n"
             static let name = "vpn.example"

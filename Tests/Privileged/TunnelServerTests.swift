@@ -145,7 +145,9 @@
             await scene.stop()
         }
 
-        @Test("Where the rules cannot be made again nothing is forwarded, until they can", .enabled(if: isSandbox))
+        @Test(
+            "Where the rules cannot be made again nothing is forwarded, until they can",
+            .enabled(if: isSandbox, "needs scripts/sandbox"))
         func held() async throws {
             let scene = try TunnelServerScene()
             let kernel = try scene.kernelSettings()

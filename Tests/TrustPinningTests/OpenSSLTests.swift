@@ -45,7 +45,7 @@ struct OpenSSL: ~Copyable {
     static let pin = "openssl pkey -pubin -outform DER | openssl dgst -sha256 -binary | openssl base64"
 }
 
-@Suite("As openssl computes it", .enabled(if: OpenSSL.isThere))
+@Suite("As openssl computes it", .enabled(if: OpenSSL.isThere, "needs openssl"))
 struct OpenSSLTests {
     @Test("The pins of certificates, public and private keys are those of OpenSSL")
     func ownKeys() throws {

@@ -10,7 +10,9 @@
 
     // Freed memory is read through the kernel, as in the tests of WireGuardCore's secrets: what malloc writes into a free
     // block may replace some of the bytes, but it never writes the pattern.
-    @Suite("Secrets of the login tunnel in freed memory", .enabled(if: ProcessMemory.isReadable))
+    @Suite(
+        "Secrets of the login tunnel in freed memory",
+        .enabled(if: ProcessMemory.isReadable, "needs a readable /proc/self/mem"))
     struct SecretWipeTests {
         private static let pattern = [UInt8](repeating: 0xa5, count: 32)
 

@@ -118,7 +118,9 @@ struct StatusToolTests {
         #expect(await watch().value == ExitStatus.notFound)
     }
 
-    @Test("A folder that cannot be read is no empty one", .enabled(if: geteuid() != 0))
+    @Test(
+        "A folder that cannot be read is an error, not an empty list",
+        .enabled(if: geteuid() != 0, "root can read every folder"))
     func forbidden() async throws {
         try FileManager.default.setAttributes([.posixPermissions: 0], ofItemAtPath: folder.path)
         #expect(throws: CommandProblem.self) { try tool.runtime.tunnels() }

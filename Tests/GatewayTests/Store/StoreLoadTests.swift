@@ -10,7 +10,8 @@ import TunnelSystem
 @testable import Gateway
 
 /// Figures, for who asks for them with CULVERT_GATEWAY_LOAD=1.
-@Suite(.serialized, .enabled(if: ProcessInfo.processInfo.environment["CULVERT_GATEWAY_LOAD"] != nil))
+@Suite(
+    .serialized, .enabled(if: ProcessInfo.processInfo.environment["CULVERT_GATEWAY_LOAD"] != nil, "runs in make soak"))
 struct StoreLoadTests {
     @Test("10,000 enrolments in a row, then 1,000 at once, then all peers, in a file")
     func enrolments() async throws {

@@ -125,7 +125,9 @@ struct SecretStoreTests {
         #expect(await code { _ = try FileSecretStore(path: scratch.path + "/other") } == .storage)
     }
 
-    @Test("What belongs to somebody else is refused", .enabled(if: geteuid() == 0))
+    @Test(
+        "Files of another user are refused",
+        .enabled(if: geteuid() == 0, "needs root, to give a file to another user"))
     func owner() async throws {
         let scratch = try StoreDirectory()
         let store = try FileSecretStore(path: scratch.path + "/secrets")

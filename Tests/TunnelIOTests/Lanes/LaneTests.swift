@@ -159,6 +159,7 @@ struct LaneTests {
 
     @Test("Packets go through the system's sockets on loopback", arguments: [false, true])
     func loopback(isIPv6: Bool) throws {
+        try cancelWithoutIPv6(isIPv6)
         let near = try SystemDatagramNetwork().bind(port: 0, mark: 0)
         let far = try SystemDatagramNetwork().bind(port: 0, mark: 0)
         defer {

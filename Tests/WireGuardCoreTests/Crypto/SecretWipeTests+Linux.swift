@@ -9,7 +9,7 @@
 
     // Memory that was freed is read through the kernel: the optimiser cannot know of it, and the language forbids the
     // direct way. What malloc writes into a free block may replace some of the bytes, but it never writes the pattern.
-    @Suite("Secrets in freed memory", .enabled(if: ProcessMemory.isReadable))
+    @Suite("Secrets in freed memory", .enabled(if: ProcessMemory.isReadable, "needs a readable /proc/self/mem"))
     struct SecretWipeTests {
         @Test("A secret's bytes are gone when its last owner is")
         func secret() {

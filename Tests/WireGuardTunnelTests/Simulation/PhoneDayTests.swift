@@ -16,7 +16,7 @@ import TunnelIO
     import Musl
 #endif
 
-@Suite("A phone's day", .timeLimit(.minutes(60)), .enabled(if: JobLoop.isSupported))
+@Suite("A phone's day", .timeLimit(.minutes(60)), .enabled(if: JobLoop.isSupported, "needs Linux"))
 struct PhoneDayTests {
     /// Set `CULVERT_DAYS` for more days, and `CULVERT_DAY_SEED` to begin with another seed.
     private static func number(_ name: String, default value: Int) -> Int {
