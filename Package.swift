@@ -290,6 +290,9 @@ let package = Package(
             swiftSettings: settings),
 
         // MARK: - Tests
+        // Finds Tests/Fixtures.
+        .target(
+            name: "CompatibilityFixtures", path: "Tests/Support/CompatibilityFixtures", swiftSettings: settings),
         .target(
             name: "HostConformance",
             dependencies: ["NetworkAddresses", "PacketTunnel", "PacketTunnelTesting", "TunnelIO", "TunnelSystem"],
@@ -347,6 +350,7 @@ let package = Package(
         .testTarget(
             name: "ProvisioningTests",
             dependencies: [
+                "CompatibilityFixtures",
                 "NetworkAddresses", "Provisioning", "PacketTunnel", "WireGuardTunnel", "WireGuardDevice",
                 "WireGuardCore", "TunnelIO", "PacketTunnelTesting", logging,
             ],
@@ -370,6 +374,7 @@ let package = Package(
         .testTarget(
             name: "CulvertTests",
             dependencies: [
+                "CompatibilityFixtures",
                 "culvert", "CommandLineSupport", "CommandLineTesting", "TunnelSystem", "WireGuardCore", "TunnelIO",
                 "WireGuardDevice",
                 "PacketTunnel", linuxHost, "WireGuardTunnel", "CredentialTunnel", "Provisioning", "PacketTunnelTesting",
@@ -385,6 +390,7 @@ let package = Package(
         .testTarget(
             name: "CulvertPinTests",
             dependencies: [
+                "CompatibilityFixtures",
                 "culvert-pin", "CommandLineSupport", "CommandLineTesting", "TrustPinning", "TrustPinningNIO",
                 "TrustPinningTesting", "TrustPinningNIOTesting", argumentParser,
             ],
@@ -392,6 +398,7 @@ let package = Package(
         .testTarget(
             name: "CulvertCredentialServerTests",
             dependencies: [
+                "CompatibilityFixtures",
                 "culvert-credential-server", "CommandLineSupport", "CommandLineTesting", "NetworkAddresses",
                 "PasswordHashing",
                 "PacketTunnel", "TunnelSystem", "PacketTunnelTesting", argumentParser, logging,
@@ -451,6 +458,7 @@ let package = Package(
         .testTarget(
             name: "PrivilegedTests",
             dependencies: [
+                "CompatibilityFixtures",
                 "NetworkAddresses", "CTunnelSystem", "TunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice",
                 "PacketTunnel",
                 linuxHost, tunnelServer,
@@ -478,6 +486,7 @@ if buildsForLinux {
         .testTarget(
             name: "GatewayTests",
             dependencies: [
+                "CompatibilityFixtures",
                 "Gateway", "NetworkAddresses", "Provisioning", "PinnedProvisioning", "PacketTunnel",
                 "WireGuardTunnel", "WireGuardDevice", "WireGuardCore", "TunnelIO", "TunnelSystem", "TunnelServer",
                 "TrustPinning", "TrustPinningFoundation", "PacketTunnelTesting", "CredentialTunnel", "CTunnelSystem",

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
+    import CompatibilityFixtures
     import Foundation
     import NetworkAddresses
     import Synchronization
@@ -74,6 +75,12 @@
                 try JSONSerialization.jsonObject(with: Data(contentsOf: file)) as? [String: Any])
             settings.merge(changes) { $1 }
             try JSONSerialization.data(withJSONObject: settings).write(to: file)
+        }
+
+        /// Uses a folder of the fixtures, whose clients need a way to the internet too.
+        func useFixture(_ path: String) throws {
+            try Fixtures.copy(path, to: directory)
+            try outside.run("ip", "route", "add", "default", "via", "198.51.100.1")
         }
 
         func add(_ login: String, _ password: String, _ more: String...) throws {

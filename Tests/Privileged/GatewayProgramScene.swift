@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
+    import CompatibilityFixtures
     import Foundation
     import Testing
 
@@ -23,7 +24,10 @@
         private static let driver = "/dev/net/tun"
         private static let runtime = "/run/culvert-gateway"
 
-        init(_ options: String...) throws {
+        /// - Parameters:
+        ///   - options: Further options of `culvert gateway init`.
+        ///   - fixture: A folder of the fixtures to serve instead of a new gateway.
+        init(_ options: String..., fixture: String? = nil) throws {
             etc = try PrivateEtc(resolvConf: CulvertUpScene.resolvConf)
             // As useradd does.
             let users = try String(contentsOfFile: "/etc/passwd", encoding: .utf8)
@@ -35,6 +39,11 @@
             try PrivilegedTests.run(["mknod", "-m", "666", "\(files.path)/tun", "c", "10", "200"])
             try PrivilegedTests.run(["mount", "--bind", "\(files.path)/tun", Self.driver])
             before = try network.world.snapshot()
+            if let fixture {
+                try Fixtures.copy(fixture, to: Self.directory)
+                try PrivilegedTests.run(["chown", "-R", "4711:4711", Self.directory])
+                return
+            }
             let made = try culvert(
                 "gateway", "init", Self.host, "--owner", "culvert", "--backup-key", "\(files.path)/backup.key",
                 "--address6", "fd66::1/64", "--dns", "203.0.113.53", more: options)
