@@ -90,7 +90,7 @@ final class LinuxPlatformCore {
 
     /// - Throws: where a policy is asked for that needs rules, and there are none for the table that was named.
     private func checkTable(_ policy: LeakPolicy) throws(LinuxNetworkError) {
-        guard options.namedTable == nil || policy == .routeBased else {
+        guard options.namedTable == nil || policy.leavesDecisionToRoutes else {
             throw LinuxNetworkError(.leakPolicyNeedsRules)
         }
     }
@@ -368,7 +368,7 @@ final class LinuxPlatformCore {
             throw LinuxNetworkError(.strictReversePath(interface: interface))
         }
         if let table = try leakGuard().table {
-            if policy != .routeBased || SystemProgram("nft") != nil {
+            if !policy.leavesDecisionToRoutes || SystemProgram("nft") != nil {
                 steps.append(.firewall(table))
             } else {
                 warnOnce("nft is not installed, so nothing drops packets that pretend to come from the tunnel")
@@ -423,7 +423,7 @@ final class LinuxPlatformCore {
         var settings = settings
         settings.leakPolicy = policy
         if support == .absent { settings = settings.withoutIPv6 }
-        if policy == .routeBased, !settings.effectiveRoutes.contains(where: { $0.length <= 1 }),
+        if policy.leavesDecisionToRoutes, !settings.effectiveRoutes.contains(where: { $0.length <= 1 }),
             try strictInterface(settings) != nil
         {
             // Routes that leave the servers out need no mark. What programs send to a server goes beside the tunnel then.

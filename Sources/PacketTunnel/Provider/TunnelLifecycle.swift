@@ -139,7 +139,7 @@ package struct TunnelLifecycle: Sendable {
         case .starting: hasSettings ? .up : beganBlocked ? .blocked : .connecting
         case .up: isReasserting ? .reasserting : .up
         // Before there were settings nothing was known to be the tunnel's, but to a policy that holds back everything.
-        case .ending, .blocked: hasSettings || beganBlocked || policy == .everything ? .blocked : .connecting
+        case .ending, .blocked: hasSettings || beganBlocked || policy.holdsBeforeSettings ? .blocked : .connecting
         }
     }
 

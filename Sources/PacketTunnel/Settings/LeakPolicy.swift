@@ -90,9 +90,6 @@ public enum LeakPolicy: String, Codable, Hashable, Sendable, CaseIterable, Compa
         }
     }
 
-    /// Whether a tunnel that fails leaves its leak guard in place until the user ends it.
-    public var blocksAfterFailure: Bool { self != .routeBased }
-
     /// The stricter one is greater.
     public static func < (left: LeakPolicy, right: LeakPolicy) -> Bool { left.strictness < right.strictness }
 

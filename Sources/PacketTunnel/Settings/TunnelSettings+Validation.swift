@@ -86,7 +86,7 @@ extension TunnelSettings {
         for (index, route) in excludedRoutes.enumerated() where includedRoutes.contains(route) {
             report.add("excludedRoutes[\(index)]", route, "is included as well", fix: "remove one of the two")
         }
-        if leakPolicy == .everything, !excludedRoutes.isEmpty {
+        if !leakPolicy.allowsExcludedRoutes, !excludedRoutes.isEmpty {
             report.add(
                 "excludedRoutes", excludedRoutes.map(\.description).joined(separator: ", "),
                 "contradicts the leak policy 'everything', which lets nothing out",
@@ -108,7 +108,7 @@ extension TunnelSettings {
                 report.add(field, network, "is this machine itself", fix: "remove it: that passes in any case")
             }
             // Under 'everything' routes do not matter.
-            if leakPolicy != .everything, let route = includedRoutes.first(where: { network.contains($0) }) {
+            if !leakPolicy.routesEverything, let route = includedRoutes.first(where: { network.contains($0) }) {
                 report.add(
                     field, network, "holds \(route), which is reached through the tunnel",
                     fix: "allow smaller networks, or take \(route) out of the tunnel")

@@ -71,7 +71,7 @@ public struct TunnelSettings: Hashable, Sendable {
     /// The networks that a host routes into the tunnel: all of both families under ``LeakPolicy/everything``, else the
     /// included routes.
     public var effectiveRoutes: [IPPrefix] {
-        leakPolicy == .everything ? [.allIPv4, .allIPv6] : includedRoutes
+        leakPolicy.routesEverything ? [.allIPv4, .allIPv6] : includedRoutes
     }
 
     /// The routes that hold one of these addresses, other than everything and its halves.

@@ -61,7 +61,9 @@ final class NetworkExtensionPlatform: TunnelPlatform, @unchecked Sendable {
     func apply(_ settings: TunnelSettings) async throws(TunnelError) -> any TunDevice {
         try check(settings.leakPolicy)
         let configuration = try requireProvider().protocolConfiguration
-        if configuration.leakPolicy != .routeBased, configuration.excludeLocalNetworks, !settings.allowsLocalNetwork {
+        if !configuration.leakPolicy.leavesDecisionToRoutes, configuration.excludeLocalNetworks,
+            !settings.allowsLocalNetwork
+        {
             throw TunnelError(
                 .configurationInvalid, "the system's profile leaves out local networks, and the settings do not",
                 fix: "save the profile without 'allowsLocalNetwork', or allow it in the settings")
@@ -139,8 +141,8 @@ extension NEVPNProtocol {
     /// Makes the system hold back what `policy` says.
     /// - Parameter allowsLocalNetwork: whether networks that are attached directly are reached directly.
     func hold(_ policy: LeakPolicy, allowsLocalNetwork: Bool) {
-        includeAllNetworks = policy == .everything
-        enforceRoutes = policy == .enforcedRoutes
+        includeAllNetworks = policy.routesEverything
+        enforceRoutes = policy.refusesTunnelledOnly
         excludeLocalNetworks = allowsLocalNetwork
     }
 }

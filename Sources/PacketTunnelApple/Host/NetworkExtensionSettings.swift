@@ -59,7 +59,8 @@ struct NetworkExtensionSettings {
         let included = settings.effectiveRoutes.filter { $0.isIPv6 == isIPv6 }
         let ownNetworks = own.filter { !included.contains($0.network) }
         // Under this policy nothing is let out but what is allowed, and validation has refused such routes.
-        let excluded = (settings.leakPolicy == .everything ? [] : settings.excludedRoutes) + settings.allowedNetworks
+        let excluded =
+            (settings.leakPolicy.allowsExcludedRoutes ? settings.excludedRoutes : []) + settings.allowedNetworks
         return (ownNetworks, included, excluded.filter { $0.isIPv6 == isIPv6 })
     }
 

@@ -55,7 +55,7 @@ package struct LeakGuard: Hashable, Sendable {
 
     /// The table; nil where there is nothing to guard.
     package var table: FirewallTable? {
-        let holdsBack = policy == .everything || (policy == .enforcedRoutes && settings != nil)
+        let holdsBack = policy.holdsBeforeSettings || (!policy.leavesDecisionToRoutes && settings != nil)
         guard holdsBack || routesByMark else { return nil }
         var body = ""
         if holdsBack { body += leakChains }
@@ -74,7 +74,7 @@ package struct LeakGuard: Hashable, Sendable {
         // Leases are renewed also where the local network is not let through.
         let servers = localNetworks + Self.leaseServers
         text += Self.set("dhcp4", servers, isIPv6: false) + Self.set("dhcp6", servers, isIPv6: true)
-        if policy == .enforcedRoutes {
+        if policy.refusesTunnelledOnly {
             text += Self.set("tunnelled4", tunnelled, isIPv6: false)
             text += Self.set("tunnelled6", tunnelled, isIPv6: true)
         }
@@ -117,7 +117,7 @@ package struct LeakGuard: Hashable, Sendable {
     private func beside(_ local: [IPPrefix]) -> [String] {
         var rules: [String] = []
         // Name servers of the local network are no exception to whom names are asked of.
-        if policy == .everything || asksTunnelForAllNames { rules += Self.lookups.map { $0 + "return" } }
+        if policy.refusesAllLookups || asksTunnelForAllNames { rules += Self.lookups.map { $0 + "return" } }
         if local.contains(where: { !$0.isIPv6 }) { rules.append("ip daddr @local4 accept") }
         if local.contains(where: \.isIPv6) { rules.append("ip6 daddr @local6 accept") }
         return rules
@@ -133,7 +133,7 @@ package struct LeakGuard: Hashable, Sendable {
 
     /// What comes before the verdict for packets that are refused.
     private var refused: [String] {
-        guard policy == .enforcedRoutes else { return [""] }
+        guard policy.refusesTunnelledOnly else { return [""] }
         var matches: [String] = []
         if tunnelled.contains(where: { !$0.isIPv6 }) { matches.append("ip daddr @tunnelled4 ") }
         if tunnelled.contains(where: \.isIPv6) { matches.append("ip6 daddr @tunnelled6 ") }

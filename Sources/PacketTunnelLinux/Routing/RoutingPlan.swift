@@ -136,7 +136,7 @@ package struct RoutingPlan: Hashable, Sendable {
     /// The included networks, other than everything, that a server is in.
     private var serverNetworks: Set<IPPrefix> { settings.routes(holding: settings.serverAddresses) }
 
-    private var asksMainTableFirst: Bool { settings.allowsLocalNetwork && settings.leakPolicy == .routeBased }
+    private var asksMainTableFirst: Bool { settings.allowsLocalNetwork && settings.leakPolicy.leavesDecisionToRoutes }
 
     /// The routes in the tunnel's own table.
     private var own: [IPPrefix] {

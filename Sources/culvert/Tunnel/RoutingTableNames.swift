@@ -11,13 +11,13 @@ extension WireGuardTunnelConfiguration {
     /// - Throws: where its routes are in a table that only the user's own rules ask for, or are all the user's own, and its
     ///   policy promises more.
     func checkRouteTable(_ source: String) throws(CommandProblem) {
-        if !makesRoutes, leakPolicy == .everything {
+        if !makesRoutes, leakPolicy.routesEverything {
             throw CommandProblem(
                 ExitStatus.usage,
                 "\(source): 'Table = off' leaves the routes to you, and the leak policy 'everything' routes everything into the "
                     + "tunnel\n  fix: remove 'Table', or choose another --leak-policy")
         }
-        guard let routeTable, routeTable != RoutingTableNames.main, leakPolicy != .routeBased else { return }
+        guard let routeTable, routeTable != RoutingTableNames.main, !leakPolicy.leavesDecisionToRoutes else { return }
         throw CommandProblem(
             ExitStatus.usage,
             "\(source): 'Table' names a routing table that only rules of your own ask for, and no strict leak policy can "

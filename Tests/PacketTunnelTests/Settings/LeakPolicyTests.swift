@@ -64,6 +64,20 @@ struct LeakPolicyTests {
         }
     }
 
+    /// Hosts ask these questions instead of comparing a policy with a case; a wrong answer leaks packets.
+    @Test("Each answer of a policy agrees with the packets that it lets out", arguments: LeakPolicy.allCases)
+    func answers(_ policy: LeakPolicy) {
+        #expect(policy.blocksAfterFailure == !policy.allows(.included, in: .blocked))
+        #expect(policy.leavesDecisionToRoutes == policy.allows(.includedBoundElsewhere, in: .up))
+        #expect(policy.holdsBeforeSettings == !policy.allows(.included, in: .connecting))
+        #expect(policy.routesEverything == !policy.allows(.unrouted, in: .up))
+        #expect(policy.allowsExcludedRoutes == policy.allows(.excluded, in: .up))
+        #expect(
+            policy.refusesTunnelledOnly
+                == (policy.allows(.unrouted, in: .up) && !policy.allows(.includedBoundElsewhere, in: .up)))
+        #expect(policy.refusesAllLookups == !policy.allows(.otherDNS, in: .up))
+    }
+
     @Test("Destinations are classed by the most specific route")
     func classes() throws {
         var settings = TunnelSettings.sample

@@ -137,7 +137,7 @@ public final class MemoryPlatform: TunnelPlatform {
     public func prepare(_ policy: LeakPolicy) async throws(TunnelError) {
         try await script.play(.prepare)
         if Task.isCancelled { throw TunnelError(.closed, "the task was cancelled") }
-        if policy == .everything { state.withLock { $0.guardPolicy = .everything } }
+        if policy.holdsBeforeSettings { state.withLock { $0.guardPolicy = policy } }
     }
 
     /// Remembers the settings, and makes an interface the first time.
@@ -161,7 +161,7 @@ public final class MemoryPlatform: TunnelPlatform {
             state.device = device
             state.settings = settings
             state.history.append(settings)
-            if settings.leakPolicy != .routeBased { state.guardPolicy = settings.leakPolicy }
+            if !settings.leakPolicy.leavesDecisionToRoutes { state.guardPolicy = settings.leakPolicy }
         }
         wire()
         return device

@@ -245,27 +245,3 @@ enum WgQuickText {
         return lines
     }
 }
-
-/// The leak policies as the command line has them.
-enum LeakPolicyName: String, CaseIterable, Sendable {
-    case routeBased = "route-based"
-    case enforced
-    case everything
-
-    init(_ policy: LeakPolicy) {
-        self =
-            switch policy {
-            case .routeBased: .routeBased
-            case .enforcedRoutes: .enforced
-            case .everything: .everything
-            }
-    }
-
-    var policy: LeakPolicy {
-        switch self {
-        case .routeBased: .routeBased
-        case .enforced: .enforcedRoutes
-        case .everything: .everything
-        }
-    }
-}
