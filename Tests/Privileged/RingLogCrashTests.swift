@@ -62,7 +62,7 @@
                 #expect(zip(records, records.dropFirst()).allSatisfy { $0.sequence < $1.sequence })
                 var numbers: [Int: [Int]] = [:]
                 // Where a writer was stopped before it wrote, what it would have pushed out is still there.
-                let last = reader.mapping.lastSequence
+                let last = reader.content.lastSequence
                 let oldest = last - min(last, UInt64(Self.geometry.slotCount))
                 for record in records {
                     let parsed = try #require(Self.parse(record.message), "torn: \(record.message.prefix(80))")

@@ -97,7 +97,7 @@ extension LogPage {
 extension RingLogFile {
     /// The lines after a position; all of them where the log has begun anew since.
     func page(after position: UInt64, minimumLevel: Logger.Level) -> LogPage {
-        let after = position > mapping.lastSequence ? 0 : position
+        let after = position > content.lastSequence ? 0 : position
         let new = records().filter { $0.sequence > after }
         var page = LogPage(new.filter { $0.level >= minimumLevel }[...], after: after)
         // What is not wanted is not looked at again.
@@ -121,7 +121,7 @@ extension MessageRouter {
         }
         try register(LogSubscription.self) { subscription, sink in
             var position = subscription.after
-            if position > log.mapping.lastSequence { position = 0 }
+            if position > log.content.lastSequence { position = 0 }
             var cursor = RingLogCursor(file: log, position: position)
             while !Task.isCancelled {
                 var records = cursor.read().filter { $0.level >= subscription.minimumLevel }[...]

@@ -16,8 +16,16 @@ extension RingLogFile {
         clock: any Clock<Duration> = ContinuousClock()
     ) -> RingLogRecords {
         RingLogRecords(
-            file: self, position: includesPast ? mapping.cleared : mapping.lastSequence, interval: interval,
-            clock: clock)
+            file: self, position: (includesPast ? content.counters?.cleared : content.counters?.last) ?? 0,
+            interval: interval, clock: clock)
+    }
+
+    /// The records after the one with the number `sequence`, as they are written.
+    package func follow(
+        after sequence: UInt64, every interval: Duration = .milliseconds(200),
+        clock: any Clock<Duration> = ContinuousClock()
+    ) -> RingLogRecords {
+        RingLogRecords(file: self, position: sequence, interval: interval, clock: clock)
     }
 }
 
@@ -77,11 +85,13 @@ struct RingLogCursor {
 
     /// What is new, as far as it is whole; at most the content of the log.
     mutating func read() -> [LogRecord] {
-        let last = file.mapping.lastSequence
+        // Without counters the file is truncated, until the next record is written.
+        guard let counters = file.content.counters else { return [] }
+        let (last, cleared) = (counters.last, counters.cleared)
         let count = UInt64(file.geometry.slotCount)
         // The header may have been repaired, or the log cleared.
         if position > last { position = last }
-        position = Swift.max(position, file.mapping.cleared > last ? 0 : file.mapping.cleared)
+        position = Swift.max(position, cleared > last ? 0 : cleared)
         if last - position > count { position = last - count }
         var records: [LogRecord] = []
         while position < last {

@@ -7,7 +7,8 @@ import Synchronization
 ///
 /// The newest records push out the oldest. A process that dies in the middle of a record, or a page that never reached
 /// the disk, costs the records it hits and no others: they are left out, and never read as something else. The file has
-/// mode 0600 and its whole size from the beginning.
+/// mode 0600 and its whole size from the beginning. A file that another program truncates gets its size again with the next
+/// record, and loses the records before.
 ///
 /// Nothing is taken out of what is appended here; RingLogHandler does that.
 public final class RingLogFile: Sendable {
@@ -26,7 +27,7 @@ public final class RingLogFile: Sendable {
     /// Whether records can be appended.
     public let isWritable: Bool
 
-    let mapping: RingLogMapping
+    let content: RingLogContent
     private let appending = Mutex(())
 
     /// Opens the log at `path` for reading and writing, and makes it when there is none.
@@ -38,7 +39,7 @@ public final class RingLogFile: Sendable {
     public init(
         path: String, geometry: RingLogGeometry = .standard, ifInvalid policy: InvalidFilePolicy = .fail
     ) throws(RingLogError) {
-        let opened: (RingLogMapping, RingLogGeometry)
+        let opened: (RingLogContent, RingLogGeometry)
         do throws(RingLogError) {
             opened = try RingLogStorage.open(path, geometry)
         } catch {
@@ -46,34 +47,34 @@ public final class RingLogFile: Sendable {
             opened = try RingLogStorage.replace(path, geometry)
         }
         self.path = path
-        (mapping, self.geometry) = opened
+        (content, self.geometry) = opened
         isWritable = true
         repair()
     }
 
-    /// Opens the log at `path` for reading only.
+    /// Opens the log at `path` for reading only. An empty file, as a truncation leaves it, is a log of the standard size without records.
     /// - Throws: what is wrong with the file, or what the system refused, such as `ENOENT`.
     public init(readingFrom path: String) throws(RingLogError) {
         self.path = path
-        (mapping, geometry) = try RingLogStorage.openForReading(path)
+        (content, geometry) = try RingLogStorage.openForReading(path)
         isWritable = false
     }
 
     /// Appends a record; of one that is too long the end is cut, which it says.
-    /// - Returns: its sequence number; nil when the log is open for reading only.
+    /// - Returns: its sequence number; nil when the log is open for reading only, or the file was truncated and cannot be restored.
     @discardableResult
     public func append(_ record: LogRecord) -> UInt64? {
         guard isWritable else { return nil }
         let bytes = record.encoded(limit: geometry.maximumRecordByteCount)
         let parts = max(1, (bytes.count + geometry.slotCapacity - 1) / geometry.slotCapacity)
         return appending.withLock { _ in
-            let first = mapping.reserve(parts)
+            guard let first = content.reserve(parts) else { return nil }
             for part in 0..<parts {
                 let start = part * geometry.slotCapacity
                 let payload = bytes[start..<min(start + geometry.slotCapacity, bytes.count)]
                 let sequence = first &+ UInt64(part)
                 let slot = RingLogSlot(sequence: sequence, part: UInt8(part), parts: UInt8(parts), payload: payload)
-                mapping.write(slot.encoded()[...], at: geometry.slotOffset(sequence))
+                content.write(slot.encoded(), at: geometry.slotOffset(sequence))
             }
             return first
         }
@@ -81,12 +82,9 @@ public final class RingLogFile: Sendable {
 
     /// All records that are whole, oldest first.
     public func records() -> [LogRecord] {
-        let cleared = mapping.cleared
+        let cleared = content.counters?.cleared ?? 0
         var slots: [RingLogSlot] = []
-        for index in 0..<geometry.slotCount {
-            guard let slot = slot(at: index), slot.sequence > cleared else { continue }
-            slots.append(slot)
-        }
+        forEachSlot { if $0.sequence > cleared { slots.append($0) } }
         slots.sort { $0.sequence < $1.sequence }
         var assembly = RingLogAssembly()
         return slots.compactMap { assembly.add($0) }
@@ -95,7 +93,7 @@ public final class RingLogFile: Sendable {
     /// Hides every record that is there now, in every process.
     public func clear() {
         guard isWritable else { return }
-        mapping.cleared = mapping.lastSequence
+        content.setCleared(content.lastSequence)
     }
 
     /// All records as text, one line each; of a message with several lines those after the first are indented.
@@ -112,24 +110,37 @@ public final class RingLogFile: Sendable {
 
     /// What is in the slot of a sequence number, if that is whole.
     func slot(of sequence: UInt64) -> RingLogSlot? {
-        RingLogSlot(decoding: mapping.read(geometry.slotByteCount, at: geometry.slotOffset(sequence)))
+        RingLogSlot(decoding: content.read(geometry.slotByteCount, at: geometry.slotOffset(sequence)))
     }
 
-    private func slot(at index: Int) -> RingLogSlot? {
-        let sequence = UInt64(index) + 1
-        guard let slot = slot(of: sequence),
-            (slot.sequence &- 1) % UInt64(geometry.slotCount) == UInt64(index)
-        else { return nil }
-        return slot
+    /// The slots that are read by one system call.
+    private static let slotsPerRead = 256
+
+    /// Visits each slot that is whole and where it belongs, in the order of the file.
+    private func forEachSlot(_ body: (RingLogSlot) -> Void) {
+        let (size, count) = (geometry.slotByteCount, geometry.slotCount)
+        for start in stride(from: 0, to: count, by: Self.slotsPerRead) {
+            let bytes = content.read(
+                min(Self.slotsPerRead, count - start) * size, at: geometry.slotOffset(UInt64(start) + 1))
+            for (place, offset) in stride(from: 0, to: bytes.count, by: size).enumerated() {
+                guard let slot = RingLogSlot(decoding: Array(bytes[offset..<min(offset + size, bytes.count)])),
+                    (slot.sequence &- 1) % UInt64(count) == UInt64(start + place)
+                else { continue }
+                body(slot)
+            }
+        }
     }
 
     /// Makes sure that new records come after those that are there, should the header have been damaged.
     private func repair() {
         var last: UInt64 = 0
-        for index in 0..<geometry.slotCount { last = max(last, slot(at: index)?.sequence ?? 0) }
-        let stated = mapping.lastSequence
+        forEachSlot { last = max(last, $0.sequence) }
+        guard var counters = content.counters else { return }
+        let before = counters
         // A number that is far ahead is no harm, unless it is so far that it would overflow one day.
-        if stated < last || stated > last + (1 << 48) { mapping.lastSequence = last }
-        if mapping.cleared > mapping.lastSequence { mapping.cleared = 0 }
+        if counters.last < last || counters.last > last + (1 << 48) { counters.last = last }
+        if counters.cleared > counters.last { counters.cleared = 0 }
+        if counters != before { content.setCounters(counters) }
+        content.recordLast(counters.last)
     }
 }

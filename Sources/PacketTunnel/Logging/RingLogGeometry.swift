@@ -16,7 +16,7 @@
 /// | 12 | 4 | bytes of a slot |
 /// | 16 | 4 | number of slots |
 /// | 20 | 4 | checksum of these 20 bytes |
-/// | 64 | 8 | the last sequence number handed out; changed atomically |
+/// | 64 | 8 | the last sequence number handed out; changed under the file's lock |
 /// | 72 | 8 | the last sequence number that was cleared away |
 ///
 /// Slot:
@@ -50,6 +50,8 @@ public struct RingLogGeometry: Hashable, Sendable {
     static let magic = Array("CULVLOG1".utf8)
     static let lastSequenceOffset = 64
     static let clearedOffset = 72
+    /// The end of the fields of the header.
+    static let countersEnd = 80
 
     var fileByteCount: Int { Self.headerByteCount + slotCount * slotByteCount }
     var slotCapacity: Int { slotByteCount - Self.slotHeaderByteCount }
@@ -63,6 +65,9 @@ public struct RingLogGeometry: Hashable, Sendable {
     }
 
     // MARK: - The header
+
+    /// Whether a header is empty or zero, as in a file that was truncated or whose maker died before it wrote the header.
+    static func isBlank(_ header: [UInt8]) -> Bool { header.allSatisfy { $0 == 0 } }
 
     var headerBytes: [UInt8] {
         var bytes = Self.magic

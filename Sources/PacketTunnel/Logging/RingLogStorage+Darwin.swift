@@ -4,7 +4,7 @@
 #if canImport(Darwin)
     import Darwin
 
-    /// Gives a file its size with all its blocks, so that no write into the mapping finds the disk full; zero or errno.
+    /// Gives a file its size with all its blocks, so that no later write finds the disk full; zero or errno.
     func allocateBlocks(_ descriptor: Int32, byteCount: Int) -> Int32 {
         var request = fstore_t(
             fst_flags: UInt32(F_ALLOCATEALL), fst_posmode: F_PEOFPOSMODE, fst_offset: 0, fst_length: off_t(byteCount),

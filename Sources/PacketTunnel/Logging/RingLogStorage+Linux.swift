@@ -4,7 +4,7 @@
 #if os(Linux)
     import CTunnelSystem
 
-    /// Gives a file its size with all its blocks, so that no write into the mapping finds the disk full; zero or errno.
+    /// Gives a file its size with all its blocks, so that no later write finds the disk full; zero or errno.
     func allocateBlocks(_ descriptor: Int32, byteCount: Int) -> Int32 {
         let result = posix_fallocate(descriptor, 0, off_t(byteCount))
         guard result == EOPNOTSUPP || result == EINVAL || result == ENOSYS else { return result }

@@ -10,7 +10,7 @@ enum RingLogStorage {
     /// Opens the file, or makes it, under its lock: of two processes that come first, one makes it.
     static func open(
         _ path: String, _ geometry: RingLogGeometry
-    ) throws(RingLogError) -> (RingLogMapping, RingLogGeometry) {
+    ) throws(RingLogError) -> (RingLogContent, RingLogGeometry) {
         let file = try descriptor(path, O_RDWR | O_CREAT)
         // It may have come from an archive or another program with a wider mode.
         if try status(file.number, path).mode & 0o077 != 0, fchmod(file.number, 0o600) != 0 {
@@ -18,34 +18,25 @@ enum RingLogStorage {
         }
         let lockResult = lockFile(file.number)
         guard lockResult == 0 else { throw .system(path: path, operation: "flock", errno: lockResult) }
-        // In so many words: a mapping keeps the lock when only the descriptor is closed.
-        defer { _ = flock(file.number, LOCK_UN) }
-        let byteCount = try status(file.number, path).size
-        let header = read(file.number)
-        // All zero: whoever made it died before the header was there.
-        let isNew = byteCount == 0 || (!header.isEmpty && header.allSatisfy { $0 == 0 })
-        let actual: RingLogGeometry
-        if isNew {
-            try format(file.number, geometry, path)
-            actual = geometry
-        } else {
-            actual = try RingLogGeometry(header: header, fileByteCount: byteCount, path: path)
-        }
-        return (try map(file.number, actual, isWritable: true, path), actual)
+        // The descriptor stays open, and would keep the lock.
+        let number = file.number
+        defer { _ = flock(number, LOCK_UN) }
+        let present = try presentGeometry(number, path)
+        if present == nil { try make(number, geometry, path) }
+        return (RingLogContent(file, present ?? geometry), present ?? geometry)
     }
 
     /// Opens the file, which must be there.
-    static func openForReading(_ path: String) throws(RingLogError) -> (RingLogMapping, RingLogGeometry) {
+    static func openForReading(_ path: String) throws(RingLogError) -> (RingLogContent, RingLogGeometry) {
         let file = try descriptor(path, O_RDONLY)
-        let byteCount = try status(file.number, path).size
-        let geometry = try RingLogGeometry(header: read(file.number), fileByteCount: byteCount, path: path)
-        return (try map(file.number, geometry, isWritable: false, path), geometry)
+        let geometry = try presentGeometry(file.number, path) ?? .standard
+        return (RingLogContent(file, geometry), geometry)
     }
 
-    /// Puts a new file in the place of the one that is there. That one is not changed: it may be mapped elsewhere.
+    /// Puts a new file in the place of the one that is there. That one is not changed: another process may have it open.
     static func replace(
         _ path: String, _ geometry: RingLogGeometry
-    ) throws(RingLogError) -> (RingLogMapping, RingLogGeometry) {
+    ) throws(RingLogError) -> (RingLogContent, RingLogGeometry) {
         // Whoever else found it unusable waits here, and then finds what we put there.
         let old = try descriptor(path, O_RDWR)
         let lockResult = lockFile(old.number)
@@ -58,15 +49,15 @@ enum RingLogStorage {
         unsafe _ = unlink(temporary)
         let file = try descriptor(temporary, O_RDWR | O_CREAT | O_EXCL)
         do throws(RingLogError) {
-            try format(file.number, geometry, temporary)
+            try make(file.number, geometry, temporary)
             guard unsafe rename(temporary, path) == 0 else {
                 throw .system(path: path, operation: "rename", errno: errno)
             }
-            return (try map(file.number, geometry, isWritable: true, path), geometry)
         } catch {
             unsafe _ = unlink(temporary)
             throw error
         }
+        return (RingLogContent(file, geometry), geometry)
     }
 
     // MARK: - Steps
@@ -90,33 +81,57 @@ enum RingLogStorage {
         return status
     }
 
-    /// The first bytes; none when they cannot be read, which no header is.
-    private static func read(_ descriptor: Int32) -> [UInt8] {
-        var bytes = [UInt8](repeating: 0, count: 24)
-        let count = unsafe bytes.withUnsafeMutableBytes { buffer in
-            unsafe pread(descriptor, buffer.baseAddress, buffer.count, 0)
-        }
-        return Array(bytes.prefix(max(0, count)))
+    /// The geometry of a log; nil of a file without one: it is empty, or its maker died before it wrote the header.
+    private static func presentGeometry(_ descriptor: Int32, _ path: String) throws(RingLogError) -> RingLogGeometry? {
+        let byteCount = try status(descriptor, path).size
+        let header = read(descriptor, 24, at: 0)
+        // A header that cannot be read is refused as a foreign one.
+        if byteCount == 0 || (!header.isEmpty && RingLogGeometry.isBlank(header)) { return nil }
+        return try RingLogGeometry(header: header, fileByteCount: byteCount, path: path)
     }
 
-    private static func format(
+    /// Makes a file an empty log.
+    private static func make(
         _ descriptor: Int32, _ geometry: RingLogGeometry, _ path: String
     ) throws(RingLogError) {
-        let result = allocateBlocks(descriptor, byteCount: geometry.fileByteCount)
-        guard result == 0 else { throw .system(path: path, operation: "fallocate", errno: result) }
-        guard ftruncate(descriptor, off_t(geometry.fileByteCount)) == 0 else {
-            throw .system(path: path, operation: "ftruncate", errno: errno)
+        if let failure = format(descriptor, geometry, RingLogContent.Counters(last: 0, cleared: 0)) {
+            throw .system(path: path, operation: failure.operation, errno: failure.errno)
         }
-        let header = geometry.headerBytes
-        let count = unsafe header.withUnsafeBytes { unsafe pwrite(descriptor, $0.baseAddress, $0.count, 0) }
-        guard count == header.count else { throw .system(path: path, operation: "pwrite", errno: errno) }
     }
 
-    private static func map(
-        _ descriptor: Int32, _ geometry: RingLogGeometry, isWritable: Bool, _ path: String
-    ) throws(RingLogError) -> RingLogMapping {
-        try RingLogMapping(
-            descriptor: descriptor, byteCount: geometry.fileByteCount, isWritable: isWritable, path: path)
+    /// Gives a file the size of a log and then its header, so that a reader finds either no header or a whole log.
+    /// - Returns: the step that the system refused; nil if all went well.
+    static func format(
+        _ descriptor: Int32, _ geometry: RingLogGeometry, _ counters: RingLogContent.Counters
+    ) -> SystemError? {
+        let result = allocateBlocks(descriptor, byteCount: geometry.fileByteCount)
+        guard result == 0 else { return SystemError("fallocate", errno: result) }
+        guard ftruncate(descriptor, off_t(geometry.fileByteCount)) == 0 else {
+            return SystemError("ftruncate", errno: errno)
+        }
+        var header = geometry.headerBytes
+        header += [UInt8](repeating: 0, count: RingLogGeometry.lastSequenceOffset - header.count)
+        header += counters.bytes
+        return write(descriptor, header, at: 0) ? nil : SystemError("pwrite", errno: errno)
+    }
+
+    // MARK: - Bytes
+
+    /// Reads at most `count` bytes; fewer, or none, if the file ends before them or they cannot be read.
+    static func read(_ descriptor: Int32, _ count: Int, at offset: Int) -> [UInt8] {
+        unsafe [UInt8](unsafeUninitializedCapacity: count) { buffer, filled in
+            let result = SystemCall.retry { unsafe pread(descriptor, buffer.baseAddress, count, off_t(offset)) }
+            filled = max(0, result)
+        }
+    }
+
+    /// Writes bytes over those in the file.
+    /// - Returns: whether all of them were written; if not, `errno` has the reason.
+    static func write(_ descriptor: Int32, _ bytes: [UInt8], at offset: Int) -> Bool {
+        let count = unsafe bytes.withUnsafeBytes { raw in
+            SystemCall.retry { unsafe pwrite(descriptor, raw.baseAddress, raw.count, off_t(offset)) }
+        }
+        return count == bytes.count
     }
 }
 

@@ -54,7 +54,7 @@ struct LogTool: Sendable {
 
     /// Shows what is written, until the task is cancelled.
     func follow(_ file: RingLogFile, after last: UInt64) async {
-        for await record in file.follow(includingPast: true) where record.sequence > last && record.level >= level {
+        for await record in file.follow(after: last) where record.level >= level {
             console.line(line(record))
         }
     }

@@ -72,7 +72,7 @@ struct RingLogFollowTests {
         var cursor = RingLogCursor(file: file, position: 0)
         file.append(LogRecordTests.record("before"))
         // A writer that took a number and was killed.
-        #expect(file.mapping.reserve(1) == 2)
+        #expect(file.content.reserve(1) == 2)
         file.append(LogRecordTests.record("after"))
         #expect(cursor.read().map(\.message) == ["before"])
         var rounds = 0
