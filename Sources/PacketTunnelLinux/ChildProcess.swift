@@ -151,8 +151,10 @@ package final class ChildProcess {
     }
 
     /// Which descriptors can be read, or have no other side any more; nil where none can by the deadline.
-    package static func ready(_ descriptors: [Int32], until deadline: Int64) -> [Bool]? {
+    /// - Parameter writing: a descriptor that has to be written to; whether it can be is the last of the results.
+    package static func ready(_ descriptors: [Int32], writing: Int32? = nil, until deadline: Int64) -> [Bool]? {
         var entries = descriptors.map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
+        if let writing { entries.append(pollfd(fd: writing, events: Int16(POLLOUT), revents: 0)) }
         while true {
             let rest = deadline - LaneClock.now()
             guard rest > 0 else { return nil }

@@ -90,6 +90,95 @@
             }
         }
 
+        /// Reads requests on a thread, and answers each with the output that `reply` gives it; nil: not at all.
+        private func serve(_ socket: SharedDescriptor, _ reply: @escaping @Sendable (NumberedRequest) -> String?) throws
+        {
+            _ = try LoopThread(name: "serve") {
+                while let (request, _) = ProgramFrame.receive(NumberedRequest.self, from: socket.number) {
+                    guard let text = reply(request) else { continue }
+                    let answer = NumberedReply(number: request.number, reply: .ended(status: 0))
+                    guard ProgramFrame.send(answer, Array(text.utf8), to: socket.number) else { return }
+                }
+            }
+        }
+
+        private static let scope = ProgramScope(
+            tunnel: "wg0", commands: [command("true")], file: nil, bindsLowPort: false)
+
+        private func output(_ ending: ProgramClient.Ending) -> String? {
+            guard case .ended(let outcome) = ending else { return nil }
+            return outcome.output
+        }
+
+        /// The process was stopped for longer than a request may take. Its late answer broke the channel for good.
+        @Test("A late answer is dropped, and the next request gets its own answer")
+        func lateAnswer() throws {
+            let (ours, theirs) = try ProgramClient.pair()
+            let client = ProgramClient(ours, scope: Self.scope, patience: 0)
+            let stop = try DescriptorPipe()
+            let reader = stop.reader
+            try serve(theirs) { request in
+                if request.number == 1 { _ = SystemCall.readAll(reader.number, limit: 1) }
+                return "answer \(request.number)"
+            }
+            guard case .timedOut = client.run(command: 0, seconds: 1, by: .commands) else {
+                Issue.record("the first request did not end in time")
+                return
+            }
+            // The process is still stopped: this one waits for no longer than its own time.
+            guard case .timedOut = client.run(command: 0, seconds: 1, by: .commands) else {
+                Issue.record("the second request did not end in time")
+                return
+            }
+            stop.writer.close()
+            #expect(output(client.run(command: 0, seconds: 60, by: .commands)) == "answer 2")
+            #expect(output(client.run(command: 0, seconds: 60, by: .commands)) == "answer 3")
+        }
+
+        @Test("A process that reads nothing holds no sender, and the rest of a message is sent when it reads again")
+        func unreadRequest() throws {
+            let (ours, theirs) = try ProgramClient.pair()
+            let client = ProgramClient(ours, scope: Self.scope, patience: 0)
+            let input = [UInt8](repeating: 7, count: 4 << 20)
+            guard case .timedOut = client.run(command: 0, input: input, seconds: 1, by: .commands) else {
+                Issue.record("the request did not end in time")
+                return
+            }
+            try serve(theirs) { "answer \($0.number)" }
+            #expect(output(client.run(command: 0, input: input, seconds: 60, by: .commands)) == "answer 2")
+        }
+
+        @Test("A request that is read after its deadline is not carried out")
+        func expiredRequest() throws {
+            let mark = try SystemProgram.memoryFile([])
+            let scope = ProgramScope(
+                tunnel: "wg0", commands: [Self.command("echo ran >> /proc/\(getpid())/fd/\(mark.number)")], file: nil,
+                bindsLowPort: false)
+            let (ours, theirs) = try ProgramClient.pair()
+            let command = ProgramRequest.command(0, seconds: 60, outputLimit: 10)
+            let deadlines = [LaneClock.now() - 1, LaneClock.now() + 60 * LaneClock.nanosecondsPerSecond]
+            for (index, deadline) in deadlines.enumerated() {
+                let request = NumberedRequest(number: UInt64(index + 1), deadline: deadline, request: command)
+                #expect(ProgramFrame.send(request, [], to: ours.number))
+            }
+            let number = dup(theirs.number)
+            let thread = try LoopThread(name: "serve") { ProgramServer(scope).serve([number]) }
+            let (first, _) = try #require(ProgramFrame.receive(NumberedReply.self, from: ours.number))
+            guard case .timedOut = first.reply, first.number == 1 else {
+                Issue.record("the late request was answered with \(first)")
+                return
+            }
+            let (second, _) = try #require(ProgramFrame.receive(NumberedReply.self, from: ours.number))
+            guard case .ended(0) = second.reply, second.number == 2 else {
+                Issue.record("the request in time was answered with \(second)")
+                return
+            }
+            #expect(FileStatus(of: mark.number)?.size == "ran\n".utf8.count, "it ran once")
+            ours.close()
+            theirs.close()
+            thread.join()
+        }
+
         @Test("What a tunnel asks of the system's programs is let through, for that tunnel")
         func forms() throws {
             func problem(_ program: String, _ arguments: [String], _ input: String = "", tunnel: String = "a=")

@@ -86,6 +86,33 @@
                 #expect(scene.remains.isEmpty)
             }
 
+            /// It was never used again: "cannot start nft: Broken pipe", for as long as the tunnel was up.
+            @Test(
+                "A process for programs that was stopped while the firewall was removed restores it when it continues")
+            func helperStopped() throws {
+                let scene = try CulvertUpScene()
+                try scene.succeed("up", try scene.writeFile(), "--leak-policy", "enforced")
+                let helper = try #require(helpers(scene).first)
+                let table = "culvert_\(scene.name)"
+                kill(helper, SIGSTOP)
+                try scene.world.host.run("nft", "delete", "table", "inet", table)
+                try eventually("the log reports that policy rules hold back") {
+                    try scene.succeed("log", scene.name).contains("policy rules hold back")
+                }
+                kill(helper, SIGCONT)
+                try eventually("the firewall is restored") {
+                    try scene.world.host.runAllowingFailure("nft", "list", "table", "inet", table).status == 0
+                }
+                try eventually("the log reports the firewall") {
+                    try scene.succeed("log", scene.name).contains("the firewall is there again")
+                }
+                #expect(helpers(scene) == [helper])
+                try scene.ping()
+                try scene.succeed("down", scene.name)
+                try scene.expectUnchanged()
+                #expect(scene.remains.isEmpty)
+            }
+
             @Test("When its process is killed, what runs programs ends, the policy holds, and down undoes everything")
             func processKilled() throws {
                 let scene = try CulvertUpScene()

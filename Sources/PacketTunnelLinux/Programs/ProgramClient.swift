@@ -8,7 +8,8 @@ package import TunnelSystem
 
 /// The process that starts programs for this one (``ProgramServer``).
 ///
-/// When it is gone, programs cannot be started any more: what needs them fails, and what is in force stays so.
+/// A request that it does not answer in time fails; the next one is sent once it answers again. When it has ended, each
+/// request fails, and applied settings stay applied.
 package final class ProgramClient: Sendable {
     /// What waits for nothing else: programs of the system, commands of the user, and requests to a gateway.
     package enum Purpose: Int, CaseIterable, Sendable {
@@ -17,15 +18,9 @@ package final class ProgramClient: Sendable {
         case requests
     }
 
-    /// A socket to it, on which one request is under way at a time.
-    private final class Link: Sendable {
-        let descriptor: SharedDescriptor
-        let isBroken = Mutex(false)
-
-        init(_ descriptor: SharedDescriptor) { self.descriptor = descriptor }
-    }
-
-    private let links: [Link]
+    private let links: [ProgramLink]
+    /// The seconds that a reply may come after the end of its request's time, which the process keeps.
+    private let patience: Int
     /// What it was told at its start.
     package let scope: ProgramScope
     /// Its process.
@@ -39,33 +34,37 @@ package final class ProgramClient: Sendable {
     package init(program: String, arguments: [String], environment: [String]) throws(SystemError) {
         let setup = SpawnSetup(.ownSession)
         for number in [0, 1, 2] as [Int32] { setup.openNull(number, forWriting: number > 0) }
-        var ours: [Link] = []
+        var ours: [ProgramLink] = []
         var theirs: [SharedDescriptor] = []
         for number in Self.socketNumbers {
             let (here, there) = try Self.pair()
-            ours.append(Link(here))
+            ours.append(ProgramLink(here))
             theirs.append(there)
             setup.give(there.number, as: number)
         }
         process = try setup.start(program, arguments: arguments, environment: environment)
         for descriptor in theirs { descriptor.close() }
         links = ours
-        guard ProgramFrame.send(ProgramRequest.scope, [], to: links[0].descriptor.number),
-            let (reply, _) = ProgramFrame.receive(ProgramReply.self, from: links[0].descriptor.number),
-            case .scope(let scope) = reply
+        patience = Self.standardPatience
+        // It reads the tunnel's file first.
+        guard case .reply(.scope(let scope), _) = ours[0].exchange(.scope, [], within: Self.startSeconds, patience: 0)
         else { throw SystemError("start the process for programs", errno: ECHILD) }
         self.scope = scope
     }
 
+    private static let standardPatience = 5
+    private static let startSeconds = 120
+
     /// A client of a server on threads of this process, for tests.
     package init(servedHere scope: ProgramScope) throws(SystemError) {
-        var (ours, theirs): ([Link], [SharedDescriptor]) = ([], [])
+        var (ours, theirs): ([ProgramLink], [SharedDescriptor]) = ([], [])
         for _ in Purpose.allCases {
             let (here, there) = try Self.pair()
-            ours.append(Link(here))
+            ours.append(ProgramLink(here))
             theirs.append(there)
         }
         links = ours
+        patience = Self.standardPatience
         self.scope = scope
         process = 0
         let sockets = theirs
@@ -77,9 +76,10 @@ package final class ProgramClient: Sendable {
     }
 
     /// A client of a server that the caller runs at the other end of one socket.
-    init(_ descriptor: SharedDescriptor, scope: ProgramScope) {
-        let link = Link(descriptor)
+    init(_ descriptor: SharedDescriptor, scope: ProgramScope, patience: Int = standardPatience) {
+        let link = ProgramLink(descriptor)
         links = Purpose.allCases.map { _ in link }
+        self.patience = patience
         self.scope = scope
         process = 0
     }
@@ -108,14 +108,14 @@ package final class ProgramClient: Sendable {
     ) throws(LinuxNetworkError) -> ChildProcess.Outcome {
         let call = SystemProgramCall(
             program: program, arguments: arguments, seconds: seconds, outputLimit: outputLimit)
-        // The process keeps the time; this is for one that does not.
-        let reply = exchange(.system(call), input, by: .system, within: seconds + 30)
-        switch reply {
-        case (.ended(let status), let output)?:
+        switch exchange(.system(call), input, by: .system, within: seconds) {
+        case .reply(.ended(let status), let output):
             return ChildProcess.Outcome(status: status, output: String(decoding: output, as: UTF8.self))
-        case (.timedOut, _)?: throw LinuxNetworkError(.programTimedOut(path: program, seconds: seconds))
-        case (.notStarted(let errno), _)?: throw LinuxNetworkError(.programNotStarted(path: program), errno: errno)
-        case (.refused, _)?: throw LinuxNetworkError(.programNotStarted(path: program), errno: EPERM)
+        case .reply(.timedOut, _), .late:
+            throw LinuxNetworkError(.programTimedOut(path: program, seconds: seconds))
+        case .reply(.notStarted(let errno), _):
+            throw LinuxNetworkError(.programNotStarted(path: program), errno: errno)
+        case .reply(.refused, _): throw LinuxNetworkError(.programNotStarted(path: program), errno: EPERM)
         default: throw LinuxNetworkError(.programNotStarted(path: program), errno: EPIPE)
         }
     }
@@ -138,50 +138,34 @@ package final class ProgramClient: Sendable {
         cancellation: Int32? = nil
     ) -> Ending {
         let request = ProgramRequest.command(index, seconds: seconds, outputLimit: outputLimit)
-        let reply = exchange(request, input, by: purpose, within: seconds + 30, cancellation: cancellation)
+        let answer = exchange(request, input, by: purpose, within: seconds, cancellation: cancellation)
         func outcome(_ status: Int32, _ output: [UInt8]) -> ChildProcess.Outcome {
             ChildProcess.Outcome(status: status, output: String(decoding: output, as: UTF8.self))
         }
-        return switch reply {
-        case (.ended(let status), let output)?: .ended(outcome(status, output))
-        case (.interrupted, let output)?: .interrupted(outcome(143, output))
-        case (.timedOut, _)?: .timedOut
-        case (.notStarted(let errno), _)?: .notStarted(errno: errno)
-        case (.refused, _)?: .notStarted(errno: EPERM)
+        return switch answer {
+        case .reply(.ended(let status), let output): .ended(outcome(status, output))
+        case .reply(.interrupted, let output): .interrupted(outcome(143, output))
+        case .cancelled: .interrupted(outcome(143, []))
+        case .reply(.timedOut, _), .late: .timedOut
+        case .reply(.notStarted(let errno), _): .notStarted(errno: errno)
+        case .reply(.refused, _): .notStarted(errno: EPERM)
         default: .notStarted(errno: EPIPE)
         }
     }
 
     /// The file that the process was told, as it is now; nil where there is none, or the process is gone.
     package func file() -> (file: ProgramFile, bytes: [UInt8])? {
-        guard case (.file(let file), let bytes)? = exchange(.file, [], by: .system, within: 30) else { return nil }
+        guard case .reply(.file(let file), let bytes) = exchange(.file, [], by: .system, within: 30) else {
+            return nil
+        }
         return (file, bytes)
     }
 
     private func exchange(
         _ request: ProgramRequest, _ input: [UInt8], by purpose: Purpose, within seconds: Int,
         cancellation: Int32? = nil
-    ) -> (ProgramReply, [UInt8])? {
-        let link = links[purpose.rawValue]
-        let descriptor = link.descriptor.number
-        let deadline = LaneClock.now() + Int64(seconds) * LaneClock.nanosecondsPerSecond
-        return link.isBroken.withLock { isBroken in
-            guard !isBroken else { return nil }
-            // Whatever comes late would be taken for the answer to something else.
-            isBroken = true
-            guard ProgramFrame.send(request, input, to: descriptor) else { return nil }
-            var cancellation = cancellation
-            while true {
-                guard let ready = ChildProcess.ready([descriptor, cancellation ?? -1], until: deadline) else {
-                    return nil
-                }
-                if ready[0] { break }
-                cancellation = nil
-                guard ProgramFrame.send(ProgramRequest.cancel, [], to: descriptor) else { return nil }
-            }
-            guard let reply = ProgramFrame.receive(ProgramReply.self, from: descriptor) else { return nil }
-            isBroken = false
-            return reply
-        }
+    ) -> ProgramLink.Answer {
+        links[purpose.rawValue].exchange(
+            request, input, within: seconds, patience: patience, cancellation: cancellation)
     }
 }

@@ -70,35 +70,84 @@ package struct ProgramFile: Codable, Sendable {
     package var isRegular: Bool
 }
 
+/// A request on its way, and the number that its answer has.
+struct NumberedRequest: Codable, Sendable {
+    /// The request's number on its socket, counted from 1; for ``ProgramRequest/cancel`` the number of the request that it ends.
+    var number: UInt64
+    /// The time of `LaneClock` at which the client gives up. A request that is read later is not carried out.
+    var deadline: Int64
+    var request: ProgramRequest
+}
+
+/// The answer to the request with the same number.
+struct NumberedReply: Codable, Sendable {
+    var number: UInt64
+    var reply: ProgramReply
+}
+
 /// Messages on a stream socket: two lengths, a header in JSON and bytes, none of which is longer than these bounds.
 enum ProgramFrame {
     static let mostHeaderBytes = 1 << 20
     static let mostBytes = 1 << 25
 
-    /// - Returns: false where the other side is gone, or the message is too long.
-    static func send(_ header: some Encodable, _ bytes: [UInt8], to descriptor: Int32) -> Bool {
+    /// The bytes of the two lengths.
+    private static let lengthsByteCount = 8
+
+    /// The bytes of a message; nil if it is too long.
+    static func encode(_ header: some Encodable, _ bytes: [UInt8]) -> [UInt8]? {
         guard let text = try? JSONEncoder().encode(header), text.count <= mostHeaderBytes, bytes.count <= mostBytes
         else {
-            return false
+            return nil
         }
         var frame: [UInt8] = []
-        frame.reserveCapacity(8 + text.count + bytes.count)
+        frame.reserveCapacity(lengthsByteCount + text.count + bytes.count)
         for length in [text.count, bytes.count] {
             for shift in [0, 8, 16, 24] { frame.append(UInt8(truncatingIfNeeded: length >> shift)) }
         }
         frame += text
         frame += bytes
-        return SystemCall.writeAll(descriptor, frame)
+        return frame
+    }
+
+    /// Sends a message; waits while the other side does not read.
+    /// - Returns: false if the other side closed the socket, or the message is too long.
+    static func send(_ header: some Encodable, _ bytes: [UInt8], to descriptor: Int32) -> Bool {
+        encode(header, bytes).map { SystemCall.writeAll(descriptor, $0) } ?? false
+    }
+
+    /// The first message in the received bytes.
+    enum Parsed<Header> {
+        /// A message, and the number of bytes that it took.
+        case message(Header, [UInt8], byteCount: Int)
+        case incomplete
+        case malformed
+    }
+
+    /// Reads the first message in `received`.
+    static func parse<Header: Decodable>(_ type: Header.Type, _ received: [UInt8]) -> Parsed<Header> {
+        guard received.count >= lengthsByteCount else { return .incomplete }
+        guard let (headerLength, byteCount) = lengths(received) else { return .malformed }
+        let start = lengthsByteCount + headerLength
+        guard received.count >= start + byteCount else { return .incomplete }
+        guard let header = try? JSONDecoder().decode(type, from: Data(received[lengthsByteCount..<start])) else {
+            return .malformed
+        }
+        return .message(header, Array(received[start..<start + byteCount]), byteCount: start + byteCount)
+    }
+
+    /// The lengths at the start of a message; nil if one is over its bound.
+    private static func lengths(_ bytes: [UInt8]) -> (header: Int, bytes: Int)? {
+        func length(_ start: Int) -> Int {
+            (0..<4).reduce(0) { $0 | Int(bytes[start + $1]) << (8 * $1) }
+        }
+        let (headerLength, byteCount) = (length(0), length(4))
+        guard headerLength <= mostHeaderBytes, byteCount <= mostBytes else { return nil }
+        return (headerLength, byteCount)
     }
 
     /// The next message; nil where the other side is gone, or does not keep to the form.
     static func receive<Header: Decodable>(_ type: Header.Type, from descriptor: Int32) -> (Header, [UInt8])? {
-        guard let lengths = read(8, from: descriptor) else { return nil }
-        func length(_ start: Int) -> Int {
-            (0..<4).reduce(0) { $0 | Int(lengths[start + $1]) << (8 * $1) }
-        }
-        let (headerLength, byteCount) = (length(0), length(4))
-        guard headerLength <= mostHeaderBytes, byteCount <= mostBytes,
+        guard let first = read(lengthsByteCount, from: descriptor), let (headerLength, byteCount) = lengths(first),
             let text = read(headerLength, from: descriptor), let bytes = read(byteCount, from: descriptor),
             let header = try? JSONDecoder().decode(type, from: Data(text))
         else { return nil }

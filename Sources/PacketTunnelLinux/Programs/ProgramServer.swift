@@ -27,14 +27,17 @@ package struct ProgramServer: Sendable {
 
     private func serve(_ socket: Int32) {
         defer { SystemCall.close(socket) }
-        while let (request, input) = ProgramFrame.receive(ProgramRequest.self, from: socket) {
+        while let (numbered, input) = ProgramFrame.receive(NumberedRequest.self, from: socket) {
             var output: [UInt8] = []
             let reply: ProgramReply
-            switch request {
+            let limit = numbered.deadline
+            switch numbered.request {
             case .cancel: continue
+            // This process was stopped, and the other one gave up.
+            case _ where limit <= LaneClock.now(): reply = .timedOut
             case .scope: reply = .scope(scope)
             case .file: reply = readFile(&output)
-            case .system(let call): reply = run(call, input, socket, &output)
+            case .system(let call): reply = run(call, input, until: limit, socket, &output)
             case .command(let index, let seconds, let outputLimit):
                 guard scope.commands.indices.contains(index), (1...3600).contains(seconds),
                     (0...ProgramFrame.mostBytes).contains(outputLimit)
@@ -44,34 +47,40 @@ package struct ProgramServer: Sendable {
                 }
                 let command = scope.commands[index]
                 reply = run(
-                    command.program, command.arguments, command.environment, input, seconds: seconds,
-                    outputLimit: outputLimit, socket, &output)
+                    command.program, command.arguments, command.environment, input,
+                    until: Self.deadline(seconds, limit), outputLimit: outputLimit, socket, &output)
             }
-            guard ProgramFrame.send(reply, output, to: socket) else { return }
+            guard ProgramFrame.send(NumberedReply(number: numbered.number, reply: reply), output, to: socket) else {
+                return
+            }
         }
     }
 
     private func run(
-        _ call: SystemProgramCall, _ input: [UInt8], _ socket: Int32, _ output: inout [UInt8]
+        _ call: SystemProgramCall, _ input: [UInt8], until limit: Int64, _ socket: Int32, _ output: inout [UInt8]
     ) -> ProgramReply {
         if let problem = call.problem(for: scope.tunnel, input: input) {
             return .refused("\(call.program): \(problem)")
         }
         guard let program = SystemProgram(call.program) else { return .notStarted(errno: ENOENT) }
         return run(
-            program.path, [program.path] + call.arguments, SystemProgram.environment, input, seconds: call.seconds,
-            outputLimit: call.outputLimit, socket, &output)
+            program.path, [program.path] + call.arguments, SystemProgram.environment, input,
+            until: Self.deadline(call.seconds, limit), outputLimit: call.outputLimit, socket, &output)
+    }
+
+    /// The end of a program's time, which is not after that of its request.
+    private static func deadline(_ seconds: Int, _ limit: Int64) -> Int64 {
+        min(LaneClock.now() + Int64(seconds) * LaneClock.nanosecondsPerSecond, limit)
     }
 
     private func run(
-        _ program: String, _ arguments: [String], _ environment: [String], _ input: [UInt8], seconds: Int,
+        _ program: String, _ arguments: [String], _ environment: [String], _ input: [UInt8], until deadline: Int64,
         outputLimit: Int, _ socket: Int32, _ output: inout [UInt8]
     ) -> ProgramReply {
         do throws(SystemError) {
             let file = try SystemProgram.memoryFile(input)
             let child = try ChildProcess(
                 program, arguments: arguments, environment: environment, input: file.number, outputLimit: outputLimit)
-            let deadline = LaneClock.now() + Int64(seconds) * LaneClock.nanosecondsPerSecond
             // What the other side says meanwhile can only be that nobody waits any more, and so can its end.
             switch child.wait(until: deadline, interruption: socket) {
             case .ended(let outcome):
