@@ -367,25 +367,27 @@ let package = Package(
         .testTarget(
             name: "CulvertGatewayTests",
             dependencies: [
-                "culvert-gateway", gateway, "CommandLineSupport", "CommandLineTesting", "NetworkAddresses",
-                "PacketTunnel", "TunnelSystem", "PacketTunnelTesting", argumentParser, logging,
+                "culvert-gateway", gateway, "CommandLineSupport", "CommandLineTesting", "NetworkAddresses", linuxHost,
+                "PacketTunnel", "TunnelIO", "TunnelSystem", "PacketTunnelTesting", argumentParser, logging,
             ],
             swiftSettings: settings),
         .testTarget(
             name: "CulvertTests",
             dependencies: [
                 "CompatibilityFixtures",
-                "culvert", "CommandLineSupport", "CommandLineTesting", "TunnelSystem", "WireGuardCore", "TunnelIO",
-                "WireGuardDevice",
+                "culvert", "culvert-wg", "CommandLineSupport", "CommandLineTesting", "NetworkAddresses", "TunnelSystem",
+                "WireGuardCore", "TunnelIO", "WireGuardDevice",
                 "PacketTunnel", linuxHost, "WireGuardTunnel", "CredentialTunnel", "Provisioning", "PacketTunnelTesting",
                 argumentParser, logging,
             ],
             swiftSettings: settings),
         .target(
-            name: "CommandLineTesting", dependencies: ["TunnelSystem", "CommandLineSupport", "PacketTunnelTesting"],
+            name: "CommandLineTesting",
+            dependencies: ["TunnelSystem", "CommandLineSupport", "PacketTunnel", "PacketTunnelTesting"],
             path: "Tests/Support/CommandLineTesting", swiftSettings: settings),
         .testTarget(
-            name: "CommandLineSupportTests", dependencies: ["TunnelSystem", "CommandLineSupport"],
+            name: "CommandLineSupportTests",
+            dependencies: ["TunnelSystem", "CommandLineSupport", "CommandLineTesting"],
             swiftSettings: settings),
         .testTarget(
             name: "CulvertPinTests",

@@ -5,14 +5,26 @@ package import ArgumentParser
 
 /// The exit statuses of every command.
 package enum ExitStatus {
-    package static let success: Int32 = 0
-    package static let failure: Int32 = 1
-    package static let usage: Int32 = 2
-    package static let notFound: Int32 = 3
-    package static let notPermitted: Int32 = 4
-    package static let alreadyRunning: Int32 = 5
-    package static let unreachable: Int32 = 6
-    package static let interrupted: Int32 = 130
+    /// All statuses by name.
+    package enum Name: Int32, CaseIterable {
+        case success = 0
+        case failure = 1
+        case usage = 2
+        case notFound = 3
+        case notPermitted = 4
+        case alreadyRunning = 5
+        case unreachable = 6
+        case interrupted = 130
+    }
+
+    package static let success = Name.success.rawValue
+    package static let failure = Name.failure.rawValue
+    package static let usage = Name.usage.rawValue
+    package static let notFound = Name.notFound.rawValue
+    package static let notPermitted = Name.notPermitted.rawValue
+    package static let alreadyRunning = Name.alreadyRunning.rawValue
+    package static let unreachable = Name.unreachable.rawValue
+    package static let interrupted = Name.interrupted.rawValue
 }
 
 extension ParsableCommand {

@@ -51,20 +51,17 @@ enum Background {
             if options.keepsOutput { setup.keep(output) } else { setup.openNull(output, forWriting: true) }
         }
 
-        let inherited = [
-            "WG_TUN_FD=\(tunNumber)", "WG_UAPI_FD=\(managementNumber)", "WG_PROCESS_FOREGROUND=1",
-            "CULVERT_READY_FD=\(readyNumber)",
+        let own: [(DaemonOptions.Variable, Int32)] = [
+            (.tunDescriptor, tunNumber), (.uapiDescriptor, managementNumber), (.foreground, 1),
+            (.readyDescriptor, readyNumber),
         ]
-        let kept =
-            (["LOG_LEVEL", "PATH", DaemonOptions.layoutVariable, DaemonOptions.memoryVariable]
-            + DaemonOptions.offloadSwitches).compactMap {
-                name in
-                ProcessEnvironment.value(name).map { "\(name)=\($0)" }
-            }
+        let kept = (["PATH"] + DaemonOptions.Variable.inherited.map(\.rawValue)).compactMap { name in
+            ProcessEnvironment.value(name).map { "\(name)=\($0)" }
+        }
         return try setup.start(
             SpawnPlatform.ownProgram,
             arguments: [CommandLine.arguments.first ?? "culvert-wg", options.interfaceName],
-            environment: inherited + kept)
+            environment: own.map { "\($0.rawValue)=\($1)" } + kept)
     }
 
     private static func failure(_ operation: String, _ error: Int32) -> WireGuardDeviceError {

@@ -45,17 +45,59 @@ struct DaemonOptions: Equatable {
 
     static let version = CulvertVersion.text.description
 
-    /// The variables that switch off an offload, read where devices and sockets are made.
-    static let offloadSwitches = [
-        "CULVERT_UDP_GSO", "CULVERT_UDP_GRO", "CULVERT_TUN_TSO", "CULVERT_TUN_USO", "CULVERT_TUN_TCP_GRO",
-        "CULVERT_TUN_UDP_GRO",
-    ]
+    /// The flags, with all their spellings.
+    enum Flag: CaseIterable {
+        case foreground
+        case help
+        case version
 
-    /// The variable that says how the work is spread over threads.
-    static let layoutVariable = "CULVERT_LANES"
+        var names: [String] {
+            switch self {
+            case .foreground: ["-f", "--foreground"]
+            case .help: ["-h", "--help"]
+            case .version: ["-v", "--version"]
+            }
+        }
 
-    /// The variable that bounds the memory that the device takes.
-    static let memoryVariable = "CULVERT_MEMORY"
+        init?(_ argument: String) {
+            guard let flag = Self.allCases.first(where: { $0.names.contains(argument) }) else { return nil }
+            self = flag
+        }
+    }
+
+    /// The environment variables that the daemon reads.
+    enum Variable: String, CaseIterable {
+        case logLevel = "LOG_LEVEL"
+        case foreground = "WG_PROCESS_FOREGROUND"
+        case tunDescriptor = "WG_TUN_FD"
+        case uapiDescriptor = "WG_UAPI_FD"
+        case nameFile = "WG_TUN_NAME_FILE"
+        /// The descriptor on which the daemon reports that it is up.
+        case readyDescriptor = "CULVERT_READY_FD"
+        /// The spread of the work over threads.
+        case layout = "CULVERT_LANES"
+        /// The bound of the memory that the device takes.
+        case memory = "CULVERT_MEMORY"
+        // Each switches off an offload. They are read where devices and sockets are made.
+        case udpGSO = "CULVERT_UDP_GSO"
+        case udpGRO = "CULVERT_UDP_GRO"
+        case tunTSO = "CULVERT_TUN_TSO"
+        case tunUSO = "CULVERT_TUN_USO"
+        case tunTCPGRO = "CULVERT_TUN_TCP_GRO"
+        case tunUDPGRO = "CULVERT_TUN_UDP_GRO"
+
+        /// The variables that the background process inherits.
+        static let inherited: [Variable] = [
+            .logLevel, .layout, .memory, .udpGSO, .udpGRO, .tunTSO, .tunUSO, .tunTCPGRO, .tunUDPGRO,
+        ]
+    }
+
+    /// The exit statuses of the daemon.
+    enum Status: Int32, CaseIterable {
+        case success = 0
+        case failure = 1
+        case usage = 2
+    }
 
     static let help = """
         culvert-wg: a userspace WireGuard daemon for one interface
@@ -93,16 +135,17 @@ struct DaemonOptions: Equatable {
 
     /// Reads arguments (without the program's name) and environment.
     static func parse(
-        _ arguments: [String], environment: (String) -> String?
+        _ arguments: [String], environment lookup: (String) -> String?
     ) throws(UsageError) -> Request {
+        func environment(_ variable: Variable) -> String? { lookup(variable.rawValue) }
         var name: String?
         var isForeground = false
         for argument in arguments {
-            switch argument {
-            case "-f", "--foreground": isForeground = true
-            case "-h", "--help": return .help
-            case "-v", "--version": return .version
-            default:
+            switch Flag(argument) {
+            case .foreground: isForeground = true
+            case .help: return .help
+            case .version: return .version
+            case nil:
                 if argument.hasPrefix("-") {
                     throw UsageError(message: "unknown option '\(argument)'; see culvert-wg --help")
                 }
@@ -118,8 +161,8 @@ struct DaemonOptions: Equatable {
                 message: "'\(name)' is not an interface name: 1 to 15 characters, without '/', ':', '%' or spaces")
         }
         var options = DaemonOptions(interfaceName: name, isForeground: isForeground)
-        if environment("WG_PROCESS_FOREGROUND") == "1" { options.isForeground = true }
-        switch environment("LOG_LEVEL") {
+        if environment(.foreground) == "1" { options.isForeground = true }
+        switch environment(.logLevel) {
         case nil, "": break
         case "verbose", "debug", "info":
             options.logLevel = .verbose
@@ -133,30 +176,30 @@ struct DaemonOptions: Equatable {
         }
         options.layout = try layout(environment)
         options.budget = try budget(environment, for: options.layout)
-        options.tunDescriptor = try descriptor("WG_TUN_FD", environment)
-        options.uapiDescriptor = try descriptor("WG_UAPI_FD", environment)
-        options.readyDescriptor = try descriptor("CULVERT_READY_FD", environment)
-        options.nameFile = environment("WG_TUN_NAME_FILE").flatMap { $0.isEmpty ? nil : $0 }
+        options.tunDescriptor = try descriptor(.tunDescriptor, environment)
+        options.uapiDescriptor = try descriptor(.uapiDescriptor, environment)
+        options.readyDescriptor = try descriptor(.readyDescriptor, environment)
+        options.nameFile = environment(.nameFile).flatMap { $0.isEmpty ? nil : $0 }
         return .run(options)
     }
 
     private static func budget(
-        _ environment: (String) -> String?, for layout: LaneLayout
+        _ environment: (Variable) -> String?, for layout: LaneLayout
     ) throws(UsageError) -> MemoryBudget? {
-        guard let text = environment(memoryVariable), !text.isEmpty else { return nil }
+        guard let text = environment(.memory), !text.isEmpty else { return nil }
         do throws(MemoryBudgetTextError) {
             return try MemoryBudget(text: text, lanes: layout.memoryShares)
         } catch {
-            throw UsageError(message: "\(memoryVariable) is \(error)")
+            throw UsageError(message: "\(Variable.memory.rawValue) is \(error)")
         }
     }
 
-    private static func layout(_ environment: (String) -> String?) throws(UsageError) -> LaneLayout {
-        guard let text = environment(layoutVariable), !text.isEmpty else { return .automatic }
+    private static func layout(_ environment: (Variable) -> String?) throws(UsageError) -> LaneLayout {
+        guard let text = environment(.layout), !text.isEmpty else { return .automatic }
         guard let layout = LaneLayout(text) else {
             throw UsageError(
                 message: """
-                    \(layoutVariable) is '\(text)'; it must be auto, 1, 2, a number of lanes up to \
+                    \(Variable.layout.rawValue) is '\(text)'; it must be auto, 1, 2, a number of lanes up to \
                     \(LaneLayout.mostLanes), or lanes and workers such as 4+2
                     """)
         }
@@ -164,11 +207,11 @@ struct DaemonOptions: Equatable {
     }
 
     private static func descriptor(
-        _ name: String, _ environment: (String) -> String?
+        _ variable: Variable, _ environment: (Variable) -> String?
     ) throws(UsageError) -> Int32? {
-        guard let text = environment(name), !text.isEmpty else { return nil }
+        guard let text = environment(variable), !text.isEmpty else { return nil }
         guard let number = Int32(text), number >= 0 else {
-            throw UsageError(message: "\(name) is '\(text)'; it must be the number of an open descriptor")
+            throw UsageError(message: "\(variable.rawValue) is '\(text)'; it must be the number of an open descriptor")
         }
         return number
     }

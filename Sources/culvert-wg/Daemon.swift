@@ -15,7 +15,7 @@ enum Daemon {
                 Array(CommandLine.arguments.dropFirst()), environment: ProcessEnvironment.value)
         } catch {
             Output.error("culvert-wg: \(error.message)")
-            exit(2)
+            exit(DaemonOptions.Status.usage.rawValue)
         }
         switch request {
         case .help: Output.line(DaemonOptions.help)
@@ -25,7 +25,7 @@ enum Daemon {
                 try run(options)
             } catch {
                 Output.error("culvert-wg: \(options.interfaceName): \(error)")
-                exit(1)
+                exit(DaemonOptions.Status.failure.rawValue)
             }
         }
     }
@@ -50,7 +50,7 @@ enum Daemon {
             try withExtendedLifetime((tun, socket)) { () throws(WireGuardDeviceError) in
                 try Background.spawn(tun: tun.readiness, management: socket.descriptor, options)
                 // Interface and socket belong to the child now: leave without undoing them.
-                _exit(0)
+                _exit(DaemonOptions.Status.success.rawValue)
             }
             return
         }

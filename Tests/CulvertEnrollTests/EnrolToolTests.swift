@@ -18,7 +18,7 @@ import WireGuardCore
 @testable import culvert_enroll
 
 /// A gateway that gives every device the same, by what it is scripted to do.
-private final class ScriptedGateway: ProvisioningTransport {
+final class ScriptedGateway: ProvisioningTransport {
     typealias Answer = @Sendable (ProvisioningRequest) throws(ProvisioningTransportError) -> ProvisioningReply
 
     private let answer: Mutex<Answer>

@@ -14,7 +14,7 @@ import TrustPinningTesting
 @Suite("culvert pin keygen, sign and verify")
 struct PinSigningTests {
     /// A folder with a policy, and what the commands write to it.
-    private struct Scene {
+    struct Scene {
         let folder: URL
         let captured = CapturedConsole()
 

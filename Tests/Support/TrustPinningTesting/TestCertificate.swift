@@ -106,7 +106,9 @@ package struct TestCertificate: Sendable {
     /// The SHA-256 of the whole certificate in base64.
     package var certificatePin: String { Data(SHA256.hash(data: der)).base64EncodedString() }
 
+    /// A name with this common name, or without any attribute if the text is empty.
     private static func name(_ commonName: String) -> [UInt8] {
+        guard !commonName.isEmpty else { return DERWriter.sequence() }
         let attribute = DERWriter.sequence(
             DERWriter.objectIdentifier(2, 5, 4, 3), DERWriter.utf8String(commonName))
         return DERWriter.sequence(DERWriter.set(attribute))

@@ -59,7 +59,8 @@ struct StatusTool: Sendable {
         }
     }
 
-    private func show(_ tunnels: [TunnelSnapshot]) {
+    /// Shows tunnels as one JSON document.
+    func show(_ tunnels: [TunnelSnapshot]) {
         let document: JSON = ["tunnels": .array(tunnels.map(\.json))]
         console.line(document.text)
     }

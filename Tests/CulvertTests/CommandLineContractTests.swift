@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import ArgumentParser
+import CommandLineSupport
+import CommandLineTesting
+import CredentialTunnel
+import Foundation
+import Logging
+import NetworkAddresses
+import Testing
+import TunnelIO
+import TunnelSystem
+import WireGuardCore
+
+@testable import PacketTunnel
+@testable import Provisioning
+@testable import WireGuardTunnel
+@testable import culvert
+
+@Suite("Contract of culvert")
+struct CommandLineContractTests {
+    @Test("docs/command-line.txt has the commands, options, exit statuses and JSON members of culvert")
+    func culvert() async throws {
+        var contract = try ProgramContract(dump: Culvert._dumpHelp())
+        try addStatus(to: &contract)
+        try addDemo(to: &contract)
+        try addKeys(to: &contract)
+        try addLog(to: &contract)
+        try await ProfileContract().add(to: &contract)
+        try addFiles(to: &contract)
+        let problems = try contract.check()
+        #expect(problems.isEmpty, "\(ContractFile.advice)")
+    }
+
+    @Test("docs/command-line.txt has the arguments, variables and exit statuses of culvert-wg")
+    func daemon() throws {
+        let problems = try ProgramContract("culvert-wg", DaemonFacts.all).check()
+        #expect(problems.isEmpty, "\(ContractFile.advice)")
+    }
+
+    private func output(_ body: (Console) throws -> Void) rethrows -> String {
+        let captured = CapturedConsole()
+        try body(captured.console())
+        return captured.output
+    }
+
+    // MARK: - status
+
+    private func addStatus(to contract: inout ProgramContract) throws {
+        let id = try #require(RandomID(String(repeating: "a", count: 26)))
+        var full = TunnelSnapshot(name: "wg0", report: Samples.report())
+        full.rates = TunnelSnapshot.Rates(received: 8000, sent: 1)
+        full.heldPolicy = .everything
+        full.report?.profile = "home"
+        full.report?.lastRepair = "firewall table culvert_wg0"
+        full.report?.excludedRoutes = ["192.0.2.1/32"]
+        full.report?.status.error = TunnelError(.connectivityLost, "gone", fix: "wait")
+        full.report?.enrolment = EnrolmentStatusRequest.Reply(
+            deviceID: id, deviceName: "laptop", user: "anna", publicKey: Samples.peerKey, addresses: [], routes: [],
+            dns: [], searchDomains: [], mtu: 1420, serverKey: Samples.peerKey, endpoint: "192.0.2.1:51820",
+            keepaliveSeconds: 25, expiresInSeconds: 60, givenSecondsAgo: 1)
+        var least = TunnelSnapshot(name: "wg1", report: Samples.report(wireGuard: nil))
+        least.report?.publicKey = nil
+        least.report?.peers[0].endpoint = nil
+        least.report?.enrolment = full.report?.enrolment
+        least.report?.enrolment?.expiresInSeconds = nil
+        var unbound = full
+        unbound.report?.wireGuard?.listenPort = nil
+        unbound.report?.wireGuard?.peers[0].lastHandshakeAge = nil
+        let gone = TunnelSnapshot(name: "wg2")
+        let all = [full, least, unbound, gone]
+        try contract.add(
+            "culvert status --json", open: ["tunnels[].drops"],
+            [output { StatusTool(runtime: RuntimeDirectory(path: "/nonexistent"), console: $0).show(all) }])
+        let lines = output { console in
+            let view = LineWatchView(console, json: true)
+            for snapshot in all { view.show(snapshot) }
+        }
+        try contract.add("culvert status --watch --json", lines.split(separator: "\n").map(String.init))
+    }
+
+    // MARK: - config, demo, key and log
+
+    private func addFiles(to contract: inout ProgramContract) throws {
+        let files = [
+            CheckedFile(name: "bad.conf", bytes: Array("ListenPort = 70000\n".utf8)),
+            CheckedFile(path: "/nonexistent"),
+        ]
+        let text = output { _ = ConfigChecker(console: $0).check(files, json: true) }
+        try contract.add("culvert config check --json", [text])
+    }
+
+    private func addDemo(to contract: inout ProgramContract) throws {
+        let pings = Pings(sent: 1, answered: 1, minimum: 1, mean: 1, maximum: 1)
+        var full = DemoReport()
+        var none = DemoReport()
+        let end = DemoReport.End(
+            publicKey: try #require(PublicKey(base64: Samples.peerKey)), port: 1,
+            engine: EngineStatistics(), lane: LaneStatistics(), injectionsDropped: 0)
+        (full.handshake, full.presharedHandshake) = (.milliseconds(1), .milliseconds(1))
+        (full.pingsV4, full.pingsV6) = (pings, pings)
+        (full.upload, full.download) = (BulkTransfer.Result(), BulkTransfer.Result())
+        full.roaming = DemoReport.Roaming(oldPort: 1, newPort: 2, seenPort: 2, newHandshakes: 0, pings: pings)
+        (full.client, full.server) = (end, end)
+        full.client?.engine.rejectedHandshakes = 1
+        (none.failure, none.pingsV4, none.pingsV6) = (
+            "no session", Pings(sent: 1, answered: 0), Pings(sent: 1, answered: 0)
+        )
+        var unanswered = full
+        unanswered.roaming?.pings = Pings(sent: 1, answered: 0)
+        let reports = [full, none, unanswered, DemoReport()]
+        try contract.add("culvert demo --json", reports.map { $0.json.text })
+        let transfer = ToolOutput.Transfer(megabitsPerSecond: 1, retransmissions: 1)
+        var real = NamespaceReport()
+        (real.firstPing, real.pingsV4, real.pingsV6) = (pings, pings, pings)
+        (real.upload, real.download, real.roamedTo) = (transfer, transfer, 1)
+        var lost = NamespaceReport()
+        (lost.firstPing, lost.pingsV4) = (Pings(sent: 1, answered: 0), Pings(sent: 1, answered: 0))
+        (lost.pingsV6, lost.failure) = (Pings(sent: 1, answered: 0), "no session")
+        lost.upload = ToolOutput.Transfer(megabitsPerSecond: 1, retransmissions: nil)
+        lost.download = lost.upload
+        var without = NamespaceReport()
+        without.hasIperf = false
+        try contract.add(
+            "culvert demo --tun --json", [real, lost, without, NamespaceReport()].map { $0.json.text })
+    }
+
+    private func addKeys(to contract: inout ProgramContract) throws {
+        try contract.add("culvert key generate --json", [output { _ = KeyTool(console: $0).generate(json: true) }])
+        try contract.add("culvert key preshared --json", [output { _ = KeyTool(console: $0).preshared(json: true) }])
+        let key = Array(Samples.privateKey.utf8)
+        try contract.add(
+            "culvert key public --json", [output { _ = KeyTool(console: $0).publicKey(of: key, json: true) }])
+    }
+
+    private func addLog(to contract: inout ProgramContract) throws {
+        let tool = LogTool(
+            runtime: RuntimeDirectory(path: "/nonexistent"), console: CapturedConsole().console(), json: true)
+        let plain = LogRecord(time: 0, level: .info, origin: .daemon, processID: 1, label: "wg0", message: "x")
+        var full = plain
+        full.fields = [LogRecord.Field("peer", "1")]
+        full.isCut = true
+        try contract.add("culvert log --json", open: ["metadata"], [plain, full].map(tool.line))
+    }
+}
