@@ -102,6 +102,7 @@ public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConverti
             case EEXIST: "something else has made it already; remove that or choose another"
             case ENODEV: "the interface is gone"
             case ENETUNREACH: "there is no route to the gateway"
+            case EWOULDBLOCK: "let the process continue that has it, or kill it"
             case EROFS: "the file system is read-only; in a container, let it be writable"
             case EOPNOTSUPP, EAFNOSUPPORT: "the kernel was built without it or it is switched off"
             default: nil

@@ -7,6 +7,8 @@ struct ProcessRecord: Hashable {
     var startTime: UInt64
     /// Whether it runs no code of its own any more: it was killed, or is about to be gone.
     var isEnding: Bool
+    /// Whether it was stopped, by a signal or a debugger.
+    var isStopped: Bool
     /// Whether it is gone but for its parent, who has yet to look.
     var isZombie: Bool
 
@@ -35,6 +37,7 @@ struct ProcessRecord: Hashable {
         }
         guard let state = fields.first?.first, let flags = number(9), let startTime = number(22) else { return nil }
         self.startTime = startTime
+        isStopped = "Tt".utf8.contains(state)
         isZombie = "ZXx".utf8.contains(state)
         isEnding = isZombie || flags & Self.ending != 0 || hasKill("SigPnd:\t") || hasKill("ShdPnd:\t")
     }

@@ -87,6 +87,17 @@ package enum SystemCall {
         retry { libraryOpen(path, flags | O_CLOEXEC, mode) }
     }
 
+    /// The target of a symbolic link; nil if it cannot be read, with the reason in `errno`.
+    package static func linkTarget(_ path: String) -> String? {
+        var bytes = [UInt8](repeating: 0, count: Int(PATH_MAX))
+        let count = unsafe bytes.withUnsafeMutableBytes { raw in
+            let buffer = unsafe raw.bindMemory(to: CChar.self)
+            guard let start = buffer.baseAddress else { return -1 }
+            return unsafe readlink(path, start, buffer.count)
+        }
+        return count < 0 ? nil : String(decoding: bytes[..<count], as: UTF8.self)
+    }
+
     /// Lets reads and writes return instead of waiting.
     /// - Returns: false when it failed, with the reason in `errno`.
     package static func setNonBlocking(_ descriptor: Int32) -> Bool {

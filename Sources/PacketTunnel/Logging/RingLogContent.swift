@@ -3,7 +3,6 @@
 
 import CTunnelSystem
 import Synchronization
-import TunnelIO
 import TunnelSystem
 
 /// The bytes of an open log file, which several processes change at the same time.
@@ -27,8 +26,8 @@ final class RingLogContent: Sendable {
         var isLockStuck = false
     }
 
-    /// The longest time that a writer waits for the file's lock, in nanoseconds. A running process holds it for microseconds.
-    private static let patience: Int64 = 100_000_000
+    /// The longest time that a writer waits for the file's lock. A running process holds it for microseconds.
+    private static let patience: Duration = .milliseconds(100)
 
     private let file: OwnedDescriptor
     private let geometry: RingLogGeometry
@@ -57,11 +56,7 @@ final class RingLogContent: Sendable {
     // MARK: - The counters
 
     /// The counters in the file; nil while the file is truncated.
-    var counters: Counters? {
-        let bytes = read(16, at: RingLogGeometry.lastSequenceOffset)
-        guard bytes.count == 16 else { return nil }
-        return Counters(last: bytes.littleEndian(UInt64.self, at: 0), cleared: bytes.littleEndian(UInt64.self, at: 8))
-    }
+    var counters: Counters? { RingLogStorage.counters(file.number) }
 
     /// The last sequence number handed out; 0 while the file is truncated.
     var lastSequence: UInt64 { counters?.last ?? 0 }
@@ -78,9 +73,7 @@ final class RingLogContent: Sendable {
 
     /// Hides each record up to `sequence`.
     func setCleared(_ sequence: UInt64) {
-        var bytes: [UInt8] = []
-        bytes.appendLittleEndian(sequence)
-        write(bytes, at: RingLogGeometry.clearedOffset)
+        _ = RingLogStorage.write(file.number, sequence, at: RingLogGeometry.clearedOffset)
     }
 
     /// Hands out sequence numbers, and restores the file first if it was truncated.
@@ -91,9 +84,7 @@ final class RingLogContent: Sendable {
             defer { if isLocked { _ = flock(file.number, LOCK_UN) } }
             guard let present = intactCounters ?? restore(state) else { return nil }
             let last = present.last &+ UInt64(count)
-            var bytes: [UInt8] = []
-            bytes.appendLittleEndian(last)
-            guard write(bytes, at: RingLogGeometry.lastSequenceOffset) else { return nil }
+            guard RingLogStorage.write(file.number, last, at: RingLogGeometry.lastSequenceOffset) else { return nil }
             state.last = last
             return present.last &+ 1
         }
@@ -105,19 +96,9 @@ final class RingLogContent: Sendable {
     /// the lock two writers may take the same number, which costs one of their records.
     /// - Returns: whether this process has the lock.
     private func lock(_ state: inout State) -> Bool {
-        var deadline: Int64?
-        while flock(file.number, LOCK_EX | LOCK_NB) != 0 {
-            guard errno == EWOULDBLOCK || errno == EINTR, !state.isLockStuck else { return false }
-            let now = LaneClock.now()
-            if now >= deadline ?? .max {
-                state.isLockStuck = true
-                return false
-            }
-            deadline = deadline ?? now + Self.patience
-            sched_yield()
-        }
-        state.isLockStuck = false
-        return true
+        let reason = FileLock.acquire(file.number, within: state.isLockStuck ? .zero : Self.patience)
+        state.isLockStuck = reason == EWOULDBLOCK
+        return reason == 0
     }
 
     // MARK: - Truncation
@@ -125,9 +106,7 @@ final class RingLogContent: Sendable {
     /// The counters of a file that has its size and its header; nil of one that was truncated.
     private var intactCounters: Counters? {
         guard FileStatus(of: file.number)?.size == geometry.fileByteCount else { return nil }
-        let header = read(RingLogGeometry.countersEnd, at: 0)
-        guard header.count == RingLogGeometry.countersEnd, !RingLogGeometry.isBlank(header) else { return nil }
-        return Counters(header: header)
+        return RingLogStorage.counters(file.number)
     }
 
     /// Gives the file its size and its header again. Numbers continue behind the last one that this process knows, so that readers
@@ -135,10 +114,8 @@ final class RingLogContent: Sendable {
     /// - Returns: the counters; nil if the system refused a step.
     private func restore(_ state: State) -> Counters? {
         let size = FileStatus(of: file.number)?.size ?? 0
-        let header = read(RingLogGeometry.countersEnd, at: 0)
         var counters = Counters(last: state.last, cleared: state.last)
-        if header.count == RingLogGeometry.countersEnd, !RingLogGeometry.isBlank(header) {
-            let present = Counters(header: header)
+        if let present = RingLogStorage.counters(file.number) {
             counters.last = max(state.last, present.last)
             // Extra bytes at the end damage nothing. A follower would wait for each slot that is missing.
             counters.cleared = size > geometry.fileByteCount ? present.cleared : counters.last
@@ -149,13 +126,6 @@ final class RingLogContent: Sendable {
 }
 
 extension RingLogContent.Counters {
-    /// Reads the counters of a whole header.
-    init(header: [UInt8]) {
-        self.init(
-            last: header.littleEndian(UInt64.self, at: RingLogGeometry.lastSequenceOffset),
-            cleared: header.littleEndian(UInt64.self, at: RingLogGeometry.clearedOffset))
-    }
-
     /// The counters as they are in the header.
     var bytes: [UInt8] {
         var bytes: [UInt8] = []

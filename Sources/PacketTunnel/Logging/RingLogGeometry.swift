@@ -50,8 +50,6 @@ public struct RingLogGeometry: Hashable, Sendable {
     static let magic = Array("CULVLOG1".utf8)
     static let lastSequenceOffset = 64
     static let clearedOffset = 72
-    /// The end of the fields of the header.
-    static let countersEnd = 80
 
     var fileByteCount: Int { Self.headerByteCount + slotCount * slotByteCount }
     var slotCapacity: Int { slotByteCount - Self.slotHeaderByteCount }

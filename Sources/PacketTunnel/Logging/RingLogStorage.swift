@@ -125,6 +125,27 @@ enum RingLogStorage {
         }
     }
 
+    /// The counters in the header; nil of a file that was truncated, whose header is blank or too short.
+    static func counters(_ descriptor: Int32) -> RingLogContent.Counters? {
+        let byteCount = RingLogGeometry.clearedOffset + 8
+        return unsafe withUnsafeTemporaryAllocation(byteCount: byteCount, alignment: 8) { header in
+            let count = SystemCall.retry { unsafe pread(descriptor, header.baseAddress, byteCount, 0) }
+            guard count == byteCount, unsafe header.load(as: UInt64.self) != 0 else { return nil }
+            func word(_ offset: Int) -> UInt64 {
+                unsafe UInt64(littleEndian: header.load(fromByteOffset: offset, as: UInt64.self))
+            }
+            return RingLogContent.Counters(
+                last: word(RingLogGeometry.lastSequenceOffset), cleared: word(RingLogGeometry.clearedOffset))
+        }
+    }
+
+    /// Writes a counter, in one step for readers.
+    static func write(_ descriptor: Int32, _ word: UInt64, at offset: Int) -> Bool {
+        unsafe withUnsafeBytes(of: word.littleEndian) { raw in
+            SystemCall.retry { unsafe pwrite(descriptor, raw.baseAddress, raw.count, off_t(offset)) } == raw.count
+        }
+    }
+
     /// Writes bytes over those in the file.
     /// - Returns: whether all of them were written; if not, `errno` has the reason.
     static func write(_ descriptor: Int32, _ bytes: [UInt8], at offset: Int) -> Bool {

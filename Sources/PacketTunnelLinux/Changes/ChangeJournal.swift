@@ -11,9 +11,13 @@ import TunnelSystem
 package struct JournalDirectory: Hashable, Sendable {
     /// The folder.
     package let path: String
+    /// The time to wait for the folder's lock. A process that was stopped may have it; a running one has it until programs such
+    /// as nft have ended.
+    package var lockLimit: Duration
 
-    package init(path: String = "/run/culvert") {
+    package init(path: String = "/run/culvert", lockLimit: Duration = .seconds(30)) {
         self.path = path
+        self.lockLimit = lockLimit
     }
 
     /// The most bytes of a journal: enough for the routes of a hundred thousand networks.
@@ -60,8 +64,10 @@ package struct JournalDirectory: Hashable, Sendable {
                 throw LinuxNetworkError(.journal(path: path, operation: "open its folder"), errno: errno)
             }
             let descriptor = OwnedDescriptor(number)
-            guard SystemCall.retry({ flock(descriptor.number, LOCK_EX) }) == 0 else {
-                throw LinuxNetworkError(.journal(path: path, operation: "lock its folder"), errno: errno)
+            let reason = FileLock.acquire(descriptor.number, within: lockLimit)
+            guard reason == 0 else {
+                let holder = LockHolder.find(path).map { ", which \($0) has kept locked for \(lockLimit)" } ?? ""
+                throw LinuxNetworkError(.journal(path: path, operation: "lock its folder" + holder), errno: reason)
             }
             // The lock is that of a folder which somebody may have removed meanwhile: then there is another one.
             if FileStatus(of: descriptor.number)?.identity == FileIdentity(of: path) { return try body() }

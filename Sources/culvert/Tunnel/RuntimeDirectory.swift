@@ -24,10 +24,13 @@ struct RuntimeDirectory: Sendable, Equatable {
     /// The socket that a tunnel's service answers at.
     func socket(_ name: String) -> String { "\(path)/\(name).sock" }
 
+    /// The file whose lock a tunnel's process has while it serves the socket.
+    func socketLock(_ name: String) -> String { "\(socket(name)).lock" }
+
     /// Removes the socket of a process that died, unless another one has taken its place.
     func removeSocket(_ name: String) {
         let path = socket(name)
-        let lock = SystemCall.open("\(path).lock", O_RDWR | O_NOFOLLOW)
+        let lock = SystemCall.open(socketLock(name), O_RDWR | O_NOFOLLOW)
         guard lock >= 0 else { return }
         defer { close(lock) }
         if flock(lock, LOCK_EX | LOCK_NB) == 0 { unsafe _ = unlink(path) }

@@ -22,8 +22,9 @@
             do throws(MessageError) {
                 report = try await channel.messages.send(ServiceReportRequest())
             } catch {
-                guard error == .closed else { throw CommandProblem(unanswered(error, name)) }
-                return try cleanUp(name, runtime)
+                guard error == .closed else { throw CommandProblem(unanswered(error, name, runtime)) }
+                guard let holder = LockHolder.find(runtime.socketLock(name)) else { return try cleanUp(name, runtime) }
+                return try await end(holder, name, runtime)
             }
             do throws(TunnelError) {
                 try await channel.stop(reason)
@@ -59,7 +60,45 @@
             }
         }
 
-        private static func unanswered(_ error: MessageError, _ name: String) -> TunnelError {
+        /// The time in which a process ends that got a signal: longer than its commands and the undoing may take.
+        private static let secondsToEnd: Int64 = 180
+
+        /// Ends a process whose control socket was deleted, by a signal.
+        private static func end(
+            _ holder: LockHolder, _ name: String, _ runtime: RuntimeDirectory
+        ) async throws(CommandProblem) -> String {
+            let process = holder.process
+            guard !holder.isStopped else { throw CommandProblem(stopped(process, name)) }
+            guard kill(process, SIGTERM) == 0 || errno == ESRCH else {
+                throw CommandProblem(
+                    SystemError.isDenied(errno) ? ExitStatus.notPermitted : ExitStatus.failure,
+                    "\(name): cannot end process \(process): \(SystemError.words(errno))")
+            }
+            let deadline = LaneClock.now() + secondsToEnd * LaneClock.nanosecondsPerSecond
+            let hasEnded = try? await BlockingWork.run("culvert-end") { cancellation in
+                ChildProcess.wait(forEndOf: process, until: deadline, interruption: cancellation)
+            }
+            guard hasEnded == true else {
+                throw CommandProblem(
+                    ExitStatus.failure,
+                    "\(name): process \(process) got SIGTERM and has not ended\n"
+                        + "  fix: kill -KILL \(process), and run 'culvert down \(name)'")
+            }
+            return "down; its control socket was deleted, so process \(process) was ended by a signal"
+                + (try await finish(name, runtime, process: process))
+        }
+
+        private static func stopped(_ process: Int32, _ name: String) -> TunnelError {
+            TunnelError(
+                .channelFailed, "the process of tunnel '\(name)', \(process), is stopped and does not answer",
+                fix: "kill -CONT \(process); or kill -KILL \(process), and run 'culvert down \(name)'")
+        }
+
+        /// The error of a tunnel whose process has its socket and does not answer.
+        static func unanswered(_ error: MessageError, _ name: String, _ runtime: RuntimeDirectory) -> TunnelError {
+            if let holder = LockHolder.find(runtime.socketLock(name)), holder.isStopped {
+                return stopped(holder.process, name)
+            }
             if case .notPermitted(let reason) = error {
                 return TunnelError(.permissionDenied, reason, fix: "run as root")
             }

@@ -123,7 +123,7 @@
                 }
                 try await launcher.launch()
             }
-            if let report = try? await channel.messages.send(ServiceReportRequest(), timeout: .seconds(5)) {
+            if let report = try await running(name, channel, command) {
                 throw CommandProblem(
                     ExitStatus.alreadyRunning,
                     "tunnel '\(name)' is \(report.status.status.rawValue) already: process \(report.processID), from "
@@ -133,6 +133,24 @@
                 try await channel.start(tunnel.request)
             } catch {
                 throw CommandProblem(Task.isCancelled ? .interruptedStart : error, of: name)
+            }
+        }
+    }
+
+    extension TunnelUp {
+        /// The report of a tunnel that runs already; nil if no process serves its socket.
+        /// - Throws: if its process does not answer.
+        private static func running(
+            _ name: String, _ channel: UnixTunnelChannel, _ command: UpCommand
+        ) async throws(CommandProblem) -> ServiceReport? {
+            do throws(MessageError) {
+                return try await channel.messages.send(ServiceReportRequest(), timeout: .seconds(5))
+            } catch .closed {
+                return nil
+            } catch .cancelled {
+                throw CommandProblem(.interruptedStart, of: name)
+            } catch {
+                throw CommandProblem(TunnelDown.unanswered(error, name, command.runtime.directory))
             }
         }
     }

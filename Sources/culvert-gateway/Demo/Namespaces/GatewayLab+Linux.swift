@@ -40,9 +40,7 @@
         ///   - interruption: ends what is waited for when it polls readable.
         init(folder: String, interruption: Int32) throws(DemoFailure) {
             (self.folder, self.interruption) = (folder, interruption)
-            var path = [CChar](repeating: 0, count: 4096)
-            let count = unsafe readlink("/proc/self/exe", &path, path.count)
-            let own = String(decoding: path.prefix(max(count, 0)).map { UInt8(bitPattern: $0) }, as: UTF8.self)
+            let own = SystemCall.linkTarget("/proc/self/exe") ?? ""
             programs = own.lastIndex(of: "/").map { String(own[..<$0]) } ?? "."
             for name in ["culvert", "culvert-enroll"] where unsafe access("\(programs)/\(name)", X_OK) != 0 {
                 throw DemoFailure("\(name) is not in \(programs): 'make build' builds all programs")

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import CTunnelSystem
+import TunnelSystem
+
+/// A process that has the lock of a file (``FileLock``).
+package struct LockHolder: Hashable, Sendable, CustomStringConvertible {
+    /// The process.
+    package let process: Int32
+    /// Whether it was stopped by a signal or a debugger.
+    package let isStopped: Bool
+
+    /// The process and its state, for messages.
+    package var description: String { "process \(process)" + (isStopped ? " (stopped)" : "") }
+
+    /// The other process that has the lock of the file at `path`, even of one that was deleted since.
+    /// - Returns: nil if there is no such process, or this user may not see its descriptors.
+    package static func find(_ path: String) -> LockHolder? {
+        let file = resolved(path)
+        let targets: Set<String> = [file, file + " (deleted)"]
+        for name in FolderContents.names("/proc") ?? [] {
+            guard let process = Int32(name), process != getpid() else { continue }
+            for descriptor in FolderContents.names("/proc/\(name)/fd") ?? [] {
+                guard let target = SystemCall.linkTarget("/proc/\(name)/fd/\(descriptor)"), targets.contains(target),
+                    hasLock("/proc/\(name)/fdinfo/\(descriptor)")
+                else { continue }
+                return LockHolder(process: process, isStopped: ProcessRecord.read(process)?.isStopped ?? false)
+            }
+        }
+        return nil
+    }
+
+    /// Whether an open file has a lock of flock(2), as proc_pid_fdinfo(5) describes it.
+    private static func hasLock(_ path: String) -> Bool {
+        let text = (try? SmallFile.text(path)) ?? nil
+        return text?.split(separator: "\n").contains { $0.hasPrefix("lock:") && $0.contains("FLOCK") } ?? false
+    }
+
+    /// The path without links, as far as its folders exist.
+    private static func resolved(_ path: String) -> String {
+        if let resolved = unsafe realpath(path, nil) {
+            defer { unsafe free(resolved) }
+            return unsafe String(cString: resolved)
+        }
+        guard let slash = path.lastIndex(of: "/"), slash != path.startIndex else { return path }
+        return resolved(String(path[..<slash])) + path[slash...]
+    }
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import Foundation
+    import Testing
+
+    extension CulvertUpTests {
+        @Suite("Faults of the system", .timeLimit(.minutes(5)))
+        struct FaultTests {
+            /// It hung for minutes, and then said that the process had ended.
+            @Test("up and down report a tunnel whose process is stopped, and the tunnel continues with its process")
+            func stoppedProcess() throws {
+                let scene = try CulvertUpScene()
+                let file = try scene.writeFile()
+                try scene.succeed("up", file)
+                let process = try #require(scene.processes.first)
+                kill(process, SIGSTOP)
+                defer { kill(process, SIGCONT) }
+                for arguments in [["up", file], ["down", scene.name]] {
+                    let result = try PrivilegedTests.runAllowingFailure(
+                        scene.command(arguments), deadline: .seconds(60))
+                    #expect(result.status == 1, "\(result)")
+                    #expect(result.output.contains("\(process), is stopped and does not answer"), "\(result)")
+                }
+                kill(process, SIGCONT)
+                try scene.ping()
+                try scene.succeed("down", scene.name)
+                try scene.expectUnchanged()
+                #expect(scene.remains.isEmpty)
+            }
+
+            @Test("down ends a tunnel whose control socket was deleted, or its whole folder", arguments: [false, true])
+            func deletedSocket(_ isFolder: Bool) throws {
+                let scene = try CulvertUpScene()
+                try scene.succeed("up", try scene.writeFile(), "--leak-policy", "enforced")
+                let process = try #require(scene.processes.first)
+                let path = scene.runtime.path + (isFolder ? "" : "/\(scene.name).sock")
+                try FileManager.default.removeItem(atPath: path)
+                try scene.ping()
+                let down = try scene.run("down", scene.name)
+                #expect(down.status == 0 && down.output.contains("process \(process) was ended by a signal"), "\(down)")
+                #expect(scene.processes.isEmpty)
+                try scene.expectUnchanged()
+                #expect(scene.remains.isEmpty)
+            }
+
+            @Test("A log that is truncated while the tunnel is up continues, and the tunnel with it")
+            func truncatedLog() throws {
+                let scene = try CulvertUpScene()
+                try scene.succeed("up", try scene.writeFile())
+                let process = try #require(scene.processes.first)
+                try PrivilegedTests.run(["truncate", "-s", "0", "\(scene.runtime.path)/\(scene.name).log"])
+                #expect(try scene.succeed("log", scene.name).isEmpty)
+                // A reload is logged.
+                try scene.succeed("reload", scene.name)
+                #expect(try scene.succeed("log", scene.name).contains("again"))
+                #expect(scene.processes == [process])
+                try scene.ping()
+                try scene.succeed("down", scene.name)
+                try scene.expectUnchanged()
+            }
+        }
+    }
+#endif
