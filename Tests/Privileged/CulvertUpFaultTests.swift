@@ -60,6 +60,17 @@
                 try scene.succeed("down", scene.name)
                 try scene.expectUnchanged()
             }
+
+            @Test("A PostUp that deletes the interface fails the start, and everything is undone")
+            func deletedInterface() throws {
+                let scene = try CulvertUpScene()
+                let file = try scene.writeFile(interface: "PostUp = ip link delete %i")
+                let up = try scene.run("up", file)
+                #expect(up.status == 1 && up.output.contains("PostUp has deleted the interface"), "\(up)")
+                try eventually("its process has ended") { scene.processes.isEmpty }
+                try scene.expectUnchanged()
+                #expect(scene.remains.isEmpty)
+            }
         }
     }
 #endif

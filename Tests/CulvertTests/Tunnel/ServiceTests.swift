@@ -57,6 +57,20 @@ struct ServiceTests {
         #expect(scene.hooked.status.status == .disconnected)
     }
 
+    @Test("Commands that undo the tunnel while it starts fail the start")
+    func undoneByHooks() async throws {
+        let host = FakeHost()
+        var hooks = Hooks()
+        hooks.postUp = ["post-up"]
+        let error = TunnelError(.hostFailed, "the interface was deleted")
+        let hooked = HookedHost(
+            host, hooks: hooks, logger: Logger(label: "t") { _ in SwiftLogNoOpLogHandler() },
+            checkAfterHooks: { error }
+        ) { command throws(TunnelError) in host.note(command) }
+        await #expect(throws: error) { try await hooked.start(Scene.request) }
+        #expect(host.calls.withLock { $0 } == ["start", "post-up", "stop"])
+    }
+
     @Test("A failed start runs no hook for the way down; a tunnel that ended by itself the last ones only")
     func otherEnds() async throws {
         let failed = Scene()

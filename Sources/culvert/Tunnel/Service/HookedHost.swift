@@ -19,6 +19,7 @@ final class HookedHost: TunnelHost {
     private let logger: Logger
     private let run: Run
     private let letGo: @Sendable () async -> Void
+    private let checkAfterHooks: @Sendable () -> TunnelError?
     private let proof: Duration?
     private let state = Mutex(State())
 
@@ -34,13 +35,16 @@ final class HookedHost: TunnelHost {
 
     /// - Parameters:
     ///   - proof: how long a start waits, once all commands have run, until the tunnel is connected; nil: it does not.
+    ///   - checkAfterHooks: the error of a start whose commands have undone it, for example by deleting the interface.
     ///   - letGo: undoes what outlives the host, when it is stopped and not when it fails.
     init(
         _ host: any TunnelHost, hooks: Hooks, logger: Logger, proof: Duration? = nil,
+        checkAfterHooks: @escaping @Sendable () -> TunnelError? = { nil },
         letGo: @escaping @Sendable () async -> Void = {}, run: @escaping Run
     ) {
         self.proof = proof
         self.letGo = letGo
+        self.checkAfterHooks = checkAfterHooks
         self.host = host
         self.hooks = hooks
         self.logger = logger
@@ -60,6 +64,7 @@ final class HookedHost: TunnelHost {
         try await host.start(request)
         do throws(TunnelError) {
             try await climb(hooks.postUp)
+            if !hooks.postUp.isEmpty, let error = checkAfterHooks() { throw error }
             if let proof { try await prove(within: proof) }
             let wasStopped = state.withLock { state in
                 state.isUp = !state.isStopped

@@ -153,12 +153,21 @@
                 let (runner, platform) = (HookRunner(logger: logger, programs: programs), host.platform)
                 let hooked = HookedHost(
                     host, hooks: tunnel.hooks, logger: logger, proof: tunnel.proofAfterHooks,
+                    checkAfterHooks: { [name = tunnel.name] in Self.interfaceError(name) },
                     letGo: { await platform.letGo() }
                 ) { command throws(TunnelError) in try await runner.run(command) }
                 return (hooked, platform)
             } catch {
                 throw TunnelError(host: error)
             }
+        }
+
+        /// The error of a tunnel whose interface does not exist.
+        private static func interfaceError(_ name: String) -> TunnelError? {
+            guard unsafe if_nametoindex(name) == 0 else { return nil }
+            return TunnelError(
+                .hostFailed, "the file's PostUp has deleted the interface '\(name)'", fix: "correct the file's commands"
+            )
         }
 
         /// Puts the policy in force before anything else, so that it stays in force however the start ends.
