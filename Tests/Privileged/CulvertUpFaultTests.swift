@@ -71,6 +71,18 @@
                 try scene.expectUnchanged()
                 #expect(scene.remains.isEmpty)
             }
+
+            @Test("up refuses a named pipe as its file and does not wait for it")
+            func namedPipe() throws {
+                let scene = try CulvertUpScene()
+                let path = scene.files.path + "/\(scene.name).conf"
+                try PrivilegedTests.run(["mkfifo", path])
+                for options in [[], ["--foreground"]] {
+                    let up = try PrivilegedTests.runAllowingFailure(
+                        scene.command(["up", path] + options), deadline: .seconds(30))
+                    #expect(up.status == 2 && up.output.contains("not a regular file"), "\(up)")
+                }
+            }
         }
     }
 #endif

@@ -33,10 +33,12 @@ struct CheckedFile {
     }
 
     /// Reads the file at `path`; `-` is standard input.
-    init(path: String) {
-        let isInput = path == "-"
+    /// - Parameter isRegular: whether it must be a regular file. Anything else may be a pipe that is never written to, is not waited
+    ///   for, and has a failure instead of bytes.
+    init(path: String, isRegular: Bool = false) {
+        let isInput = path == "-" && !isRegular
         name = isInput ? "standard input" : path
-        let descriptor = isInput ? 0 : SystemCall.open(path, O_RDONLY)
+        let descriptor = isInput ? 0 : SystemCall.open(path, O_RDONLY | (isRegular ? O_NONBLOCK : 0))
         guard descriptor >= 0 else {
             isMissing = errno == ENOENT
             isForbidden = SystemError.isDenied(errno)
@@ -44,6 +46,10 @@ struct CheckedFile {
             return
         }
         defer { if !isInput { close(descriptor) } }
+        if isRegular, FileStatus(of: descriptor)?.kind != .file {
+            failure = CheckedFile.irregular
+            return
+        }
         bytes = SystemCall.readAll(descriptor, limit: ConfigChecker.sizeLimit)
         if bytes == nil { failure = CheckedFile.reason(errno) }
         if let status = FileStatus(of: descriptor) {
@@ -59,11 +65,19 @@ struct CheckedFile {
         self.name = name
         isMissing = errno == ENOENT
         isForbidden = SystemError.isDenied(errno)
-        if errno == 0 { self.bytes = bytes } else { failure = CheckedFile.reason(errno) }
+        if errno != 0 {
+            failure = CheckedFile.reason(errno)
+        } else if isRegular {
+            self.bytes = bytes
+        } else {
+            failure = CheckedFile.irregular
+        }
         isWorldReadable = isRegular && mode & 0o004 != 0
         isWritableByOthers = mode & 0o022 != 0
         self.owner = owner
     }
+
+    private static let irregular = "not a regular file"
 
     private static func reason(_ error: Int32) -> String {
         error == EFBIG ? "longer than any configuration file" : SystemError.words(error)

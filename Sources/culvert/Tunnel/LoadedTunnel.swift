@@ -76,7 +76,7 @@ struct TunnelLoader {
     /// The interface's name, where the user gave one.
     var interface: String?
     /// Reads a file.
-    var read: @Sendable (String) -> CheckedFile = { CheckedFile(path: $0) }
+    var read: @Sendable (String) -> CheckedFile = { CheckedFile(path: $0, isRegular: true) }
 
     /// The tunnel that `argument` means: a file's path; else a profile's name; else `/etc/wireguard/NAME.conf`.
     func load(_ argument: String) async throws(CommandProblem) -> LoadedTunnel {

@@ -47,7 +47,7 @@
             _ command: UpCommand, by programs: ProgramClient? = nil
         ) async throws(CommandProblem) -> LoadedTunnel {
             var tunnel = try await command.load { path in
-                programs.map { CheckedFile(path: path, by: $0) } ?? CheckedFile(path: path)
+                programs.map { CheckedFile(path: path, by: $0) } ?? CheckedFile(path: path, isRegular: true)
             }
             if let wireGuard = tunnel.wireGuard, IPv6Outside.isLeft(by: wireGuard), IPv6Outside.isThere {
                 tunnel.warnings.append(IPv6Outside.warning)

@@ -113,7 +113,7 @@ struct UpCommand: ParsableCommand {
 extension UpCommand {
     /// The tunnel with what the options say.
     func load(
-        reading read: @escaping @Sendable (String) -> CheckedFile = { CheckedFile(path: $0) }
+        reading read: @escaping @Sendable (String) -> CheckedFile = { CheckedFile(path: $0, isRegular: true) }
     ) async throws(CommandProblem) -> LoadedTunnel {
         let loader = TunnelLoader(profiles: profiles.folder, interface: interface, read: read)
         let loaded = adapt(try await loader.load(tunnel))

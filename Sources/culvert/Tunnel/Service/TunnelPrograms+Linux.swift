@@ -69,7 +69,7 @@
     extension CheckedFile {
         /// A file that may be for others to read: then the process that starts programs does it.
         init(path: String, by programs: ProgramClient) {
-            self.init(path: path)
+            self.init(path: path, isRegular: true)
             guard isForbidden, programs.scope.file == path, let (file, bytes) = programs.file() else { return }
             self.init(
                 name: path, bytes: bytes, owner: file.isRegular ? file.owner : nil, mode: file.mode, errno: file.errno,
