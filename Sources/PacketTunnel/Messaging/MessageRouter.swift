@@ -14,6 +14,8 @@ public final class MessageRouter: Sendable {
     public struct Limits: Sendable {
         /// The largest request that is read and the largest reply that is sent.
         public var maximumByteCount: Int
+        /// The largest reply that is sent, where a reply may be larger than a request.
+        package var maximumReplyByteCount: Int?
         /// How long a handler may take. One that takes longer is cancelled, and its reply dropped; nil: any time.
         public var handlerTimeout: Duration?
         /// How many handlers may run at a time, those included whose time was up and that go on; more are told `busy`.
@@ -294,7 +296,7 @@ public final class MessageRouter: Sendable {
             kind: kind, name: request.name, version: request.version, correlation: request.correlation,
             payload: payload)
         do throws(MessageContainerError) {
-            return try container.encoded(limit: limits.maximumByteCount)
+            return try container.encoded(limit: limits.maximumReplyByteCount ?? limits.maximumByteCount)
         } catch {
             guard case .tooLarge(let byteCount, let limit) = error else { throw .channelFailed("\(error)") }
             throw .tooLarge(.reply, byteCount: byteCount, limit: limit)

@@ -68,7 +68,9 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
 
     let environment: WireGuardEnvironment
     private let makePlane: PlaneMaker
-    private let router = MessageRouter()
+    /// A configuration or report with many peers is long; each channel has a limit too.
+    private let router = MessageRouter(
+        limits: MessageRouter.Limits(maximumByteCount: MessageContainer.localMaximumByteCount))
     var run: Run?
     var driver: Task<Void, Never>?
     var refreshing: Task<Void, Never>?

@@ -43,8 +43,11 @@ public final class TunnelService: Sendable {
         registerForGuests: (MessageRouter) throws(MessageRouter.RegistrationError) -> Void
     ) throws(TunnelError) {
         // A start takes as long as its host lets it.
-        let router = MessageRouter(limits: MessageRouter.Limits(handlerTimeout: nil))
-        let guestRouter = MessageRouter(limits: MessageRouter.Limits(handlerTimeout: nil))
+        var limits = MessageRouter.Limits(handlerTimeout: nil)
+        // A report about many peers is longer than any request.
+        limits.maximumReplyByteCount = MessageContainer.localMaximumByteCount
+        let router = MessageRouter(limits: limits)
+        let guestRouter = MessageRouter(limits: limits)
         let isClosing = Broadcast(false)
         do throws(MessageRouter.RegistrationError) {
             for router in [router, guestRouter] { try Self.registerForAll(router, host, isClosing) }

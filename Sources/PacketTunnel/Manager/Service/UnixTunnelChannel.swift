@@ -38,8 +38,10 @@ public final class UnixTunnelChannel: TunnelChannel {
     ) {
         self.path = path
         self.launch = launch
+        let limit = MessageContainer.localMaximumByteCount
         client = MessageClient(
-            channel: UnixMessageChannel(path: path, trustedUsers: trustedUsers), clock: clock)
+            channel: UnixMessageChannel(path: path, maximumByteCount: limit, trustedUsers: trustedUsers),
+            maximumByteCount: limit, clock: clock)
         follower = StatusFollower(client, retryInterval: retryInterval, clock: clock)
     }
 

@@ -62,8 +62,10 @@ final class LiveTunnel: Sendable {
         }
         let before = secrets.replace(with: new.secrets)
         do throws(MessageError) {
-            _ = try await MessageClient(channel: ProviderMessageChannel(host), timeout: .seconds(60))
-                .send(ReconfigureRequest(configuration: configuration))
+            let client = MessageClient(
+                channel: ProviderMessageChannel(host), timeout: .seconds(60),
+                maximumByteCount: MessageContainer.localMaximumByteCount)
+            _ = try await client.send(ReconfigureRequest(configuration: configuration))
         } catch {
             _ = secrets.replace(with: before)
             throw Self.problem(error)

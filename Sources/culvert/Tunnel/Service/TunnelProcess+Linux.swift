@@ -353,7 +353,9 @@
             report.status = host.status
             report.residentBytes = ProcessMemory.residentBytes
             if report.status.status.isRunning {
-                let client = MessageClient(channel: ProviderMessageChannel(host), timeout: .seconds(2))
+                let client = MessageClient(
+                    channel: ProviderMessageChannel(host), timeout: .seconds(2),
+                    maximumByteCount: MessageContainer.localMaximumByteCount)
                 report.wireGuard = try? await client.send(StatusRequest())
                 report.publicKey = report.wireGuard?.publicKey ?? report.publicKey
                 if report.wireGuard == nil { report.note(try? await client.send(CredentialStatusRequest())) }
