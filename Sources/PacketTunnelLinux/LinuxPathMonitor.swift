@@ -41,7 +41,7 @@ struct LinuxPathReader {
                     continue
                 }
                 guard key.destination.length == 0 else {
-                    if ways.isEmpty, attached.count < Self.mostNetworksRead, !key.destination.address.isLinkLocal {
+                    if attached.count < Self.mostNetworksRead, !key.destination.address.isLinkLocal {
                         attached.append((key.destination, link))
                     }
                     continue
@@ -62,25 +62,35 @@ struct LinuxPathReader {
                 ends.insert(address.address)
             }
         }
+        let families = Set(ways.map(\.isIPv6))
+        let withoutDefault = attached.filter { !families.contains($0.network.isIPv6) }
         let path = NetworkPath(
             status: .satisfied, interfaces: interfaces, supportsIPv4: ways.contains { !$0.isIPv6 },
             supportsIPv6: ways.contains { $0.isIPv6 },
             isExpensive: interfaces.first?.kind == .cellular,
+            attachedNetworks: Self.foremost(withoutDefault).reduce(into: []) { networks, place in
+                if networks.last != place.network { networks.append(place.network) }
+            },
             endsOfWay: ends.sorted { $0.description < $1.description })
         return Reading(path: path, details: details)
+    }
+
+    /// The first ``mostNetworks`` networks, sorted by prefix length.
+    private static func foremost(
+        _ attached: [(network: IPPrefix, link: RouteSocket.Link)]
+    ) -> ArraySlice<(network: IPPrefix, link: RouteSocket.Link)> {
+        attached.sorted {
+            ($0.network.length, $0.network.description) < ($1.network.length, $1.network.description)
+        }
+        .prefix(mostNetworks)
     }
 
     /// What there is without a way to everywhere.
     private func withoutDefault(
         _ attached: [(network: IPPrefix, link: RouteSocket.Link)]
     ) throws(LinuxNetworkError) -> Reading {
-        // Those with room for most servers come first.
-        let told = attached.sorted {
-            ($0.network.length, $0.network.description) < ($1.network.length, $1.network.description)
-        }
-        .prefix(Self.mostNetworks)
         var (path, ends): (NetworkPath, Set<IPAddress>) = (.unsatisfied, [])
-        for (network, link) in told {
+        for (network, link) in Self.foremost(attached) {
             if path.attachedNetworks.last != network { path.attachedNetworks.append(network) }
             if network.isIPv6 { path.supportsIPv6 = true } else { path.supportsIPv4 = true }
             guard !path.interfaces.contains(where: { $0.index == link.index }) else { continue }

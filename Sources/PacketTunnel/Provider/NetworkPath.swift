@@ -64,9 +64,9 @@ public struct NetworkPath: Codable, Hashable, Sendable {
     public var isExpensive: Bool
     /// Whether the user asked to save data.
     public var isConstrained: Bool
-    /// The networks that can be reached when there is no default route, those with the shortest prefixes first: on a network
-    /// that leads nowhere else, or beside another tunnel. When they are many, not all of them. Empty when there is a default
-    /// route, and when the system does not tell.
+    /// The networks that can be reached in a family without a default route, those with the shortest prefixes first: on a network
+    /// that leads nowhere else, or beside another tunnel. When they are many, not all of them. Empty if both families have a default
+    /// route, or the system does not list the networks.
     public var attachedNetworks: [IPPrefix]
     /// The machine's own addresses on the interfaces in use, and the routers there, sorted: another one of either is another
     /// way, though the interfaces are the same. None where the system does not tell.
@@ -140,7 +140,8 @@ extension NetworkPath {
     /// Whether packets leave over the same interfaces, network, families, addresses and routers as on `other`.
     package func isSameWay(as other: NetworkPath) -> Bool {
         interfaces == other.interfaces && ssid == other.ssid && supportsIPv4 == other.supportsIPv4
-            && supportsIPv6 == other.supportsIPv6 && attachedNetworks == other.attachedNetworks
-            && endsOfWay == other.endsOfWay
+            && supportsIPv6 == other.supportsIPv6 && endsOfWay == other.endsOfWay
+            // With a default route they are not the way.
+            && (status != .unsatisfied || attachedNetworks == other.attachedNetworks)
     }
 }

@@ -77,14 +77,17 @@ package struct EndpointLookup: Sendable {
     static func order(
         _ addresses: [IPAddress], on path: NetworkPath, prefixes: () async -> [NAT64Prefix]
     ) async -> [IPAddress] {
+        // A network that is attached directly is reached without a default route of its family.
+        let attached = addresses.filter { address in path.attachedNetworks.contains { $0.contains(address) } }
         let v4 = addresses.filter { !$0.isIPv6 }
         let v6 = addresses.filter(\.isIPv6)
+        let other = attached.filter { $0.isIPv6 ? !path.supportsIPv6 : !path.supportsIPv4 }
         switch (path.supportsIPv4, path.supportsIPv6) {
         case (true, true), (false, false): return v4 + v6
-        case (true, false): return v4
+        case (true, false): return v4 + other
         case (false, true):
             // A resolver with DNS64 has mapped them already.
-            guard v6.isEmpty, !v4.isEmpty else { return v6 }
+            guard v6.isEmpty, !v4.isEmpty, other.isEmpty else { return v6 + other }
             let prefixes = await prefixes()
             return v4.flatMap { address in prefixes.map { $0.embed(UInt32(truncatingIfNeeded: address.low)) } }
         }

@@ -40,6 +40,19 @@ struct EndpointLookupTests {
         #expect(try await lookup(host, table, v4: false, v6: true) == ["[64:ff9b::c633:6401]:51820"])
     }
 
+    @Test("A server on an attached network is found without a default route of its family", arguments: [false, true])
+    func attached(_ isIPv6: Bool) async throws {
+        let server = isIPv6 ? Self.v6 : Self.v4
+        let lookup = EndpointLookup(
+            resolver: ScriptedResolver(["server": [server]]), clock: ContinuousClock(), timeout: .seconds(60))
+        var path = NetworkPath(supportsIPv4: isIPv6, supportsIPv6: !isIPv6)
+        path.attachedNetworks = [try IPPrefix(isIPv6 ? "2001:db8::/64" : "198.51.100.0/24")]
+        for host in isIPv6 ? ["server"] : ["server", "198.51.100.1"] {
+            let address = try EndpointAddress("\(host):51820")
+            #expect(try await lookup.endpoints(of: address, on: path).map(\.address) == [server])
+        }
+    }
+
     @Test("Without a way to any address, and without a prefix, it says so")
     func noWay() async throws {
         for (v4, v6, addresses) in [(true, false, [Self.v6]), (false, true, [Self.v4])] {
