@@ -190,6 +190,21 @@ struct UAPIServerTests {
         device.close()
     }
 
+    @Test("131 idle connections do not keep a client from its reply")
+    func idleConnections() throws {
+        let folder = try Folder()
+        let path = folder.path + "/wg0.sock"
+        let device = try device()
+        defer { device.close() }
+        try device.start()
+        try device.serveUAPI(on: ManagementSocket(path: path))
+        let idle = try (0..<131).map { _ in try Client(path) }
+        let client = try Client(path)
+        client.write("get=1\n\n")
+        #expect(client.reply().hasSuffix("errno=0\n\n"))
+        withExtendedLifetime(idle) {}
+    }
+
     @Test("130,000 allowed IPs in one set come back in one get")
     func manyAllowedIPs() throws {
         let folder = try Folder()

@@ -17,6 +17,10 @@ final class UAPIConnection: Sendable {
         /// Once the reply is written, the connection ends.
         var endsAfterOutput = false
         var isClosed = false
+        /// The time of `LaneClock` at which the last byte was read or written, or the connection began.
+        var lastActivity = LaneClock.now()
+        /// Whether a byte was read.
+        var hasAsked = false
 
         /// Whether everything was answered and written that there is to be.
         var isFinished: Bool { endsAfterOutput && output.isEmpty && !session.hasMore }
@@ -33,6 +37,15 @@ final class UAPIConnection: Sendable {
         self.loop = loop
         self.onEnd = onEnd
         state = Mutex(State(session: session))
+    }
+
+    /// The nanoseconds without a byte after which a connection may end, while a client waits: before and after its first byte. `wg` asks
+    /// as soon as it is connected.
+    private static let (silentLimit, idleLimit): (Int64, Int64) = (50_000_000, 1_000_000_000)
+
+    /// The time of `LaneClock` from which on the connection may end while a client waits.
+    var idleEnd: Int64 {
+        state.withLock { $0.lastActivity + ($0.hasAsked ? Self.idleLimit : Self.silentLimit) }
     }
 
     func start() {
@@ -81,6 +94,7 @@ final class UAPIConnection: Sendable {
             let count = unsafe SystemCall.read(descriptor, into: chunk)
             defer { unsafe WireGuardCore.wipe(UnsafeMutableRawBufferPointer(rebasing: chunk[0..<max(count, 0)])) }
             if count > 0 {
+                (state.lastActivity, state.hasAsked) = (LaneClock.now(), true)
                 let bytes = unsafe UnsafeRawBufferPointer(rebasing: chunk[0..<count])
                 state.endsAfterOutput = unsafe !state.session.receive(bytes, replyingInto: &state.output)
             } else if count == 0 {
@@ -101,6 +115,7 @@ final class UAPIConnection: Sendable {
             }
             if count > 0 {
                 state.written += count
+                state.lastActivity = LaneClock.now()
             } else {
                 return errno == EAGAIN
             }

@@ -15,9 +15,12 @@ final class UAPIServer: Sendable {
         var acceptor: UnixAcceptor?
         var watchRegistration: EventLoop.Registration?
         var isClosed = false
+        /// Fires when an idle connection may end, while a client waits.
+        var timer: EventLoop.Timer?
     }
 
     private let loop: EventLoop
+    private let maximumConnections: Int
     private let makeSession: @Sendable () -> UAPISession
     private let state = Mutex(State())
     /// The file that is watched; its removal ends the device.
@@ -30,7 +33,7 @@ final class UAPIServer: Sendable {
 
     /// Serves `listener` on `loop`.
     /// - Parameters:
-    ///   - maximumConnections: connections beyond this many wait until one of the others ends.
+    ///   - maximumConnections: connections beyond this many wait until one of them ends, or is idle for long enough.
     ///   - makeSession: makes the parser and executor of one connection.
     ///   - onRemoval: called once when the socket's file is removed.
     init(
@@ -39,12 +42,13 @@ final class UAPIServer: Sendable {
         onRemoval: @escaping @Sendable () -> Void
     ) throws(TunnelIOError) {
         self.loop = loop
+        self.maximumConnections = maximumConnections
         self.makeSession = makeSession
         watch = try listener.path.map { path throws(TunnelIOError) in
             try SocketFileWatch(path: path, identity: listener.identity)
         }
         let acceptor = try UnixAcceptor(listener, on: loop) { [weak self] in
-            self?.state.withLock { $0.connections.count < maximumConnections && !$0.isClosed } ?? false
+            self?.hasRoom() ?? false
         } welcome: { [weak self] descriptor in
             self?.serve(descriptor)
         }
@@ -55,26 +59,55 @@ final class UAPIServer: Sendable {
                 if watch.isRemoved(), !isReported.flag.exchange(true, ordering: .relaxed) { onRemoval() }
             }
         }
+        let timer = loop.makeTimer { [weak self] in self?.state.withLock(\.acceptor)?.resume() }
         state.withLock {
             $0.acceptor = acceptor
             $0.watchRegistration = watchRegistration
+            $0.timer = timer
         }
     }
 
     /// Ends all connections and removes the socket's file.
     func close() {
-        let (acceptor, watch, connections) = state.withLock { state in
+        let (acceptor, watch, timer, connections) = state.withLock { state in
             state.isClosed = true
             defer {
                 state.connections = [:]
                 state.acceptor = nil
                 state.watchRegistration = nil
+                state.timer = nil
             }
-            return (state.acceptor, state.watchRegistration, Array(state.connections.values))
+            return (state.acceptor, state.watchRegistration, state.timer, Array(state.connections.values))
         }
+        if let timer { loop.remove(timer) }
         if let watch { loop.unregister(watch) }
         for connection in connections { connection.close() }
         acceptor?.close()
+    }
+
+    /// Whether another connection can be accepted. If not, the one that was idle for longest ends, or the timer is set for that.
+    ///
+    /// A program that keeps connections open and asks nothing would else lock out `wg`.
+    private func hasRoom() -> Bool {
+        enum Room { case free, none, idle(UAPIConnection), later(EventLoop.Timer?, Int64) }
+        let now = LaneClock.now()
+        let room = state.withLock { state -> Room in
+            guard !state.isClosed else { return .none }
+            guard state.connections.count >= maximumConnections else { return .free }
+            let first = state.connections.values.map { (end: $0.idleEnd, connection: $0) }.min { $0.end < $1.end }
+            guard let first else { return .none }
+            return first.end <= now ? .idle(first.connection) : .later(state.timer, first.end)
+        }
+        switch room {
+        case .free: return true
+        case .none: return false
+        case .idle(let connection):
+            connection.close()
+            return true
+        case .later(let timer, let end):
+            if let timer { loop.set(timer, deadline: end) }
+            return false
+        }
     }
 
     private func serve(_ descriptor: consuming OwnedDescriptor) {
