@@ -44,6 +44,9 @@ public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConverti
         case leakPolicyNeedsRules
         /// Not everything could be undone; the journal is kept for another try.
         case incompleteUndo(steps: [String])
+        /// The journal was deleted or damaged. The changes that the kernel listed were undone; `unknown` names the settings whose
+        /// previous values are lost.
+        case journalLost(undone: [String], unknown: [String])
     }
 
     /// The kind of failure.
@@ -63,6 +66,14 @@ public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConverti
         if errno != 0 { text += ": \(SystemError.text(errno))" }
         if let advice { text += "; \(advice)" }
         return text
+    }
+
+    /// The most steps that a message names: there may be thousands of routes.
+    private static let mostSteps = 8
+
+    private static func list(_ steps: [String]) -> String {
+        steps.prefix(mostSteps).joined(separator: "; ")
+            + (steps.count > mostSteps ? "; and \(steps.count - mostSteps) more" : "")
     }
 
     /// What happened, without what the system said.
@@ -89,7 +100,10 @@ public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConverti
                 + "are marked as the tunnel's, is not installed"
         case .leakPolicyNeedsRules:
             "a strict leak policy does not go with routes in a table of one's own, which only one's own rules ask for"
-        case .incompleteUndo(let steps): "not undone: \(steps.joined(separator: "; "))"
+        case .incompleteUndo(let steps): "not undone: \(Self.list(steps))"
+        case .journalLost(let undone, let unknown):
+            "the tunnel's journal was deleted or damaged; undone as the kernel listed it: \(Self.list(undone)); not restored, "
+                + "because the journal had the previous value: \(Self.list(unknown))"
         }
     }
 
@@ -117,6 +131,7 @@ public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConverti
             "run systemd-resolved, install openresolv, or let the tunnel start without name servers"
         case .leakPolicyNeedsRules: "leave the table out, or choose the route-based leak policy"
         case .incompleteUndo: "run 'culvert cleanup'"
+        case .journalLost: "set it yourself, if another value is wanted"
         default: nil
         }
     }

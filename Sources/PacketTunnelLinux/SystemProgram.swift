@@ -36,9 +36,49 @@ package struct SystemProgram: Hashable, Sendable {
     ///   - input: what it reads from standard input.
     ///   - seconds: how long it may take.
     ///   - outputLimit: how many bytes of what it writes are kept.
+    ///   - meanwhile: called on the calling thread several times a second until the program has ended.
     /// - Throws: `.programNotStarted`, `.programTimedOut`.
     package func run(
-        _ arguments: [String], input: String = "", seconds: Int = 10, outputLimit: Int = 65_536
+        _ arguments: [String], input: String = "", seconds: Int = 10, outputLimit: Int = 65_536,
+        meanwhile: (() -> Void)? = nil
+    ) throws(LinuxNetworkError) -> Outcome {
+        guard let meanwhile else {
+            return try run(arguments, input: input, seconds: seconds, outputLimit: outputLimit)
+        }
+        let result = Monitor<Result<Outcome, LinuxNetworkError>?>(nil)
+        let program = self
+        let thread: LoopThread
+        do throws(TunnelIOError) {
+            thread = try LoopThread(name: "culvert-wait") {
+                let ended: Result<Outcome, LinuxNetworkError>
+                do throws(LinuxNetworkError) {
+                    ended = .success(
+                        try program.run(arguments, input: input, seconds: seconds, outputLimit: outputLimit))
+                } catch {
+                    ended = .failure(error)
+                }
+                result.update { result in
+                    result = ended
+                    return true
+                }
+            }
+        } catch {
+            throw LinuxNetworkError(.programNotStarted(path: path), errno: error.errno)
+        }
+        while true {
+            if let ended = result.wait(until: LaneClock.now() + Self.turn, for: { $0 }) {
+                thread.join()
+                return try ended.get()
+            }
+            meanwhile()
+        }
+    }
+
+    /// The time between two calls of `meanwhile`, in nanoseconds.
+    private static let turn: Int64 = 250_000_000
+
+    private func run(
+        _ arguments: [String], input: String, seconds: Int, outputLimit: Int
     ) throws(LinuxNetworkError) -> Outcome {
         if let runner = Self.runner.withLock({ $0 }), let name = path.split(separator: "/").last {
             return try runner.run(
@@ -87,9 +127,11 @@ package struct SystemProgram: Hashable, Sendable {
     /// - Throws: as ``run(_:input:seconds:)``; `.programFailed`.
     @discardableResult
     package func check(
-        _ arguments: [String], input: String = "", seconds: Int = 10, outputLimit: Int = 65_536
+        _ arguments: [String], input: String = "", seconds: Int = 10, outputLimit: Int = 65_536,
+        meanwhile: (() -> Void)? = nil
     ) throws(LinuxNetworkError) -> String {
-        let outcome = try run(arguments, input: input, seconds: seconds, outputLimit: outputLimit)
+        let outcome = try run(
+            arguments, input: input, seconds: seconds, outputLimit: outputLimit, meanwhile: meanwhile)
         guard outcome.status == 0 else {
             let lines = outcome.output.split(separator: "\n").suffix(3).joined(separator: " ")
             throw LinuxNetworkError(

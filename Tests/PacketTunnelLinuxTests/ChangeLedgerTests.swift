@@ -373,6 +373,56 @@ struct ChangeLedgerTests {
         #expect(throws: LinuxNetworkError.self) { try ledger.restore(rules) }
     }
 
+    @Test("A step that cannot be restored does not stop the others")
+    func repairsTheRest() throws {
+        let network = FakeNetwork(before)
+        let ledger = try ledger(network)
+        try ledger.apply(plan)
+        let made = network.state
+        network.state.addresses = [:]
+        network.state.rules = before.rules
+        network.state.routes = before.routes
+        network.failing = { if case .addAddress(let address, _) = $0 { address.isIPv6 } else { false } }
+        let undone = try ledger.undone(of: plan)
+        let repair = ledger.repair(undone)
+        #expect(repair.failures.map(\.step) == [.address(try InterfaceAddress("fd00::2/64"), LinuxSamples.interface)])
+        #expect(repair.made.count == undone.count - 1)
+        #expect(network.state.rules == made.rules && network.state.routes == made.routes)
+        network.failing = { _ in false }
+        #expect(ledger.repair(try ledger.undone(of: plan)).failures.isEmpty)
+        #expect(network.state == made)
+        try ledger.undoAll()
+        #expect(network.state == before)
+    }
+
+    @Test("Steps that are made while the firewall is loaded are journalled, and undone in the end")
+    func madeMeanwhile() throws {
+        let network = FakeNetwork(before)
+        let ledger = try ledger(network)
+        let rule = NetworkStep.rule(.prohibition(isIPv6: false, priority: 5, mark: 51_820))
+        network.failing = { operation in
+            // As long as nft is at work.
+            if case .loadTable = operation { #expect(ledger.repair([rule]).made == [rule]) }
+            return false
+        }
+        try ledger.apply(plan + [rule])
+        network.failing = { _ in false }
+        #expect(try ledger.undone(of: plan + [rule]).isEmpty)
+        #expect(network.state.rules.count == 4)
+        #expect(try folder.directory.read("cvt0")?.pending.count == plan.count + 1)
+        try ledger.remove([rule])
+        #expect(network.state.rules.count == 3)
+        try ledger.undoAll()
+        #expect(network.state == before)
+    }
+
+    @Test("An error names at most eight steps that were not undone")
+    func shortError() {
+        let error = LinuxNetworkError(.incompleteUndo(steps: (0..<5000).map { "route \($0)" }))
+        #expect(error.description.contains("route 0; ") && error.description.contains("; and 4992 more"))
+        #expect(error.description.utf8.count < 500)
+    }
+
     @Test("A journal stays short, however often the network changes")
     func journalLength() throws {
         let network = FakeNetwork(before)

@@ -57,6 +57,32 @@ package struct JournalDirectory: Hashable, Sendable {
     package func locked<Result>(
         _ body: () throws(LinuxNetworkError) -> Result
     ) throws(LinuxNetworkError) -> Result {
+        let lock = try self.lock()
+        defer { withExtendedLifetime(lock) {} }
+        return try body()
+    }
+
+    /// The errors of a system that has no space, no descriptors or no writable file system.
+    private static let exhausted = [ENOSPC, EDQUOT, EROFS, EIO, EMFILE, ENFILE, ENOMEM]
+
+    /// Runs `body`, which undoes changes, like ``locked(_:)``; without the lock if a full or read-only file system does not give it:
+    /// undoing must not depend on a write.
+    func lockedIfPossible<Result>(
+        _ body: () throws(LinuxNetworkError) -> Result
+    ) throws(LinuxNetworkError) -> Result {
+        let lock: SharedDescriptor?
+        do throws(LinuxNetworkError) {
+            lock = try self.lock()
+        } catch {
+            guard Self.exhausted.contains(error.errno) else { throw error }
+            lock = nil
+        }
+        defer { withExtendedLifetime(lock) {} }
+        return try body()
+    }
+
+    /// Takes the lock of the folder, which is released with the result.
+    private func lock() throws(LinuxNetworkError) -> SharedDescriptor {
         try prepare()
         while true {
             let number = SystemCall.open(path, O_RDONLY | O_DIRECTORY)
@@ -70,7 +96,9 @@ package struct JournalDirectory: Hashable, Sendable {
                 throw LinuxNetworkError(.journal(path: path, operation: "lock its folder" + holder), errno: reason)
             }
             // The lock is that of a folder which somebody may have removed meanwhile: then there is another one.
-            if FileStatus(of: descriptor.number)?.identity == FileIdentity(of: path) { return try body() }
+            if FileStatus(of: descriptor.number)?.identity == FileIdentity(of: path) {
+                return SharedDescriptor(descriptor)
+            }
             try prepare()
         }
     }
@@ -209,6 +237,10 @@ package final class ChangeJournal {
     private var lengths: (compacted: Int, now: Int) = (0, 0)
     /// Whether its last line may lack its end.
     private var isTorn = false
+    /// The error of opening it for writing; 0 if it is open for that.
+    private var refusal: Int32 = 0
+    /// Whether it still lists changes that were undone, since that could not be written down.
+    private var isBehind = false
 
     /// The present version of the format.
     static let version = 1
@@ -246,7 +278,7 @@ package final class ChangeJournal {
     /// Writes the journal anew where it has grown long: others may undo what it tells of for as long as they like. Where that
     /// cannot be, it goes on as it is.
     func compactIfLong(_ pending: [(id: Int, change: NetworkChange)]) {
-        if lengths.now > lengths.compacted + Self.growth { try? compact(pending) }
+        if isBehind || lengths.now > lengths.compacted + Self.growth { try? compact(pending) }
     }
 
     private func compact(_ pending: [(id: Int, change: NetworkChange)]) throws(LinuxNetworkError) {
@@ -254,7 +286,7 @@ package final class ChangeJournal {
         for entry in pending { bytes += try line(.change(entry.change, id: entry.id)) }
         descriptor = try directory.replace(directory.file(name), with: bytes)
         lengths = (bytes.count, bytes.count)
-        isTorn = false
+        (isTorn, isBehind, refusal) = (false, false, 0)
     }
 
     /// Goes on with the journal of a process that is gone.
@@ -264,15 +296,18 @@ package final class ChangeJournal {
     ) throws(LinuxNetworkError) -> (journal: ChangeJournal, contents: JournalLine.Contents)? {
         guard let contents = try directory.read(name) else { return nil }
         let file = directory.file(name)
-        let number = SystemCall.open(file, O_WRONLY | O_APPEND | O_NOFOLLOW)
+        var number = SystemCall.open(file, O_WRONLY | O_APPEND | O_NOFOLLOW)
+        let refusal = number >= 0 ? 0 : errno
+        // Its changes can be undone even if the file system is read-only.
+        if number < 0 { number = SystemCall.open(file, O_RDONLY | O_NOFOLLOW) }
         guard number >= 0 else {
             throw LinuxNetworkError(.journal(path: file, operation: "open it"), errno: errno)
         }
         let journal = ChangeJournal(
             OwnedDescriptor(number), name: name, directory: directory, owner: contents.owner ?? .nobody,
             lastID: contents.pending.map(\.id).max() ?? 0)
-        // What was written last may lack its line feed, which the next line would suffer from.
-        try journal.write([UInt8(ascii: "\n")])
+        // The last line may lack its line feed, which the next line begins with then.
+        (journal.isTorn, journal.refusal) = (true, refusal)
         return (journal, contents)
     }
 
@@ -306,9 +341,10 @@ package final class ChangeJournal {
         return ids
     }
 
-    /// Writes down that a change was undone.
-    func recordUndone(_ id: Int) throws(LinuxNetworkError) {
-        try append(.undone(id: id))
+    /// Writes down that a change was undone. If that fails the journal still lists the change, which does no harm: undoing it
+    /// again changes nothing.
+    func recordUndone(_ id: Int) {
+        do throws(LinuxNetworkError) { try append(.undone(id: id)) } catch { isBehind = true }
     }
 
     /// Deletes it, when all was undone.
@@ -328,6 +364,9 @@ package final class ChangeJournal {
     }
 
     private func write(_ bytes: [UInt8]) throws(LinuxNetworkError) {
+        guard refusal == 0 else {
+            throw LinuxNetworkError(.journal(path: directory.file(name), operation: "write it"), errno: refusal)
+        }
         lengths.now += bytes.count
         let number = descriptor.number
         // What was written in part only is a line of its own.

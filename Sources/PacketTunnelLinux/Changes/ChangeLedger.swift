@@ -22,6 +22,20 @@ package final class ChangeLedger {
     private let journal: ChangeJournal
     private let system: any NetworkSystem
     private var entries: [Entry] = []
+    /// Whether a method of this object has the lock of the journals. A call while nft runs finds it taken.
+    private var isLocked = false
+
+    /// Runs `body` with the lock of the journals.
+    private func locked<Result>(
+        _ body: () throws(LinuxNetworkError) -> Result
+    ) throws(LinuxNetworkError) -> Result {
+        guard !isLocked else { return try body() }
+        return try journal.directory.locked { () throws(LinuxNetworkError) in
+            isLocked = true
+            defer { isLocked = false }
+            return try body()
+        }
+    }
 
     /// A ledger for a tunnel that starts. What an earlier process of that name has left is undone first.
     /// - Parameter keepsFirewall: whether a firewall that such a process has left stays, and is this one's from then on:
@@ -59,7 +73,7 @@ package final class ChangeLedger {
         name: String, directory: JournalDirectory, system: any NetworkSystem
     ) throws(LinuxNetworkError) -> [String] {
         try JournalDirectory.validate(name)
-        return try directory.locked { () throws(LinuxNetworkError) in
+        return try directory.lockedIfPossible { () throws(LinuxNetworkError) in
             let undone = try cleanUpLocked(
                 name: name, directory: directory, system: system,
                 keepingFirewall: try directory.heldPolicy(name)?.isUntilReleased == true)
@@ -100,7 +114,7 @@ package final class ChangeLedger {
         _ choose: (Set<UInt32>) throws(LinuxNetworkError) -> UInt32
     ) throws(LinuxNetworkError) -> UInt32 {
         if let number = entries.lazy.compactMap(\.change.number).first { return number }
-        return try journal.directory.locked { () throws(LinuxNetworkError) in
+        return try locked { () throws(LinuxNetworkError) in
             let others = journal.directory.pendingChanges(except: journal.name)
             let number = try choose(Set(others.compactMap(\.number)))
             let change = NetworkChange.number(number)
@@ -135,7 +149,7 @@ package final class ChangeLedger {
     /// so that there is no moment without it; a firewall comes first and goes last.
     /// - Throws: the first failure. What was made until then stays, and can be undone.
     package func apply(_ plan: [NetworkStep]) throws(LinuxNetworkError) {
-        try journal.directory.locked { () throws(LinuxNetworkError) in
+        try locked { () throws(LinuxNetworkError) in
             for step in plan where step.isFirewall { try make(step) }
             let slots = Set(plan.compactMap(\.slot))
             let wanted = Set(plan)
@@ -155,7 +169,7 @@ package final class ChangeLedger {
     /// - Throws: the first failure. What was made until then stays, and can be undone.
     package func add(_ steps: [NetworkStep]) throws(LinuxNetworkError) {
         guard !steps.isEmpty else { return }
-        try journal.directory.locked { () throws(LinuxNetworkError) in
+        try locked { () throws(LinuxNetworkError) in
             try make(steps)
             journal.compactIfLong(pending)
         }
@@ -165,7 +179,7 @@ package final class ChangeLedger {
     /// - Throws: the first failure.
     package func remove(_ steps: [NetworkStep]) throws(LinuxNetworkError) {
         guard !steps.isEmpty else { return }
-        try journal.directory.locked { () throws(LinuxNetworkError) in
+        try locked { () throws(LinuxNetworkError) in
             var failure: LinuxNetworkError?
             let unwanted = Set(steps)
             for entry in entries.reversed() where entry.step.map(unwanted.contains) ?? false {
@@ -181,15 +195,33 @@ package final class ChangeLedger {
         try system.missing(of: steps)
     }
 
-    /// Makes again what others have undone.
-    /// - Returns: what it has made.
+    /// Restores changes that other processes have undone. All are tried.
+    /// - Returns: The steps that were restored.
+    /// - Throws: The error of the first step that failed.
     @discardableResult
     package func restore(_ undone: [NetworkStep]) throws(LinuxNetworkError) -> [NetworkStep] {
-        var (made, unmade): ([NetworkStep], [NetworkStep]) = ([], [])
+        let repair = repair(undone)
+        if let failure = repair.failures.first { throw failure.error }
+        return repair.made
+    }
+
+    /// The result of a restoration.
+    struct Repair {
+        /// The steps that were made.
+        var made: [NetworkStep] = []
+        /// The steps that could not be made, each with its error.
+        var failures: [(step: NetworkStep, error: LinuxNetworkError)] = []
+    }
+
+    /// Restores changes that other processes have undone. A step that fails does not stop the rest.
+    func repair(_ undone: [NetworkStep]) -> Repair {
+        var repair = Repair()
+        var unmade: [NetworkStep] = []
         let changes = Dictionary(
             entries.compactMap { entry in entry.step.map { ($0, entry.change) } },
             uniquingKeysWith: { first, _ in first })
-        for step in undone {
+        // An interface whose MTU is too small for IPv6 takes no address of it: links come first.
+        for step in undone.filter(\.isLink) + undone.filter({ !$0.isLink }) {
             // The journal has it, and need not be waited for while somebody else has the lock.
             guard let change = changes[step] else {
                 unmade.append(step)
@@ -197,18 +229,23 @@ package final class ChangeLedger {
             }
             do throws(LinuxNetworkError) {
                 try system.perform(step.operation(for: change))
-                made.append(step)
+                repair.made.append(step)
             } catch {
                 // Somebody else was quicker, or the address is there with another prefix.
-                guard error.errno == EEXIST else { throw error }
+                if error.errno != EEXIST { repair.failures.append((step, error)) }
             }
         }
-        guard !unmade.isEmpty else { return made }
+        guard !unmade.isEmpty else { return repair }
         // It was so already when it was applied, and is not any more.
-        try journal.directory.locked { () throws(LinuxNetworkError) in
-            try make(unmade)
+        for step in unmade {
+            do throws(LinuxNetworkError) {
+                try locked { () throws(LinuxNetworkError) in try make([step]) }
+                repair.made.append(step)
+            } catch {
+                repair.failures.append((step, error))
+            }
         }
-        return made + unmade
+        return repair
     }
 
     /// Makes some of what was applied be as it was before, until ``restore(_:)`` makes it again. The journal has it still. All are
@@ -269,7 +306,8 @@ package final class ChangeLedger {
         // What fails may be there in part: it is undone, and not taken for made.
         entries.append(Entry(id: id, step: nil, change: change))
         try system.perform(step.operation(for: change))
-        entries[entries.count - 1].step = step
+        // A repair while nft ran may have added entries.
+        if let index = entries.lastIndex(where: { $0.id == id }) { entries[index].step = step }
     }
 
     /// The change, with what was there before any tunnel came where another tunnel has made the same one.
@@ -306,7 +344,7 @@ package final class ChangeLedger {
     /// What cannot be undone does not keep the rest from being undone.
     /// - Throws: `.incompleteUndo`, and the journal is kept for another try.
     package func undoAll() throws(LinuxNetworkError) {
-        try journal.directory.locked { () throws(LinuxNetworkError) in try undoAllLocked() }
+        try journal.directory.lockedIfPossible { () throws(LinuxNetworkError) in try undoAllLocked() }
     }
 
     private func undoAllLocked(keepingFirewall: Bool = false) throws(LinuxNetworkError) {
@@ -328,7 +366,7 @@ package final class ChangeLedger {
 
     private func undo(_ entry: Entry) throws(LinuxNetworkError) {
         try system.perform(entry.change.inverse(sharedWithOthers: theirs(entry.change) != nil))
-        try journal.recordUndone(entry.id)
+        journal.recordUndone(entry.id)
         if let index = entries.lastIndex(where: { $0.id == entry.id }) { entries.remove(at: index) }
     }
 }
@@ -352,6 +390,10 @@ extension NetworkStep {
 
     var isFirewall: Bool {
         if case .firewall = self { true } else { false }
+    }
+
+    var isLink: Bool {
+        if case .link = self { true } else { false }
     }
 }
 

@@ -49,6 +49,8 @@ package enum JournalLine {
         package var pending: [(id: Int, change: NetworkChange)] = []
         /// How many lines were not whole.
         package var damagedLines = 0
+        /// Whether the owner and every line are valid.
+        var isWhole: Bool { owner != nil && damagedLines == 0 }
 
         package static func == (left: Contents, right: Contents) -> Bool {
             left.owner == right.owner && left.damagedLines == right.damagedLines

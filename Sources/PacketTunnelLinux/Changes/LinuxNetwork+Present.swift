@@ -7,7 +7,8 @@ extension LinuxNetwork {
     /// What the kernel has of what some steps are about, each list asked for once.
     struct Present {
         private var addresses: Set<RouteSocket.Assignment> = []
-        private var upLinks: Set<UInt32> = []
+        /// The MTU of each interface that is up.
+        private var upLinks: [UInt32: Int] = [:]
         private var rules: Set<PolicyRule> = []
         private var routes: Set<RouteState> = []
 
@@ -30,7 +31,9 @@ extension LinuxNetwork {
                 }
             }
             if asksAddresses { addresses = Set(try netlink.addresses()) }
-            if asksLinks { upLinks = Set(try netlink.links().filter(\.isUp).map(\.index)) }
+            if asksLinks {
+                for link in try netlink.links() where link.isUp { upLinks[link.index] = link.mtu }
+            }
             for isIPv6 in families.rules {
                 rules.formUnion(try netlink.rules(isIPv6: isIPv6).filter(\.isWhole).map(\.rule))
             }
@@ -47,7 +50,7 @@ extension LinuxNetwork {
             switch step {
             case .address(let address, let interface):
                 addresses.contains(RouteSocket.Assignment(interface: interface.index, address: address))
-            case .link(let interface, _): upLinks.contains(interface.index)
+            case .link(let interface, let mtu): upLinks[interface.index] == mtu
             case .rule(let rule): rules.contains(rule)
             case .route(let route):
                 routes.contains(

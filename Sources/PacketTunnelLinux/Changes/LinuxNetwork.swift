@@ -13,6 +13,11 @@ package final class LinuxNetwork: NetworkSystem {
     /// What nft lists of the tables that were loaded, right after that.
     private var listings: [String: Listing] = [:]
 
+    /// The number of rules that each table had right after it was loaded.
+    private var ruleCounts: [String: Int] = [:]
+    /// Called several times a second while nft runs, on the same thread, to restore changes that need no program.
+    var whileWaiting: (() -> Void)?
+
     private struct Listing {
         /// What was loaded.
         var body: String
@@ -94,7 +99,9 @@ package final class LinuxNetwork: NetworkSystem {
             guard try SmallFile.text(path) == ours else { return }
             try SmallFile.overwrite(path, with: Array(value.utf8))
         case .loadTable(let table):
-            try SystemProgram.required("nft").check(table.options, input: table.script)
+            try SystemProgram.required("nft")
+                .check(table.options, input: table.script, meanwhile: whileWaiting)
+            ruleCounts[table.name] = try? FirewallSocket()?.ruleCount(of: table.name)
             let text = try listing(table.name, table.form)
             // Somebody has flushed it already, whole or in part: a table has each of its chains.
             guard table.isWhole(in: text) else {
@@ -103,10 +110,9 @@ package final class LinuxNetwork: NetworkSystem {
             }
             listings[table.name] = Listing(body: table.body, text: Self.fixed(text, table.form))
         case .removeTable(let name):
-            // Made first where it is missing, so that its absence is no error.
-            try SystemProgram.required("nft")
-                .check(["-f", "-"], input: "add table inet \(name)\ndelete table inet \(name)\n")
-            listings[name] = nil
+            // Without nft, which may have been removed, or not answer.
+            try FirewallSocket()?.delete(name)
+            (listings[name], ruleCounts[name]) = (nil, nil)
         case .setResolver(let plan, let record): try resolver.set(plan, record)
         case .clearResolver(let record): try resolver.clear(record)
         }
@@ -128,7 +134,22 @@ package final class LinuxNetwork: NetworkSystem {
         }
         let table = FirewallTable(name: name, body: String(listing[listing.index(after: start)..<end]))
         listings[name] = Listing(body: table.body, text: Array(listing.utf8))
+        ruleCounts[name] = try? FirewallSocket()?.ruleCount(of: name)
         return table
+    }
+
+    /// The text that nft lists for a table; empty if there is none.
+    func listed(_ table: String) throws(LinuxNetworkError) -> String { try listing(table) }
+
+    /// Whether a table that was loaded is missing, or has fewer rules than it had then. Takes microseconds, and no program.
+    func lacksRules(_ name: String) -> Bool {
+        guard let wanted = ruleCounts[name] else { return false }
+        do throws(LinuxNetworkError) {
+            guard let count = try FirewallSocket()?.ruleCount(of: name) else { return true }
+            return count < wanted
+        } catch {
+            return false
+        }
     }
 
     /// Whether a table is there that refuses packets, at each of the places where they leave.
@@ -180,7 +201,7 @@ package final class LinuxNetwork: NetworkSystem {
     ) throws(LinuxNetworkError) -> String {
         let options = ["--stateless"] + (form == .json ? ["--terse"] : [])
         let outcome = try SystemProgram.required("nft").run(
-            options + ["list", "table", "inet", name], outputLimit: 1 << 24)
+            options + ["list", "table", "inet", name], outputLimit: 1 << 24, meanwhile: whileWaiting)
         return outcome.status == 0 ? outcome.output : ""
     }
 

@@ -80,10 +80,16 @@ extension RouteSocket {
         var quiet = Self.linkRequest(type: Netlink.newLink, index: index)
         quiet.append(Self.familiesAttribute, Self.noGeneratedAddress)
         // Without IPv6 there is nobody to tell.
-        try? perform(quiet, "keep interface \(index) quiet")
+        let isQuiet = (try? perform(quiet, "keep interface \(index) quiet")) != nil
         var request = Self.linkRequest(type: Netlink.newLink, index: index, flags: 1, change: 1)
         if let mtu { request.append(LinkAttribute.mtu, UInt32(clamping: mtu)) }
         try perform(request, "bring up interface \(index)\(mtu.map { " with an MTU of \($0)" } ?? "")")
+        guard !isQuiet else { return }
+        // The MTU was too small for IPv6 before. Now the kernel enables IPv6 and adds a link-local address.
+        try? perform(quiet, "keep interface \(index) quiet")
+        for address in try addresses(index: index) where address.isIPv6 && address.address.isLinkLocal {
+            try remove(address, index: index)
+        }
     }
 
     private static let addressAttribute: UInt16 = 1

@@ -95,6 +95,26 @@
             // A list has an end of its own.
             let isList = request.flags & Netlink.dump == Netlink.dump
             let message = request.message(sequence: sequence, flags: isList ? 0 : Netlink.acknowledge)
+            return try exchange(message, sequence, operation())
+        }
+
+        /// Sends a request between the messages that begin and end a transaction, as nfnetlink wants changes, and waits until the
+        /// kernel has made it.
+        /// - Throws: the error number that the kernel answers.
+        package func exchange(
+            _ request: NetlinkRequest, between begin: NetlinkRequest, and end: NetlinkRequest,
+            _ operation: @autoclosure () -> String
+        ) throws(SystemError) {
+            let sequence = Self.sequences.wrappingAdd(1, ordering: .relaxed).newValue
+            let message =
+                begin.message(sequence: sequence) + request.message(sequence: sequence, flags: Netlink.acknowledge)
+                + end.message(sequence: sequence)
+            _ = try exchange(message, sequence, operation())
+        }
+
+        private func exchange(
+            _ message: [UInt8], _ sequence: UInt32, _ operation: @autoclosure () -> String
+        ) throws(SystemError) -> [NetlinkReply] {
             let number = descriptor.number
             try SystemCall.check(operation()) {
                 unsafe message.withUnsafeBytes { unsafe send(number, $0.baseAddress, $0.count, 0) }

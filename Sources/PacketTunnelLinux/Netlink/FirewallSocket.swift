@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import CTunnelSystem
+import TunnelSystem
+
+/// A netlink socket for requests about tables of nftables in the network namespace of the calling thread. It answers in
+/// microseconds and needs no program, so a table can be looked for and deleted even if nft is missing or does not answer.
+/// For one thread at a time.
+///
+/// Sources: linux/netfilter/nfnetlink.h and nf_tables.h.
+final class FirewallSocket {
+    private let socket: NetlinkSocket
+
+    /// - Returns: `nil` if the kernel has no nfnetlink, and so no tables either.
+    init?() throws(LinuxNetworkError) {
+        do throws(SystemError) {
+            socket = try NetlinkSocket(protocolNumber: CTUNNEL_NETLINK_NETFILTER)
+        } catch {
+            guard error.errno == EPROTONOSUPPORT else { throw RouteSocket.failure(error.operation, error.errno) }
+            return nil
+        }
+    }
+
+    /// Message types of the subsystem, by their names in nf_tables.h.
+    private enum Message {
+        static let newTable: UInt16 = 10 << 8
+        static let getTable: UInt16 = 10 << 8 | 1
+        static let deleteTable: UInt16 = 10 << 8 | 2
+        static let newRule: UInt16 = 10 << 8 | 6
+        static let getRule: UInt16 = 10 << 8 | 7
+        /// `NFNL_MSG_BATCH_BEGIN` and `NFNL_MSG_BATCH_END`.
+        static let begin: UInt16 = 16
+        static let end: UInt16 = 17
+    }
+
+    /// `struct nfgenmsg` of the family `inet`.
+    private static let header: [UInt8] = [1, 0, 0, 0]
+    /// `struct nfgenmsg` of a transaction of the subsystem, whose number is big-endian.
+    private static let batchHeader: [UInt8] = [0, 0, 0, 10]
+    /// `NFTA_TABLE_NAME` and `NFTA_RULE_TABLE`.
+    private static let nameAttribute: UInt16 = 1
+    /// The answers of a kernel that has no nf_tables.
+    private static let unsupported = [EOPNOTSUPP, EPROTONOSUPPORT, EAFNOSUPPORT]
+
+    /// The names of the tables of the family `inet`.
+    func tables() throws(LinuxNetworkError) -> [String] {
+        try names(Message.getTable, answer: Message.newTable, "list the firewall tables")
+    }
+
+    /// The number of rules in a table of the family `inet`; `nil` if there is no such table.
+    func ruleCount(of table: String) throws(LinuxNetworkError) -> Int? {
+        guard try tables().contains(table) else { return nil }
+        return try names(Message.getRule, answer: Message.newRule, "list the firewall rules").count { $0 == table }
+    }
+
+    /// Deletes a table of the family `inet` with its contents. Does nothing if there is no such table.
+    func delete(_ table: String) throws(LinuxNetworkError) {
+        var request = NetlinkRequest(type: Message.deleteTable, body: Self.header)
+        request.append(Self.nameAttribute, table)
+        do throws(SystemError) {
+            try socket.exchange(
+                request, between: NetlinkRequest(type: Message.begin, body: Self.batchHeader),
+                and: NetlinkRequest(type: Message.end, body: Self.batchHeader),
+                "delete the firewall table \(table)")
+        } catch {
+            guard error.errno != ENOENT, !Self.unsupported.contains(error.errno) else { return }
+            throw RouteSocket.failure(error.operation, error.errno)
+        }
+    }
+
+    /// The number of attempts to read a list that does not change meanwhile.
+    private static let mostLists = 16
+
+    private func names(_ type: UInt16, answer: UInt16, _ operation: String) throws(LinuxNetworkError) -> [String] {
+        let request = NetlinkRequest(type: type, flags: Netlink.dump, body: Self.header)
+        for _ in 0..<Self.mostLists {
+            let replies: [NetlinkReply]
+            do throws(SystemError) {
+                replies = try socket.exchange(request, operation)
+            } catch {
+                guard !Self.unsupported.contains(error.errno) else { return [] }
+                throw RouteSocket.failure(error.operation, error.errno)
+            }
+            guard !replies.contains(where: \.isInterrupted) else { continue }
+            return replies.filter { $0.type == answer }.compactMap { reply in
+                NetlinkReader(bytes: reply.body).attributes(from: Self.header.count).text(Self.nameAttribute)
+            }
+        }
+        throw RouteSocket.failure("\(operation): they change all the time", EAGAIN)
+    }
+}
