@@ -54,6 +54,7 @@ public final class LinuxHost<Provider: PacketTunnelProvider>: RunnerHost {
             logger: logger, log: log, makeProvider: makeProvider)
         self.platform = platform
         self.runner = runner
+        platform.onInterfaceLost { [weak runner] error in runner?.fail(error) }
         try monitor.start(
             changed: { [weak runner, weak platform] path in
                 runner?.pathChanged(platform?.completed(path) ?? path)

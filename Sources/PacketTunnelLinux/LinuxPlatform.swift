@@ -32,14 +32,17 @@ public final class LinuxPlatform: TunnelPlatform {
     let logger: Logger
     private let watch: NetworkWatch
     private let mark = Mutex<UInt32?>(nil)
-    private let madeAgain = Shared()
+    private let shared = Shared()
 
+    /// The values that other threads may read.
     private final class Shared: Sendable {
-        private let value = Mutex(NetworkRepairs())
+        private let value = Mutex((repairs: NetworkRepairs(), problems: [NetworkProblem]()))
 
-        var repairs: NetworkRepairs {
-            get { value.withLock { $0 } }
-            set { value.withLock { $0 = newValue } }
+        var repairs: NetworkRepairs { value.withLock { $0.repairs } }
+        var problems: [NetworkProblem] { value.withLock { $0.problems } }
+
+        func update(from core: LinuxPlatformCore) {
+            value.withLock { $0 = (core.repairs, core.problems.list) }
         }
     }
     private let resolver: ResolverControl
@@ -76,11 +79,14 @@ public final class LinuxPlatform: TunnelPlatform {
         } catch {
             throw LinuxNetworkError(.netlink(operation: "start a thread"), errno: error.errno)
         }
-        watch = try NetworkWatch(tunnel: name, folder: JournalDirectory(path: options.journalFolder), loop: loop)
+        watch = try NetworkWatch(
+            tunnel: name, folder: JournalDirectory(path: options.journalFolder), settings: RoutingPlan.watchedSettings,
+            loop: loop)
         do throws(TunnelIOError) {
-            try watch.start { [core, madeAgain] parts, culprit in
-                defer { madeAgain.repairs = core.core.repairs }
-                return core.core.look(at: parts, culprit: culprit)
+            try watch.start { [core, shared] parts, culprit in
+                defer { shared.update(from: core.core) }
+                // Other threads can read the problems while nft runs.
+                return core.core.reconcile(parts, culprit: culprit) { shared.update(from: core.core) }
             }
         } catch {
             throw LinuxNetworkError(.netlink(operation: "follow changes of the network"), errno: error.errno)
@@ -97,7 +103,17 @@ public final class LinuxPlatform: TunnelPlatform {
     }
 
     /// What others have undone of the tunnel's network, and was made again.
-    public var repairs: NetworkRepairs { madeAgain.repairs }
+    public var repairs: NetworkRepairs { shared.repairs }
+
+    /// The parts of the tunnel's network that are not in effect at present, and since when.
+    public var problems: [NetworkProblem] { shared.problems }
+
+    /// Sets a callback for an interface that was renamed or moved to another network namespace. It is called on the platform's
+    /// thread.
+    func onInterfaceLost(_ body: @escaping @Sendable (TunnelError) -> Void) {
+        // The thread takes it before any request.
+        _ = loop.perform { [core] in core.core.interfaceLost = body }
+    }
 
     /// The mark that the tunnel's own sockets need (`SO_MARK`), by which their packets get around the tunnel's routes and
     /// through its firewall; nil before the first start. It stays the same while the tunnel is up.
@@ -196,6 +212,7 @@ public final class LinuxPlatform: TunnelPlatform {
                     result = .failure(error)
                 }
                 mark.withLock { $0 = core.core.numbers?.mark }
+                shared.update(from: core.core)
                 continuation.resume(returning: result)
             }
             if !isTaken {

@@ -12,30 +12,38 @@ import TunnelIO
 final class LinuxPlatformCore {
     let name: String
     private let options: LinuxHostOptions
-    private let logger: Logger
+    let logger: Logger
     let network: LinuxNetwork
     private let system: any NetworkSystem
     private let owner: JournalOwner
-    private var ledger: ChangeLedger?
-    private var device: LinuxTun?
-    private var policy: LeakPolicy = .routeBased
-    private var settings: TunnelSettings?
+    private(set) var ledger: ChangeLedger?
+    private(set) var device: LinuxTun?
+    var policy: LeakPolicy = .routeBased
+    private(set) var settings: TunnelSettings?
     /// The settings that the firewall was made for, which stays when the rest goes.
-    private var guardedSettings: TunnelSettings?
-    private var plan: [NetworkStep] = []
-    private var localNetworks: [IPPrefix] = []
+    private(set) var guardedSettings: TunnelSettings?
+    var plan: [NetworkStep] = []
+    private(set) var localNetworks: [IPPrefix] = []
     /// What was said already.
     private var warnings: Set<String> = []
-    /// Whether policy rules hold packets back, since the firewall cannot.
-    private var holdsByRules = false
-    /// Whether some of these rules are there, which have to go again.
-    private var mayHaveRules = false
+    /// The policy rules that refuse packets while the firewall is not in effect; empty otherwise. They are kept like the plan.
+    var protection: [NetworkStep] = []
     /// Whether the firewall is an earlier process's.
-    private var isAdopted = false
+    var isAdopted = false
     /// What others undid of the tunnel's network.
-    private(set) var repairs = NetworkRepairs()
-    private var contest = Contest()
-    private var mtu = 0
+    var repairs = NetworkRepairs()
+    /// The parts that are not in effect, as the last check has found them.
+    var problems = NetworkProblems()
+    /// The check that is under way.
+    var check = Check()
+    /// The reason why the firewall is not in effect; nil if it is, as far as is known.
+    var firewallProblem: String?
+    /// Called once when the interface was renamed or moved to another network namespace.
+    var interfaceLost: ((TunnelError) -> Void)?
+    /// Whether that was called for the present interface.
+    var isInterfaceLost = false
+    var contest = Contest()
+    private(set) var mtu = 0
     private(set) var numbers: RoutingNumbers?
 
     /// - Parameter wrap: stands between the ledger and the network, for tests.
@@ -51,7 +59,7 @@ final class LinuxPlatformCore {
         system = wrap(network)
     }
 
-    private var directory: JournalDirectory { JournalDirectory(path: options.journalFolder) }
+    var directory: JournalDirectory { JournalDirectory(path: options.journalFolder) }
 
     // MARK: - The tunnel's life
 
@@ -65,8 +73,7 @@ final class LinuxPlatformCore {
         if let left = ledger, !plan.contains(where: \.isFirewall) {
             // Undoing was not complete.
             try left.undoAll()
-            ledger = nil
-            numbers = nil
+            forgetLedger()
         }
         let ledger = try requireLedger()
         if numbers == nil { _ = try requireNumbers() }
@@ -74,7 +81,12 @@ final class LinuxPlatformCore {
         guard !plan.contains(where: \.isFirewall) || isAdopted, let table = try leakGuard().table else { return }
         isAdopted = false
         plan = [.firewall(table)]
-        try ledger.apply(plan)
+        try ledger.apply(plan + protection)
+    }
+
+    /// Forgets the ledger, whose changes were all undone.
+    private func forgetLedger() {
+        (ledger, numbers, protection, firewallProblem) = (nil, nil, [], nil)
     }
 
     /// Puts the firewall that settings ask for in place, and leaves it to the tunnel that starts next.
@@ -89,7 +101,7 @@ final class LinuxPlatformCore {
     }
 
     /// - Throws: where a policy is asked for that needs rules, and there are none for the table that was named.
-    private func checkTable(_ policy: LeakPolicy) throws(LinuxNetworkError) {
+    func checkTable(_ policy: LeakPolicy) throws(LinuxNetworkError) {
         guard options.namedTable == nil || policy.leavesDecisionToRoutes else {
             throw LinuxNetworkError(.leakPolicyNeedsRules)
         }
@@ -135,7 +147,7 @@ final class LinuxPlatformCore {
 
     private func restorePlan() {
         do throws(LinuxNetworkError) {
-            try ledger?.apply(plan)
+            try ledger?.apply(plan + protection)
         } catch {
             logger.error("the settings before could not be restored: \(error)")
         }
@@ -151,13 +163,13 @@ final class LinuxPlatformCore {
             try checkTable(policy)
             let ledger = try requireLedger()
             let mtu = try mtu(for: settings)
-            if device == nil { try ledger.apply(plan + [.interface(name: name)]) }
+            if device == nil { try ledger.apply(plan + protection + [.interface(name: name)]) }
             let device = try makeDevice(mtu: mtu)
             (self.settings, guardedSettings) = (settings, settings)
             var resolver: NetworkStep?
             if let dns = settings.dns { resolver = try resolverStep(dns) }
             let next = try steps(settings, mtu: mtu, resolver: resolver)
-            try ledger.apply(next)
+            try ledger.apply(next + protection)
             plan = next
             isAdopted = false
             self.mtu = mtu
@@ -171,7 +183,7 @@ final class LinuxPlatformCore {
         if let device { return device }
         do throws(TunnelIOError) {
             let made = try LinuxTun(name: name, mtu: mtu)
-            device = made
+            (device, isInterfaceLost) = (made, false)
             return made
         } catch {
             let operation =
@@ -192,156 +204,20 @@ final class LinuxPlatformCore {
         guard let ledger else { return }
         do throws(LinuxNetworkError) {
             // Before anything is undone.
-            try followHeldPolicy(ledger)
+            try followHeldPolicy(ledger, hasInterface: false)
         } catch {
             logger.error("the leak policy that is held for this tunnel is not in force: \(error)")
         }
         do throws(LinuxNetworkError) {
             let isHeld = try directory.heldPolicy(name) != nil
             plan = leavingBlocked || isHeld ? plan.filter(\.isFirewall) : []
-            (holdsByRules, mayHaveRules) = (false, false)
             if plan.isEmpty {
                 guardedSettings = nil
                 try ledger.undoAll()
-                self.ledger = nil
-                numbers = nil
+                forgetLedger()
             } else {
-                try ledger.apply(plan)
+                try ledger.apply(plan + protection)
             }
-        } catch {
-            logger.error("\(error)")
-        }
-    }
-
-    // MARK: - What others change
-
-    /// Compares the network with what it should be, and makes it so again.
-    /// - Parameters:
-    ///   - parts: what may have changed.
-    ///   - culprit: who changed the firewall.
-    /// - Returns: in how many nanoseconds it should be called again; nil when all is as it should be. Where that was not
-    ///   possible, packets are held back as far as they can be.
-    func look(at parts: NetworkWatch.Parts, culprit: String? = nil) -> Int64? {
-        guard let ledger else { return nil }
-        var next: Int64?
-        do throws(LinuxNetworkError) {
-            try followHeldPolicy(ledger)
-            guard !plan.isEmpty else { return nil }
-            if parts.contains(.firewall) {
-                _ = try restore(plan.filter(\.isFirewall), ledger, culprit.map { " (by \($0))" } ?? "")
-            }
-            if parts.contains(.routing) {
-                try followLocalNetworks(ledger)
-                // Without it there is nothing to route; who has its descriptor hears of that.
-                if settings != nil, try network.netlink.link(named: name) != nil {
-                    if try !restore(plan.filter { !$0.isFirewall }, ledger) { next = Contest.pause }
-                }
-            }
-            if mayHaveRules {
-                try ledger.apply(plan)
-                (holdsByRules, mayHaveRules) = (false, false)
-                logger.notice("the firewall is there again")
-            }
-            return next
-        } catch {
-            logger.error("what others have undone of the tunnel's network could not be made again: \(error)")
-            holdBack(ledger)
-            return 1_000_000_000
-        }
-    }
-
-    /// Takes over a policy that came to hold while the tunnel ran, where it is stricter than its own.
-    private func followHeldPolicy(_ ledger: ChangeLedger) throws(LinuxNetworkError) {
-        guard let held = try directory.heldPolicy(name)?.policy, held > policy else { return }
-        try checkTable(held)
-        let before = policy
-        policy = held
-        do throws(LinuxNetworkError) {
-            let next: [NetworkStep]
-            if let settings, try network.netlink.link(named: name) != nil {
-                next = try steps(settings, mtu: mtu, resolver: resolverInForce)
-            } else if let table = try leakGuard().table {
-                next = [.firewall(table)] + plan.filter { !$0.isFirewall }
-            } else {
-                // It holds what is routed into the tunnel, which is not known yet.
-                return
-            }
-            try ledger.apply(next)
-            plan = next
-            isAdopted = false
-        } catch {
-            policy = before
-            throw error
-        }
-        logger.notice("the leak policy is '\(held.rawValue)' from now on, since it is held for this tunnel")
-    }
-
-    private var resolverInForce: NetworkStep? {
-        plan.first { if case .resolver = $0 { true } else { false } }
-    }
-
-    /// - Returns: whether all of them are in force.
-    private func restore(
-        _ steps: [NetworkStep], _ ledger: ChangeLedger, _ origin: String = ""
-    ) throws(LinuxNetworkError) -> Bool {
-        var isWhole = true
-        let now = LaneClock.now()
-        let undone = try ledger.undone(of: steps).filter { step in
-            // The firewall is never left alone.
-            guard !step.isFirewall, contest.isPaused(step, at: now) else { return true }
-            isWhole = false
-            warnOnce("\(step.summary) is undone again and again, and so made again every 30 seconds only")
-            return false
-        }
-        let made = try ledger.restore(undone)
-        guard !made.isEmpty else { return isWhole }
-        for step in made { contest.note(step, at: now) }
-        let text = made.map(\.summary).joined(separator: ", ") + origin
-        repairs.note(text)
-        logger.warning("others have undone this of the tunnel's network, and it was made again: \(text)")
-        return isWhole
-    }
-
-    /// Makes routes and firewall fit the local networks, of which some may be new and others gone.
-    private func followLocalNetworks(_ ledger: ChangeLedger) throws(LinuxNetworkError) {
-        let before = localNetworks
-        let next: [NetworkStep]
-        if let settings {
-            guard try network.netlink.link(named: name) != nil else { return }
-            next = try steps(settings, mtu: mtu, resolver: resolverInForce)
-        } else if isAdopted {
-            return
-        } else {
-            next = try leakGuard().table.map { [.firewall($0)] } ?? []
-        }
-        guard next != plan, !next.isEmpty else { return }
-        try ledger.apply(next)
-        plan = next
-        let isAllowed = guardedSettings?.allowsLocalNetwork == true
-        for network in localNetworks where !before.contains(network) {
-            logger.notice(
-                "\(network) is a local network now: \(isAllowed ? "reached beside the tunnel" : "not let through")")
-        }
-        for network in before where !localNetworks.contains(network) {
-            logger.notice("\(network) is no local network any more")
-        }
-    }
-
-    /// Refuses what would leave beside the tunnel by policy rules, while the firewall cannot be had.
-    private func holdBack(_ ledger: ChangeLedger) {
-        guard policy.blocksAfterFailure, !holdsByRules, let numbers else { return }
-        let hasIPv6 = (try? ipv6Support(name)) != .absent
-        let rules = (hasIPv6 ? [false, true] : [false]).map { isIPv6 in
-            NetworkStep.rule(
-                .prohibition(
-                    isIPv6: isIPv6, priority: (isIPv6 ? numbers.priority6 : numbers.priority4) + 1, mark: numbers.mark))
-        }
-        do throws(LinuxNetworkError) {
-            mayHaveRules = true
-            try ledger.apply(plan + rules)
-            holdsByRules = true
-            logger.warning(
-                "policy rules hold back what would leave beside the tunnel, until the firewall is there again")
         } catch {
             logger.error("\(error)")
         }
@@ -358,7 +234,7 @@ final class LinuxPlatformCore {
 
     // MARK: - Plans
 
-    private func steps(
+    func steps(
         _ settings: TunnelSettings, mtu: Int, resolver: NetworkStep?
     ) throws(LinuxNetworkError) -> [NetworkStep] {
         let interface = try interface()
@@ -437,7 +313,7 @@ final class LinuxPlatformCore {
     }
 
     /// What the kernel does about IPv6.
-    private enum IPv6Support {
+    enum IPv6Support {
         /// It knows nothing of it: no such packet leaves the host.
         case absent
         /// The tunnel's interface does not carry it; others may.
@@ -445,7 +321,7 @@ final class LinuxPlatformCore {
         case on
     }
 
-    private func ipv6Support(_ interface: String) throws(LinuxNetworkError) -> IPv6Support {
+    func ipv6Support(_ interface: String) throws(LinuxNetworkError) -> IPv6Support {
         let folder = "/proc/sys/net/ipv6/conf"
         guard try SmallFile.text("\(folder)/all/disable_ipv6") != nil else { return .absent }
         // The guard comes before the interface, which begins as the default says.
@@ -454,7 +330,7 @@ final class LinuxPlatformCore {
         return switchedOff == "0" ? .on : .off
     }
 
-    private func leakGuard() throws(LinuxNetworkError) -> LeakGuard {
+    func leakGuard() throws(LinuxNetworkError) -> LeakGuard {
         let mark = try requireNumbers().mark
         guard let settings = guardedSettings else {
             localNetworks = try presentLocalNetworks()

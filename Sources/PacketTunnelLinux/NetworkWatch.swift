@@ -33,7 +33,7 @@ package final class NetworkWatch: Sendable {
     private final class OnLoop: @unchecked Sendable {
         let routing: WatchedSocket?
         let firewall: WatchedSocket?
-        let marks: FolderNotices?
+        let notices: FolderNotices?
         let table: String
         var pending: Parts = []
         /// When the last look was, and when the next one is due; nil for none.
@@ -45,8 +45,8 @@ package final class NetworkWatch: Sendable {
         var culprit: String?
         var awaitsCulprit = false
 
-        init(table: String, folder: String) {
-            marks = FolderNotices(folder)
+        init(table: String, folder: String, settings: [String]) {
+            notices = FolderNotices(folder, settings: settings)
             routing = try? WatchedSocket(groups: [
                 CTUNNEL_RTNLGRP_LINK, CTUNNEL_RTNLGRP_IPV4_IFADDR, CTUNNEL_RTNLGRP_IPV6_IFADDR,
                 CTUNNEL_RTNLGRP_IPV4_ROUTE, CTUNNEL_RTNLGRP_IPV6_ROUTE, CTUNNEL_RTNLGRP_IPV4_RULE,
@@ -78,18 +78,21 @@ package final class NetworkWatch: Sendable {
         var parts: Parts = []
         if shared.routing == nil { parts.insert(.routing) }
         if shared.firewall == nil { parts.insert(.firewall) }
-        if shared.marks == nil { parts.insert(.heldPolicy) }
+        if shared.notices == nil { parts.insert(.heldPolicy) }
         return parts
     }
 
     /// - Parameters:
     ///   - tunnel: its name.
     ///   - folder: where policies are held.
-    package init(tunnel: String, folder: JournalDirectory, loop: EventLoop) throws(LinuxNetworkError) {
+    ///   - settings: The files of the kernel settings that the tunnel depends on.
+    package init(
+        tunnel: String, folder: JournalDirectory, settings: [String] = [], loop: EventLoop
+    ) throws(LinuxNetworkError) {
         try folder.prepare()
         self.loop = loop
         self.tunnel = tunnel
-        shared = OnLoop(table: LeakGuard.tableName(tunnel), folder: folder.path)
+        shared = OnLoop(table: LeakGuard.tableName(tunnel), folder: folder.path, settings: settings)
     }
 
     /// Begins to watch.
@@ -121,13 +124,16 @@ package final class NetworkWatch: Sendable {
                 return isAboutTable ? .firewall : []
             }
         }
-        if let marks = shared.marks {
-            let registration = try loop.register(marks.descriptor.number) { [weak loop, tunnel] _ in
-                let files = marks.changed()
-                guard let loop,
-                    files == nil || files?.contains(where: { JournalDirectory.tunnel(ofMark: $0) == tunnel }) == true
-                else { return }
-                Self.note(.heldPolicy, after: 0, shared, loop)
+        if let notices = shared.notices {
+            let registration = try loop.register(notices.descriptor.number) { [weak loop, tunnel] _ in
+                let files = notices.changed()
+                guard let loop else { return }
+                if files == nil || files?.contains(FolderNotices.setting) == true {
+                    Self.note(.routing, after: Self.settling, shared, loop)
+                }
+                if files == nil || files?.contains(where: { JournalDirectory.tunnel(ofMark: $0) == tunnel }) == true {
+                    Self.note(.heldPolicy, after: 0, shared, loop)
+                }
             }
             shared.registrations.append(registration)
         }
@@ -172,14 +178,18 @@ package final class NetworkWatch: Sendable {
     }
 }
 
-/// Tells which files of a folder were put there, by inotify(7).
+/// Reports files that are put into a folder, and writes to kernel settings, by inotify(7). A write is reported only if it comes
+/// through the same proc file system. A user may have few of these descriptors, so one serves both.
 final class FolderNotices: Sendable {
     let descriptor: OwnedDescriptor
     private let folder: String
+    private let settings: [String]
+    /// The name that stands for any setting.
+    static let setting = ""
 
-    /// - Returns: nil where the folder cannot be watched.
-    init?(_ folder: String) {
-        self.folder = folder
+    /// - Returns: `nil` if the folder cannot be watched.
+    init?(_ folder: String, settings: [String] = []) {
+        (self.folder, self.settings) = (folder, settings)
         let number = inotify_init1(Int32(IN_NONBLOCK | IN_CLOEXEC))
         guard number >= 0 else { return nil }
         descriptor = OwnedDescriptor(number)
@@ -187,10 +197,11 @@ final class FolderNotices: Sendable {
     }
 
     private func watch() -> Bool {
-        unsafe inotify_add_watch(descriptor.number, folder, UInt32(IN_MOVED_TO)) >= 0
+        for setting in settings { unsafe _ = inotify_add_watch(descriptor.number, setting, UInt32(IN_MODIFY)) }
+        return unsafe inotify_add_watch(descriptor.number, folder, UInt32(IN_MOVED_TO)) >= 0
     }
 
-    /// The names of the files that came; nil where there were so many that some are not told.
+    /// The names of the files that came, and ``setting`` for settings that were written; `nil` if some events were lost.
     func changed() -> [String]? {
         var names: [String] = []
         var buffer = [UInt8](repeating: 0, count: 4096)

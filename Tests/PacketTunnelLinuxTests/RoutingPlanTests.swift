@@ -240,13 +240,13 @@ struct RoutingPlanTests {
         }
     }
 
-    @Test("Two priorities are found in front of every rule but the first")
+    @Test("Three priorities are found in front of every rule but the first")
     func freePriority() throws {
         func rule(_ priority: UInt32) -> PolicyRule { PolicyRule(isIPv6: false, priority: priority, table: 254) }
-        #expect(try RoutingNumbers.freePriority(before: [rule(0), rule(32_766), rule(32_767)]) == 32_764)
-        #expect(try RoutingNumbers.freePriority(before: [rule(0), rule(5210), rule(32_766)]) == 5208)
+        #expect(try RoutingNumbers.freePriority(before: [rule(0), rule(32_766), rule(32_767)]) == 32_763)
+        #expect(try RoutingNumbers.freePriority(before: [rule(0), rule(5210), rule(32_766)]) == 5207)
         #expect(throws: LinuxNetworkError(.noFreeRulePriority)) {
-            try RoutingNumbers.freePriority(before: [rule(0), rule(2)])
+            try RoutingNumbers.freePriority(before: [rule(0), rule(3)])
         }
     }
 }

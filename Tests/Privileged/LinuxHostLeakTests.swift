@@ -106,7 +106,7 @@
                     }
                     try world.tryEverything()
                     try world.host.run("ip", "route", "add", "8.8.8.0/24", "dev", "eth0")
-                    #expect(try world.host.perform { core.look(at: [.routing, .firewall]) == nil })
+                    #expect(try world.host.perform { core.reconcile([.routing, .firewall]) == nil })
                     try world.tryEverything()
                 }
                 // On the link as those routes say, they would be asked for by ARP and neighbour discovery.
@@ -150,7 +150,7 @@
                 }
                 switches.isBroken = true
                 try world.host.run("nft", "delete", "table", "inet", "culvert_\(LinuxHostWorld.tunnel)")
-                #expect(try world.host.perform { core.look(at: [.firewall]) != nil }, "it is to be tried again")
+                #expect(try world.host.perform { core.reconcile([.firewall]) != nil }, "it is to be tried again")
                 // A program that binds to another interface asks no rule.
                 let lines = try world.captured {
                     try world.tryEverything(.routed)
@@ -160,7 +160,7 @@
                 #expect(others.contains { $0.contains("> 203.0.113.7.51820: UDP") })
                 #expect(others.allSatisfy { $0.contains("203.0.113.7.51820") }, "\(others)")
                 switches.isBroken = false
-                #expect(try world.host.perform { core.look(at: [.firewall]) == nil })
+                #expect(try world.host.perform { core.reconcile([.firewall]) == nil })
                 #expect(try !world.host.run("ip", "rule").output.contains("prohibit"))
                 #expect(core.repairs.count == 1)
                 try world.host.perform { core.tearDown(leavingBlocked: false) }

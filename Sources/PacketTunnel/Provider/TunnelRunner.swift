@@ -171,6 +171,11 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
         runningRun?.post(.path(path))
     }
 
+    /// Ends the tunnel, starting or up, with an error of its host.
+    package func fail(_ error: TunnelError) {
+        if let run = runningRun { handle(.cancel(run.number, error)) }
+    }
+
     /// The run at work, starting or up.
     var runningRun: Run? {
         state.withLock { state in state.runs.values.first { state.lifecycle.isRunning($0.number) } }

@@ -8,7 +8,8 @@ package import PacketTunnel
 package struct RoutingNumbers: Hashable, Sendable {
     /// The mark of the tunnel's own packets, and the number of its routing table.
     package var mark: UInt32
-    /// The priorities of the two rules for IPv4, the second one being one more.
+    /// The first of the priorities for IPv4: the next is that of the tunnel's rule, and the one after that is for a rule that
+    /// takes the firewall's place.
     package var priority4: UInt32
     /// The same for IPv6.
     package var priority6: UInt32
@@ -22,6 +23,9 @@ package struct RoutingNumbers: Hashable, Sendable {
     /// Where wg-quick(8) begins to look.
     static let firstTable: UInt32 = 51_820
     private static let tableCount: UInt32 = 4096
+
+    /// Whether a number is one of those that the host chooses from.
+    static func isInRange(_ number: UInt32) -> Bool { (firstTable..<(firstTable + tableCount)).contains(number) }
 
     /// The first number from `first` on that is no table with routes and no table or mark of a rule.
     static func freeTable(
@@ -59,12 +63,12 @@ package struct RoutingNumbers: Hashable, Sendable {
         }
     }
 
-    /// The first of two priorities right in front of every rule but the one for the machine's own addresses, which is
+    /// The first of three priorities right in front of every rule but the one for the machine's own addresses, which is
     /// where the kernel puts a rule too.
     static func freePriority(before rules: [PolicyRule]) throws(LinuxNetworkError) -> UInt32 {
         let first = rules.lazy.map(\.priority).filter { $0 > 0 }.min() ?? 32_766
-        guard first > 2 else { throw LinuxNetworkError(.noFreeRulePriority) }
-        return first - 2
+        guard first > 3 else { throw LinuxNetworkError(.noFreeRulePriority) }
+        return first - 3
     }
 }
 
@@ -112,6 +116,9 @@ package struct RoutingPlan: Hashable, Sendable {
 
     /// The kernel's switch that makes it look at marks when it asks whether a packet's source is on the right side.
     package static let sourceValidation = "/proc/sys/net/ipv4/conf/all/src_valid_mark"
+
+    /// The kernel settings that a tunnel's packets depend on.
+    static let watchedSettings = [sourceValidation, "/proc/sys/net/ipv4/conf/all/rp_filter"]
 
     private var included: [IPPrefix] {
         var seen: Set<IPPrefix> = []

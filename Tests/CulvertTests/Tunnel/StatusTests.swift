@@ -101,6 +101,13 @@ struct StatusTests {
         (repaired.repairs, repaired.lastRepair) = (3, "firewall table culvert_wg0")
         #expect(
             text().detail(snapshot(repaired)).contains("  made again:    3 times, last: firewall table culvert_wg0"))
+        repaired.problems = [ServiceReport.Problem(what: "the firewall: nft is not installed", since: 1000)]
+        #expect(
+            text().detail(snapshot(repaired)).contains(
+                "  not in effect: the firewall: nft is not installed, for 1 min 30 s"))
+        #expect(
+            snapshot(repaired).json["problems"]
+                == .array([["what": "the firewall: nft is not installed", "since": .decimal(1000, places: 3)]]))
         #expect(text().detail(snapshot(nil, problem: "busy")).contains("  problem:       busy"))
     }
 
@@ -115,7 +122,7 @@ struct StatusTests {
         let names = [
             "name", "state", "activity", "error", "processID", "source", "profile", "startedAt", "publicKey",
             "listenPort", "addresses", "routes", "excludedRoutes", "dnsServers", "searchDomains", "leakPolicy",
-            "allowsLocalNetwork", "allowedNetworks", "heldPolicy", "repairs", "lastRepair", "memoryBytes",
+            "allowsLocalNetwork", "allowedNetworks", "heldPolicy", "repairs", "lastRepair", "problems", "memoryBytes",
             "receivedBytes", "sentBytes",
             "receivedBitsPerSecond",
             "sentBitsPerSecond", "lastHandshakeSeconds", "drops", "peers", "device",

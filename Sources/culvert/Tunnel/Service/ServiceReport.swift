@@ -55,6 +55,16 @@ struct ServiceReport: Codable, Hashable, Sendable {
     /// How often others undid something of the tunnel's network that was made again, and what it was the last time.
     var repairs = 0
     var lastRepair: String?
+    /// The parts of the tunnel's network that are not in effect; nil from a service that does not tell.
+    var problems: [Problem]?
+
+    /// A part of the tunnel's network that is not in effect.
+    struct Problem: Codable, Hashable, Sendable {
+        /// The part and the reason, for people.
+        var what: String
+        /// The time since which it is so, in seconds since 1970.
+        var since: Double
+    }
 }
 
 extension ServiceReport {

@@ -215,7 +215,7 @@
                     let tunnel = live.tunnel
                     let report = ServiceReport(
                         tunnel, publicKey: await tunnel.publicKey(), processID: getpid(), startedAt: startedAt)
-                    return await report.now(host, platform.repairs)
+                    return await report.now(host, platform)
                 }
                 try router.register(LogRequest.self) { LogRequest.Reply($0, log) }
             }
@@ -347,9 +347,11 @@
 
     extension ServiceReport {
         /// The report as it is now.
-        func now(_ host: any TunnelHost, _ repairs: NetworkRepairs) async -> ServiceReport {
+        func now(_ host: any TunnelHost, _ platform: LinuxPlatform) async -> ServiceReport {
             var report = self
+            let repairs = platform.repairs
             (report.repairs, report.lastRepair) = (repairs.count, repairs.last)
+            report.problems = platform.problems.map { Problem(what: $0.what, since: $0.since) }
             report.status = host.status
             report.residentBytes = ProcessMemory.residentBytes
             if report.status.status.isRunning {

@@ -58,6 +58,9 @@ struct StatusText {
         if report.status.status == .reasserting, isTrying {
             add("meanwhile", "what is routed into the tunnel goes nowhere; it goes on trying to reach its server")
         }
+        for problem in report.problems ?? [] {
+            add("not in effect", "\(problem.what), for \(Self.age(tunnel.time - problem.since, ago: false))")
+        }
         add("source", report.source)
         add("process", "\(report.processID), for \(Self.age(tunnel.time - report.startedAt, ago: false))")
         add("memory", Figure.bytes(report.residentBytes))

@@ -123,6 +123,10 @@ extension TunnelSnapshot {
             "heldPolicy": heldPolicy.map { .string(LeakPolicyName($0).rawValue) } ?? .null,
             "repairs": report.map { .integer($0.repairs) } ?? .null,
             "lastRepair": report?.lastRepair.map { .string($0) } ?? .null,
+            "problems": .array(
+                (report?.problems ?? []).map {
+                    ["what": .string($0.what), "since": .decimal($0.since, places: 3)]
+                }),
             "memoryBytes": report.map { .integer($0.residentBytes) } ?? .null,
             "receivedBytes": count(receivedBytes), "sentBytes": count(sentBytes),
             "receivedBitsPerSecond": number(rates?.received), "sentBitsPerSecond": number(rates?.sent),

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import CTunnelSystem
+import Logging
+import NetworkAddresses
+import PacketTunnel
+import TunnelIO
+import TunnelSystem
+
+/// Repairs of the tunnel's network.
+extension LinuxPlatformCore {
+    /// The findings of one check.
+    struct Check {
+        /// The parts that are not in effect, each with its problem.
+        var found: [(part: String, what: String)] = []
+        /// The time in nanoseconds until the next check; nil if none is needed.
+        var next: Int64?
+
+        /// Has the next check come after this time at the latest.
+        mutating func repeatAfter(_ time: Int64) { next = min(next ?? .max, time) }
+    }
+
+    /// The time until what failed is tried again, in nanoseconds.
+    private static let retry = LaneClock.nanosecondsPerSecond
+
+    /// Compares the network with the plan, and restores every difference.
+    ///
+    /// A step that fails becomes one of the ``problems`` and does not stop the rest. Netlink changes come first, since they take
+    /// microseconds, and are checked several times a second while nft runs. While the firewall is not in effect, policy
+    /// rules refuse the packets that it would refuse.
+    /// - Parameters:
+    ///   - parts: the parts that may have changed.
+    ///   - culprit: the process that changed the firewall.
+    ///   - meanwhile: Called several times a second while nft runs.
+    /// - Returns: the time in nanoseconds after which it must be called again; nil if everything is in effect.
+    func reconcile(
+        _ parts: NetworkWatch.Parts, culprit: String? = nil, meanwhile: @escaping () -> Void = {}
+    ) -> Int64? {
+        check = Check()
+        defer { publish() }
+        guard let ledger else { return nil }
+        network.whileWaiting = { [unowned self] in
+            keepWithoutPrograms(ledger)
+            publish()
+            meanwhile()
+        }
+        defer { network.whileWaiting = nil }
+        let hasInterface = findInterface()
+        if hasInterface || settings == nil { restoreRouting(ledger) }
+        attempt("the leak policy that is held for this tunnel") { () throws(LinuxNetworkError) in
+            try followHeldPolicy(ledger, hasInterface: hasInterface)
+        }
+        guard !plan.isEmpty else { return check.next }
+        keepProtection(ledger)
+        if hasInterface || settings == nil {
+            attempt("what depends on the present networks") { () throws(LinuxNetworkError) in
+                try followLocalNetworks(ledger)
+            }
+        }
+        reconcileFirewall(parts, ledger, culprit)
+        return check.next
+    }
+
+    /// Restores changes that need no program, while nft runs.
+    private func keepWithoutPrograms(_ ledger: ChangeLedger) {
+        if findInterface() { restoreRouting(ledger) }
+        keepProtection(ledger)
+        guard let table = plan.firewallTable, network.lacksRules(table.name) else { return }
+        if firewallProblem == nil { firewallProblem = "nft has not answered yet" }
+        raiseProtection(ledger)
+    }
+
+    /// Reports the error of a step, which does not stop the check.
+    private func attempt(_ part: String, _ body: () throws(LinuxNetworkError) -> Void) {
+        do throws(LinuxNetworkError) {
+            try body()
+        } catch {
+            report(part, "\(error)")
+        }
+    }
+
+    private func report(_ part: String, _ reason: String, after time: Int64 = LaneClock.nanosecondsPerSecond) {
+        check.found.append((part, "\(part): \(reason)"))
+        check.repeatAfter(time)
+    }
+
+    /// Makes the findings of the check, so far, the present problems, and logs the changes.
+    private func publish() {
+        var found = check.found
+        if ledger != nil, let firewallProblem {
+            let isHeldBack = protection.isEmpty ? "" : "; policy rules refuse what would leave outside the tunnel"
+            found.insert(("the firewall", "the firewall: \(firewallProblem)\(isHeldBack)"), at: 0)
+        }
+        let difference = problems.update(found, now: Double(ProcessEnvironment.wallClock()) / 1e9)
+        for problem in difference.new { logger.error("not in effect: \(problem.what)") }
+        for part in difference.solved { logger.notice("in effect again: \(part)") }
+    }
+
+    // MARK: - The interface
+
+    /// Looks for the tunnel's interface. The data plane notices a deleted interface; a renamed or moved one ends the tunnel here.
+    /// - Returns: `true` if the interface exists under the tunnel's name.
+    private func findInterface() -> Bool {
+        guard let device else { return false }
+        let name = name
+        do throws(LinuxNetworkError) {
+            if let link = try network.netlink.link(named: name), link.index == plan.interfaceIndex ?? link.index {
+                return true
+            }
+        } catch {
+            report("interface \(name)", "\(error)")
+            return false
+        }
+        do throws(TunnelIOError) {
+            _ = try device.currentName()
+        } catch {
+            switch error.code {
+            case .closed, .deviceRemoved: return false
+            // The interface may be in another namespace.
+            default: break
+            }
+        }
+        let reason = "it was renamed or moved to another network namespace"
+        report("interface \(name)", reason)
+        guard !isInterfaceLost else { return false }
+        isInterfaceLost = true
+        interfaceLost?(TunnelError(.hostFailed, "interface '\(name)' is lost: \(reason)"))
+        return false
+    }
+
+    // MARK: - Links, addresses, routes, rules and settings
+
+    private func restoreRouting(_ ledger: ChangeLedger) {
+        guard settings != nil else { return }
+        let steps = plan.filter { !$0.isFirewall }
+        // In the order of a plan: rules, which divert packets, come last.
+        for isOfKind in [{ !$0.isRoute && !$0.isRule }, \.isRoute, \.isRule] as [(NetworkStep) -> Bool] {
+            attempt("the tunnel's addresses, routes and rules") { () throws(LinuxNetworkError) in
+                try restore(steps.filter(isOfKind), ledger)
+            }
+        }
+    }
+
+    /// Restores the steps that are not in effect. All are tried; failures are reported.
+    /// - Throws: ``LinuxNetworkError`` if the kernel's lists cannot be read.
+    private func restore(
+        _ steps: [NetworkStep], _ ledger: ChangeLedger, _ origin: String = ""
+    ) throws(LinuxNetworkError) {
+        guard !steps.isEmpty else { return }
+        let now = LaneClock.now()
+        var undone: [NetworkStep] = []
+        for step in try ledger.undone(of: steps) {
+            // Repairs of the firewall never pause.
+            if !step.isFirewall, contest.isPaused(step, at: now) {
+                report(
+                    step.summary, "another process undoes it again and again, so it is restored every 30 seconds only",
+                    after: Contest.pause)
+            } else {
+                undone.append(step)
+            }
+        }
+        let repair = ledger.repair(undone)
+        for (step, error) in repair.failures { report(step.summary, "\(error)") }
+        guard !repair.made.isEmpty else { return }
+        for step in repair.made { contest.note(step, at: now) }
+        let text = repair.made.map(\.summary).joined(separator: ", ") + origin
+        repairs.note(text)
+        logger.warning("others have undone this of the tunnel's network, and it was made again: \(text)")
+    }
+
+    private var resolverInForce: NetworkStep? {
+        plan.first { if case .resolver = $0 { true } else { false } }
+    }
+
+    /// Applies a policy that was held after the start, if it is stricter than the present one.
+    func followHeldPolicy(_ ledger: ChangeLedger, hasInterface: Bool) throws(LinuxNetworkError) {
+        guard let held = try directory.heldPolicy(name)?.policy, held > policy else { return }
+        try checkTable(held)
+        let before = policy
+        policy = held
+        do throws(LinuxNetworkError) {
+            let next: [NetworkStep]
+            if let settings, hasInterface {
+                next = try steps(settings, mtu: mtu, resolver: resolverInForce)
+            } else if let table = try leakGuard().table {
+                next = [.firewall(table)] + plan.filter { !$0.isFirewall }
+            } else {
+                // The policy depends on routes, which are not known yet.
+                return
+            }
+            try ledger.apply(next + protection)
+            plan = next
+            isAdopted = false
+        } catch {
+            policy = before
+            throw error
+        }
+        logger.notice("the leak policy is '\(held.rawValue)' from now on, since it is held for this tunnel")
+    }
+
+    /// Adapts routes and firewall to the present local networks.
+    private func followLocalNetworks(_ ledger: ChangeLedger) throws(LinuxNetworkError) {
+        let before = localNetworks
+        let next: [NetworkStep]
+        if let settings {
+            next = try steps(settings, mtu: mtu, resolver: resolverInForce)
+        } else if isAdopted {
+            return
+        } else {
+            next = try leakGuard().table.map { [.firewall($0)] } ?? []
+        }
+        guard next != plan, !next.isEmpty else { return }
+        try ledger.apply(next + protection)
+        plan = next
+        let isAllowed = guardedSettings?.allowsLocalNetwork == true
+        for network in localNetworks where !before.contains(network) {
+            logger.notice(
+                "\(network) is a local network now: \(isAllowed ? "reached beside the tunnel" : "not let through")")
+        }
+        for network in before where !localNetworks.contains(network) {
+            logger.notice("\(network) is no local network any more")
+        }
+    }
+
+    // MARK: - The firewall
+
+    /// Compares the firewall with the loaded table and loads it again if it differs.
+    private func reconcileFirewall(_ parts: NetworkWatch.Parts, _ ledger: ChangeLedger, _ culprit: String?) {
+        if let table = plan.firewallTable {
+            let lacksRules = network.lacksRules(table.name)
+            // The rules refuse packets while nft runs.
+            if lacksRules { raiseProtection(ledger) }
+            if parts.contains(.firewall) || lacksRules || firewallProblem != nil {
+                do throws(LinuxNetworkError) {
+                    try restoreFirewall(table, ledger, culprit.map { " (by \($0))" } ?? "")
+                    firewallProblem = nil
+                } catch {
+                    firewallProblem = "\(error)"
+                    raiseProtection(ledger)
+                    check.repeatAfter(Self.retry)
+                }
+            }
+        } else {
+            firewallProblem = nil
+        }
+        if firewallProblem == nil { dropProtection(ledger) }
+    }
+
+    private func restoreFirewall(
+        _ table: FirewallTable, _ ledger: ChangeLedger, _ origin: String
+    ) throws(LinuxNetworkError) {
+        let undone = try ledger.undone(of: [.firewall(table)])
+        guard !undone.isEmpty else { return }
+        let made = try ledger.restore(undone)
+        let text = made.map(\.summary).joined(separator: ", ") + origin
+        repairs.note(text)
+        logger.warning("others have undone this of the tunnel's network, and it was made again: \(text)")
+    }
+
+    /// Adds policy rules that refuse packets outside the tunnel while the firewall is not in effect.
+    private func raiseProtection(_ ledger: ChangeLedger) {
+        guard policy.blocksAfterFailure, protection.isEmpty, let numbers else { return }
+        let hasIPv6 = (try? ipv6Support(name)) != .absent
+        protection = (hasIPv6 ? [false, true] : [false]).map { isIPv6 in
+            .rule(
+                .prohibition(
+                    isIPv6: isIPv6, priority: (isIPv6 ? numbers.priority6 : numbers.priority4) + 2, mark: numbers.mark))
+        }
+        keepProtection(ledger)
+    }
+
+    /// Restores the rules in place of the firewall. These repairs never pause.
+    private func keepProtection(_ ledger: ChangeLedger) {
+        guard !protection.isEmpty else { return }
+        attempt("the rules in place of the firewall") { () throws(LinuxNetworkError) in
+            for (step, error) in ledger.repair(try ledger.undone(of: protection)).failures {
+                report(step.summary, "\(error)")
+            }
+        }
+    }
+
+    /// Removes the rules in place of the firewall, which is in effect again.
+    private func dropProtection(_ ledger: ChangeLedger) {
+        guard !protection.isEmpty else { return }
+        attempt("the removal of the rules in place of the firewall") { () throws(LinuxNetworkError) in
+            try ledger.remove(protection)
+            protection = []
+        }
+    }
+}
+
+extension [NetworkStep] {
+    /// The firewall table among the steps.
+    fileprivate var firewallTable: FirewallTable? {
+        for step in self { if case .firewall(let table) = step { return table } }
+        return nil
+    }
+
+    /// The number of the interface that the steps bring up.
+    fileprivate var interfaceIndex: UInt32? {
+        for step in self { if case .link(let interface, _) = step { return interface.index } }
+        return nil
+    }
+}
+
+extension NetworkStep {
+    fileprivate var isRoute: Bool {
+        if case .route = self { true } else { false }
+    }
+
+    fileprivate var isRule: Bool {
+        if case .rule = self { true } else { false }
+    }
+}

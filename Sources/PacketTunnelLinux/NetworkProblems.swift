@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import CTunnelSystem
+import TunnelSystem
+
+/// A part of a tunnel's network that is not in effect.
+public struct NetworkProblem: Hashable, Sendable, Codable {
+    /// The part and the reason, for people.
+    public var what: String
+    /// The time since which it is so, in seconds since 1970.
+    public var since: Double
+
+    /// A problem.
+    public init(what: String, since: Double) {
+        self.what = what
+        self.since = since
+    }
+}
+
+/// The parts of a tunnel's network that are not in effect, in the order in which they were found.
+struct NetworkProblems {
+    private var entries: [(part: String, problem: NetworkProblem)] = []
+
+    /// All of them.
+    var list: [NetworkProblem] { entries.map(\.problem) }
+
+    /// The changes between two checks.
+    struct Difference {
+        /// The problems that are new.
+        var new: [NetworkProblem] = []
+        /// The parts that are in effect again.
+        var solved: [String] = []
+    }
+
+    /// Replaces the problems with the findings of a check. A known problem keeps its time.
+    /// - Parameters:
+    ///   - found: the parts that are not in effect, each with its problem.
+    ///   - now: the time, in seconds since 1970.
+    mutating func update(_ found: [(part: String, what: String)], now: Double) -> Difference {
+        var difference = Difference()
+        let parts = Set(found.map(\.part))
+        difference.solved = entries.map(\.part).filter { !parts.contains($0) }
+        let times = Dictionary(
+            entries.map { ($0.part, $0.problem.since) }, uniquingKeysWith: { first, _ in first })
+        var seen: Set<String> = []
+        entries = found.filter { seen.insert($0.part).inserted }
+            .map { part, what in (part, NetworkProblem(what: what, since: times[part] ?? now)) }
+        difference.new = entries.filter { times[$0.part] == nil }.map(\.problem)
+        return difference
+    }
+}

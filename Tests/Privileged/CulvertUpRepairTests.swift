@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import Foundation
+    import Testing
+
+    extension CulvertUpTests {
+        /// A tunnel under faults of its system, one or two at a time.
+        @Suite("Repairs under faults of the system", .timeLimit(.minutes(5)))
+        struct RepairTests {
+            private static let far = "8.8.8.8"
+
+            /// Expects that no packet that follows the routes leaves in clear.
+            private func expectNothingLeaves(
+                _ scene: CulvertUpScene, sourceLocation: SourceLocation = #_sourceLocation
+            ) throws {
+                let lines = try scene.world.captured {
+                    for port: UInt16 in 1000..<1005 { try scene.world.send(to: Self.far, port: port) }
+                }
+                let leaks = lines.filter { $0.contains(Self.far) }
+                #expect(leaks.isEmpty, "\(leaks)", sourceLocation: sourceLocation)
+            }
+
+            /// Removes all policy rules, and restores the rules of other programs.
+            private func flushRules(_ scene: CulvertUpScene) throws {
+                let host = scene.world.host
+                for family in ["-4", "-6"] {
+                    try host.run("ip", family, "rule", "flush")
+                    try host.run("ip", family, "rule", "add", "from", "all", "table", "main", "priority", "32766")
+                }
+                try host.run("ip", "rule", "add", "from", "all", "table", "default", "priority", "32767")
+                try host.run("ip", "rule", "add", "to", "198.18.0.0/15", "table", "51820", "priority", "900")
+            }
+
+            private func hasProhibition(_ scene: CulvertUpScene) throws -> Bool {
+                try ["-4", "-6"].allSatisfy { family in
+                    try scene.world.host.run("ip", family, "rule").output.contains("prohibit")
+                }
+            }
+
+            private func hasTable(_ scene: CulvertUpScene) throws -> Bool {
+                try scene.world.host.run("nft", "list", "tables").output.contains("culvert_\(scene.name)")
+            }
+
+            private func problems(_ scene: CulvertUpScene) throws -> [String] {
+                let problems = try scene.status()["problems"] as? [[String: Any]] ?? []
+                #expect(problems.allSatisfy { $0["since"] is Double })
+                return problems.compactMap { $0["what"] as? String }
+            }
+
+            @Test(
+                "Without a firewall, the rules in its place are restored within a second, and status shows the problem",
+                arguments: ["enforced", "everything"])
+            func rulesInPlaceOfTheFirewall(_ policy: String) throws {
+                let scene = try CulvertUpScene()
+                try scene.succeed("up", try scene.writeFile(), "--leak-policy", policy)
+                try scene.ping()
+                #expect(try problems(scene).isEmpty)
+                let nft = try ReplacedNft(.fails, of: scene.processes.first)
+                try scene.world.host.run(nft.original, "flush", "ruleset")
+                try eventually("rules hold back", within: .seconds(1)) { try hasProhibition(scene) }
+                try flushRules(scene)
+                try eventually("the rules are back", within: .seconds(1)) {
+                    try hasProhibition(scene) && scene.way(to: Self.far) == scene.name
+                }
+                try expectNothingLeaves(scene)
+                #expect(try problems(scene).contains { $0.hasPrefix("the firewall: ") })
+                let text = try scene.succeed("status", scene.name)
+                #expect(text.contains("not in effect:") && text.contains("the firewall: "), "\(text)")
+                #expect(try scene.succeed("log", scene.name).contains("not in effect: the firewall: "))
+                try nft.putBack()
+                try eventually("the firewall is back", within: .seconds(5)) {
+                    try hasTable(scene) && !hasProhibition(scene) && problems(scene).isEmpty
+                }
+                #expect(try scene.succeed("log", scene.name).contains("in effect again: the firewall"))
+                try scene.ping()
+                try scene.succeed("down", scene.name)
+                try scene.world.host.run("nft", "add", "table", "inet", "others")
+                try scene.world.host.run("nft", "add chain inet others theirs { type filter hook output priority 5; }")
+                try scene.expectUnchanged()
+            }
+
+            @Test("While nft hangs, rules replace the lost firewall and are restored within a second")
+            func hangingNft() throws {
+                let scene = try CulvertUpScene()
+                try scene.succeed("up", try scene.writeFile(), "--leak-policy", "enforced")
+                try scene.ping()
+                let nft = try ReplacedNft(.hangs, of: scene.processes.first)
+                try scene.world.host.run(nft.original, "delete", "table", "inet", "culvert_\(scene.name)")
+                try flushRules(scene)
+                for _ in 0..<2 {
+                    try eventually("rules hold back", within: .seconds(1)) {
+                        try hasProhibition(scene) && scene.way(to: Self.far) == scene.name
+                    }
+                    try expectNothingLeaves(scene)
+                    // nft hangs still.
+                    try flushRules(scene)
+                }
+                #expect(try problems(scene).contains { $0.contains("nft has not answered yet") })
+                try nft.putBack()
+                try eventually("the firewall is back", within: .seconds(15)) {
+                    try hasTable(scene) && !hasProhibition(scene) && problems(scene).isEmpty
+                }
+                try scene.ping()
+                try scene.succeed("down", scene.name)
+                try scene.expectUnchanged()
+            }
+
+            @Test("An MTU too small for IPv6 is restored with the addresses, and stops no other repair")
+            func smallMTU() throws {
+                let scene = try CulvertUpScene()
+                let host = scene.world.host
+                try scene.succeed("up", try scene.writeFile(), "--leak-policy", "route-based")
+                try scene.ping()
+                let addresses = try host.run("ip", "-br", "address", "show", "dev", scene.name).output
+                try host.run("ip", "link", "set", scene.name, "mtu", "1200")
+                try flushRules(scene)
+                try eventually("all is made good", within: .seconds(1)) {
+                    try scene.way(to: Self.far) == scene.name && scene.way(to: "2001:db8:7::7") == scene.name
+                        && host.run("ip", "link", "show", scene.name).output.contains(" mtu 1420 ")
+                }
+                let restored = try host.run("ip", "-br", "address", "show", "dev", scene.name).output
+                #expect(restored == addresses)
+                try scene.ping()
+                try scene.ping("2001:db8:7::7")
+                try scene.succeed("down", scene.name)
+                try scene.expectUnchanged()
+            }
+
+            @Test("A kernel setting of the tunnel is restored within a second")
+            func kernelSetting() throws {
+                let scene = try CulvertUpScene()
+                try scene.succeed("up", try scene.writeFile())
+                try scene.ping()
+                let setting = "net.ipv4.conf.all.src_valid_mark"
+                try scene.world.host.run("sysctl", "-qw", "\(setting)=0")
+                try eventually("the setting is back", within: .seconds(1)) {
+                    try scene.world.host.run("sysctl", "-n", setting).output.hasPrefix("1")
+                }
+                try scene.succeed("down", scene.name)
+                try scene.expectUnchanged()
+            }
+
+            @Test("A renamed or moved interface ends the tunnel like a deleted one", arguments: ["name", "netns"])
+            func lostInterface(_ change: String) throws {
+                let scene = try CulvertUpScene()
+                let host = scene.world.host
+                try scene.succeed("up", try scene.writeFile(), "--leak-policy", "everything")
+                try scene.ping()
+                try host.run("ip", "link", "set", scene.name, "down")
+                try host.run(
+                    "ip", "link", "set", scene.name, change, change == "name" ? "elsewhere" : scene.world.router.name)
+                try eventually("the tunnel is up again", within: .seconds(60)) {
+                    try scene.succeed("log", scene.name).contains("the tunnel is up again")
+                }
+                let log = try scene.succeed("log", scene.name)
+                #expect(log.contains("it was renamed or moved to another network namespace"), "\(log)")
+                try scene.ping()
+                #expect(try problems(scene).isEmpty)
+                #expect(try host.runAllowingFailure("ip", "link", "show", "elsewhere").status != 0)
+                try scene.succeed("down", scene.name)
+                try scene.expectUnchanged()
+            }
+
+            @Test("`down` succeeds without nft if the firewall was deleted")
+            func nothingToRemove() throws {
+                let scene = try CulvertUpScene()
+                try scene.succeed("up", try scene.writeFile(), "--leak-policy", "everything")
+                try scene.killProcess()
+                try scene.world.host.run("nft", "delete", "table", "inet", "culvert_\(scene.name)")
+                let nft = try ReplacedNft(.missing)
+                let down = try scene.run("down", scene.name)
+                #expect(down.status == 0, "\(down)")
+                try nft.putBack()
+                try scene.expectUnchanged()
+                #expect(scene.remains.isEmpty)
+            }
+
+            /// The state of the disk and of the tunnel.
+            enum Disk: CaseIterable {
+                case full, fullAndKilled, readOnlyAndKilled
+            }
+
+            @Test(
+                "Ending needs no space and no writable disk, for a tunnel that runs or was killed",
+                arguments: Disk.allCases)
+            func withoutWriting(_ disk: Disk) throws {
+                let scene = try CulvertUpScene()
+                try PrivilegedTests.run(["mount", "-t", "tmpfs", "-o", "size=4m,mode=700", "tmpfs", scene.runtime.path])
+                defer { _ = try? PrivilegedTests.run(["umount", "-l", scene.runtime.path]) }
+                // More routes than an error message has room for.
+                let networks = (0..<200).map { "10.80.\($0).0/24" }.joined(separator: ", ")
+                let file = try scene.writeFile(allowedIPs: "10.77.0.0/24, fd77::/64, \(networks)")
+                try scene.succeed("up", file, "--leak-policy", "enforced")
+                try scene.ping(CulvertUpScene.gateway4)
+                if disk != .full { try scene.killProcess() }
+                switch disk {
+                case .full, .fullAndKilled:
+                    let filler = "\(scene.runtime.path)/filler"
+                    let filled = try PrivilegedTests.runAllowingFailure(
+                        ["dd", "if=/dev/zero", "of=\(filler)", "bs=4096", "count=2000"])
+                    #expect(filled.status == 1, "\(filled)")
+                case .readOnlyAndKilled:
+                    try PrivilegedTests.run(["mount", "-o", "remount,bind,ro", scene.runtime.path])
+                }
+                let down = try scene.run("down", scene.name)
+                #expect(down.status == 0 && down.output.utf8.count < 20_000, "\(down)")
+                let changes = try scene.world.changes(since: scene.before)
+                #expect(changes.isEmpty, "\(changes)")
+            }
+        }
+    }
+
+    /// A program that replaces nft until nft is put back. It needs a sandbox with separate mounts (scripts/sandbox).
+    private final class ReplacedNft {
+        enum Replacement {
+            case fails, hangs, missing
+        }
+
+        /// A copy of nft.
+        let original: String
+        private let folder: TemporaryFolder
+        private let path: String
+        private let namespace: [String]
+        private var isReplaced = true
+
+        /// - Parameter process: The process whose mounts are changed, since `ip netns exec` separates them; `nil` changes the mounts of
+        ///   later processes.
+        init(_ replacement: Replacement, of process: pid_t? = nil) throws {
+            namespace = process.map { ["nsenter", "--mount=/proc/\($0)/ns/mnt"] } ?? []
+            folder = try TemporaryFolder()
+            original = "\(folder.path)/nft"
+            path = try PrivilegedTests.run(["sh", "-c", "readlink -f $(command -v nft)"]).output
+                .split(separator: "\n").map(String.init)[0]
+            try PrivilegedTests.run(["cp", path, original])
+            let script =
+                switch replacement {
+                case .fails, .missing: "exit 1"
+                case .hangs: "echo $$ >> \(folder.path)/processes; exec sleep 100"
+                }
+            let file = try folder.write("#!/bin/sh\n\(script)\n", to: "replacement")
+            if replacement != .missing { try PrivilegedTests.run(["chmod", "755", file]) }
+            try PrivilegedTests.run(namespace + ["mount", "--bind", file, path])
+        }
+
+        /// Puts nft back, and ends what hangs in its place.
+        func putBack() throws {
+            guard isReplaced else { return }
+            isReplaced = false
+            try PrivilegedTests.run(namespace + ["umount", "-l", path])
+            let processes = (try? String(contentsOfFile: "\(folder.path)/processes", encoding: .utf8)) ?? ""
+            for process in processes.split(separator: "\n").compactMap({ pid_t($0) }) { kill(process, SIGKILL) }
+        }
+
+        deinit { try? putBack() }
+    }
+#endif
