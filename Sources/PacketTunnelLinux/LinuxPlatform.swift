@@ -121,13 +121,15 @@ public final class LinuxPlatform: TunnelPlatform {
 
     /// Undoes what a tunnel of this name has left that ended without doing so itself. For the calling thread's network
     /// namespace. Waits for the kernel and for programs: for seconds, or a minute or two where resolvconf is stuck.
+    /// It also removes changes that only the kernel lists: a journal may have been deleted or damaged.
     /// - Returns: what was undone, for people; empty where there was nothing.
-    /// - Throws: `.tunnelRunning`; `.incompleteUndo`, after which it can be tried again.
+    /// - Throws: `.tunnelRunning`; `.incompleteUndo`, after which it can be tried again; `.journalLost` if previous
+    ///   values are lost.
     public static func cleanUp(
         name: String, options: LinuxHostOptions = LinuxHostOptions()
     ) throws(LinuxNetworkError) -> [String] {
-        try ChangeLedger.cleanUp(
-            name: name, directory: JournalDirectory(path: options.journalFolder), system: LinuxNetwork())
+        try JournalDirectory.validate(name)
+        return try undoRemains(name, JournalDirectory(path: options.journalFolder), LinuxNetwork())
     }
 
     /// The names of the tunnels that run or have left something behind.

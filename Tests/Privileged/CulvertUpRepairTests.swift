@@ -209,6 +209,44 @@
                 let changes = try scene.world.changes(since: scene.before)
                 #expect(changes.isEmpty, "\(changes)")
             }
+
+            /// Damage to a journal.
+            enum Damage: CaseIterable {
+                case truncated, overwritten, deleted
+            }
+
+            @Test(
+                "Without a journal, `down` undoes the changes that the kernel lists, and fails for the rest",
+                arguments: Damage.allCases, ["route-based", "enforced"])
+            func lostJournal(_ damage: Damage, _ policy: String) throws {
+                let scene = try CulvertUpScene()
+                try scene.succeed("up", try scene.writeFile(), "--leak-policy", policy)
+                try scene.ping()
+                try scene.killProcess()
+                let journal = "\(scene.runtime.path)/\(scene.name).journal"
+                switch damage {
+                case .truncated: try Data().write(to: URL(fileURLWithPath: journal))
+                case .overwritten:
+                    var bytes = try Data(contentsOf: URL(fileURLWithPath: journal))
+                    for index in stride(from: bytes.startIndex, to: bytes.endIndex, by: 40) { bytes[index] = 0x21 }
+                    try bytes.write(to: URL(fileURLWithPath: journal))
+                case .deleted: try FileManager.default.removeItem(atPath: journal)
+                }
+                let down = try scene.run("down", scene.name)
+                #expect(down.status == 1, "\(down)")
+                #expect(down.output.contains("journal was deleted or damaged"), "\(down)")
+                #expect(down.output.contains("src_valid_mark"), "\(down)")
+                // The rest is unchanged.
+                try scene.world.host.run("sysctl", "-qw", "net.ipv4.conf.all.src_valid_mark=0")
+                #expect(try !CulvertUpScene.resolvConfNow.contains(CulvertUpScene.gateway4))
+                try CulvertUpScene.resolvConf.write(toFile: "/etc/resolv.conf", atomically: false, encoding: .utf8)
+                let changes = try scene.world.changes(since: scene.before)
+                #expect(changes.isEmpty, "\(changes)")
+                try scene.ping("10.55.1.1")
+                // From here on it is as though it had never been up.
+                #expect(try [0, 3].contains(scene.run("down", scene.name).status))
+                #expect(scene.remains.isEmpty, "\(scene.remains)")
+            }
         }
     }
 

@@ -9,7 +9,7 @@ import TunnelSystem
 /// An entry of a routing table, as far as a tunnel makes any (ip-route(8)).
 package struct Route: Hashable, Sendable, Codable, CustomStringConvertible {
     /// What becomes of packets.
-    package enum Kind: String, Sendable, Codable {
+    package enum Kind: String, Sendable, Codable, CaseIterable {
         /// They go out of the interface.
         case unicast
         /// The search goes on with the next policy rule, as though this table had no match.

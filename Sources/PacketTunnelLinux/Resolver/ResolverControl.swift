@@ -5,6 +5,7 @@ import CTunnelSystem
 import FoundationEssentials
 import NetworkAddresses
 import PacketTunnel
+import TunnelSystem
 
 /// Tells the host's manager of name servers what a tunnel wants.
 struct ResolverControl: Sendable {
@@ -59,6 +60,21 @@ struct ResolverControl: Sendable {
     }
 
     // MARK: - Changing
+
+    /// The record of a tunnel that does not run, from resolvconf's list; `nil` if the list does not have the tunnel.
+    /// systemd-resolved removes a tunnel's servers with its interface.
+    func record(left name: String) throws(LinuxNetworkError) -> ResolverRecord? {
+        guard let manager = try manager(), manager != .resolved else { return nil }
+        let program = try SystemProgram.required("resolvconf", folders: folders)
+        let labels =
+            switch manager {
+            case .openresolv: try openresolvInterfaces(program).map(String.init)
+            case .debianResolvconf, .resolved: FolderContents.names(Self.debianRecords) ?? []
+            }
+        guard let label = labels.first(where: { $0 == name || $0.hasSuffix(".\(name)") }) else { return nil }
+        return ResolverRecord(
+            manager: manager, interface: InterfaceReference(name: name, index: 0), label: label, before: nil)
+    }
 
     /// What is to be known before the manager is told.
     func record(for plan: ResolverPlan) throws(LinuxNetworkError) -> ResolverRecord {

@@ -109,7 +109,7 @@
 
         /// Undoes what a tunnel left whose process died.
         private static func cleanUp(_ name: String, _ runtime: RuntimeDirectory) throws(CommandProblem) -> String {
-            guard runtime.hasTunnel(name) else {
+            guard runtime.hasTunnel(name) || LinuxPlatform.hasRemains(name: name) else {
                 // Says so where the folder may not be read.
                 _ = try runtime.tunnels()
                 throw CommandProblem(ExitStatus.notFound, "tunnel '\(name)' is not up")
