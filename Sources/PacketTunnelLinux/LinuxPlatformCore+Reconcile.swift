@@ -42,7 +42,7 @@ extension LinuxPlatformCore {
         guard let ledger else { return nil }
         network.whileWaiting = { [unowned self] in
             keepWithoutPrograms(ledger)
-            publish()
+            publish(isComplete: false)
             meanwhile()
         }
         defer { network.whileWaiting = nil }
@@ -86,13 +86,14 @@ extension LinuxPlatformCore {
     }
 
     /// Makes the findings of the check, so far, the present problems, and logs the changes.
-    private func publish() {
+    private func publish(isComplete: Bool = true) {
         var found = check.found
         if ledger != nil, let firewallProblem {
             let isHeldBack = protection.isEmpty ? "" : "; policy rules refuse what would leave outside the tunnel"
             found.insert(("the firewall", "the firewall: \(firewallProblem)\(isHeldBack)"), at: 0)
         }
-        let difference = problems.update(found, now: Double(ProcessEnvironment.wallClock()) / 1e9)
+        let now = Double(ProcessEnvironment.wallClock()) / 1e9
+        let difference = problems.update(found, isComplete: isComplete, now: now)
         for problem in difference.new { logger.error("not in effect: \(problem.what)") }
         for part in difference.solved { logger.notice("in effect again: \(part)") }
     }

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import CTunnelSystem
-import TunnelSystem
-
 /// A part of a tunnel's network that is not in effect.
 public struct NetworkProblem: Hashable, Sendable, Codable {
     /// The part and the reason, for people.
@@ -35,17 +32,22 @@ struct NetworkProblems {
 
     /// Replaces the problems with the findings of a check. A known problem keeps its time.
     /// - Parameters:
-    ///   - found: the parts that are not in effect, each with its problem.
-    ///   - now: the time, in seconds since 1970.
-    mutating func update(_ found: [(part: String, what: String)], now: Double) -> Difference {
+    ///   - found: The parts that are not in effect, each with its problem.
+    ///   - isComplete: `false` while the check runs: then a problem that it has not found yet stays.
+    ///   - now: The time, in seconds since 1970.
+    mutating func update(
+        _ found: [(part: String, what: String)], isComplete: Bool = true, now: Double
+    ) -> Difference {
         var difference = Difference()
         let parts = Set(found.map(\.part))
-        difference.solved = entries.map(\.part).filter { !parts.contains($0) }
+        let others = entries.filter { !parts.contains($0.part) }
+        if isComplete { difference.solved = others.map(\.part) }
         let times = Dictionary(
             entries.map { ($0.part, $0.problem.since) }, uniquingKeysWith: { first, _ in first })
         var seen: Set<String> = []
         entries = found.filter { seen.insert($0.part).inserted }
             .map { part, what in (part, NetworkProblem(what: what, since: times[part] ?? now)) }
+        if !isComplete { entries += others }
         difference.new = entries.filter { times[$0.part] == nil }.map(\.problem)
         return difference
     }

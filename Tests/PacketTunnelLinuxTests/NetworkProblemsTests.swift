@@ -25,6 +25,18 @@ struct NetworkProblemsTests {
         #expect(problems.update([("rule", "rule: no")], now: 40).new == [NetworkProblem(what: "rule: no", since: 40)])
     }
 
+    @Test("A known problem stays until the end of a check that has not found it yet")
+    func incomplete() {
+        var problems = NetworkProblems()
+        _ = problems.update([("rule", "rule: no")], now: 1)
+        let early = problems.update([("firewall", "firewall: nft hangs")], isComplete: false, now: 2)
+        #expect(early.solved.isEmpty && early.new.map(\.since) == [2])
+        #expect(problems.list.map(\.since) == [2, 1])
+        let end = problems.update([("firewall", "firewall: no nft"), ("rule", "rule: no")], now: 3)
+        #expect(end.solved.isEmpty && end.new.isEmpty)
+        #expect(problems.list.map(\.since) == [2, 1])
+    }
+
     @Test("A part that is found twice in one check is one problem")
     func twice() {
         var problems = NetworkProblems()
