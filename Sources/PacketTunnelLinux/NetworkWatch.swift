@@ -201,7 +201,7 @@ final class FolderNotices: Sendable {
         return unsafe inotify_add_watch(descriptor.number, folder, UInt32(IN_MOVED_TO)) >= 0
     }
 
-    /// The names of the files that came, and ``setting`` for settings that were written; `nil` if some events were lost.
+    /// The names of the new files, and ``setting`` for settings that were written; `nil` if some events were lost.
     func changed() -> [String]? {
         var names: [String] = []
         var buffer = [UInt8](repeating: 0, count: 4096)

@@ -69,7 +69,7 @@ final class FirewallSocket {
         }
     }
 
-    /// The number of attempts to read a list that does not change meanwhile.
+    /// The number of attempts to read a list without a change in between.
     private static let mostLists = 16
 
     private func names(_ type: UInt16, answer: UInt16, _ operation: String) throws(LinuxNetworkError) -> [String] {
