@@ -89,7 +89,7 @@ extension LinuxPlatformCore {
     private func publish(isComplete: Bool = true) {
         var found = check.found
         if ledger != nil, let firewallProblem {
-            let isHeldBack = protection.isEmpty ? "" : "; policy rules refuse what would leave outside the tunnel"
+            let isHeldBack = protection.isEmpty ? "" : "; policy rules hold back packets outside the tunnel"
             found.insert(("the firewall", "the firewall: \(firewallProblem)\(isHeldBack)"), at: 0)
         }
         let now = Double(ProcessEnvironment.wallClock()) / 1e9
