@@ -34,9 +34,11 @@ struct Course {
     var began: Double?
     var ended: Double?
     var hasPassed = false
+    var hasFailed = false
     var skipReason: String?
 
-    var isEnded: Bool { hasPassed || skipReason != nil }
+    // A test with arguments may leave out one case and fail with another.
+    var isEnded: Bool { !hasFailed && (hasPassed || skipReason != nil) }
     var duration: Double { if let began, let ended { ended - began } else { 0 } }
 }
 
@@ -75,7 +77,8 @@ func courses(in files: some Sequence<String>) -> [String: Course] {
             case "testEnded":
                 courses[id, default: Course()].ended = payload.instant?.absolute
                 let symbols = payload.messages?.map(\.symbol) ?? []
-                if symbols.first?.hasPrefix("pass") == true { courses[id]?.hasPassed = true }
+                courses[id]?.hasPassed = symbols.first?.hasPrefix("pass") == true
+                courses[id]?.hasFailed = symbols.first == "fail"
             case "testSkipped", "testCancelled", "testCaseCancelled":
                 let reasons = (payload.messages ?? []).map { reason(in: $0.text) }
                 courses[id, default: Course()].skipReason = reasons.first { !$0.isEmpty } ?? ""

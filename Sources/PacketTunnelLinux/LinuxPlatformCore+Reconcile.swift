@@ -48,17 +48,18 @@ extension LinuxPlatformCore {
         defer { network.whileWaiting = nil }
         let hasInterface = findInterface()
         if hasInterface || settings == nil { restoreRouting(ledger) }
+        keepProtection(ledger)
+        // Before the steps that wait for other processes' lock of the journals.
+        if !plan.isEmpty { reconcileFirewall(parts, ledger, culprit) }
         attempt("the leak policy that is held for this tunnel") { () throws(LinuxNetworkError) in
             try followHeldPolicy(ledger, hasInterface: hasInterface)
         }
         guard !plan.isEmpty else { return check.next }
-        keepProtection(ledger)
         if hasInterface || settings == nil {
             attempt("what depends on the present networks") { () throws(LinuxNetworkError) in
                 try followLocalNetworks(ledger)
             }
         }
-        reconcileFirewall(parts, ledger, culprit)
         return check.next
     }
 

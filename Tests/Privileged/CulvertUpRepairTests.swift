@@ -107,6 +107,23 @@
                 try scene.expectUnchanged()
             }
 
+            @Test("A lost firewall is restored within a second while another process keeps the lock of the journals")
+            func keptLock() throws {
+                let scene = try CulvertUpScene()
+                try scene.succeed("up", try scene.writeFile(), "--leak-policy", "enforced")
+                let holder = try SpawnedProcess(["flock", "--no-fork", scene.runtime.path, "sleep", "60"])
+                defer { holder.kill() }
+                try eventually("the lock is held", within: .seconds(10)) {
+                    try runAllowingFailure(["flock", "--nonblock", scene.runtime.path, "true"]).status == 1
+                }
+                try scene.world.host.run("nft", "delete", "table", "inet", "culvert_\(scene.name)")
+                try eventually("the firewall is back", within: .seconds(1)) { try hasTable(scene) }
+                try expectNothingLeaves(scene)
+                holder.kill()
+                try scene.succeed("down", scene.name)
+                try scene.expectUnchanged()
+            }
+
             @Test("An MTU too small for IPv6 is restored with the addresses, and stops no other repair")
             func smallMTU() throws {
                 let scene = try CulvertUpScene()

@@ -7,7 +7,8 @@
 
     /// The program for people, against a wireguard-go server.
     @Suite(
-        "culvert up", .serialized, .enabled(if: Privileged.isAvailable && PrivateEtc.isPossible),
+        "culvert up", .serialized,
+        .enabled(if: Privileged.isAvailable && PrivateEtc.isPossible, "needs root and a mount namespace"),
         .timeLimit(.minutes(5)))
     struct CulvertUpTests {
         @Test("A stock wg-quick file: everything through the tunnel, name servers too; down, and all is as it was")

@@ -5,13 +5,13 @@
     import Foundation
     import Testing
 
+    /// The folder in which a test leaves a file the first time.
+    private let folder = ProcessInfo.processInfo.environment["CULVERT_FLAKY"]
+
     /// Tests that fail the first time, for the part of `scripts/test` that runs a failed test again. `scripts/environments flaky`
     /// runs them; elsewhere they are not even listed.
-    @Suite("Tests that fail once", .enabled(if: FlakyTests.folder != nil, "runs in make soak"), .timeLimit(.minutes(1)))
+    @Suite("Tests that fail once", .enabled(if: folder != nil, "runs in make soak"), .timeLimit(.minutes(1)))
     struct FlakyTests {
-        /// The folder in which a test leaves a file the first time.
-        static let folder = ProcessInfo.processInfo.environment["CULVERT_FLAKY"]
-
         @Test("The first test fails once")
         func first() throws { try failOnce() }
 
@@ -23,12 +23,11 @@
 
         @Test("A test that never fails runs once")
         func sound() throws {
-            let file = try #require(Self.folder) + "/sound"
-            #expect(FileManager.default.createFile(atPath: file, contents: nil))
+            #expect(FileManager.default.createFile(atPath: try #require(folder) + "/sound", contents: nil))
         }
 
         private func failOnce(name: String = #function) throws {
-            let file = try #require(Self.folder) + "/\(name)"
+            let file = try #require(folder) + "/\(name)"
             let wasThere = FileManager.default.fileExists(atPath: file)
             #expect(FileManager.default.createFile(atPath: file, contents: nil))
             #expect(wasThere, "this is the first run")

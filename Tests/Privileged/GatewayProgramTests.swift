@@ -7,7 +7,8 @@
 
     /// docs/gateway.md, walked through with the real programs.
     @Suite(
-        "A gateway and its programs", .serialized, .enabled(if: Privileged.isAvailable && PrivateEtc.isPossible),
+        "A gateway and its programs", .serialized,
+        .enabled(if: Privileged.isAvailable && PrivateEtc.isPossible, "needs root and a mount namespace"),
         .timeLimit(.minutes(5)))
     struct GatewayProgramTests {
         @Test("Init, run, invite, enrol, up; rules, a restart, a revoked device; down, and all is as it was")

@@ -7,7 +7,8 @@
 
     /// Clients that know nothing of gateways, with what the gateway's administrator gives out.
     @Suite(
-        "Stock clients of a gateway", .serialized, .enabled(if: Privileged.isAvailable && PrivateEtc.isPossible),
+        "Stock clients of a gateway", .serialized,
+        .enabled(if: Privileged.isAvailable && PrivateEtc.isPossible, "needs root and a mount namespace"),
         .timeLimit(.minutes(5)))
     struct GatewayStockClientTests {
         /// A gateway that runs, and the configuration of a device, with what was written beside it.

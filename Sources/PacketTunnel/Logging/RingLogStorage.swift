@@ -125,12 +125,12 @@ enum RingLogStorage {
         }
     }
 
-    /// The counters in the header; nil of a file that was truncated, whose header is blank or too short.
+    /// The counters in the header; nil if the header is not one of a log: another program has truncated or overwritten the file.
     static func counters(_ descriptor: Int32) -> RingLogContent.Counters? {
         let byteCount = RingLogGeometry.clearedOffset + 8
         return unsafe withUnsafeTemporaryAllocation(byteCount: byteCount, alignment: 8) { header in
             let count = SystemCall.retry { unsafe pread(descriptor, header.baseAddress, byteCount, 0) }
-            guard count == byteCount, unsafe header.load(as: UInt64.self) != 0 else { return nil }
+            guard count == byteCount, unsafe header.starts(with: RingLogGeometry.magic) else { return nil }
             func word(_ offset: Int) -> UInt64 {
                 unsafe UInt64(littleEndian: header.load(fromByteOffset: offset, as: UInt64.self))
             }

@@ -239,7 +239,11 @@ package final class ChangeLedger {
         // It was so already when it was applied, and is not any more.
         for step in unmade {
             do throws(LinuxNetworkError) {
-                try locked { () throws(LinuxNetworkError) in try make([step]) }
+                switch step {
+                case .setting, .resolver: try locked { () throws(LinuxNetworkError) in try make([step]) }
+                // No other tunnel shares it, so that a process that keeps the lock delays no repair.
+                default: try make([step])
+                }
                 repair.made.append(step)
             } catch {
                 repair.failures.append((step, error))

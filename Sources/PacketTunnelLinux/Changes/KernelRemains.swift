@@ -43,6 +43,11 @@ struct KernelRemains {
             if numbers.isEmpty, journal != nil { numbers = Self.orphans(present, found) }
         }
         numbers.subtract(others)
+        // The tunnel's interface is gone, and its routes with it: a table that leads to an interface is another program's now, as
+        // the kernel's tables (253 to 255) are.
+        numbers = numbers.filter { number in
+            !(253...255).contains(number) && !found.contains { $0.table == number && $0.kind == .unicast }
+        }
         rules = present.filter { rule in
             if let mark = rule.mark, numbers.contains(mark) { return rule.isOfTunnel }
             // The rule in front of a tunnel's.
@@ -52,7 +57,9 @@ struct KernelRemains {
                         && other.mark.map(numbers.contains) == true
                 }
         }
-        routes = found.filter { numbers.contains($0.table) }
+        // A tunnel without rules has its routes in a table of the user's.
+        let ruled = Set(rules.compactMap(\.mark))
+        routes = found.filter { ruled.contains($0.table) }
     }
 
     /// The numbers of tunnels' rules whose tables lead nowhere.
