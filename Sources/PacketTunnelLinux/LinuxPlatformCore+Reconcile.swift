@@ -144,17 +144,15 @@ extension LinuxPlatformCore {
         }
     }
 
-    /// Restores the steps that are not in effect. All are tried; failures are reported.
+    /// Restores the steps that are not in effect, except for the firewall, whose repairs never pause. All are tried; failures are
+    /// reported.
     /// - Throws: ``LinuxNetworkError`` if the kernel's lists cannot be read.
-    private func restore(
-        _ steps: [NetworkStep], _ ledger: ChangeLedger, _ origin: String = ""
-    ) throws(LinuxNetworkError) {
+    private func restore(_ steps: [NetworkStep], _ ledger: ChangeLedger) throws(LinuxNetworkError) {
         guard !steps.isEmpty else { return }
         let now = LaneClock.now()
         var undone: [NetworkStep] = []
         for step in try ledger.undone(of: steps) {
-            // Repairs of the firewall never pause.
-            if !step.isFirewall, contest.isPaused(step, at: now) {
+            if contest.isPaused(step, at: now) {
                 report(
                     step.summary, "another process undoes it again and again, so it is restored every 30 seconds only",
                     after: Contest.pause)
@@ -164,9 +162,13 @@ extension LinuxPlatformCore {
         }
         let repair = ledger.repair(undone)
         for (step, error) in repair.failures { report(step.summary, "\(error)") }
-        guard !repair.made.isEmpty else { return }
         for step in repair.made { contest.note(step, at: now) }
-        let text = repair.made.map(\.summary).joined(separator: ", ") + origin
+        logRepair(repair.made)
+    }
+
+    private func logRepair(_ made: [NetworkStep], by culprit: String? = nil) {
+        guard !made.isEmpty else { return }
+        let text = made.map(\.summary).joined(separator: ", ") + (culprit.map { " (by \($0))" } ?? "")
         repairs.note(text)
         logger.warning("others have undone this of the tunnel's network, and it was made again: \(text)")
     }
@@ -235,7 +237,7 @@ extension LinuxPlatformCore {
             if lacksRules { raiseProtection(ledger) }
             if parts.contains(.firewall) || lacksRules || firewallProblem != nil {
                 do throws(LinuxNetworkError) {
-                    try restoreFirewall(table, ledger, culprit.map { " (by \($0))" } ?? "")
+                    try restoreFirewall(table, ledger, culprit)
                     firewallProblem = nil
                 } catch {
                     firewallProblem = "\(error)"
@@ -250,14 +252,11 @@ extension LinuxPlatformCore {
     }
 
     private func restoreFirewall(
-        _ table: FirewallTable, _ ledger: ChangeLedger, _ origin: String
+        _ table: FirewallTable, _ ledger: ChangeLedger, _ culprit: String?
     ) throws(LinuxNetworkError) {
         let undone = try ledger.undone(of: [.firewall(table)])
         guard !undone.isEmpty else { return }
-        let made = try ledger.restore(undone)
-        let text = made.map(\.summary).joined(separator: ", ") + origin
-        repairs.note(text)
-        logger.warning("others have undone this of the tunnel's network, and it was made again: \(text)")
+        logRepair(try ledger.restore(undone), by: culprit)
     }
 
     /// Adds policy rules that refuse packets outside the tunnel while the firewall is not in effect.
