@@ -142,8 +142,15 @@ extension LinuxPlatform {
             else { return ([], false, false) }
             let pending = directory.pendingChanges(except: name)
             let keeps = try directory.heldPolicy(name)?.isUntilReleased == true
-            let remains = try KernelRemains(
-                network, name: name, journal: journal, others: Set(pending.compactMap(\.number)))
+            let remains: KernelRemains
+            do throws(LinuxNetworkError) {
+                remains = try KernelRemains(
+                    network, name: name, journal: journal, others: Set(pending.compactMap(\.number)))
+            } catch {
+                // Without the right to list tables, only the journal is known. A damaged one is not enough.
+                guard [EPERM, EACCES].contains(error.errno), isWhole || journal == nil else { throw error }
+                return ([], false, false)
+            }
             let removed = try remains.remove(keepingFirewall: keeps)
             // Rules by marks come with the setting, whose value before was in the journal only.
             let isUnknown =
