@@ -105,7 +105,7 @@
                     try scene.world.host.runAllowingFailure("nft", "list", "table", "inet", table).status == 0
                 }
                 try eventually("the log reports the firewall") {
-                    try scene.succeed("log", scene.name).contains("the firewall is there again")
+                    try scene.succeed("log", scene.name).contains("in effect again: the firewall")
                 }
                 #expect(helpers(scene) == [helper])
                 try scene.ping()
