@@ -21,11 +21,21 @@
         /// - Throws: `CommandFailure`.
         init(_ arguments: [String], descriptors: [Int32: Int32] = [:]) throws {
             self.arguments = arguments
+            // A number here may be one of those there: copies with large numbers keep them apart.
+            var copies: [Int32: Int32] = [:]
+            defer { for copy in copies.values { close(copy) } }
+            for (number, descriptor) in descriptors {
+                let copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 100)
+                guard copy >= 0 else {
+                    throw CommandFailure(description: "cannot duplicate descriptor \(descriptor): errno \(errno)")
+                }
+                copies[number] = copy
+            }
             do throws(SystemError) {
                 child = try ChildProcess(
                     arguments[0], isSearched: true, arguments: arguments,
                     environment: ProcessInfo.processInfo.environment.map { "\($0.key)=\($0.value)" },
-                    descriptors: descriptors, outputLimit: .max)
+                    descriptors: copies, outputLimit: .max)
             } catch {
                 throw CommandFailure(description: "cannot \(error)")
             }
