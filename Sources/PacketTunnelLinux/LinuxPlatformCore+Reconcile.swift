@@ -135,46 +135,47 @@ extension LinuxPlatformCore {
 
     private func restoreRouting(_ ledger: ChangeLedger) {
         guard settings != nil else { return }
-        let steps = plan.filter { !$0.isFirewall }
+        let changes = plan.filter { !$0.isFirewall }
         // In the order of a plan: rules, which divert packets, come last.
-        for isOfKind in [{ !$0.isRoute && !$0.isRule }, \.isRoute, \.isRule] as [(NetworkStep) -> Bool] {
+        for isOfKind in [{ !$0.isRoute && !$0.isRule }, \.isRoute, \.isRule] as [(Change) -> Bool] {
             attempt("the tunnel's addresses, routes and rules") { () throws(LinuxNetworkError) in
-                try restore(steps.filter(isOfKind), ledger)
+                try restore(changes.filter(isOfKind), ledger)
             }
         }
     }
 
-    /// Restores the steps that are not in effect, except for the firewall, whose repairs never pause. All are tried; failures are
+    /// Restores the changes that are not in effect, except for the firewall, whose repairs never pause. All are tried; failures are
     /// reported.
     /// - Throws: ``LinuxNetworkError`` if the kernel's lists cannot be read.
-    private func restore(_ steps: [NetworkStep], _ ledger: ChangeLedger) throws(LinuxNetworkError) {
-        guard !steps.isEmpty else { return }
+    private func restore(_ changes: [Change], _ ledger: ChangeLedger) throws(LinuxNetworkError) {
+        guard !changes.isEmpty else { return }
         let now = LaneClock.now()
-        var undone: [NetworkStep] = []
-        for step in try ledger.undone(of: steps) {
-            if contest.isPaused(step, at: now) {
+        var undone: [Change] = []
+        for change in try ledger.undone(of: changes) {
+            if contest.isPaused(change, at: now) {
                 report(
-                    step.summary, "another process undoes it again and again, so it is restored every 30 seconds only",
+                    change.summary,
+                    "another process undoes it again and again, so it is restored every 30 seconds only",
                     after: Contest.pause)
             } else {
-                undone.append(step)
+                undone.append(change)
             }
         }
         let repair = ledger.repair(undone)
-        for (step, error) in repair.failures { report(step.summary, "\(error)") }
-        for step in repair.made { contest.note(step, at: now) }
+        for (change, error) in repair.failures { report(change.summary, "\(error)") }
+        for change in repair.made { contest.note(change, at: now) }
         logRepair(repair.made)
     }
 
-    private func logRepair(_ made: [NetworkStep], by culprit: String? = nil) {
+    private func logRepair(_ made: [Change], by culprit: String? = nil) {
         guard !made.isEmpty else { return }
         let text = made.map(\.summary).joined(separator: ", ") + (culprit.map { " (by \($0))" } ?? "")
         repairs.note(text)
         logger.warning("others have undone this of the tunnel's network, and it was made again: \(text)")
     }
 
-    private var resolverInForce: NetworkStep? {
-        plan.first { if case .resolver = $0 { true } else { false } }
+    private var resolverInForce: Change? {
+        plan.first(where: \.isResolver)
     }
 
     /// Applies a policy that was held after the start, if it is stricter than the present one.
@@ -184,7 +185,7 @@ extension LinuxPlatformCore {
         let before = policy
         policy = held
         do throws(LinuxNetworkError) {
-            let next: [NetworkStep]
+            let next: [Change]
             if let settings, hasInterface {
                 next = try steps(settings, mtu: mtu, resolver: resolverInForce)
             } else if let table = try leakGuard().table {
@@ -193,9 +194,7 @@ extension LinuxPlatformCore {
                 // The policy depends on routes, which are not known yet.
                 return
             }
-            try ledger.apply(next + protection)
-            plan = next
-            isAdopted = false
+            try follow(next, ledger)
         } catch {
             policy = before
             throw error
@@ -203,10 +202,25 @@ extension LinuxPlatformCore {
         logger.notice("the leak policy is '\(held.rawValue)' from now on, since it is held for this tunnel")
     }
 
+    /// Replaces the plan with another. A change that fails does not stop the others, and is tried again at the next check.
+    private func follow(_ next: [Change], _ ledger: ChangeLedger) throws(LinuxNetworkError) {
+        let failures = try ledger.applyAll(next + protection)
+        (plan, isAdopted, isPlanIncomplete) = (next, false, !failures.isEmpty)
+        for (change, error) in failures {
+            if change.isFirewall {
+                firewallProblem = "\(error)"
+                raiseProtection(ledger)
+                check.repeatAfter(Self.retry)
+            } else {
+                report(change.summary, "\(error)")
+            }
+        }
+    }
+
     /// Adapts routes and firewall to the present local networks.
     private func followLocalNetworks(_ ledger: ChangeLedger) throws(LinuxNetworkError) {
         let before = localNetworks
-        let next: [NetworkStep]
+        let next: [Change]
         if let settings {
             next = try steps(settings, mtu: mtu, resolver: resolverInForce)
         } else if isAdopted {
@@ -214,9 +228,8 @@ extension LinuxPlatformCore {
         } else {
             next = try leakGuard().table.map { [.firewall($0)] } ?? []
         }
-        guard next != plan, !next.isEmpty else { return }
-        try ledger.apply(next + protection)
-        plan = next
+        guard next != plan || isPlanIncomplete, !next.isEmpty else { return }
+        try follow(next, ledger)
         let isAllowed = guardedSettings?.allowsLocalNetwork == true
         for network in localNetworks where !before.contains(network) {
             logger.notice(
@@ -275,8 +288,8 @@ extension LinuxPlatformCore {
     private func keepProtection(_ ledger: ChangeLedger) {
         guard !protection.isEmpty else { return }
         attempt("the rules in place of the firewall") { () throws(LinuxNetworkError) in
-            for (step, error) in ledger.repair(try ledger.undone(of: protection)).failures {
-                report(step.summary, "\(error)")
+            for (change, error) in ledger.repair(try ledger.undone(of: protection)).failures {
+                report(change.summary, "\(error)")
             }
         }
     }
@@ -291,7 +304,7 @@ extension LinuxPlatformCore {
     }
 }
 
-extension [NetworkStep] {
+extension [Change] {
     /// The firewall table among the steps.
     fileprivate var firewallTable: FirewallTable? {
         for step in self { if case .firewall(let table) = step { return table } }
@@ -302,15 +315,5 @@ extension [NetworkStep] {
     fileprivate var interfaceIndex: UInt32? {
         for step in self { if case .link(let interface, _) = step { return interface.index } }
         return nil
-    }
-}
-
-extension NetworkStep {
-    fileprivate var isRoute: Bool {
-        if case .route = self { true } else { false }
-    }
-
-    fileprivate var isRule: Bool {
-        if case .rule = self { true } else { false }
     }
 }

@@ -22,12 +22,14 @@ final class LinuxPlatformCore {
     private(set) var settings: TunnelSettings?
     /// The settings that the firewall was made for, which stays when the rest goes.
     private(set) var guardedSettings: TunnelSettings?
-    var plan: [NetworkStep] = []
+    var plan: [Change] = []
     private(set) var localNetworks: [IPPrefix] = []
     /// What was said already.
     private var warnings: Set<String> = []
     /// The policy rules that refuse packets while the firewall is not in effect; empty otherwise. They are kept like the plan.
-    var protection: [NetworkStep] = []
+    var protection: [Change] = []
+    /// Whether a change of the plan failed when the plan last changed.
+    var isPlanIncomplete = false
     /// Whether the firewall is an earlier process's.
     var isAdopted = false
     /// What others undid of the tunnel's network.
@@ -166,12 +168,11 @@ final class LinuxPlatformCore {
             if device == nil { try ledger.apply(plan + protection + [.interface(name: name)]) }
             let device = try makeDevice(mtu: mtu)
             (self.settings, guardedSettings) = (settings, settings)
-            var resolver: NetworkStep?
+            var resolver: Change?
             if let dns = settings.dns { resolver = try resolverStep(dns) }
             let next = try steps(settings, mtu: mtu, resolver: resolver)
             try ledger.apply(next + protection)
-            plan = next
-            isAdopted = false
+            (plan, isAdopted, isPlanIncomplete) = (next, false, false)
             self.mtu = mtu
             return device
         } catch {
@@ -235,11 +236,11 @@ final class LinuxPlatformCore {
     // MARK: - Plans
 
     func steps(
-        _ settings: TunnelSettings, mtu: Int, resolver: NetworkStep?
-    ) throws(LinuxNetworkError) -> [NetworkStep] {
+        _ settings: TunnelSettings, mtu: Int, resolver: Change?
+    ) throws(LinuxNetworkError) -> [Change] {
         let interface = try interface()
         let routing = try routingPlan(settings, interface)
-        var steps: [NetworkStep] = []
+        var steps: [Change] = []
         if routing.usesOwnTable(isIPv6: false), let interface = try strictInterface(settings) {
             throw LinuxNetworkError(.strictReversePath(interface: interface))
         }
@@ -356,7 +357,7 @@ final class LinuxPlatformCore {
         if warnings.insert(text).inserted { logger.warning("\(text)") }
     }
 
-    private func resolverStep(_ dns: DNSSettings) throws(LinuxNetworkError) -> NetworkStep? {
+    private func resolverStep(_ dns: DNSSettings) throws(LinuxNetworkError) -> Change? {
         let manager = try network.resolver.manager()
         if dns.servers.isEmpty, manager != .resolved {
             // With resolvconf the tunnel's servers take the place of all others: none would, too.
@@ -377,7 +378,7 @@ final class LinuxPlatformCore {
         return .resolver(ResolverPlan(interface: try interface(), manager: manager, settings: dns))
     }
 
-    private func lacking(_ error: LinuxNetworkError) throws(LinuxNetworkError) -> NetworkStep? {
+    private func lacking(_ error: LinuxNetworkError) throws(LinuxNetworkError) -> Change? {
         guard options.nameServers == .wanted else { throw error }
         logger.warning("the tunnel's name servers are left out: \(error)")
         return nil

@@ -32,7 +32,7 @@ final class ServerNetworkCore {
         var further: [LinuxTun]
         var firewall: ServerFirewall
         /// All but the firewall and the routes to networks behind clients.
-        var plan: [NetworkStep]
+        var plan: [Change]
         var interface: InterfaceReference
         /// The further tunnels.
         var others: [String: InterfaceReference]
@@ -89,7 +89,7 @@ final class ServerNetworkCore {
             forwardedForClients: try Self.onHost { () throws(LinuxNetworkError) in
                 try Self.forwardedForClients(settings)
             })
-        let rules = NetworkStep.firewall(firewall.table)
+        let rules = Change.firewall(firewall.table)
         try Self.onHost { () throws(LinuxNetworkError) in
             try ledger.apply([rules] + settings.tunnels.map { .interface(name: $0) })
         }
@@ -173,10 +173,10 @@ final class ServerNetworkCore {
     /// All but the firewall, forwarding last.
     private func steps(
         _ settings: ServerNetworkSettings
-    ) throws(LinuxNetworkError) -> ([NetworkStep], InterfaceReference, [String: InterfaceReference]) {
+    ) throws(LinuxNetworkError) -> ([Change], InterfaceReference, [String: InterfaceReference]) {
         let interface = try reference(settings.name)
         var others: [String: InterfaceReference] = [:]
-        var steps: [NetworkStep] = [.interface(name: settings.name)]
+        var steps: [Change] = [.interface(name: settings.name)]
         steps += settings.addresses.map { .address($0, interface) }
         steps.append(.link(interface, mtu: settings.mtu))
         for name in settings.furtherTunnels {
@@ -282,7 +282,7 @@ final class ServerNetworkCore {
     }
 
     /// The routes that lead to these: to networks behind clients, and to clients in further tunnels.
-    private func routes(_ prefixes: [IPPrefix], _ running: Running) -> [NetworkStep] {
+    private func routes(_ prefixes: [IPPrefix], _ running: Running) -> [Change] {
         prefixes.compactMap { prefix in
             let other = tunnels[prefix].flatMap { running.others[$0] }
             guard other != nil || !running.firewall.isClient(prefix) else { return nil }

@@ -21,7 +21,7 @@
             init(owner: JournalOwner) throws {
                 let journal = try ChangeJournal(
                     name: "one", directory: JournalDirectory(path: folder), owner: owner)
-                _ = try journal.record(.interface(name: "one"))
+                _ = try journal.record([(.interface(name: "one"), .nothing)])
             }
 
             deinit { try? FileManager.default.removeItem(atPath: folder) }

@@ -12,7 +12,7 @@ import Testing
 struct ChangeLedgerTests {
     private let folder: JournalFolder
     private let before: FakeNetwork.State
-    private let plan: [NetworkStep]
+    private let plan: [Change]
 
     init() throws {
         folder = try JournalFolder()
@@ -38,7 +38,7 @@ struct ChangeLedgerTests {
         try ledger.undoAll()
         #expect(network.state == before)
         #expect(folder.files.isEmpty)
-        #expect(network.log.last == .removeTable(name: LinuxSamples.table.name), "the firewall goes last")
+        #expect(network.log.last == .undo(.firewall(LinuxSamples.table)), "the firewall goes last")
         #expect(network.log.count == 2 * made)
     }
 
@@ -46,7 +46,7 @@ struct ChangeLedgerTests {
     func manyRoutes() throws {
         let network = FakeNetwork(before)
         let ledger = try ledger(network)
-        let routes: [NetworkStep] = (0..<5_000).compactMap { number in
+        let routes: [Change] = (0..<5_000).compactMap { number in
             IPPrefix(.v4(0x0b00_0000 + UInt32(number) << 8), length: 24).map { .route(Route(to: $0, interface: 7)) }
         }
         network.life = (1_000, false)
@@ -287,7 +287,8 @@ struct ChangeLedgerTests {
         #expect(network.state.tables.count == 1)
         #expect(network.state.routes == before.routes)
         try second.apply(plan)
-        #expect(!network.log[made...].contains(.removeTable(name: LinuxSamples.table.name)))
+        #expect(
+            !network.log[made...].contains(.undo(.firewall(FirewallTable(name: LinuxSamples.table.name, body: "")))))
         // It crashes as well.
         _ = try ChangeLedger.cleanUp(name: "cvt0", directory: folder.directory, system: network)
         #expect(network.state == before)
@@ -364,7 +365,7 @@ struct ChangeLedgerTests {
         let ledger = try ledger(network)
         try ledger.apply(plan)
         network.state.rules = before.rules
-        network.failing = { if case .addRule = $0 { true } else { false } }
+        network.failing = { if case .make(.rule) = $0 { true } else { false } }
         network.failure = EEXIST
         let rules = plan.filter { if case .rule = $0 { true } else { false } }
         #expect(try ledger.undone(of: plan) == rules)
@@ -382,10 +383,10 @@ struct ChangeLedgerTests {
         network.state.addresses = [:]
         network.state.rules = before.rules
         network.state.routes = before.routes
-        network.failing = { if case .addAddress(let address, _) = $0 { address.isIPv6 } else { false } }
+        network.failing = { if case .make(.address(let address, _)) = $0 { address.isIPv6 } else { false } }
         let undone = try ledger.undone(of: plan)
         let repair = ledger.repair(undone)
-        #expect(repair.failures.map(\.step) == [.address(try InterfaceAddress("fd00::2/64"), LinuxSamples.interface)])
+        #expect(repair.failures.map(\.change) == [.address(try InterfaceAddress("fd00::2/64"), LinuxSamples.interface)])
         #expect(repair.made.count == undone.count - 1)
         #expect(network.state.rules == made.rules && network.state.routes == made.routes)
         network.failing = { _ in false }
@@ -399,10 +400,10 @@ struct ChangeLedgerTests {
     func madeMeanwhile() throws {
         let network = FakeNetwork(before)
         let ledger = try ledger(network)
-        let rule = NetworkStep.rule(.prohibition(isIPv6: false, priority: 5, mark: 51_820))
+        let rule = Change.rule(.prohibition(isIPv6: false, priority: 5, mark: 51_820))
         network.failing = { operation in
             // As long as nft is at work.
-            if case .loadTable = operation { #expect(ledger.repair([rule]).made == [rule]) }
+            if case .make(.firewall) = operation { #expect(ledger.repair([rule]).made == [rule]) }
             return false
         }
         try ledger.apply(plan + [rule])
@@ -429,7 +430,7 @@ struct ChangeLedgerTests {
         let ledger = try ledger(network)
         var longest = 0
         for index in 0..<3000 {
-            let route = NetworkStep.route(Route(to: try IPPrefix("10.\(index % 200).0.0/16"), interface: 7))
+            let route = Change.route(Route(to: try IPPrefix("10.\(index % 200).0.0/16"), interface: 7))
             try ledger.apply(plan + [route])
             if index % 100 == 0 {
                 longest = max(longest, try Data(contentsOf: URL(fileURLWithPath: folder.directory.file("cvt0"))).count)
@@ -490,8 +491,8 @@ struct ChangeLedgerTests {
     @Test("A step that is undone for ever is left alone for a while after ten times")
     func contest() {
         var contest = Contest()
-        let step = NetworkStep.setting(path: LinuxSamples.setting, value: "1")
-        func isMade(_ step: NetworkStep, at second: Int64) -> Bool {
+        let step = Change.setting(path: LinuxSamples.setting, value: "1")
+        func isMade(_ step: Change, at second: Int64) -> Bool {
             let now = second * 1_000_000_000
             guard !contest.isPaused(step, at: now) else { return false }
             contest.note(step, at: now)
@@ -513,7 +514,7 @@ struct ChangeLedgerTests {
         let network = FakeNetwork(before)
         let ledger = try ledger(network)
         try ledger.apply(plan)
-        network.failing = { if case .removeRule = $0 { true } else { false } }
+        network.failing = { if case .undo(.rule) = $0 { true } else { false } }
         #expect(throws: LinuxNetworkError.self) { try ledger.undoAll() }
         #expect(network.state.routes == before.routes)
         #expect(network.state.rules.count == 3)
@@ -548,7 +549,7 @@ struct ChangeLedgerTests {
         try ledger.apply(changed)
         let operations = network.log[made...]
         #expect(operations.count == 4)
-        #expect(operations.first == .loadTable(table))
+        #expect(operations.first == .make(.firewall(table)))
         #expect(network.state.tables == [table.name: "other"])
         #expect(network.state.resolver["cvt0"] == dns)
         let replaced = FakeNetwork.RouteKey(Route(to: try IPPrefix("10.55.0.0/16"), interface: 2))
@@ -574,7 +575,7 @@ struct ChangeLedgerTests {
         arguments: [true, false])
     func sharedSetting(_ firstEndsFirst: Bool) throws {
         let network = FakeNetwork(before)
-        let step = [NetworkStep.setting(path: LinuxSamples.setting, value: "1")]
+        let step = [Change.setting(path: LinuxSamples.setting, value: "1")]
         let first = try ledger(network, "one")
         try first.apply(step)
         let second = try ledger(network, "two")

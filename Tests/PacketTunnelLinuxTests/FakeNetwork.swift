@@ -30,12 +30,18 @@ final class FakeNetwork: NetworkSystem {
     }
 
     var state: State
+    /// A change that was made or undone.
+    enum Operation: Equatable {
+        case make(Change)
+        case undo(Change)
+    }
+
     /// The operations so far.
-    private(set) var log: [NetworkOperation] = []
+    private(set) var log: [Operation] = []
     /// How many operations there may be before it is dead; and whether the last one is still done.
     var life: (operations: Int, doesLast: Bool) = (.max, false)
     /// Steps that fail once they are reached.
-    var failing: (NetworkOperation) -> Bool = { _ in false }
+    var failing: (Operation) -> Bool = { _ in false }
     /// What they fail with.
     var failure: Int32 = 1
 
@@ -45,84 +51,85 @@ final class FakeNetwork: NetworkSystem {
 
     static let death = LinuxNetworkError(.netlink(operation: "live on"))
 
-    /// How often the ledger asked what steps are, and so had lists made.
+    /// The number of times that the ledger asked for previous states, so that lists were made.
     private(set) var questions = 0
 
-    func changes(for steps: [NetworkStep]) throws(LinuxNetworkError) -> [NetworkChange?] {
+    func previousStates(for changes: [Change]) throws(LinuxNetworkError) -> [PreviousState?] {
         questions += 1
-        var changes: [NetworkChange?] = []
-        for step in steps { changes.append(try change(for: step)) }
-        return changes
+        guard life.operations > 0 else { throw Self.death }
+        return changes.map(previousState)
     }
 
-    func change(for step: NetworkStep) throws(LinuxNetworkError) -> NetworkChange? {
-        guard life.operations > 0 else { throw Self.death }
-        switch step {
-        case .interface(let name): return .interface(name: name)
-        case .address(let prefix, let interface): return .address(prefix, interface)
-        case .link(let interface, _): return .link(interface)
+    func previousState(_ change: Change) -> PreviousState? {
+        switch change {
         case .route(let route):
-            guard case .foreign(let foreign) = state.routes[RouteKey(route)] else {
-                return .route(route, before: nil)
-            }
-            return .route(route, before: foreign)
-        case .rule(let rule): return state.rules.contains(rule) ? nil : .rule(rule)
-        case .setting(let path, let value):
-            let before = state.settings[path] ?? ""
-            return before == value ? nil : .setting(SettingChange(path: path, value: value, before: before))
-        case .firewall(let table): return .firewall(name: table.name)
+            if case .foreign(let foreign) = state.routes[RouteKey(route)] { .route(foreign) } else { .nothing }
+        case .rule(let rule): state.rules.contains(rule) ? nil : .nothing
+        case .setting(let path, let value): state.settings[path] == value ? nil : .setting(state.settings[path] ?? "")
         case .resolver(let plan):
-            return .resolver(
+            .resolver(
                 ResolverRecord(
                     manager: plan.manager, interface: plan.interface, label: plan.interface.name, before: nil))
+        case .interface, .address, .link, .firewall, .number: .nothing
         }
     }
 
-    func perform(_ operation: NetworkOperation) throws(LinuxNetworkError) {
+    func make(_ change: Change, _ previous: PreviousState) throws(LinuxNetworkError) {
+        try perform(.make(change)) {
+            switch change {
+            case .interface, .link, .number: break
+            case .address(let address, let interface): state.addresses[interface.name, default: []].insert(address)
+            case .route(let route): state.routes[RouteKey(route)] = .ours(route)
+            case .rule(let rule): state.rules.insert(rule)
+            case .setting(let path, let value): state.settings[path] = value
+            case .firewall(let table): state.tables[table.name] = table.body
+            case .resolver(let plan): state.resolver[plan.interface.name] = plan.settings
+            }
+        }
+    }
+
+    func undo(_ change: Change, _ previous: PreviousState) throws(LinuxNetworkError) {
+        try perform(.undo(change)) {
+            switch change {
+            case .interface, .link, .number: break
+            case .address(let address, let interface):
+                state.addresses[interface.name]?.remove(address)
+                if state.addresses[interface.name]?.isEmpty == true { state.addresses[interface.name] = nil }
+            case .route(let route):
+                if case .route(let before) = previous {
+                    state.routes[RouteKey(route)] = .foreign(before)
+                } else if state.routes[RouteKey(route)] == .ours(route) {
+                    state.routes[RouteKey(route)] = nil
+                }
+            case .rule(let rule): state.rules.remove(rule)
+            case .setting(let path, let value):
+                if state.settings[path] == value, case .setting(let before) = previous { state.settings[path] = before }
+            case .firewall(let table): state.tables[table.name] = nil
+            case .resolver(let plan): state.resolver[plan.interface.name] = nil
+            }
+        }
+    }
+
+    private func perform(_ operation: Operation, _ carryOut: () -> Void) throws(LinuxNetworkError) {
         guard life.operations > 0 else { throw Self.death }
         life.operations -= 1
         if life.operations == 0, !life.doesLast { throw Self.death }
         if failing(operation) { throw LinuxNetworkError(.netlink(operation: "do this"), errno: failure) }
         log.append(operation)
-        carryOut(operation)
+        carryOut()
         if life.operations == 0 { throw Self.death }
     }
 
-    func missing(of steps: [NetworkStep]) throws(LinuxNetworkError) -> [NetworkStep] {
-        steps.filter { step in
-            switch step {
-            case .interface, .link, .resolver: false
-            case .address(let prefix, let interface): state.addresses[interface.name]?.contains(prefix) != true
+    func missing(of changes: [Change]) throws(LinuxNetworkError) -> [Change] {
+        changes.filter { change in
+            switch change {
+            case .interface, .link, .resolver, .number: false
+            case .address(let address, let interface): state.addresses[interface.name]?.contains(address) != true
             case .route(let route): state.routes[RouteKey(route)] != .ours(route)
             case .rule(let rule): !state.rules.contains(rule)
             case .setting(let path, let value): state.settings[path] != value
             case .firewall(let table): state.tables[table.name] != table.body
             }
-        }
-    }
-
-    private func carryOut(_ operation: NetworkOperation) {
-        switch operation {
-        case .none, .bringUp: break
-        case .addAddress(let prefix, let interface): state.addresses[interface.name, default: []].insert(prefix)
-        case .removeAddress(let prefix, let interface):
-            state.addresses[interface.name]?.remove(prefix)
-            if state.addresses[interface.name]?.isEmpty == true { state.addresses[interface.name] = nil }
-        case .addRoute(let route): state.routes[RouteKey(route)] = .ours(route)
-        case .removeRoute(let route):
-            if state.routes[RouteKey(route)] == .ours(route) { state.routes[RouteKey(route)] = nil }
-        case .restoreRoute(let before, let ours):
-            if case .foreign = state.routes[RouteKey(ours)] { break }
-            state.routes[RouteKey(ours)] = .foreign(before)
-        case .addRule(let rule): state.rules.insert(rule)
-        case .removeRule(let rule): state.rules.remove(rule)
-        case .writeSetting(let path, let value): state.settings[path] = value
-        case .restoreSetting(let path, let value, let ours):
-            if state.settings[path] == ours { state.settings[path] = value }
-        case .loadTable(let table): state.tables[table.name] = table.body
-        case .removeTable(let name): state.tables[name] = nil
-        case .setResolver(let plan, _): state.resolver[plan.interface.name] = plan.settings
-        case .clearResolver(let record): state.resolver[record.interface.name] = nil
         }
     }
 }

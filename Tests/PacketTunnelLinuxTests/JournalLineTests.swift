@@ -10,9 +10,10 @@ import Testing
 struct JournalLineTests {
     static func records() throws -> [JournalRecord] {
         let network = FakeNetwork(try LinuxSamples.network())
-        var records: [JournalRecord] = [.owner(LinuxSamples.dead, version: 1)]
+        var records: [JournalRecord] = [.owner(LinuxSamples.dead, version: ChangeJournal.version)]
         for (index, step) in try LinuxSamples.plan().enumerated() {
-            if let change = try network.change(for: step) { records.append(.change(change, id: index)) }
+            guard let previous = network.previousState(step) else { continue }
+            records.append(.entry(ChangeEntry(id: index, step.withoutBody, previous)))
         }
         return records + [.undone(id: 3)]
     }
@@ -35,7 +36,7 @@ struct JournalLineTests {
             "proc/sys/net", "/proc/sysrq-trigger", "",
         ])
     func settings(_ path: String) throws {
-        let record = JournalRecord.change(.setting(SettingChange(path: path, value: "1", before: "0")), id: 1)
+        let record = JournalRecord.entry(ChangeEntry(id: 1, .setting(path: path, value: "1"), .setting("0")))
         let contents = JournalLine.read(try #require(JournalLine.encode(record)))
         #expect(contents.pending.isEmpty && contents.damagedLines == 1)
     }
@@ -84,5 +85,13 @@ struct JournalLineTests {
         let contents = JournalLine.read(text)
         #expect(contents.pending.count == (try LinuxSamples.plan().count) - 1)
         #expect(!contents.pending.contains { $0.id == 3 })
+    }
+}
+
+extension Change {
+    /// The change as a journal has it: a firewall's table by its name only.
+    fileprivate var withoutBody: Change {
+        guard case .firewall(let table) = self else { return self }
+        return .firewall(FirewallTable(name: table.name, body: ""))
     }
 }

@@ -48,7 +48,7 @@ enum LinuxSamples {
     static let table = FirewallTable(name: "culvert_cvt0", body: "  chain guard { drop }\n")
 
     /// One step of each kind, in the order of a start.
-    static func plan() throws -> [NetworkStep] {
+    static func plan() throws -> [Change] {
         [
             .interface(name: "cvt0"),
             .firewall(table),

@@ -28,7 +28,7 @@ struct RoutingPlanTests {
             interface: LinuxSamples.interface, numbers: Self.numbers)
     }
 
-    private func text(_ steps: [NetworkStep]) -> [String] {
+    private func text(_ steps: [Change]) -> [String] {
         steps.map { step in
             switch step {
             case .route(let route):

@@ -185,9 +185,9 @@
             let undone = try left.attempt(command, "phone")
             #expect(undone.status == 0, "\(undone)")
             let pending = try JournalLine.read(Array(Fixtures.text("tunnels/phone.journal").utf8)).pending
-            for change in pending {
-                if case .number = change.change { continue }
-                #expect(undone.output.contains(change.change.summary), "\(undone)")
+            for entry in pending {
+                if case .number = entry.change { continue }
+                #expect(undone.output.contains(entry.summary), "\(undone)")
             }
             try left.world.expectUnchanged(since: left.before)
             #expect(try left.reachesInternet)

@@ -11,14 +11,18 @@
         struct RepairTests {
             private static let far = "8.8.8.8"
 
-            /// Expects that no packet that follows the routes leaves in clear.
+            /// Sends packets that follow the routes, and returns those that the router receives in clear.
+            private func packetsInClear(_ scene: CulvertUpScene) throws -> [String] {
+                try scene.world.captured {
+                    for port: UInt16 in 1000..<1005 { try scene.world.send(to: Self.far, port: port) }
+                }
+                .filter { $0.contains(Self.far) }
+            }
+
             private func expectNothingLeaves(
                 _ scene: CulvertUpScene, sourceLocation: SourceLocation = #_sourceLocation
             ) throws {
-                let lines = try scene.world.captured {
-                    for port: UInt16 in 1000..<1005 { try scene.world.send(to: Self.far, port: port) }
-                }
-                let leaks = lines.filter { $0.contains(Self.far) }
+                let leaks = try packetsInClear(scene)
                 #expect(leaks.isEmpty, "\(leaks)", sourceLocation: sourceLocation)
             }
 
@@ -103,6 +107,31 @@
                     try hasTable(scene) && !hasProhibition(scene) && problems(scene).isEmpty
                 }
                 try scene.ping()
+                try scene.succeed("down", scene.name)
+                try scene.expectUnchanged()
+            }
+
+            @Test(
+                "With an nft that takes a second, nothing leaves a second after firewall and rules were removed together",
+                arguments: ["enforced", "everything"])
+            func slowNft(_ policy: String) throws {
+                let scene = try CulvertUpScene()
+                #expect(try !packetsInClear(scene).isEmpty, "without a tunnel the router receives them")
+                try scene.succeed("up", try scene.writeFile(), "--leak-policy", policy)
+                try scene.ping()
+                let nft = try ReplacedNft(.isSlow, of: scene.processes.first)
+                try scene.world.host.run(nft.original, "delete", "table", "inet", "culvert_\(scene.name)")
+                try flushRules(scene)
+                let held = try eventually("rules hold back", within: .seconds(1)) {
+                    try (hasProhibition(scene) || hasTable(scene)) && scene.way(to: Self.far) == scene.name
+                }
+                try expectNothingLeaves(scene)
+                let restored = try eventually("the firewall is back", within: .seconds(15)) {
+                    try hasTable(scene) && !hasProhibition(scene) && problems(scene).isEmpty
+                }
+                print("\(policy), nft takes a second: held back after \(held), the firewall is back after \(restored)")
+                try scene.ping()
+                try nft.putBack()
                 try scene.succeed("down", scene.name)
                 try scene.expectUnchanged()
             }
@@ -270,7 +299,7 @@
     /// A program that replaces nft until nft is put back. It needs a sandbox with separate mounts (scripts/sandbox).
     private final class ReplacedNft {
         enum Replacement {
-            case fails, hangs, missing
+            case fails, hangs, isSlow, missing
         }
 
         /// A copy of nft.
@@ -292,6 +321,7 @@
             let script =
                 switch replacement {
                 case .fails, .missing: "exit 1"
+                case .isSlow: "sleep 1; exec \(original) \"$@\""
                 case .hangs: "echo $$ >> \(folder.path)/processes; exec sleep 100"
                 }
             let file = try folder.write("#!/bin/sh\n\(script)\n", to: "replacement")

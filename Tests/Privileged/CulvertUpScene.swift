@@ -54,7 +54,7 @@
             // Only what a failed test left.
             guard !remains.isEmpty else { return }
             for process in processes { kill(process, SIGKILL) }
-            try? eventually("the processes have ended") { processes.isEmpty }
+            _ = try? eventually("the processes have ended") { processes.isEmpty }
             _ = try? run("cleanup")
         }
 

@@ -58,14 +58,18 @@
 
     /// Waits until `condition` holds.
     /// - Throws: `CommandFailure` when it does not in time.
+    /// - Returns: the time until then.
+    @discardableResult
     func eventually(
         _ what: String, within patience: Duration = Privileged.patience,
         pollEvery interval: Duration = .milliseconds(5),
         _ condition: () throws -> Bool
-    ) throws {
+    ) throws -> Duration {
+        let began = ContinuousClock.now
         guard try waitUntil(timeout: patience, pollEvery: interval, condition) else {
             throw CommandFailure(description: "not within \(patience): \(what)")
         }
+        return ContinuousClock.now - began
     }
 
     /// A folder that goes, with what is in it, when this object does.

@@ -247,19 +247,21 @@
             self.switches = switches
         }
 
-        func changes(for steps: [NetworkStep]) throws(LinuxNetworkError) -> [NetworkChange?] {
-            try network.changes(for: steps)
+        func previousStates(for changes: [Change]) throws(LinuxNetworkError) -> [PreviousState?] {
+            try network.previousStates(for: changes)
         }
 
-        func missing(of steps: [NetworkStep]) throws(LinuxNetworkError) -> [NetworkStep] {
-            try network.missing(of: steps)
+        func missing(of changes: [Change]) throws(LinuxNetworkError) -> [Change] {
+            try network.missing(of: changes)
         }
 
-        func perform(_ operation: NetworkOperation) throws(LinuxNetworkError) {
-            if switches.isBroken, case .loadTable = operation {
-                throw LinuxNetworkError(.programMissing(name: "nft"))
-            }
-            try network.perform(operation)
+        func make(_ change: Change, _ previous: PreviousState) throws(LinuxNetworkError) {
+            if switches.isBroken, case .firewall = change { throw LinuxNetworkError(.programMissing(name: "nft")) }
+            try network.make(change, previous)
+        }
+
+        func undo(_ change: Change, _ previous: PreviousState) throws(LinuxNetworkError) {
+            try network.undo(change, previous)
         }
     }
 

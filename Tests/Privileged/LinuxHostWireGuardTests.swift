@@ -67,7 +67,7 @@
                     try await host.start(configuration, leakPolicy: policy, profileID: WireGuardServerWorld.profile)
                 }
                 try await onThread {
-                    try eventually("the settings are in force") {
+                    _ = try eventually("the settings are in force") {
                         try world.host.run("ip", "rule").output.contains("51821")
                             && String(contentsOfFile: "/etc/resolv.conf", encoding: .utf8).contains("10.9.0.1")
                     }

@@ -160,19 +160,27 @@
 
         static let death = LinuxNetworkError(.netlink(operation: "live on"))
 
-        func changes(for steps: [NetworkStep]) throws(LinuxNetworkError) -> [NetworkChange?] {
+        func previousStates(for changes: [Change]) throws(LinuxNetworkError) -> [PreviousState?] {
             guard life.operations > 0 else { throw Self.death }
-            return try network.changes(for: steps)
+            return try network.previousStates(for: changes)
         }
 
-        func missing(of steps: [NetworkStep]) throws(LinuxNetworkError) -> [NetworkStep] {
-            try network.missing(of: steps)
+        func missing(of changes: [Change]) throws(LinuxNetworkError) -> [Change] {
+            try network.missing(of: changes)
         }
 
-        func perform(_ operation: NetworkOperation) throws(LinuxNetworkError) {
+        func make(_ change: Change, _ previous: PreviousState) throws(LinuxNetworkError) {
+            try perform { () throws(LinuxNetworkError) in try network.make(change, previous) }
+        }
+
+        func undo(_ change: Change, _ previous: PreviousState) throws(LinuxNetworkError) {
+            try perform { () throws(LinuxNetworkError) in try network.undo(change, previous) }
+        }
+
+        private func perform(_ operation: () throws(LinuxNetworkError) -> Void) throws(LinuxNetworkError) {
             guard life.operations > 0 else { throw Self.death }
             life.operations -= 1
-            if life.operations > 0 || life.doesLast { try network.perform(operation) }
+            if life.operations > 0 || life.doesLast { try operation() }
             guard life.operations == 0 else { return }
             life.end()
             throw Self.death

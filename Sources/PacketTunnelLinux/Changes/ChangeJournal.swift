@@ -139,9 +139,9 @@ package struct JournalDirectory: Hashable, Sendable {
     }
 
     /// The changes of other tunnels' journals that were not undone.
-    package func pendingChanges(except name: String) -> [NetworkChange] {
+    package func pendingChanges(except name: String) -> [ChangeEntry] {
         names().filter { $0 != name }.flatMap { other in
-            ((try? read(other)) ?? nil)?.pending.map(\.change) ?? []
+            ((try? read(other)) ?? nil)?.pending ?? []
         }
     }
 
@@ -243,7 +243,7 @@ package final class ChangeJournal {
     private var isBehind = false
 
     /// The present version of the format.
-    static let version = 1
+    static let version = 2
 
     /// A new journal.
     /// - Throws: `EEXIST` where the tunnel has one.
@@ -266,7 +266,7 @@ package final class ChangeJournal {
 
     /// Writes down whose journal it is from now on, and of what was done only what is not undone.
     func record(
-        _ owner: JournalOwner, _ pending: [(id: Int, change: NetworkChange)]
+        _ owner: JournalOwner, _ pending: [ChangeEntry]
     ) throws(LinuxNetworkError) {
         self.owner = owner
         try compact(pending)
@@ -277,13 +277,13 @@ package final class ChangeJournal {
 
     /// Writes the journal anew where it has grown long: others may undo what it tells of for as long as they like. Where that
     /// cannot be, it goes on as it is.
-    func compactIfLong(_ pending: [(id: Int, change: NetworkChange)]) {
+    func compactIfLong(_ pending: [ChangeEntry]) {
         if isBehind || lengths.now > lengths.compacted + Self.growth { try? compact(pending) }
     }
 
-    private func compact(_ pending: [(id: Int, change: NetworkChange)]) throws(LinuxNetworkError) {
+    private func compact(_ pending: [ChangeEntry]) throws(LinuxNetworkError) {
         var bytes = try line(.owner(owner, version: Self.version))
-        for entry in pending { bytes += try line(.change(entry.change, id: entry.id)) }
+        for entry in pending { bytes += try line(.entry(entry)) }
         descriptor = try directory.replace(directory.file(name), with: bytes)
         lengths = (bytes.count, bytes.count)
         (isTorn, isBehind, refusal) = (false, false, 0)
@@ -322,23 +322,15 @@ package final class ChangeJournal {
         self.lastID = lastID
     }
 
-    /// Writes down a change that is about to be made.
-    /// - Returns: its number.
-    func record(_ change: NetworkChange) throws(LinuxNetworkError) -> Int {
-        lastID += 1
-        try append(.change(change, id: lastID))
-        return lastID
-    }
-
     /// Writes down changes that are about to be made, all at once.
-    /// - Returns: their numbers.
-    func record(_ changes: [NetworkChange]) throws(LinuxNetworkError) -> [Int] {
-        let ids = changes.indices.map { lastID + 1 + $0 }
+    /// - Returns: their entries.
+    func record(_ changes: [(Change, PreviousState)]) throws(LinuxNetworkError) -> [ChangeEntry] {
+        let entries = changes.enumerated().map { ChangeEntry(id: lastID + 1 + $0, $1.0, $1.1) }
         lastID += changes.count
         var bytes: [UInt8] = []
-        for (id, change) in zip(ids, changes) { bytes += try line(.change(change, id: id)) }
+        for entry in entries { bytes += try line(.entry(entry)) }
         try write(bytes)
-        return ids
+        return entries
     }
 
     /// Writes down that a change was undone. If that fails the journal still lists the change, which does no harm: undoing it

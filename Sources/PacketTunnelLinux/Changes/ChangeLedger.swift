@@ -7,21 +7,9 @@ import CTunnelSystem
 ///
 /// For one thread at a time. While it works no other process of this kind does.
 package final class ChangeLedger {
-    private struct Entry {
-        var id: Int
-        /// What the change was made for; nil for a change of a process that is gone.
-        var step: NetworkStep?
-        var change: NetworkChange
-
-        /// What of its kind there is one of. A firewall is known without its text.
-        var slot: NetworkStep.Slot? {
-            if case .firewall(let name) = change { .firewall(name) } else { step?.slot }
-        }
-    }
-
     private let journal: ChangeJournal
     private let system: any NetworkSystem
-    private var entries: [Entry] = []
+    private var entries: [ChangeEntry] = []
     /// Whether a method of this object has the lock of the journals. A call while nft runs finds it taken.
     private var isLocked = false
 
@@ -46,10 +34,11 @@ package final class ChangeLedger {
         keepsFirewall: Bool = false
     ) throws(LinuxNetworkError) {
         try JournalDirectory.validate(name)
-        let (journal, entries) = try directory.locked { () throws(LinuxNetworkError) -> (ChangeJournal, [Entry]) in
+        let (journal, entries) = try directory.locked {
+            () throws(LinuxNetworkError) -> (ChangeJournal, [ChangeEntry]) in
             if keepsFirewall, let left = try Self.resume(name: name, directory: directory, system: system) {
                 try left.undoAllLocked(keepingFirewall: true)
-                try left.journal.record(owner, left.pending)
+                try left.journal.record(owner, left.entries)
                 return (left.journal, left.entries)
             }
             _ = try Self.cleanUpLocked(name: name, directory: directory, system: system)
@@ -58,9 +47,7 @@ package final class ChangeLedger {
         self.init(journal, entries, system: system)
     }
 
-    private init(
-        _ journal: ChangeJournal, _ entries: [Entry], system: any NetworkSystem
-    ) {
+    private init(_ journal: ChangeJournal, _ entries: [ChangeEntry], system: any NetworkSystem) {
         self.journal = journal
         self.system = system
         self.entries = entries
@@ -89,7 +76,7 @@ package final class ChangeLedger {
         let keeps = keepingFirewall && ledger.firewall != nil
         let undone = ledger.entries.filter { $0.change.number == nil && !(keeps && $0.change.isFirewall) }
         try ledger.undoAllLocked(keepingFirewall: keeps)
-        return undone.map(\.change.summary)
+        return undone.map(\.summary)
     }
 
     /// The ledger of a process that is gone; nil where there is none.
@@ -101,11 +88,8 @@ package final class ChangeLedger {
             throw LinuxNetworkError(.tunnelRunning(name: name, processID: owner.processID))
         }
         guard let (journal, _) = try ChangeJournal.resume(name, directory: directory) else { return nil }
-        let entries = contents.pending.map { Entry(id: $0.id, step: nil, change: $0.change) }
-        return ChangeLedger(journal, entries, system: system)
+        return ChangeLedger(journal, contents.pending, system: system)
     }
-
-    private var pending: [(id: Int, change: NetworkChange)] { entries.map { ($0.id, $0.change) } }
 
     /// Takes a number for this tunnel alone, also among those that start at the same moment. The one that a firewall has which an
     /// earlier process has left stays.
@@ -116,327 +100,301 @@ package final class ChangeLedger {
         if let number = entries.lazy.compactMap(\.change.number).first { return number }
         return try locked { () throws(LinuxNetworkError) in
             let others = journal.directory.pendingChanges(except: journal.name)
-            let number = try choose(Set(others.compactMap(\.number)))
-            let change = NetworkChange.number(number)
-            entries.append(Entry(id: try journal.record(change), step: nil, change: change))
+            let number = try choose(Set(others.compactMap(\.change.number)))
+            entries += try journal.record([(.number(number), .nothing)])
             return number
         }
     }
 
     /// The name of the firewall table that is there; nil for none.
     var firewall: String? {
-        for entry in entries { if case .firewall(let name) = entry.change { return name } }
+        for entry in entries { if case .firewall(let table) = entry.change { return table.name } }
         return nil
     }
 
-    /// Takes the firewall table that an earlier process has left for the one that `step` says.
-    func adopt(_ step: NetworkStep) {
-        guard let index = entries.firstIndex(where: { $0.slot == step.slot }) else { return }
-        entries[index].step = step
+    /// Takes the firewall table that an earlier process has left for this one.
+    func adopt(_ firewall: Change) {
+        guard let index = entries.firstIndex(where: { $0.slot == firewall.slot }) else { return }
+        entries[index].change = firewall
+        entries[index].isMade = true
     }
 
     /// What the manager of name servers was told; nil while it was told nothing.
     package var resolverRecord: ResolverRecord? {
-        for entry in entries { if case .resolver(let record) = entry.change { return record } }
+        for entry in entries { if case .resolver(let record) = entry.previous { return record } }
         return nil
     }
 
     // MARK: - Making
 
-    /// Makes the network as `plan` wants it: undoes what is not in it any more, and makes what is new, in its order.
+    /// A change that failed, and its error.
+    package typealias Failure = (change: Change, error: LinuxNetworkError)
+
+    /// Replaces the present plan: undoes the changes that are not in `plan`, and makes those that are new, in its order.
     ///
-    /// A step that differs only in what it says of the same thing (the firewall's table, the name servers) is done over,
-    /// so that there is no moment without it; a firewall comes first and goes last.
+    /// A change of a slot (the firewall's table, the name servers) replaces the one before, so that no moment is without one. The
+    /// firewall is made first and undone last.
     /// - Throws: the first failure. What was made until then stays, and can be undone.
-    package func apply(_ plan: [NetworkStep]) throws(LinuxNetworkError) {
+    package func apply(_ plan: [Change]) throws(LinuxNetworkError) {
         try locked { () throws(LinuxNetworkError) in
-            for step in plan where step.isFirewall { try make(step) }
-            let slots = Set(plan.compactMap(\.slot))
-            let wanted = Set(plan)
-            let obsolete = entries.filter { entry in
-                if entry.change.number != nil { return false }
-                if let slot = entry.slot { return !slots.contains(slot) }
-                return entry.step.map { !wanted.contains($0) } ?? true
-            }
-            for entry in obsolete.reversed() where !entry.change.isFirewall { try undo(entry) }
-            try make(plan.filter { !$0.isFirewall })
-            for entry in obsolete.reversed() where entry.change.isFirewall { try undo(entry) }
-            journal.compactIfLong(pending)
+            try change(to: plan) { _, error throws(LinuxNetworkError) in throw error }
         }
     }
 
-    /// Makes some more of the network as it is wanted, and leaves the rest.
-    /// - Throws: the first failure. What was made until then stays, and can be undone.
-    package func add(_ steps: [NetworkStep]) throws(LinuxNetworkError) {
-        guard !steps.isEmpty else { return }
+    /// Replaces the present plan like ``apply(_:)``. A change that fails does not stop the others.
+    /// - Returns: the failures.
+    /// - Throws: `.journal` without the lock of the journals; then nothing was changed.
+    func applyAll(_ plan: [Change]) throws(LinuxNetworkError) -> [Failure] {
         try locked { () throws(LinuxNetworkError) in
-            try make(steps)
-            journal.compactIfLong(pending)
+            var failures: [Failure] = []
+            try change(to: plan) { change, error in failures.append((change, error)) }
+            return failures
         }
     }
 
-    /// Undoes some of what was made, the latest first, and leaves the rest. All are tried.
+    private func change(to plan: [Change], _ failed: Failed) throws(LinuxNetworkError) {
+        try make(plan.filter(\.isFirewall), failed)
+        let slots = Set(plan.compactMap(\.slot))
+        let wanted = Set(plan)
+        let obsolete = entries.filter { entry in
+            if entry.change.number != nil { return false }
+            if let slot = entry.slot { return !slots.contains(slot) }
+            return !entry.isMade || !wanted.contains(entry.change)
+        }
+        try undo(obsolete.reversed().filter { !$0.change.isFirewall }, failed)
+        try make(plan.filter { !$0.isFirewall }, failed)
+        try undo(obsolete.reversed().filter(\.change.isFirewall), failed)
+        journal.compactIfLong(entries)
+    }
+
+    /// Makes some more changes, and leaves the rest.
+    /// - Throws: the first failure. What was made until then stays, and can be undone.
+    package func add(_ changes: [Change]) throws(LinuxNetworkError) {
+        guard !changes.isEmpty else { return }
+        try locked { () throws(LinuxNetworkError) in
+            try make(changes) { _, error throws(LinuxNetworkError) in throw error }
+            journal.compactIfLong(entries)
+        }
+    }
+
+    /// Undoes some of the changes that were made, the latest first, and leaves the rest. All are tried.
     /// - Throws: the first failure.
-    package func remove(_ steps: [NetworkStep]) throws(LinuxNetworkError) {
-        guard !steps.isEmpty else { return }
+    package func remove(_ changes: [Change]) throws(LinuxNetworkError) {
+        guard !changes.isEmpty else { return }
         try locked { () throws(LinuxNetworkError) in
             var failure: LinuxNetworkError?
-            let unwanted = Set(steps)
-            for entry in entries.reversed() where entry.step.map(unwanted.contains) ?? false {
-                do throws(LinuxNetworkError) { try undo(entry) } catch { failure = failure ?? error }
+            let unwanted = Set(changes)
+            try undo(entries.reversed().filter { $0.isMade && unwanted.contains($0.change) }) {
+                failure = failure ?? $1
             }
-            journal.compactIfLong(pending)
+            journal.compactIfLong(entries)
             if let failure { throw failure }
         }
     }
 
-    /// The steps, of some that were applied, that others have undone.
-    package func undone(of steps: [NetworkStep]) throws(LinuxNetworkError) -> [NetworkStep] {
-        try system.missing(of: steps)
+    /// Returns the changes, among some that were applied, that other processes have undone.
+    package func undone(of changes: [Change]) throws(LinuxNetworkError) -> [Change] {
+        try system.missing(of: changes)
     }
 
     /// Restores changes that other processes have undone. All are tried.
-    /// - Returns: The steps that were restored.
-    /// - Throws: The error of the first step that failed.
+    /// - Returns: The changes that were restored.
+    /// - Throws: The error of the first change that failed.
     @discardableResult
-    package func restore(_ undone: [NetworkStep]) throws(LinuxNetworkError) -> [NetworkStep] {
+    package func restore(_ undone: [Change]) throws(LinuxNetworkError) -> [Change] {
         let repair = repair(undone)
         if let failure = repair.failures.first { throw failure.error }
         return repair.made
     }
 
     /// The result of a restoration.
-    struct Repair {
-        /// The steps that were made.
-        var made: [NetworkStep] = []
-        /// The steps that could not be made, each with its error.
-        var failures: [(step: NetworkStep, error: LinuxNetworkError)] = []
+    package struct Repair {
+        /// The changes that were made.
+        package var made: [Change] = []
+        /// The changes that could not be made, each with its error.
+        package var failures: [Failure] = []
     }
 
-    /// Restores changes that other processes have undone. A step that fails does not stop the rest.
-    func repair(_ undone: [NetworkStep]) -> Repair {
+    /// Restores changes that other processes have undone. A change that fails does not stop the rest.
+    package func repair(_ undone: [Change]) -> Repair {
         var repair = Repair()
-        var unmade: [NetworkStep] = []
-        let changes = Dictionary(
-            entries.compactMap { entry in entry.step.map { ($0, entry.change) } },
-            uniquingKeysWith: { first, _ in first })
+        var unmade: [Change] = []
+        let made = Dictionary(
+            entries.lazy.filter(\.isMade).map { ($0.change, $0.previous) }, uniquingKeysWith: { first, _ in first })
         // An interface whose MTU is too small for IPv6 takes no address of it: links come first.
-        for step in undone.filter(\.isLink) + undone.filter({ !$0.isLink }) {
+        for change in undone.filter(\.isLink) + undone.filter({ !$0.isLink }) {
             // The journal has it, and need not be waited for while somebody else has the lock.
-            guard let change = changes[step] else {
-                unmade.append(step)
+            guard let previous = made[change] else {
+                unmade.append(change)
                 continue
             }
             do throws(LinuxNetworkError) {
-                try system.perform(step.operation(for: change))
-                repair.made.append(step)
+                try system.make(change, previous)
+                repair.made.append(change)
             } catch {
                 // Somebody else was quicker, or the address is there with another prefix.
-                if error.errno != EEXIST { repair.failures.append((step, error)) }
+                if error.errno != EEXIST { repair.failures.append((change, error)) }
             }
         }
-        guard !unmade.isEmpty else { return repair }
-        // It was so already when it was applied, and is not any more.
-        for step in unmade {
+        // These changes were in effect before they were applied, so the journal has no entry of them.
+        for change in unmade {
+            var failure: LinuxNetworkError?
             do throws(LinuxNetworkError) {
-                switch step {
-                case .setting, .resolver: try locked { () throws(LinuxNetworkError) in try make([step]) }
-                // No other tunnel shares it, so that a process that keeps the lock delays no repair.
-                default: try make([step])
+                // Tunnels share settings and name servers. Other changes need no lock, so that a process that keeps it delays no
+                // repair.
+                switch change {
+                case .setting, .resolver:
+                    try locked { () throws(LinuxNetworkError) in try make([change]) { failure = $1 } }
+                default: try make([change]) { failure = $1 }
                 }
-                repair.made.append(step)
             } catch {
-                repair.failures.append((step, error))
+                failure = error
             }
+            if let failure { repair.failures.append((change, failure)) } else { repair.made.append(change) }
         }
         return repair
     }
 
-    /// Makes some of what was applied be as it was before, until ``restore(_:)`` makes it again. The journal has it still. All are
-    /// tried.
+    /// Undoes some changes until ``restore(_:)`` makes them again. The journal has them still. All are tried.
     /// - Throws: the first failure.
-    package func suspend(_ steps: [NetworkStep]) throws(LinuxNetworkError) {
+    package func suspend(_ changes: [Change]) throws(LinuxNetworkError) {
         var failure: LinuxNetworkError?
-        for entry in entries.reversed() where entry.step.map(steps.contains) ?? false {
-            do throws(LinuxNetworkError) {
-                try system.perform(entry.change.inverse(sharedWithOthers: theirs(entry.change) != nil))
-            } catch {
-                failure = failure ?? error
-            }
+        for entry in entries.reversed() where entry.isMade && changes.contains(entry.change) {
+            do throws(LinuxNetworkError) { try undoInSystem(entry) } catch { failure = failure ?? error }
         }
         if let failure { throw failure }
     }
 
-    /// Makes steps in their order. Routes that follow each other are looked up and written down together: there may be
+    /// Called with a change that failed; throws to stop.
+    private typealias Failed = (Change, LinuxNetworkError) throws(LinuxNetworkError) -> Void
+
+    /// Makes changes in their order. Routes that follow each other are looked up and written down together: there may be
     /// thousands.
-    private func make(_ steps: [NetworkStep]) throws(LinuxNetworkError) {
-        var made = Set(entries.compactMap(\.step))
-        var routes: [NetworkStep] = []
-        for step in steps where made.insert(step).inserted {
-            if case .route = step {
-                routes.append(step)
+    private func make(_ changes: [Change], _ failed: Failed) throws(LinuxNetworkError) {
+        var made = Set(entries.lazy.filter(\.isMade).map(\.change))
+        var routes: [Change] = []
+        for change in changes {
+            // A plan may give a slot twice; the last change has it.
+            let isMade =
+                change.slot == nil
+                ? !made.insert(change).inserted : entries.contains { $0.isMade && $0.change == change }
+            guard !isMade else { continue }
+            if change.isRoute {
+                routes.append(change)
             } else {
-                try makeRoutes(routes)
+                try makeNew(routes, failed)
                 routes = []
-                try make(step)
+                if !(try replace(change, failed)) { try makeNew([change], failed) }
             }
         }
-        try makeRoutes(routes)
+        try makeNew(routes, failed)
     }
 
-    private func makeRoutes(_ steps: [NetworkStep]) throws(LinuxNetworkError) {
-        guard !steps.isEmpty else { return }
-        let new = zip(steps, try system.changes(for: steps)).compactMap { step, change in change.map { (step, $0) } }
-        let ids = try journal.record(new.map(\.1))
-        let first = entries.count
-        // What fails may be there in part: it is undone, and not taken for made.
-        entries += zip(ids, new).map { Entry(id: $0, step: nil, change: $1.1) }
-        for (index, (step, change)) in new.enumerated() {
-            try system.perform(step.operation(for: change))
-            entries[first + index].step = step
+    /// Makes a change in the place of the one that has its slot.
+    /// - Returns: `false` if no change has the slot.
+    private func replace(_ change: Change, _ failed: Failed) throws(LinuxNetworkError) -> Bool {
+        guard let slot = change.slot, let index = entries.firstIndex(where: { $0.slot == slot }) else { return false }
+        let id = entries[index].id
+        do throws(LinuxNetworkError) {
+            try system.make(change, entries[index].previous)
+            // A repair while nft ran may have added entries.
+            if let index = entries.firstIndex(where: { $0.id == id }) {
+                entries[index].change = change
+                entries[index].isMade = true
+            }
+        } catch {
+            try failed(change, error)
+        }
+        return true
+    }
+
+    /// Makes changes that no entry has, each written to the journal first.
+    private func makeNew(_ changes: [Change], _ failed: Failed) throws(LinuxNetworkError) {
+        guard let first = changes.first else { return }
+        let new: [ChangeEntry]
+        do throws(LinuxNetworkError) {
+            let states = try system.previousStates(for: changes)
+            new = try journal.record(
+                zip(changes, states).compactMap { change, state in
+                    (state ?? shared(change)).map { (change, inheriting($0, change)) }
+                })
+        } catch {
+            return try failed(first, error)
+        }
+        // A change that fails may be made in part: `apply` undoes it, since it is not marked as made.
+        entries += new
+        for entry in new {
+            do throws(LinuxNetworkError) {
+                try system.make(entry.change, entry.previous)
+                // A repair while nft ran may have added entries.
+                if let index = entries.lastIndex(where: { $0.id == entry.id }) { entries[index].isMade = true }
+            } catch {
+                try failed(entry.change, error)
+            }
         }
     }
 
-    private func make(_ step: NetworkStep) throws(LinuxNetworkError) {
-        if let index = entries.firstIndex(where: { $0.step == step || ($0.slot != nil && $0.slot == step.slot) }) {
-            guard entries[index].step != step else { return }
-            try system.perform(step.operation(for: entries[index].change))
-            entries[index].step = step
-            return
-        }
-        guard let found = try system.changes(for: [step]).first.flatMap({ $0 }) ?? shared(step) else { return }
-        let change = inheriting(found)
-        let id = try journal.record(change)
-        // What fails may be there in part: it is undone, and not taken for made.
-        entries.append(Entry(id: id, step: nil, change: change))
-        try system.perform(step.operation(for: change))
-        // A repair while nft ran may have added entries.
-        if let index = entries.lastIndex(where: { $0.id == id }) { entries[index].step = step }
-    }
-
-    /// The change, with what was there before any tunnel came where another tunnel has made the same one.
-    private func inheriting(_ change: NetworkChange) -> NetworkChange {
-        guard let other = theirs(change) else { return change }
-        switch (change, other) {
-        case (.setting(var mine), .setting(let theirs)):
-            mine.before = theirs.before
-            return .setting(mine)
-        case (.resolver(var mine), .resolver(let theirs)):
+    /// The state before a change: the one before any tunnel made it, if another tunnel has made the same one.
+    private func inheriting(_ previous: PreviousState, _ change: Change) -> PreviousState {
+        switch (previous, theirs(change)?.previous) {
+        case (.setting, .setting(let before)?): return .setting(before)
+        case (.resolver(var mine), .resolver(let theirs)?):
             mine.before = theirs.before
             return .resolver(mine)
-        default: return change
+        default: return previous
         }
     }
 
-    /// The change of a setting that another tunnel has made already, which then has to last as long as this one.
-    private func shared(_ step: NetworkStep) -> NetworkChange? {
-        guard case .setting(let path, let value) = step else { return nil }
-        let change = NetworkChange.setting(SettingChange(path: path, value: value, before: value))
-        return theirs(change) == nil ? nil : change
+    /// The state before a setting that another tunnel has made already, which then has to last as long as this one.
+    private func shared(_ change: Change) -> PreviousState? {
+        guard case .setting(_, let value) = change, theirs(change) != nil else { return nil }
+        return .setting(value)
     }
 
-    /// The same change, where another tunnel has made it too and the last one undoes it.
-    private func theirs(_ change: NetworkChange) -> NetworkChange? {
-        guard change.isShareable else { return nil }
-        return journal.directory.pendingChanges(except: journal.name).first { $0.isShared(with: change) }
+    /// The entry of another tunnel that has made the change too; the last one undoes it.
+    private func theirs(_ change: Change) -> ChangeEntry? {
+        guard change.isShared(with: change) else { return nil }
+        return journal.directory.pendingChanges(except: journal.name).first { $0.change.isShared(with: change) }
     }
 
     // MARK: - Undoing
 
     /// Undoes everything, the latest first, and deletes the journal.
     ///
-    /// What cannot be undone does not keep the rest from being undone.
+    /// A change that cannot be undone does not keep the rest from being undone.
     /// - Throws: `.incompleteUndo`, and the journal is kept for another try.
     package func undoAll() throws(LinuxNetworkError) {
         try journal.directory.lockedIfPossible { () throws(LinuxNetworkError) in try undoAllLocked() }
     }
 
     private func undoAllLocked(keepingFirewall: Bool = false) throws(LinuxNetworkError) {
-        var failures: [String] = []
         // The firewall, made first, goes last of all.
         let firewalls = keepingFirewall ? [] : entries.filter(\.change.isFirewall)
         // So does the number that is in it.
         let others = entries.filter { !$0.change.isFirewall && !(keepingFirewall && $0.change.number != nil) }
+        var failures: [String] = []
         for entry in others.reversed() + firewalls {
-            do throws(LinuxNetworkError) {
-                try undo(entry)
-            } catch {
-                failures.append("\(entry.change.summary) (\(error))")
-            }
+            try undo([entry]) { failures.append("\(entry.summary) (\($1))") }
         }
         guard failures.isEmpty else { throw LinuxNetworkError(.incompleteUndo(steps: failures)) }
         if !keepingFirewall { journal.remove() }
     }
 
-    private func undo(_ entry: Entry) throws(LinuxNetworkError) {
-        try system.perform(entry.change.inverse(sharedWithOthers: theirs(entry.change) != nil))
-        journal.recordUndone(entry.id)
-        if let index = entries.lastIndex(where: { $0.id == entry.id }) { entries.remove(at: index) }
-    }
-}
-
-extension NetworkStep {
-    /// What of its kind there is one of, so that a new one takes the place of the old.
-    enum Slot: Hashable {
-        case firewall(String)
-        case resolver
-        case link(InterfaceReference)
-    }
-
-    var slot: Slot? {
-        switch self {
-        case .firewall(let table): .firewall(table.name)
-        case .resolver: .resolver
-        case .link(let interface, _): .link(interface)
-        default: nil
+    private func undo(_ undone: [ChangeEntry], _ failed: Failed) throws(LinuxNetworkError) {
+        for entry in undone {
+            do throws(LinuxNetworkError) {
+                try undoInSystem(entry)
+                journal.recordUndone(entry.id)
+                if let index = entries.lastIndex(where: { $0.id == entry.id }) { entries.remove(at: index) }
+            } catch {
+                try failed(entry.change, error)
+            }
         }
     }
 
-    var isFirewall: Bool {
-        if case .firewall = self { true } else { false }
-    }
-
-    var isLink: Bool {
-        if case .link = self { true } else { false }
-    }
-}
-
-extension NetworkChange {
-    /// The number that the tunnel alone uses.
-    var number: UInt32? {
-        if case .number(let number) = self { number } else { nil }
-    }
-
-    var isFirewall: Bool {
-        if case .firewall = self { true } else { false }
-    }
-
-    /// Whether several tunnels may make this change together.
-    var isShareable: Bool {
-        switch self {
-        case .setting, .resolver: true
-        default: false
-        }
-    }
-
-    /// Whether several tunnels make this change together, so that the last one undoes it.
-    func isShared(with other: NetworkChange) -> Bool {
-        switch (self, other) {
-        case (.setting(let mine), .setting(let theirs)): mine.path == theirs.path && mine.value == theirs.value
-        case (.resolver(let mine), .resolver(let theirs)): mine.manager == theirs.manager
-        default: false
-        }
-    }
-
-    /// What undoes the change while other tunnels have made it too.
-    func inverse(sharedWithOthers isShared: Bool) -> NetworkOperation {
-        guard isShared else { return inverse }
-        switch self {
-        case .setting: return .none
-        case .resolver(var record):
-            record.before = nil
-            return .clearResolver(record)
-        default: return inverse
-        }
+    /// Undoes a change, except for a part that another tunnel shares.
+    private func undoInSystem(_ entry: ChangeEntry) throws(LinuxNetworkError) {
+        let previous = theirs(entry.change) == nil ? entry.previous : entry.previous.whileShared
+        if let previous { try system.undo(entry.change, previous) }
     }
 }

@@ -8,8 +8,8 @@ package enum JournalRecord: Hashable, Sendable, Codable {
     /// The first entry: whose journal it is.
     case owner(JournalOwner, version: Int)
     /// A change that is about to be made.
-    case change(NetworkChange, id: Int)
-    /// The change of this number was undone.
+    case entry(ChangeEntry)
+    /// The change of the entry with this number was undone.
     case undone(id: Int)
 }
 
@@ -38,30 +38,29 @@ package enum JournalLine {
         else { return nil }
         let json = line.dropFirst(9)
         guard checksum(json) == expected else { return nil }
-        return try? JSONDecoder().decode(JournalRecord.self, from: Data(json))
+        return record(Data(json))
     }
 
-    /// What a journal says.
+    /// The entry in JSON, of this version or of the one before; `nil` for one that no journal may have.
+    private static func record(_ json: Data) -> JournalRecord? {
+        let decoder = JSONDecoder()
+        let record =
+            (try? decoder.decode(JournalRecord.self, from: json))
+            ?? (try? decoder.decode(JournalVersion1.self, from: json)).map { .entry($0.entry) }
+        if case .entry(let entry) = record, !entry.change.isTrusted { return nil }
+        return record
+    }
+
+    /// The contents of a journal.
     package struct Contents: Hashable, Sendable {
-        /// Whose it is; nil where its first line is not whole.
+        /// The owner of the journal, or `nil` if its first line is not whole.
         package var owner: JournalOwner?
         /// The changes that were not undone, in the order in which they were to be made.
-        package var pending: [(id: Int, change: NetworkChange)] = []
-        /// How many lines were not whole.
+        package var pending: [ChangeEntry] = []
+        /// The number of lines that are not whole.
         package var damagedLines = 0
         /// Whether the owner and every line are valid.
         var isWhole: Bool { owner != nil && damagedLines == 0 }
-
-        package static func == (left: Contents, right: Contents) -> Bool {
-            left.owner == right.owner && left.damagedLines == right.damagedLines
-                && left.pending.map(\.id) == right.pending.map(\.id)
-                && left.pending.map(\.change) == right.pending.map(\.change)
-        }
-
-        package func hash(into hasher: inout Hasher) {
-            hasher.combine(owner)
-            hasher.combine(pending.map(\.id))
-        }
     }
 
     /// Reads a whole journal.
@@ -70,7 +69,7 @@ package enum JournalLine {
         for line in text.split(separator: UInt8(ascii: "\n")) {
             switch decode(line) {
             case .owner(let owner, _): contents.owner = owner
-            case .change(let change, let id): contents.pending.append((id, change))
+            case .entry(let entry): contents.pending.append(entry)
             case .undone(let id): contents.pending.removeAll { $0.id == id }
             case nil: contents.damagedLines += 1
             }

@@ -84,14 +84,14 @@ struct KernelRemains {
         }
         // The firewall goes last, as in a journal.
         for rule in rules {
-            attempt("\(rule)") { () throws(LinuxNetworkError) in try network.perform(.removeRule(rule)) }
+            attempt("\(rule)") { () throws(LinuxNetworkError) in try network.undo(.rule(rule), .nothing) }
         }
         for route in routes {
-            attempt("\(route)") { () throws(LinuxNetworkError) in try network.perform(.removeRoute(route)) }
+            attempt("\(route)") { () throws(LinuxNetworkError) in try network.undo(.route(route), .nothing) }
         }
         if let table, !keepingFirewall {
             attempt("firewall table \(table)") { () throws(LinuxNetworkError) in
-                try network.perform(.removeTable(name: table))
+                try network.undo(.firewall(FirewallTable(name: table, body: "")), .nothing)
             }
         }
         guard failures.isEmpty else { throw LinuxNetworkError(.incompleteUndo(steps: failures)) }
@@ -145,7 +145,7 @@ extension LinuxPlatform {
             let remains: KernelRemains
             do throws(LinuxNetworkError) {
                 remains = try KernelRemains(
-                    network, name: name, journal: journal, others: Set(pending.compactMap(\.number)))
+                    network, name: name, journal: journal, others: Set(pending.compactMap(\.change.number)))
             } catch {
                 // Without the right to list tables, only the journal is known. A damaged one is not enough.
                 guard [EPERM, EACCES].contains(error.errno), isWhole || journal == nil else { throw error }
@@ -156,9 +156,9 @@ extension LinuxPlatform {
             let isUnknown =
                 !isWhole && !remains.rules.isEmpty
                 && !undone.contains { $0.hasPrefix(RoutingPlan.sourceValidation) }
-                && !pending.contains { change in
-                    guard case .setting(let setting) = change else { return false }
-                    return setting.path == RoutingPlan.sourceValidation
+                && !pending.contains { entry in
+                    guard case .setting(let path, _) = entry.change else { return false }
+                    return path == RoutingPlan.sourceValidation
                 }
             return (removed, !remains.isEmpty, isUnknown)
         }

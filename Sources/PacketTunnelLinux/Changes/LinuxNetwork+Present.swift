@@ -4,60 +4,65 @@
 import NetworkAddresses
 
 extension LinuxNetwork {
-    /// What the kernel has of what some steps are about, each list asked for once.
+    /// A route, as far as it decides about packets.
+    struct RouteState: Hashable {
+        var key: ForeignRoute.Key
+        var type: UInt8
+        var wayOut: UInt32
+
+        init(_ route: Route) {
+            (key, type, wayOut) = (ForeignRoute.Key(of: route), route.kind.number, route.interface)
+        }
+
+        /// A route that the kernel listed; `nil` without a key.
+        init?(_ route: ForeignRoute) {
+            guard let key = route.key else { return nil }
+            (self.key, type, wayOut) = (key, route.type, route.wayOut)
+        }
+    }
+
+    /// The kernel's lists, each read when it is first needed.
     struct Present {
-        private var addresses: Set<RouteSocket.Assignment> = []
-        /// The MTU of each interface that is up.
-        private var upLinks: [UInt32: Int] = [:]
-        private var rules: Set<PolicyRule> = []
-        private var routes: Set<RouteState> = []
+        let netlink: RouteSocket
+        private var knownAddresses: Set<RouteSocket.Assignment>?
+        private var knownLinks: [UInt32: Int]?
+        private var knownRules: [Bool: Set<PolicyRule>] = [:]
+        private var knownRoutes: [Bool: Set<RouteState>] = [:]
 
-        private struct RouteState: Hashable {
-            var key: ForeignRoute.Key
-            var type: UInt8
-            var wayOut: UInt32
-        }
+        init(netlink: RouteSocket) { self.netlink = netlink }
 
-        init(_ netlink: RouteSocket, _ steps: [NetworkStep]) throws(LinuxNetworkError) {
-            var families: (rules: Set<Bool>, routes: Set<Bool>) = ([], [])
-            var (asksAddresses, asksLinks) = (false, false)
-            for step in steps {
-                switch step {
-                case .address: asksAddresses = true
-                case .link: asksLinks = true
-                case .rule(let rule): families.rules.insert(rule.isIPv6)
-                case .route(let route): families.routes.insert(route.destination.isIPv6)
-                case .interface, .setting, .firewall, .resolver: break
-                }
-            }
-            if asksAddresses { addresses = Set(try netlink.addresses()) }
-            if asksLinks {
-                for link in try netlink.links() where link.isUp { upLinks[link.index] = link.mtu }
-            }
-            for isIPv6 in families.rules {
-                rules.formUnion(try netlink.rules(isIPv6: isIPv6).filter(\.isWhole).map(\.rule))
-            }
-            for isIPv6 in families.routes {
-                for route in try netlink.routes(isIPv6: isIPv6) {
-                    guard let key = route.key else { continue }
-                    routes.insert(RouteState(key: key, type: route.type, wayOut: route.wayOut))
-                }
+        var addresses: Set<RouteSocket.Assignment> {
+            mutating get throws(LinuxNetworkError) {
+                if let knownAddresses { return knownAddresses }
+                let found = Set(try netlink.addresses())
+                knownAddresses = found
+                return found
             }
         }
 
-        /// Whether a step that the kernel's lists tell of is in force.
-        func has(_ step: NetworkStep) -> Bool {
-            switch step {
-            case .address(let address, let interface):
-                addresses.contains(RouteSocket.Assignment(interface: interface.index, address: address))
-            case .link(let interface, let mtu): upLinks[interface.index] == mtu
-            case .rule(let rule): rules.contains(rule)
-            case .route(let route):
-                routes.contains(
-                    RouteState(
-                        key: ForeignRoute.Key(of: route), type: route.kind.number, wayOut: route.interface))
-            case .interface, .setting, .firewall, .resolver: true
+        /// The MTU of each interface that is up, by the interface's number.
+        var upLinks: [UInt32: Int] {
+            mutating get throws(LinuxNetworkError) {
+                if let knownLinks { return knownLinks }
+                var found: [UInt32: Int] = [:]
+                for link in try netlink.links() where link.isUp { found[link.index] = link.mtu }
+                knownLinks = found
+                return found
             }
+        }
+
+        mutating func rules(isIPv6: Bool) throws(LinuxNetworkError) -> Set<PolicyRule> {
+            if let known = knownRules[isIPv6] { return known }
+            let found = Set(try netlink.rules(isIPv6: isIPv6).lazy.filter(\.isWhole).map(\.rule))
+            knownRules[isIPv6] = found
+            return found
+        }
+
+        mutating func routes(isIPv6: Bool) throws(LinuxNetworkError) -> Set<RouteState> {
+            if let known = knownRoutes[isIPv6] { return known }
+            let found = Set(try netlink.routes(isIPv6: isIPv6).lazy.compactMap { RouteState($0) })
+            knownRoutes[isIPv6] = found
+            return found
         }
     }
 }

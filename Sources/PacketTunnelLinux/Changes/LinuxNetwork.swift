@@ -34,19 +34,28 @@ package final class LinuxNetwork: NetworkSystem {
         self.resolver = resolver
     }
 
-    package func changes(for steps: [NetworkStep]) throws(LinuxNetworkError) -> [NetworkChange?] {
+    package func previousStates(for changes: [Change]) throws(LinuxNetworkError) -> [PreviousState?] {
         var routes: [Bool: [ForeignRoute.Key: ForeignRoute]] = [:]
-        var changes: [NetworkChange?] = []
-        for step in steps {
-            if case .route(let route) = step {
+        var states: [PreviousState?] = []
+        for change in changes {
+            switch change {
+            case .route(let route):
                 let isIPv6 = route.destination.isIPv6
                 if routes[isIPv6] == nil { routes[isIPv6] = try presentRoutes(isIPv6: isIPv6) }
-                changes.append(.route(route, before: routes[isIPv6]?[ForeignRoute.Key(of: route)]))
-            } else {
-                changes.append(try change(for: step))
+                states.append(routes[isIPv6]?[ForeignRoute.Key(of: route)].map { .route($0) } ?? .nothing)
+            case .rule(let rule):
+                let isThere = try netlink.rules(isIPv6: rule.isIPv6).contains { $0.isWhole && $0.rule == rule }
+                states.append(isThere ? nil : .nothing)
+            case .setting(let path, let value):
+                guard let before = try SmallFile.text(path) else {
+                    throw LinuxNetworkError(.kernelSetting(path: path), errno: ENOENT)
+                }
+                states.append(before == value ? nil : .setting(before))
+            case .resolver(let plan): states.append(.resolver(try resolver.record(for: plan)))
+            case .interface, .address, .link, .firewall, .number: states.append(.nothing)
             }
         }
-        return changes
+        return states
     }
 
     private func presentRoutes(isIPv6: Bool) throws(LinuxNetworkError) -> [ForeignRoute.Key: ForeignRoute] {
@@ -57,71 +66,64 @@ package final class LinuxNetwork: NetworkSystem {
         return routes
     }
 
-    private func change(for step: NetworkStep) throws(LinuxNetworkError) -> NetworkChange? {
-        switch step {
-        case .interface(let name): return .interface(name: name)
-        case .address(let prefix, let interface): return .address(prefix, interface)
-        case .link(let interface, _): return .link(interface)
-        case .route(let route): return .route(route, before: nil)
-        case .rule(let rule):
-            let isThere = try netlink.rules(isIPv6: rule.isIPv6).contains { $0.isWhole && $0.rule == rule }
-            return isThere ? nil : .rule(rule)
-        case .setting(let path, let value):
-            guard let before = try SmallFile.text(path) else {
-                throw LinuxNetworkError(.kernelSetting(path: path), errno: ENOENT)
-            }
-            return before == value ? nil : .setting(SettingChange(path: path, value: value, before: before))
-        case .firewall(let table): return .firewall(name: table.name)
-        case .resolver(let plan): return .resolver(try resolver.record(for: plan))
+    package func make(_ change: Change, _ previous: PreviousState) throws(LinuxNetworkError) {
+        switch change {
+        // Its owner makes the interface.
+        case .interface, .number: break
+        case .address(let address, let interface): try netlink.add(address, index: interface.index)
+        case .link(let interface, let mtu): try netlink.bringUp(index: interface.index, mtu: mtu)
+        case .route(let route): try netlink.replace(route)
+        case .rule(let rule): try netlink.add(rule)
+        case .setting(let path, let value): try SmallFile.overwrite(path, with: Array(value.utf8))
+        case .firewall(let table): try load(table)
+        case .resolver(let plan):
+            if case .resolver(let record) = previous { try resolver.set(plan, record) }
         }
     }
 
-    package func perform(_ operation: NetworkOperation) throws(LinuxNetworkError) {
-        switch operation {
-        case .none: return
-        case .addAddress(let prefix, let interface): try netlink.add(prefix, index: interface.index)
-        case .removeAddress(let prefix, let interface):
+    private func load(_ table: FirewallTable) throws(LinuxNetworkError) {
+        try SystemProgram.required("nft").check(table.options, input: table.script, meanwhile: whileWaiting)
+        ruleCounts[table.name] = try? FirewallSocket()?.ruleCount(of: table.name)
+        let text = try listing(table.name, table.form)
+        // Another process has flushed it already, whole or in part: a table has each of its chains.
+        guard table.isWhole(in: text) else {
+            listings[table.name] = nil
+            throw LinuxNetworkError(.netlink(operation: "keep the firewall table \(table.name)"), errno: EBUSY)
+        }
+        listings[table.name] = Listing(body: table.body, text: Self.fixed(text, table.form))
+    }
+
+    package func undo(_ change: Change, _ previous: PreviousState) throws(LinuxNetworkError) {
+        switch (change, previous) {
+        // The kernel deletes the interface with its descriptor.
+        case (.interface, _), (.link, _), (.number, _): break
+        case (.address(let address, let interface), _):
             try ignoring([EADDRNOTAVAIL, ENODEV]) { () throws(LinuxNetworkError) in
-                try netlink.remove(prefix, index: interface.index)
+                try netlink.remove(address, index: interface.index)
             }
-        case .bringUp(let interface, let mtu): try netlink.bringUp(index: interface.index, mtu: mtu)
-        case .addRoute(let route): try netlink.replace(route)
-        case .removeRoute(let route):
+        case (.route(let route), .route(let before)): try restore(before, inPlaceOf: route)
+        case (.route(let route), _):
             try ignoring([ESRCH, ENOENT, ENODEV, EAFNOSUPPORT]) { () throws(LinuxNetworkError) in
                 try netlink.remove(route)
             }
-        case .restoreRoute(let before, let ours): try restore(before, inPlaceOf: ours)
-        case .addRule(let rule): try netlink.add(rule)
-        case .removeRule(let rule):
+        case (.rule(let rule), _):
             try ignoring([ENOENT, ESRCH, EAFNOSUPPORT]) { () throws(LinuxNetworkError) in try netlink.remove(rule) }
-        case .writeSetting(let path, let value): try SmallFile.overwrite(path, with: Array(value.utf8))
-        case .restoreSetting(let path, let value, let ours):
-            guard try SmallFile.text(path) == ours else { return }
-            try SmallFile.overwrite(path, with: Array(value.utf8))
-        case .loadTable(let table):
-            try SystemProgram.required("nft")
-                .check(table.options, input: table.script, meanwhile: whileWaiting)
-            ruleCounts[table.name] = try? FirewallSocket()?.ruleCount(of: table.name)
-            let text = try listing(table.name, table.form)
-            // Somebody has flushed it already, whole or in part: a table has each of its chains.
-            guard table.isWhole(in: text) else {
-                listings[table.name] = nil
-                throw LinuxNetworkError(.netlink(operation: "keep the firewall table \(table.name)"), errno: EBUSY)
-            }
-            listings[table.name] = Listing(body: table.body, text: Self.fixed(text, table.form))
-        case .removeTable(let name):
+        case (.setting(let path, let value), .setting(let before)):
+            guard try SmallFile.text(path) == value else { return }
+            try SmallFile.overwrite(path, with: Array(before.utf8))
+        case (.firewall(let table), _):
             // Without nft, which may have been removed, or not answer.
-            try FirewallSocket()?.delete(name)
-            (listings[name], ruleCounts[name]) = (nil, nil)
-        case .setResolver(let plan, let record): try resolver.set(plan, record)
-        case .clearResolver(let record): try resolver.clear(record)
+            try FirewallSocket()?.delete(table.name)
+            (listings[table.name], ruleCounts[table.name]) = (nil, nil)
+        case (.resolver, .resolver(let record)): try resolver.clear(record)
+        case (.setting, _), (.resolver, _): break
         }
     }
 
-    package func missing(of steps: [NetworkStep]) throws(LinuxNetworkError) -> [NetworkStep] {
-        let present = try Present(netlink, steps)
-        var missing: [NetworkStep] = []
-        for step in steps where try !isInForce(step, present) { missing.append(step) }
+    package func missing(of changes: [Change]) throws(LinuxNetworkError) -> [Change] {
+        var present = Present(netlink: netlink)
+        var missing: [Change] = []
+        for change in changes where try !isInEffect(change, &present) { missing.append(change) }
         return missing
     }
 
@@ -163,19 +165,24 @@ package final class LinuxNetwork: NetworkSystem {
         return ["hook output", "hook forward", "hook postrouting", "reject", "drop"].allSatisfy(text.contains)
     }
 
-    private func isInForce(_ step: NetworkStep, _ present: Present) throws(LinuxNetworkError) -> Bool {
-        switch step {
+    private func isInEffect(_ change: Change, _ present: inout Present) throws(LinuxNetworkError) -> Bool {
+        switch change {
+        case .address(let address, let interface):
+            try present.addresses.contains(RouteSocket.Assignment(interface: interface.index, address: address))
+        case .link(let interface, let mtu): try present.upLinks[interface.index] == mtu
+        case .route(let route): try present.routes(isIPv6: route.destination.isIPv6).contains(RouteState(route))
+        case .rule(let rule): try present.rules(isIPv6: rule.isIPv6).contains(rule)
         // With an interface its settings go, and there is nothing to hold on to.
-        case .setting(let path, let value): return try SmallFile.text(path) ?? value == value
-        case .firewall(let table):
-            // What is in maps changes without the table being loaded again.
-            guard let loaded = listings[table.name], table.form == .json || loaded.body == table.body else {
-                return false
-            }
-            return Self.fixed(try listing(table.name, table.form), table.form) == loaded.text
-        case .interface, .resolver: return true
-        case .address, .link, .route, .rule: return present.has(step)
+        case .setting(let path, let value): try SmallFile.text(path) ?? value == value
+        case .firewall(let table): try isLoaded(table)
+        case .interface, .resolver, .number: true
         }
+    }
+
+    private func isLoaded(_ table: FirewallTable) throws(LinuxNetworkError) -> Bool {
+        // The elements of maps change without a load of the table.
+        guard let loaded = listings[table.name], table.form == .json || loaded.body == table.body else { return false }
+        return Self.fixed(try listing(table.name, table.form), table.form) == loaded.text
     }
 
     /// What does not change while the table stays.

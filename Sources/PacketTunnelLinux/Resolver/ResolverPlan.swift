@@ -24,7 +24,7 @@ package enum ResolverManager: String, Hashable, Sendable, Codable {
 }
 
 /// The name servers of a tunnel.
-package struct ResolverPlan: Hashable, Sendable {
+package struct ResolverPlan: Hashable, Sendable, Codable {
     /// The tunnel's interface.
     package var interface: InterfaceReference
     /// Who is told.

@@ -130,7 +130,7 @@ package struct RoutingPlan: Hashable, Sendable {
     private var excluded: [IPPrefix] { settings.excludedRoutes + settings.allowedNetworks }
 
     /// A route into the tunnel.
-    private func way(to destination: IPPrefix, table: UInt32 = Route.mainTable) -> NetworkStep {
+    private func way(to destination: IPPrefix, table: UInt32 = Route.mainTable) -> Change {
         guard carriesIPv6 || !destination.isIPv6 else {
             return .route(Route(to: destination, kind: .unreachable, table: table))
         }
@@ -166,9 +166,9 @@ package struct RoutingPlan: Hashable, Sendable {
     }
 
     /// The steps, in the order in which they are made: what catches packets last.
-    package func steps() -> [NetworkStep] {
+    package func steps() -> [Change] {
         if let namedTable { return routes(in: namedTable) }
-        var steps: [NetworkStep] = []
+        var steps: [Change] = []
         if usesOwnTable(isIPv6: false) { steps.append(.setting(path: Self.sourceValidation, value: "1")) }
         for isIPv6 in [false, true] where usesOwnTable(isIPv6: isIPv6) {
             steps += ownTable(isIPv6: isIPv6)
@@ -178,7 +178,7 @@ package struct RoutingPlan: Hashable, Sendable {
         return steps
     }
 
-    private func routes(in table: UInt32) -> [NetworkStep] {
+    private func routes(in table: UInt32) -> [Change] {
         let exceptions = Set(excluded.filter { exception in included.contains { $0.contains(exception) } })
         // In their order, each once, and before what they are exceptions to.
         var seen: Set<IPPrefix> = []
@@ -188,7 +188,7 @@ package struct RoutingPlan: Hashable, Sendable {
             .map { way(to: $0, table: table) }
     }
 
-    private func ownTable(isIPv6: Bool) -> [NetworkStep] {
+    private func ownTable(isIPv6: Bool) -> [Change] {
         // The exceptions first.
         var seen: Set<IPPrefix> = []
         let attached = settings.allowsLocalNetwork && !asksMainTableFirst ? localNetworks : []
@@ -200,7 +200,7 @@ package struct RoutingPlan: Hashable, Sendable {
             + routes.map { way(to: $0, table: numbers.mark) }
     }
 
-    private func rules(isIPv6: Bool) -> [NetworkStep] {
+    private func rules(isIPv6: Bool) -> [Change] {
         let priority = isIPv6 ? numbers.priority6 : numbers.priority4
         let toTunnel = PolicyRule(
             isIPv6: isIPv6, priority: priority + 1, table: numbers.mark, mark: numbers.mark, isInverted: true)
@@ -215,7 +215,7 @@ package struct RoutingPlan: Hashable, Sendable {
         return [.rule(toMain), .rule(toTunnel)]
     }
 
-    private func mainTable() -> [NetworkStep] {
+    private func mainTable() -> [Change] {
         var exceptions = excluded
         // The server is not reached through the tunnel to it. In the tunnel's own table the mark sees to that.
         if let server = ServerText.address(in: settings.remoteAddress) {

@@ -63,7 +63,7 @@
             await #expect(throws: CommandProblem.self) { try await loader.load("phone") }
         }
 
-        @Test("Each line of a journal is decoded, and is encoded to the same bytes")
+        @Test("Each line of an earlier journal is decoded, and its facts are kept when it is written again")
         func journal() throws {
             let path = try Fixtures.copy("tunnels", to: folder.path + "/run")
             let directory = JournalDirectory(path: path)
@@ -73,7 +73,7 @@
                 let lines = try Fixtures.text("tunnels/\(name).journal").split(separator: "\n")
                 for line in lines {
                     let record = try #require(JournalLine.decode(Array(line.utf8)[...]))
-                    #expect(JournalLine.encode(record) == Array("\(line)\n".utf8))
+                    #expect(JournalLine.decode(try #require(JournalLine.encode(record)).dropLast()) == record)
                 }
                 #expect(contents.pending.count == lines.count - 1)
             }

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-package import NetworkAddresses
+import CTunnelSystem
+import NetworkAddresses
 import PacketTunnel
 
+@testable import PacketTunnelLinux
+
 /// What a tunnel wants of the host's network, one thing at a time.
-package enum NetworkStep: Hashable, Sendable {
+enum NetworkStep: Hashable, Sendable {
     /// A TUN interface of this name, which its process makes.
     case interface(name: String)
     case address(InterfaceAddress, InterfaceReference)
@@ -21,7 +24,7 @@ package enum NetworkStep: Hashable, Sendable {
 /// A change of the host's network with all that undoing it takes: what was there before.
 ///
 /// Undoing is idempotent, and leaves alone what somebody else changed since.
-package enum NetworkChange: Hashable, Sendable, Codable {
+enum NetworkChange: Hashable, Sendable {
     case interface(name: String)
     case address(InterfaceAddress, InterfaceReference)
     case link(InterfaceReference)
@@ -35,7 +38,7 @@ package enum NetworkChange: Hashable, Sendable, Codable {
     case number(UInt32)
 
     /// What undoes the change.
-    package var inverse: NetworkOperation {
+    var inverse: NetworkOperation {
         switch self {
         case .interface, .link, .number: .none
         case .address(let prefix, let interface): .removeAddress(prefix, interface)
@@ -50,7 +53,7 @@ package enum NetworkChange: Hashable, Sendable, Codable {
     }
 
     /// What it is, for people.
-    package var summary: String {
+    var summary: String {
         switch self {
         case .interface(let name): NetworkStep.interface(name: name).summary
         case .address(let prefix, let interface): NetworkStep.address(prefix, interface).summary
@@ -67,7 +70,7 @@ package enum NetworkChange: Hashable, Sendable, Codable {
 
 extension NetworkStep {
     /// What it is, for people.
-    package var summary: String {
+    var summary: String {
         switch self {
         case .interface(let name): "interface \(name)"
         case .address(let prefix, let interface): "address \(prefix) of \(interface.name)"
@@ -81,7 +84,7 @@ extension NetworkStep {
     }
 
     /// What makes the change.
-    package func operation(for change: NetworkChange) -> NetworkOperation {
+    func operation(for change: NetworkChange) -> NetworkOperation {
         switch (self, change) {
         case (.interface, _): .none
         case (.address(let prefix, let interface), _): .addAddress(prefix, interface)
@@ -97,7 +100,7 @@ extension NetworkStep {
 }
 
 /// The host's network: what it is, and how it is changed.
-package protocol NetworkSystem: AnyObject {
+protocol BeforeSystem: AnyObject {
     /// The change that each step is at this moment, in their order; nil where all is so already, and nothing is to be done or
     /// undone. What the kernel lists as a whole is listed once for all of them.
     func changes(for steps: [NetworkStep]) throws(LinuxNetworkError) -> [NetworkChange?]
@@ -106,4 +109,53 @@ package protocol NetworkSystem: AnyObject {
     /// The steps among these that are not in force, in their order. What holds nobody up is not looked at: whether the interface
     /// and the name servers are there.
     func missing(of steps: [NetworkStep]) throws(LinuxNetworkError) -> [NetworkStep]
+}
+
+/// What makes a kernel setting another: a file under /proc/sys.
+struct SettingChange: Hashable, Sendable {
+    var path: String
+    var value: String
+    /// What it was.
+    var before: String
+
+    init(path: String, value: String, before: String) {
+        self.path = path
+        self.value = value
+        self.before = before
+    }
+}
+
+/// What is done to the host's network in one step.
+enum NetworkOperation: Hashable, Sendable {
+    /// Gives the interface an address.
+    case addAddress(InterfaceAddress, InterfaceReference)
+    /// Takes it away. Nothing where it, or the interface, is gone.
+    case removeAddress(InterfaceAddress, InterfaceReference)
+    /// Brings the interface up with this MTU. It goes down with the interface.
+    case bringUp(InterfaceReference, mtu: Int)
+    /// Makes a route in place of one with the same destinations, table and metric.
+    case addRoute(Route)
+    /// Deletes the route. Nothing where it is gone.
+    case removeRoute(Route)
+    /// Makes the foreign route again that was there in place of ours. Nothing where ours is gone and another there, or
+    /// what the foreign route led to is gone.
+    case restoreRoute(ForeignRoute, inPlaceOf: Route)
+    /// Makes a policy rule.
+    case addRule(PolicyRule)
+    /// Deletes it. Nothing where it is gone.
+    case removeRule(PolicyRule)
+    /// Writes a kernel setting.
+    case writeSetting(path: String, value: String)
+    /// Writes what it was before. Nothing where it is no longer what this program wrote.
+    case restoreSetting(path: String, value: String, ifStill: String)
+    /// Puts a table of nftables in place of the one of that name, or makes it.
+    case loadTable(FirewallTable)
+    /// Deletes the table. Nothing where it is gone.
+    case removeTable(name: String)
+    /// Tells the manager of name servers of the tunnel's.
+    case setResolver(ResolverPlan, ResolverRecord)
+    /// Makes it forget them.
+    case clearResolver(ResolverRecord)
+    /// Nothing: the interface is made by who holds its descriptor, and goes with it.
+    case none
 }
