@@ -49,6 +49,7 @@ extension LinuxPlatformCore {
         let hasInterface = findInterface()
         if hasInterface || settings == nil { restoreRouting(ledger) }
         keepProtection(ledger)
+        checkResolver(parts, ledger)
         // Before the steps that wait for other processes' lock of the journals.
         if !plan.isEmpty { reconcileFirewall(parts, ledger, culprit) }
         attempt("the leak policy that is held for this tunnel") { () throws(LinuxNetworkError) in
@@ -67,13 +68,14 @@ extension LinuxPlatformCore {
     private func keepWithoutPrograms(_ ledger: ChangeLedger) {
         if findInterface() { restoreRouting(ledger) }
         keepProtection(ledger)
+        checkResolver([], ledger)
         guard let table = plan.firewallTable, network.lacksRules(table.name) else { return }
         if firewallProblem == nil { firewallProblem = "nft has not answered yet" }
         raiseProtection(ledger)
     }
 
     /// Reports the error of a step, which does not stop the check.
-    private func attempt(_ part: String, _ body: () throws(LinuxNetworkError) -> Void) {
+    func attempt(_ part: String, _ body: () throws(LinuxNetworkError) -> Void) {
         do throws(LinuxNetworkError) {
             try body()
         } catch {
@@ -81,7 +83,7 @@ extension LinuxPlatformCore {
         }
     }
 
-    private func report(_ part: String, _ reason: String, after time: Int64 = LaneClock.nanosecondsPerSecond) {
+    func report(_ part: String, _ reason: String, after time: Int64 = LaneClock.nanosecondsPerSecond) {
         check.found.append((part, "\(part): \(reason)"))
         check.repeatAfter(time)
     }
@@ -153,9 +155,7 @@ extension LinuxPlatformCore {
         var undone: [NetworkStep] = []
         for step in try ledger.undone(of: steps) {
             if contest.isPaused(step, at: now) {
-                report(
-                    step.summary, "another process undoes it again and again, so it is restored every 30 seconds only",
-                    after: Contest.pause)
+                reportContest(step)
             } else {
                 undone.append(step)
             }
@@ -166,14 +166,21 @@ extension LinuxPlatformCore {
         logRepair(repair.made)
     }
 
-    private func logRepair(_ made: [NetworkStep], by culprit: String? = nil) {
+    /// Reports a step whose repair pauses.
+    func reportContest(_ step: NetworkStep) {
+        report(
+            step.summary, "another process undoes it again and again, so it is restored every 30 seconds only",
+            after: Contest.pause)
+    }
+
+    func logRepair(_ made: [NetworkStep], by culprit: String? = nil) {
         guard !made.isEmpty else { return }
         let text = made.map(\.summary).joined(separator: ", ") + (culprit.map { " (by \($0))" } ?? "")
         repairs.note(text)
         logger.warning("others have undone this of the tunnel's network, and it was made again: \(text)")
     }
 
-    private var resolverInForce: NetworkStep? {
+    var resolverInForce: NetworkStep? {
         plan.first { if case .resolver = $0 { true } else { false } }
     }
 

@@ -43,6 +43,16 @@ final class LinuxPlatformCore {
     /// Whether that was called for the present interface.
     var isInterfaceLost = false
     var contest = Contest()
+    /// The repairs of the name servers.
+    var resolverKeeper = ResolverKeeper()
+    /// A repair of the name servers that is under way.
+    var restoration: Restoration?
+    /// Whether a program has changed resolv.conf, or a file of its manager, since the last check.
+    var isResolverChanged = false
+    /// Whether changes of resolv.conf are not reported, so that it has to be read again and again.
+    var pollsResolver = false
+    /// Schedules a check; nil without a loop, where repairs run on the calling thread.
+    var wake: (@Sendable () -> Void)?
     private(set) var mtu = 0
     private(set) var numbers: RoutingNumbers?
 
@@ -135,6 +145,7 @@ final class LinuxPlatformCore {
     }
 
     func apply(_ settings: TunnelSettings) throws(TunnelError) -> LinuxTun {
+        awaitRestoration()
         let before = (plan, self.settings, guardedSettings, policy)
         do throws(TunnelError) {
             return try bringIntoForce(settings)
@@ -201,6 +212,7 @@ final class LinuxPlatformCore {
         device?.close()
         device = nil
         settings = nil
+        awaitRestoration()
         guard let ledger else { return }
         do throws(LinuxNetworkError) {
             // Before anything is undone.

@@ -22,31 +22,10 @@
                 #expect(leaks.isEmpty, "\(leaks)", sourceLocation: sourceLocation)
             }
 
-            /// Removes all policy rules, and restores the rules of other programs.
-            private func flushRules(_ scene: CulvertUpScene) throws {
-                let host = scene.world.host
-                for family in ["-4", "-6"] {
-                    try host.run("ip", family, "rule", "flush")
-                    try host.run("ip", family, "rule", "add", "from", "all", "table", "main", "priority", "32766")
-                }
-                try host.run("ip", "rule", "add", "from", "all", "table", "default", "priority", "32767")
-                try host.run("ip", "rule", "add", "to", "198.18.0.0/15", "table", "51820", "priority", "900")
-            }
-
             private func hasProhibition(_ scene: CulvertUpScene) throws -> Bool {
                 try ["-4", "-6"].allSatisfy { family in
                     try scene.world.host.run("ip", family, "rule").output.contains("prohibit")
                 }
-            }
-
-            private func hasTable(_ scene: CulvertUpScene) throws -> Bool {
-                try scene.world.host.run("nft", "list", "tables").output.contains("culvert_\(scene.name)")
-            }
-
-            private func problems(_ scene: CulvertUpScene) throws -> [String] {
-                let problems = try scene.status()["problems"] as? [[String: Any]] ?? []
-                #expect(problems.allSatisfy { $0["since"] is Double })
-                return problems.compactMap { $0["what"] as? String }
             }
 
             @Test(
@@ -56,22 +35,22 @@
                 let scene = try CulvertUpScene()
                 try scene.succeed("up", try scene.writeFile(), "--leak-policy", policy)
                 try scene.ping()
-                #expect(try problems(scene).isEmpty)
+                #expect(try scene.problems().isEmpty)
                 let nft = try ReplacedNft(.fails, of: scene.processes.first)
                 try scene.world.host.run(nft.original, "flush", "ruleset")
                 try eventually("rules hold back", within: .seconds(1)) { try hasProhibition(scene) }
-                try flushRules(scene)
+                try scene.flushRules()
                 try eventually("the rules are back", within: .seconds(1)) {
                     try hasProhibition(scene) && scene.way(to: Self.far) == scene.name
                 }
                 try expectNothingLeaves(scene)
-                #expect(try problems(scene).contains { $0.hasPrefix("the firewall: ") })
+                #expect(try scene.problems().contains { $0.hasPrefix("the firewall: ") })
                 let text = try scene.succeed("status", scene.name)
                 #expect(text.contains("not in effect:") && text.contains("the firewall: "), "\(text)")
                 #expect(try scene.succeed("log", scene.name).contains("not in effect: the firewall: "))
                 try nft.putBack()
                 try eventually("the firewall is back", within: .seconds(5)) {
-                    try hasTable(scene) && !hasProhibition(scene) && problems(scene).isEmpty
+                    try scene.hasTable() && !hasProhibition(scene) && scene.problems().isEmpty
                 }
                 #expect(try scene.succeed("log", scene.name).contains("in effect again: the firewall"))
                 try scene.ping()
@@ -88,19 +67,19 @@
                 try scene.ping()
                 let nft = try ReplacedNft(.hangs, of: scene.processes.first)
                 try scene.world.host.run(nft.original, "delete", "table", "inet", "culvert_\(scene.name)")
-                try flushRules(scene)
+                try scene.flushRules()
                 for _ in 0..<2 {
                     try eventually("rules hold back", within: .seconds(1)) {
                         try hasProhibition(scene) && scene.way(to: Self.far) == scene.name
                     }
                     try expectNothingLeaves(scene)
                     // nft hangs still.
-                    try flushRules(scene)
+                    try scene.flushRules()
                 }
-                #expect(try problems(scene).contains { $0.contains("nft has not answered yet") })
+                #expect(try scene.problems().contains { $0.contains("nft has not answered yet") })
                 try nft.putBack()
                 try eventually("the firewall is back", within: .seconds(15)) {
-                    try hasTable(scene) && !hasProhibition(scene) && problems(scene).isEmpty
+                    try scene.hasTable() && !hasProhibition(scene) && scene.problems().isEmpty
                 }
                 try scene.ping()
                 try scene.succeed("down", scene.name)
@@ -117,7 +96,7 @@
                     try runAllowingFailure(["flock", "--nonblock", scene.runtime.path, "true"]).status == 1
                 }
                 try scene.world.host.run("nft", "delete", "table", "inet", "culvert_\(scene.name)")
-                try eventually("the firewall is back", within: .seconds(1)) { try hasTable(scene) }
+                try eventually("the firewall is back", within: .seconds(1)) { try scene.hasTable() }
                 try expectNothingLeaves(scene)
                 holder.kill()
                 try scene.succeed("down", scene.name)
@@ -132,7 +111,7 @@
                 try scene.ping()
                 let addresses = try host.run("ip", "-br", "address", "show", "dev", scene.name).output
                 try host.run("ip", "link", "set", scene.name, "mtu", "1200")
-                try flushRules(scene)
+                try scene.flushRules()
                 try eventually("all is made good", within: .seconds(1)) {
                     try scene.way(to: Self.far) == scene.name && scene.way(to: "2001:db8:7::7") == scene.name
                         && host.run("ip", "link", "show", scene.name).output.contains(" mtu 1420 ")
@@ -174,7 +153,7 @@
                 let log = try scene.succeed("log", scene.name)
                 #expect(log.contains("it was renamed or moved to another network namespace"), "\(log)")
                 try scene.ping()
-                #expect(try problems(scene).isEmpty)
+                #expect(try scene.problems().isEmpty)
                 #expect(try host.runAllowingFailure("ip", "link", "show", "elsewhere").status != 0)
                 try scene.succeed("down", scene.name)
                 try scene.expectUnchanged()

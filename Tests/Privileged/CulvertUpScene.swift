@@ -133,6 +133,29 @@
             return tunnel
         }
 
+        /// The parts of the tunnel's network that are not in effect, in `status --json`.
+        func problems() throws -> [String] {
+            let problems = try status()["problems"] as? [[String: Any]] ?? []
+            #expect(problems.allSatisfy { $0["since"] is Double })
+            return problems.compactMap { $0["what"] as? String }
+        }
+
+        /// Removes all policy rules, and restores the rules of other programs.
+        func flushRules() throws {
+            let host = world.host
+            for family in ["-4", "-6"] {
+                try host.run("ip", family, "rule", "flush")
+                try host.run("ip", family, "rule", "add", "from", "all", "table", "main", "priority", "32766")
+            }
+            try host.run("ip", "rule", "add", "from", "all", "table", "default", "priority", "32767")
+            try host.run("ip", "rule", "add", "to", "198.18.0.0/15", "table", "51820", "priority", "900")
+        }
+
+        /// Whether the tunnel's firewall table exists.
+        func hasTable() throws -> Bool {
+            try world.host.run("nft", "list", "tables").output.contains("culvert_\(name)")
+        }
+
         /// Expects the network to be as it was before there was a tunnel; shows the tunnels' logs where it is not.
         func expectUnchanged(sourceLocation: SourceLocation = #_sourceLocation) throws {
             let changes = try world.changes(since: before)

@@ -141,6 +141,18 @@ package final class ChangeLedger {
         return nil
     }
 
+    /// Replaces the record by which the name servers are restored. It does not change them.
+    func update(_ record: ResolverRecord) throws(LinuxNetworkError) {
+        guard let index = entries.firstIndex(where: { if case .resolver = $0.change { true } else { false } }) else {
+            return
+        }
+        let before = entries[index].id
+        entries[index].change = .resolver(record)
+        entries[index].id = try journal.record(entries[index].change)
+        journal.recordUndone(before)
+        journal.compactIfLong(pending)
+    }
+
     // MARK: - Making
 
     /// Makes the network as `plan` wants it: undoes what is not in it any more, and makes what is new, in its order.
@@ -322,7 +334,7 @@ package final class ChangeLedger {
             mine.before = theirs.before
             return .setting(mine)
         case (.resolver(var mine), .resolver(let theirs)):
-            mine.before = theirs.before
+            (mine.before, mine.replaced) = (theirs.before, theirs.replaced)
             return .resolver(mine)
         default: return change
         }
@@ -434,7 +446,7 @@ extension NetworkChange {
         switch self {
         case .setting: return .none
         case .resolver(var record):
-            record.before = nil
+            (record.before, record.replaced) = (nil, nil)
             return .clearResolver(record)
         default: return inverse
         }

@@ -11,11 +11,13 @@ package import TunnelSystem
 /// A request that it does not answer in time fails; the next one is sent once it answers again. When it has ended, each
 /// request fails, and applied settings stay applied.
 package final class ProgramClient: Sendable {
-    /// What waits for nothing else: programs of the system, commands of the user, and requests to a gateway.
+    /// What waits for nothing else: programs of the system, commands of the user, requests to a gateway, and repairs of name
+    /// servers.
     package enum Purpose: Int, CaseIterable, Sendable {
         case system
         case commands
         case requests
+        case nameServers
     }
 
     private let links: [ProgramLink]
@@ -104,11 +106,12 @@ package final class ProgramClient: Sendable {
 
     /// Has one of the system's programs be run to its end.
     func run(
-        system program: String, _ arguments: [String], input: [UInt8], seconds: Int, outputLimit: Int
+        system program: String, _ arguments: [String], input: [UInt8], seconds: Int, outputLimit: Int,
+        by purpose: Purpose = .system
     ) throws(LinuxNetworkError) -> ChildProcess.Outcome {
         let call = SystemProgramCall(
             program: program, arguments: arguments, seconds: seconds, outputLimit: outputLimit)
-        switch exchange(.system(call), input, by: .system, within: seconds) {
+        switch exchange(.system(call), input, by: purpose, within: seconds) {
         case .reply(.ended(let status), let output):
             return ChildProcess.Outcome(status: status, output: String(decoding: output, as: UTF8.self))
         case .reply(.timedOut, _), .late:
