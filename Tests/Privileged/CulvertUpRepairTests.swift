@@ -11,17 +11,6 @@
         struct RepairTests {
             private static let far = "8.8.8.8"
 
-            /// Expects that no packet that follows the routes leaves in clear.
-            private func expectNothingLeaves(
-                _ scene: CulvertUpScene, sourceLocation: SourceLocation = #_sourceLocation
-            ) throws {
-                let lines = try scene.world.captured {
-                    for port: UInt16 in 1000..<1005 { try scene.world.send(to: Self.far, port: port) }
-                }
-                let leaks = lines.filter { $0.contains(Self.far) }
-                #expect(leaks.isEmpty, "\(leaks)", sourceLocation: sourceLocation)
-            }
-
             private func hasProhibition(_ scene: CulvertUpScene) throws -> Bool {
                 try ["-4", "-6"].allSatisfy { family in
                     try scene.world.host.run("ip", family, "rule").output.contains("prohibit")
@@ -43,7 +32,7 @@
                 try eventually("the rules are back", within: .seconds(1)) {
                     try hasProhibition(scene) && scene.way(to: Self.far) == scene.name
                 }
-                try expectNothingLeaves(scene)
+                try scene.expectNothingLeaves(to: Self.far)
                 #expect(try scene.problems().contains { $0.hasPrefix("the firewall: ") })
                 let text = try scene.succeed("status", scene.name)
                 #expect(text.contains("not in effect:") && text.contains("the firewall: "), "\(text)")
@@ -72,7 +61,7 @@
                     try eventually("rules hold back", within: .seconds(1)) {
                         try hasProhibition(scene) && scene.way(to: Self.far) == scene.name
                     }
-                    try expectNothingLeaves(scene)
+                    try scene.expectNothingLeaves(to: Self.far)
                     // nft hangs still.
                     try scene.flushRules()
                 }
@@ -97,7 +86,7 @@
                 }
                 try scene.world.host.run("nft", "delete", "table", "inet", "culvert_\(scene.name)")
                 try eventually("the firewall is back", within: .seconds(1)) { try scene.hasTable() }
-                try expectNothingLeaves(scene)
+                try scene.expectNothingLeaves(to: Self.far)
                 holder.kill()
                 try scene.succeed("down", scene.name)
                 try scene.expectUnchanged()

@@ -140,6 +140,17 @@
             return problems.compactMap { $0["what"] as? String }
         }
 
+        /// Expects that no packet that follows the routes leaves in clear.
+        func expectNothingLeaves(
+            to address: String = "8.8.8.8", sourceLocation: SourceLocation = #_sourceLocation
+        ) throws {
+            let lines = try world.captured {
+                for port: UInt16 in 1000..<1005 { try world.send(to: address, port: port) }
+            }
+            let leaks = lines.filter { $0.contains(address) }
+            #expect(leaks.isEmpty, "\(leaks)", sourceLocation: sourceLocation)
+        }
+
         /// Removes all policy rules, and restores the rules of other programs.
         func flushRules() throws {
             let host = world.host
