@@ -60,6 +60,7 @@ extension LinuxPlatformCore {
                 try followLocalNetworks(ledger)
             }
         }
+        reportSharedRoutes()
         return check.next
     }
 
@@ -81,7 +82,7 @@ extension LinuxPlatformCore {
         }
     }
 
-    private func report(_ part: String, _ reason: String, after time: Int64 = LaneClock.nanosecondsPerSecond) {
+    func report(_ part: String, _ reason: String, after time: Int64 = LaneClock.nanosecondsPerSecond) {
         check.found.append((part, "\(part): \(reason)"))
         check.repeatAfter(time)
     }
@@ -151,7 +152,9 @@ extension LinuxPlatformCore {
         guard !steps.isEmpty else { return }
         let now = LaneClock.now()
         var undone: [NetworkStep] = []
-        for step in try ledger.undone(of: steps) {
+        let missing = try ledger.undone(of: steps)
+        let taken = try routesOfOthers(missing)
+        for step in missing where !taken.contains(step) {
             if contest.isPaused(step, at: now) {
                 report(
                     step.summary, "another process undoes it again and again, so it is restored every 30 seconds only",

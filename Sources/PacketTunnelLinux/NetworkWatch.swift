@@ -17,7 +17,7 @@ package final class NetworkWatch: Sendable {
 
         package init(rawValue: UInt8) { self.rawValue = rawValue }
 
-        /// Links, addresses, routes and rules.
+        /// Links, addresses, routes, rules and settings of the kernel.
         package static let routing = Parts(rawValue: 1)
         /// The table.
         package static let firewall = Parts(rawValue: 2)
@@ -45,12 +45,15 @@ package final class NetworkWatch: Sendable {
         var culprit: String?
         var awaitsCulprit = false
 
+        /// `RTNLGRP_IPV4_NETCONF`: changes of `rp_filter` and some other settings of each interface.
+        private static let ipv4SettingsGroup: Int32 = 24
+
         init(table: String, folder: String, settings: [String]) {
             notices = FolderNotices(folder, settings: settings)
             routing = try? WatchedSocket(groups: [
                 CTUNNEL_RTNLGRP_LINK, CTUNNEL_RTNLGRP_IPV4_IFADDR, CTUNNEL_RTNLGRP_IPV6_IFADDR,
                 CTUNNEL_RTNLGRP_IPV4_ROUTE, CTUNNEL_RTNLGRP_IPV6_ROUTE, CTUNNEL_RTNLGRP_IPV4_RULE,
-                CTUNNEL_RTNLGRP_IPV6_RULE,
+                CTUNNEL_RTNLGRP_IPV6_RULE, Self.ipv4SettingsGroup,
             ])
             firewall = try? WatchedSocket(
                 groups: [CTUNNEL_NFNLGRP_NFTABLES], protocolNumber: CTUNNEL_NETLINK_NETFILTER)

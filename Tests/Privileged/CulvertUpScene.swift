@@ -126,8 +126,8 @@
         }
 
         /// The members of the tunnel in `status --json`.
-        func status() throws -> [String: Any] {
-            let text = try succeed("status", name, "--json")
+        func status(of name: String? = nil) throws -> [String: Any] {
+            let text = try succeed("status", name ?? self.name, "--json")
             let document = try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: [[String: Any]]]
             guard let tunnel = document?["tunnels"]?.first else { throw CommandFailure(description: text) }
             return tunnel

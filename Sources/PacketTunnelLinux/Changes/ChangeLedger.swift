@@ -25,8 +25,8 @@ package final class ChangeLedger {
     /// Whether a method of this object has the lock of the journals. A call while nft runs finds it taken.
     private var isLocked = false
 
-    /// Runs `body` with the lock of the journals.
-    private func locked<Result>(
+    /// Runs `body`, which may call other methods of this object, with the lock of the journals.
+    func locked<Result>(
         _ body: () throws(LinuxNetworkError) -> Result
     ) throws(LinuxNetworkError) -> Result {
         guard !isLocked else { return try body() }
