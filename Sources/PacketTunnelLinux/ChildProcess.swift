@@ -138,7 +138,7 @@ package final class ChildProcess {
         }
     }
 
-    private static func descriptor(of process: Int32) throws(SystemError) -> OwnedDescriptor {
+    static func descriptor(of process: Int32) throws(SystemError) -> OwnedDescriptor {
         OwnedDescriptor(try SystemCall.check("pidfd_open") { ctunnel_process_descriptor(process) })
     }
 
@@ -202,7 +202,7 @@ package final class ChildProcess {
         return Outcome(status: status ?? 0, output: text)
     }
 
-    private static func reap(_ process: Int32) -> Int32 {
+    static func reap(_ process: Int32) -> Int32 {
         var raw: Int32 = 0
         _ = SystemCall.retry { unsafe waitpid(process, &raw, 0) }
         // The low seven bits name the signal that ended the program, if one did.

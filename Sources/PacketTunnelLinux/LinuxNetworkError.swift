@@ -36,6 +36,8 @@ public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConverti
         case noFreeTable(from: UInt32)
         /// The mark that was asked for is already the number of another tunnel or routing table; `user` says of which.
         case markTaken(UInt32, user: String)
+        /// Another running tunnel or this one would not carry its packets; `reason` says which.
+        case tunnelConflict(tunnel: String, reason: String)
         /// No priority is left in front of the present policy rules.
         case noFreeRulePriority
         /// The kernel drops the answers to the tunnel's own packets, which nothing marks here without nft.
@@ -71,9 +73,9 @@ public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConverti
     /// The most steps that a message names: there may be thousands of routes.
     private static let mostSteps = 8
 
-    private static func list(_ steps: [String]) -> String {
-        steps.prefix(mostSteps).joined(separator: "; ")
-            + (steps.count > mostSteps ? "; and \(steps.count - mostSteps) more" : "")
+    static func list(_ steps: [String], separator: String = "; ") -> String {
+        steps.prefix(mostSteps).joined(separator: separator)
+            + (steps.count > mostSteps ? "\(separator)and \(steps.count - mostSteps) more" : "")
     }
 
     /// What happened, without what the system said.
@@ -94,6 +96,7 @@ public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConverti
         case .resolverLimit(let manager, let reason): "\(manager) \(reason)"
         case .noFreeTable(let first): "no routing table from number \(first) on is free"
         case .markTaken(let mark, let user): "the mark \(mark) is taken already, by \(user)"
+        case .tunnelConflict(let tunnel, let reason): "tunnel '\(tunnel)' is up: \(reason)"
         case .noFreeRulePriority: "the policy rules leave no priority in front of them"
         case .strictReversePath(let interface):
             "answers of the tunnel's server would be dropped: rp_filter is 1 (strict) on \(interface), and nft, by which they "
@@ -125,6 +128,8 @@ public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConverti
             name == "nft" ? "install nftables, or choose the route-based leak policy" : "install it"
         case .tunnelRunning: "stop it first"
         case .markTaken: "choose another FwMark, or leave it out"
+        case .tunnelConflict(let tunnel, _):
+            "run 'culvert down \(tunnel)' first, or leave out routes of one of both tunnels"
         case .strictReversePath(let interface):
             "install nftables, or run 'sysctl -w net.ipv4.conf.\(interface).rp_filter=2'"
         case .noResolverManager:
@@ -139,14 +144,14 @@ public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConverti
 
 extension TunnelError {
     /// The error of a host whose network could not be changed.
-    init(_ error: LinuxNetworkError) {
+    package init(_ error: LinuxNetworkError) {
         var message = error.what
         if error.errno != 0 { message += ": \(SystemError.words(error.errno))" }
         let code: Code =
             switch (error.code, error.errno) {
             case (.tunnelRunning, _): .alreadyRunning
             case (.invalidTunnelName, _): .configurationInvalid
-            case (.leakPolicyNeedsRules, _), (.markTaken, _): .settingsInvalid
+            case (.leakPolicyNeedsRules, _), (.markTaken, _), (.tunnelConflict, _): .settingsInvalid
             case (_, EPERM), (_, EACCES): .permissionDenied
             default: .settingsFailed
             }

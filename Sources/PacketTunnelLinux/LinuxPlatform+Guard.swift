@@ -19,7 +19,8 @@ extension LinuxPlatform {
     ///   - untilReleased: whether it lasts also when the tunnel is taken down, until ``release(name:options:)``. Tunnels
     ///     of this name then have this policy at least.
     ///   - options: those of its host.
-    /// - Throws: `.tunnelRunning`: then the tunnel's process takes the policy over, where it is stricter than its own.
+    /// - Throws: `.tunnelRunning`: then the tunnel's process takes the policy over, where it is stricter than its own;
+    ///   `.tunnelConflict` if a running tunnel and this one, about to start, do not go together.
     public static func hold(
         _ policy: LeakPolicy, settings: TunnelSettings, name: String, untilReleased: Bool = false,
         options: LinuxHostOptions = LinuxHostOptions()
@@ -38,7 +39,7 @@ extension LinuxPlatform {
             return (before, held, try directory.read(name) == nil)
         }
         do throws(LinuxNetworkError) {
-            try core.hold(held.policy, settings)
+            try core.hold(held.policy, settings, isStart: !untilReleased)
         } catch {
             if case .tunnelRunning = error.code { throw error }
             // What held before holds on, and nothing else.

@@ -81,7 +81,9 @@ public final class LinuxPlatform: TunnelPlatform {
         }
         watch = try NetworkWatch(
             tunnel: name, folder: JournalDirectory(path: options.journalFolder), settings: RoutingPlan.watchedSettings,
-            loop: loop)
+            resolver: resolver.file, loop: loop)
+        core.core.pollsResolver = watch.unwatched.contains(.resolver)
+        core.core.wake = { [weak watch, weak loop] in _ = loop?.perform { [weak watch] in watch?.check() } }
         do throws(TunnelIOError) {
             try watch.start { [core, shared] parts, culprit in
                 defer { shared.update(from: core.core) }

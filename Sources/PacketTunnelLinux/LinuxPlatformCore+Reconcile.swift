@@ -49,6 +49,7 @@ extension LinuxPlatformCore {
         let hasInterface = findInterface()
         if hasInterface || settings == nil { restoreRouting(ledger) }
         keepProtection(ledger)
+        checkResolver(parts, ledger)
         // Before the steps that wait for other processes' lock of the journals.
         if !plan.isEmpty { reconcileFirewall(parts, ledger, culprit) }
         attempt("the leak policy that is held for this tunnel") { () throws(LinuxNetworkError) in
@@ -60,6 +61,7 @@ extension LinuxPlatformCore {
                 try followLocalNetworks(ledger)
             }
         }
+        reportSharedRoutes()
         return check.next
     }
 
@@ -67,13 +69,14 @@ extension LinuxPlatformCore {
     private func keepWithoutPrograms(_ ledger: ChangeLedger) {
         if findInterface() { restoreRouting(ledger) }
         keepProtection(ledger)
+        checkResolver([], ledger)
         guard let table = plan.firewallTable, network.lacksRules(table.name) else { return }
         if firewallProblem == nil { firewallProblem = "nft has not answered yet" }
         raiseProtection(ledger)
     }
 
     /// Reports the error of a step, which does not stop the check.
-    private func attempt(_ part: String, _ body: () throws(LinuxNetworkError) -> Void) {
+    func attempt(_ part: String, _ body: () throws(LinuxNetworkError) -> Void) {
         do throws(LinuxNetworkError) {
             try body()
         } catch {
@@ -81,7 +84,7 @@ extension LinuxPlatformCore {
         }
     }
 
-    private func report(_ part: String, _ reason: String, after time: Int64 = LaneClock.nanosecondsPerSecond) {
+    func report(_ part: String, _ reason: String, after time: Int64 = LaneClock.nanosecondsPerSecond) {
         check.found.append((part, "\(part): \(reason)"))
         check.repeatAfter(time)
     }
@@ -151,12 +154,11 @@ extension LinuxPlatformCore {
         guard !changes.isEmpty else { return }
         let now = LaneClock.now()
         var undone: [Change] = []
-        for change in try ledger.undone(of: changes) {
+        let missing = try ledger.undone(of: changes)
+        let taken = try routesOfOthers(missing)
+        for change in missing where !taken.contains(change) {
             if contest.isPaused(change, at: now) {
-                report(
-                    change.summary,
-                    "another process undoes it again and again, so it is restored every 30 seconds only",
-                    after: Contest.pause)
+                reportContest(change)
             } else {
                 undone.append(change)
             }
@@ -167,14 +169,21 @@ extension LinuxPlatformCore {
         logRepair(repair.made)
     }
 
-    private func logRepair(_ made: [Change], by culprit: String? = nil) {
+    /// Reports a change whose repair pauses.
+    func reportContest(_ change: Change) {
+        report(
+            change.summary, "another process undoes it again and again, so it is restored every 30 seconds only",
+            after: Contest.pause)
+    }
+
+    func logRepair(_ made: [Change], by culprit: String? = nil) {
         guard !made.isEmpty else { return }
         let text = made.map(\.summary).joined(separator: ", ") + (culprit.map { " (by \($0))" } ?? "")
         repairs.note(text)
         logger.warning("others have undone this of the tunnel's network, and it was made again: \(text)")
     }
 
-    private var resolverInForce: Change? {
+    var resolverInForce: Change? {
         plan.first(where: \.isResolver)
     }
 

@@ -32,6 +32,8 @@ final class LinuxPlatformCore {
     var isPlanIncomplete = false
     /// Whether the firewall is an earlier process's.
     var isAdopted = false
+    /// The routes of the present settings that other tunnels have and keep.
+    var sharedRoutes: [SharedRoute] = []
     /// What others undid of the tunnel's network.
     var repairs = NetworkRepairs()
     /// The parts that are not in effect, as the last check has found them.
@@ -45,6 +47,16 @@ final class LinuxPlatformCore {
     /// Whether that was called for the present interface.
     var isInterfaceLost = false
     var contest = Contest()
+    /// The repairs of the name servers.
+    var resolverKeeper = ResolverKeeper()
+    /// A repair of the name servers that is under way.
+    var restoration: Restoration?
+    /// Whether a program has changed resolv.conf, or a file of its manager, since the last check.
+    var isResolverChanged = false
+    /// Whether changes of resolv.conf are not reported, so that it has to be read again and again.
+    var pollsResolver = false
+    /// Schedules a check; nil without a loop, where repairs run on the calling thread.
+    var wake: (@Sendable () -> Void)?
     private(set) var mtu = 0
     private(set) var numbers: RoutingNumbers?
 
@@ -89,17 +101,27 @@ final class LinuxPlatformCore {
     /// Forgets the ledger, whose changes were all undone.
     private func forgetLedger() {
         (ledger, numbers, protection, firewallProblem) = (nil, nil, [], nil)
+        sharedRoutes = []
     }
 
     /// Puts the firewall that settings ask for in place, and leaves it to the tunnel that starts next.
-    func hold(_ policy: LeakPolicy, _ settings: TunnelSettings) throws(LinuxNetworkError) {
+    /// - Parameter isStart: whether that tunnel starts now, next to the tunnels that run.
+    func hold(
+        _ policy: LeakPolicy, _ settings: TunnelSettings, isStart: Bool = false
+    ) throws(LinuxNetworkError) {
         try checkTable(policy)
         try checkInterface()
         self.policy = policy
         guardedSettings = settings
         let ledger = try requireLedger()
         guard let table = try leakGuard().table else { return }
-        try ledger.apply([.firewall(table)])
+        try ledger.locked { () throws(LinuxNetworkError) in
+            if isStart {
+                let routing = try routingPlan(settings, InterfaceReference(name: name, index: 0))
+                try checkOtherTunnels(routing.steps(), settings)
+            }
+            try ledger.apply([.firewall(table)])
+        }
     }
 
     /// - Throws: where a policy is asked for that needs rules, and there are none for the table that was named.
@@ -137,6 +159,7 @@ final class LinuxPlatformCore {
     }
 
     func apply(_ settings: TunnelSettings) throws(TunnelError) -> LinuxTun {
+        awaitRestoration()
         let before = (plan, self.settings, guardedSettings, policy)
         do throws(TunnelError) {
             return try bringIntoForce(settings)
@@ -170,9 +193,14 @@ final class LinuxPlatformCore {
             (self.settings, guardedSettings) = (settings, settings)
             var resolver: Change?
             if let dns = settings.dns { resolver = try resolverStep(dns) }
-            let next = try steps(settings, mtu: mtu, resolver: resolver)
-            try ledger.apply(next + protection)
-            (plan, isAdopted, isPlanIncomplete) = (next, false, false)
+            // Locked, so that of two tunnels that start together each knows of the other.
+            try ledger.locked { () throws(LinuxNetworkError) in
+                let next = try steps(settings, mtu: mtu, resolver: resolver)
+                try checkOtherTunnels(next, settings)
+                try ledger.apply(next + protection)
+                (plan, isAdopted, isPlanIncomplete) = (next, false, false)
+            }
+            warnOfSharedRoutes()
             self.mtu = mtu
             return device
         } catch {
@@ -202,6 +230,8 @@ final class LinuxPlatformCore {
         device?.close()
         device = nil
         settings = nil
+        awaitRestoration()
+        sharedRoutes = []
         guard let ledger else { return }
         do throws(LinuxNetworkError) {
             // Before anything is undone.
@@ -254,7 +284,8 @@ final class LinuxPlatformCore {
         steps.append(.interface(name: name))
         steps += settings.addresses.filter { routing.carriesIPv6 || !$0.isIPv6 }.map { .address($0, interface) }
         steps.append(.link(interface, mtu: mtu))
-        steps += routing.steps()
+        steps += try looseReversePath(routing)
+        steps += try leavingOutSharedRoutes(routing.steps(), settings)
         if let resolver { steps.append(resolver) }
         if settings.proxy != nil { warnOnce("Linux has no proxy settings for the whole system: left out") }
         return steps
@@ -264,9 +295,6 @@ final class LinuxPlatformCore {
     /// none, so that they seem to come from the wrong side, which a strict rp_filter does not take. Nil where it takes them.
     private func strictInterface(_ settings: TunnelSettings) throws(LinuxNetworkError) -> String? {
         guard SystemProgram("nft") == nil else { return nil }
-        func filter(_ interface: String) throws(LinuxNetworkError) -> Int {
-            Int(try SmallFile.text("/proc/sys/net/ipv4/conf/\(interface)/rp_filter") ?? "") ?? 0
-        }
         var ways: Set<UInt32> = []
         for target in serverTargets(settings) where !target.isIPv6 {
             if let way = try network.netlink.way(to: target, mark: requireNumbers().mark) { ways.insert(way.interface) }
@@ -274,10 +302,9 @@ final class LinuxPlatformCore {
         let links = try network.netlink.links().filter { link in
             link.isUp && !link.isLoopback && link.name != name && (ways.isEmpty || ways.contains(link.index))
         }
-        let everywhere = try filter("all")
-        // The greater of both numbers counts, and 2 is the one that demands less.
+        let filter = try ReversePathFilter()
         var strict: [String] = []
-        for link in links where max(everywhere, try filter(link.name)) == 1 { strict.append(link.name) }
+        for link in links where try filter.isStrict(link.name) { strict.append(link.name) }
         return strict.count == links.count ? strict.first : nil
     }
 
@@ -353,7 +380,7 @@ final class LinuxPlatformCore {
             try network.netlink.addresses().filter { indices.contains($0.interface) }.map(\.address))
     }
 
-    private func warnOnce(_ text: String) {
+    func warnOnce(_ text: String) {
         if warnings.insert(text).inserted { logger.warning("\(text)") }
     }
 

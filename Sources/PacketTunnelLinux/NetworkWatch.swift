@@ -5,9 +5,9 @@ import CTunnelSystem
 package import TunnelIO
 import TunnelSystem
 
-/// Hears of each change of links, addresses, routes, policy rules and one firewall table in the network namespace of the
-/// thread that made it, and of the policy that is held for a tunnel; and calls for a look at them: soon, and not more often
-/// than a few times a second however much changes.
+/// Follows changes of links, addresses, routes, policy rules and one firewall table in the network namespace of the thread
+/// that made it, of the policy that is held for a tunnel, and of resolv.conf. After a change it calls for a check: soon, and at
+/// most a few times a second.
 ///
 /// Sources: rtnetlink(7), inotify(7), linux/netfilter/nfnetlink.h and nf_tables.h.
 package final class NetworkWatch: Sendable {
@@ -17,12 +17,14 @@ package final class NetworkWatch: Sendable {
 
         package init(rawValue: UInt8) { self.rawValue = rawValue }
 
-        /// Links, addresses, routes and rules.
+        /// Links, addresses, routes, rules and settings of the kernel.
         package static let routing = Parts(rawValue: 1)
         /// The table.
         package static let firewall = Parts(rawValue: 2)
         /// The policy that is to hold whether or not the tunnel runs.
         package static let heldPolicy = Parts(rawValue: 4)
+        /// resolv.conf, or a file of the program that makes it.
+        package static let resolver = Parts(rawValue: 8)
     }
 
     private let loop: EventLoop
@@ -45,12 +47,15 @@ package final class NetworkWatch: Sendable {
         var culprit: String?
         var awaitsCulprit = false
 
-        init(table: String, folder: String, settings: [String]) {
-            notices = FolderNotices(folder, settings: settings)
+        /// `RTNLGRP_IPV4_NETCONF`: changes of `rp_filter` and some other settings of each interface.
+        private static let ipv4SettingsGroup: Int32 = 24
+
+        init(table: String, folder: String, settings: [String], resolver: String?) {
+            notices = FolderNotices(folder, settings: settings, resolver: resolver)
             routing = try? WatchedSocket(groups: [
                 CTUNNEL_RTNLGRP_LINK, CTUNNEL_RTNLGRP_IPV4_IFADDR, CTUNNEL_RTNLGRP_IPV6_IFADDR,
                 CTUNNEL_RTNLGRP_IPV4_ROUTE, CTUNNEL_RTNLGRP_IPV6_ROUTE, CTUNNEL_RTNLGRP_IPV4_RULE,
-                CTUNNEL_RTNLGRP_IPV6_RULE,
+                CTUNNEL_RTNLGRP_IPV6_RULE, Self.ipv4SettingsGroup,
             ])
             firewall = try? WatchedSocket(
                 groups: [CTUNNEL_NFNLGRP_NFTABLES], protocolNumber: CTUNNEL_NETLINK_NETFILTER)
@@ -78,7 +83,7 @@ package final class NetworkWatch: Sendable {
         var parts: Parts = []
         if shared.routing == nil { parts.insert(.routing) }
         if shared.firewall == nil { parts.insert(.firewall) }
-        if shared.notices == nil { parts.insert(.heldPolicy) }
+        if shared.notices == nil { parts.formUnion([.heldPolicy, .resolver]) }
         return parts
     }
 
@@ -86,13 +91,14 @@ package final class NetworkWatch: Sendable {
     ///   - tunnel: its name.
     ///   - folder: where policies are held.
     ///   - settings: The files of the kernel settings that the tunnel depends on.
+    ///   - resolver: The path of resolv.conf; nil if the tunnel does not depend on it.
     package init(
-        tunnel: String, folder: JournalDirectory, settings: [String] = [], loop: EventLoop
+        tunnel: String, folder: JournalDirectory, settings: [String] = [], resolver: String? = nil, loop: EventLoop
     ) throws(LinuxNetworkError) {
         try folder.prepare()
         self.loop = loop
         self.tunnel = tunnel
-        shared = OnLoop(table: LeakGuard.tableName(tunnel), folder: folder.path, settings: settings)
+        shared = OnLoop(table: LeakGuard.tableName(tunnel), folder: folder.path, settings: settings, resolver: resolver)
     }
 
     /// Begins to watch.
@@ -131,6 +137,9 @@ package final class NetworkWatch: Sendable {
                 if files == nil || files?.contains(FolderNotices.setting) == true {
                     Self.note(.routing, after: Self.settling, shared, loop)
                 }
+                if files == nil || files?.contains(FolderNotices.resolver) == true {
+                    Self.note(.resolver, after: Self.settling, shared, loop)
+                }
                 if files == nil || files?.contains(where: { JournalDirectory.tunnel(ofMark: $0) == tunnel }) == true {
                     Self.note(.heldPolicy, after: 0, shared, loop)
                 }
@@ -142,6 +151,11 @@ package final class NetworkWatch: Sendable {
     /// Has everything looked at soon, since something may not be as it should. On the loop's thread.
     func lookAgain() {
         Self.note([.routing, .firewall], after: Self.retry, shared, loop)
+    }
+
+    /// Has everything checked soon, since work that was waited for is done. On the loop's thread.
+    func check() {
+        Self.note([], after: 0, shared, loop)
     }
 
     /// Watches no more.
@@ -175,61 +189,6 @@ package final class NetworkWatch: Sendable {
         guard due < shared.due ?? .max, let timer = shared.timer else { return }
         shared.due = due
         loop.set(timer, deadline: due)
-    }
-}
-
-/// Reports files that are put into a folder, and writes to kernel settings, by inotify(7). A write is reported only if it comes
-/// through the same proc file system. A user may have few of these descriptors, so one serves both.
-final class FolderNotices: Sendable {
-    let descriptor: OwnedDescriptor
-    private let folder: String
-    private let settings: [String]
-    /// The name that stands for any setting.
-    static let setting = ""
-
-    /// - Returns: `nil` if the folder cannot be watched.
-    init?(_ folder: String, settings: [String] = []) {
-        (self.folder, self.settings) = (folder, settings)
-        let number = inotify_init1(Int32(IN_NONBLOCK | IN_CLOEXEC))
-        guard number >= 0 else { return nil }
-        descriptor = OwnedDescriptor(number)
-        guard watch() else { return nil }
-    }
-
-    private func watch() -> Bool {
-        for setting in settings { unsafe _ = inotify_add_watch(descriptor.number, setting, UInt32(IN_MODIFY)) }
-        return unsafe inotify_add_watch(descriptor.number, folder, UInt32(IN_MOVED_TO)) >= 0
-    }
-
-    /// The names of the new files, and ``setting`` for settings that were written; `nil` if some events were lost.
-    func changed() -> [String]? {
-        var names: [String] = []
-        var buffer = [UInt8](repeating: 0, count: 4096)
-        while true {
-            let count = unsafe buffer.withUnsafeMutableBytes { unsafe SystemCall.read(descriptor.number, into: $0) }
-            guard count > 0 else { return names }
-            guard let more = Self.names(in: buffer[..<count]) else {
-                // The folder itself may have been removed, and made anew.
-                _ = watch()
-                return nil
-            }
-            names += more
-        }
-    }
-
-    /// `struct inotify_event`: watch, mask, cookie, length of what follows, and a name with zeros after it.
-    static func names(in bytes: ArraySlice<UInt8>) -> [String]? {
-        var (names, rest): ([String], ArraySlice<UInt8>) = ([], bytes)
-        while rest.count >= 16 {
-            func number(_ offset: Int) -> UInt32 {
-                (0..<4).reduce(0) { $0 | UInt32(rest[rest.startIndex + offset + $1]) << (8 * UInt32($1)) }
-            }
-            guard number(4) & UInt32(IN_Q_OVERFLOW | IN_IGNORED) == 0 else { return nil }
-            let name = rest.dropFirst(16).prefix(Int(number(12)))
-            names.append(String(decoding: name.prefix { $0 != 0 }, as: UTF8.self))
-            rest = rest.dropFirst(16 + name.count)
-        }
-        return names
     }
 }
 

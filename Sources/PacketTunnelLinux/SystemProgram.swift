@@ -12,12 +12,17 @@ import TunnelSystem
 package struct SystemProgram: Hashable, Sendable {
     /// The program's file.
     package let path: String
+    /// The purpose of its runs, if another process starts it.
+    private let purpose: ProgramClient.Purpose
 
     /// Where programs are looked for; `PATH` is not asked, since it may be another user's.
     static let folders = ["/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/sbin", "/usr/local/bin"]
 
     /// The program of this name; nil where it is not installed.
-    init?(_ name: String, folders: [String] = Self.folders) {
+    init?(
+        _ name: String, folders: [String] = Self.folders, purpose: ProgramClient.Purpose = .system
+    ) {
+        self.purpose = purpose
         let files = folders.map { "\($0)/\(name)" }
         guard let file = files.first(where: { file in unsafe access(file, X_OK) == 0 }) else { return nil }
         path = file
@@ -45,31 +50,12 @@ package struct SystemProgram: Hashable, Sendable {
         guard let meanwhile else {
             return try run(arguments, input: input, seconds: seconds, outputLimit: outputLimit)
         }
-        let result = Monitor<Result<Outcome, LinuxNetworkError>?>(nil)
         let program = self
-        let thread: LoopThread
-        do throws(TunnelIOError) {
-            thread = try LoopThread(name: "culvert-wait") {
-                let ended: Result<Outcome, LinuxNetworkError>
-                do throws(LinuxNetworkError) {
-                    ended = .success(
-                        try program.run(arguments, input: input, seconds: seconds, outputLimit: outputLimit))
-                } catch {
-                    ended = .failure(error)
-                }
-                result.update { result in
-                    result = ended
-                    return true
-                }
-            }
-        } catch {
-            throw LinuxNetworkError(.programNotStarted(path: path), errno: error.errno)
+        let work = BackgroundWork(name: "culvert-wait") { () throws(LinuxNetworkError) in
+            try program.run(arguments, input: input, seconds: seconds, outputLimit: outputLimit)
         }
         while true {
-            if let ended = result.wait(until: LaneClock.now() + Self.turn, for: { $0 }) {
-                thread.join()
-                return try ended.get()
-            }
+            if let ended = work.result(until: LaneClock.now() + Self.turn) { return try ended.get() }
             meanwhile()
         }
     }
@@ -82,7 +68,8 @@ package struct SystemProgram: Hashable, Sendable {
     ) throws(LinuxNetworkError) -> Outcome {
         if let runner = Self.runner.withLock({ $0 }), let name = path.split(separator: "/").last {
             return try runner.run(
-                system: String(name), arguments, input: Array(input.utf8), seconds: seconds, outputLimit: outputLimit)
+                system: String(name), arguments, input: Array(input.utf8), seconds: seconds, outputLimit: outputLimit,
+                by: purpose)
         }
         let deadline = LaneClock.now() + Int64(seconds) * LaneClock.nanosecondsPerSecond
         let child: ChildProcess

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import Foundation
 import PacketTunnel
 import Testing
 import TunnelSystem
@@ -69,16 +70,16 @@ struct FolderNoticesTests {
     @Test("The names of files are read, zeros after them not among them")
     func names() {
         let events = event("home.guard", padding: 6) + event("a") + event("wg0.guard.new")
-        #expect(FolderNotices.names(in: events[...]) == ["home.guard", "a", "wg0.guard.new"])
-        #expect(FolderNotices.names(in: [][...]) == [])
-        #expect(FolderNotices.names(in: event("", mask: 0x4000, padding: 0)[...]) == nil, "some were lost")
+        #expect(FolderNotices.events(in: events[...]).map(\.name) == ["home.guard", "a", "wg0.guard.new"])
+        #expect(FolderNotices.events(in: [][...]).isEmpty)
+        #expect(FolderNotices.events(in: event("", mask: 0x4000, padding: 0)[...]).map(\.isLoss) == [true])
     }
 
     @Test("A message that is cut off anywhere traps nowhere")
     func truncated() {
         let whole = event("home.guard", padding: 6)
         for length in whole.indices {
-            let names = FolderNotices.names(in: whole[..<length])
+            let names = FolderNotices.events(in: whole[..<length]).map(\.name)
             #expect(names == (length < 16 ? [] : [String("home.guard".prefix(length - 16))]))
         }
     }
@@ -100,5 +101,35 @@ struct FolderNoticesTests {
         try folder.directory.hold(HeldPolicy(policy: .everything, isUntilReleased: true), "cvt0")
         #expect(notices.changed() == ["cvt0.guard"])
         #expect(FolderNotices("/nowhere") == nil)
+    }
+
+    @Test(
+        "Each way of replacing resolv.conf, or the file at the end of its link, is reported, and no other file of its folder"
+    )
+    func resolver() throws {
+        let folder = try JournalFolder()
+        try folder.directory.prepare()
+        let path = folder.directory.path
+        for name in ["etc", "run", "journals"] {
+            try FileManager.default.createDirectory(atPath: "\(path)/\(name)", withIntermediateDirectories: true)
+        }
+        let file = "\(path)/etc/resolv.conf"
+        let notices = try #require(FolderNotices("\(path)/journals", resolver: file))
+        func changes(_ script: String) throws -> Set<String>? {
+            _ = try SystemProgram.required("sh").check(["-ec", "cd \(path)/etc; \(script)"])
+            return notices.changed().map(Set.init)
+        }
+        for script in [
+            "echo 1 > resolv.conf", "echo 2 >> resolv.conf", "echo 3 > new; mv new resolv.conf",
+            "echo 4 >> resolv.conf",
+            "ln -s ../run/link new; mv new resolv.conf", "echo 5 > ../run/link",
+            "echo 6 > ../run/new; mv ../run/new ../run/link",
+            "echo 7 >> resolv.conf", "rm ../run/link", "rm resolv.conf", "ln -s ../run/link resolv.conf",
+        ] {
+            #expect(try changes(script) == [FolderNotices.resolver], "\(script)")
+        }
+        #expect(try changes("echo > other; mv other another; rm another") == [])
+        try FileManager.default.moveItem(atPath: "\(path)/etc/resolv.conf", toPath: "\(path)/journals/a.guard")
+        #expect(notices.changed().map(Set.init) == [FolderNotices.resolver, "a.guard"])
     }
 }

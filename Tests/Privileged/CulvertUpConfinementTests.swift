@@ -8,11 +8,21 @@
     extension CulvertUpTests {
         @Suite("Confined", .timeLimit(.minutes(5)))
         struct ConfinementTests {
-            /// The processes that start programs for this scene's tunnels.
+            /// The processes that start programs for this scene's tunnels, and those that keep them.
             private func helpers(_ scene: CulvertUpScene) -> [pid_t] {
                 DaemonRemains.processes(of: "culvert", with: "--run-programs").filter { process in
                     DaemonRemains.commandLine(of: process).contains { $0.contains(scene.files.path) }
                 }
+            }
+
+            /// The processes that start programs for this scene's tunnels.
+            private func servers(_ scene: CulvertUpScene) -> [pid_t] {
+                helpers(scene).filter { DaemonRemains.commandLine(of: $0).last == "server" }
+            }
+
+            /// The processes that keep those.
+            private func supervisors(_ scene: CulvertUpScene) -> [pid_t] {
+                helpers(scene).filter { !servers(scene).contains($0) }
             }
 
             @Test(
@@ -38,7 +48,13 @@
                         #expect(status.contains(line + "\n"), "\(status)")
                     }
                 }
-                #expect(helpers(scene).count == 1)
+                #expect(helpers(scene).count == 2 && servers(scene).count == 1)
+                for helper in helpers(scene) {
+                    print(
+                        "resident: \(servers(scene).contains(helper) ? "server" : "supervisor")",
+                        DaemonRemains.status("VmRSS", of: helper) ?? "",
+                        DaemonRemains.status("RssAnon", of: helper) ?? "")
+                }
                 let hooks = try String(contentsOfFile: seen, encoding: .utf8)
                 #expect(hooks.contains("Seccomp:\t0\n") && !hooks.contains("CapEff:\t0000000000001000\n"), "\(hooks)")
                 try scene.ping()
@@ -68,11 +84,63 @@
                 try scene.expectUnchanged()
             }
 
-            @Test("When what runs programs is killed, the tunnel goes on, its policy holds, and down undoes everything")
+            /// The firewall was never loaded again: "cannot start nft: Broken pipe", for as long as the tunnel was up.
+            @Test(
+                "A killed process for programs is replaced, and a lost firewall is restored within a second",
+                arguments: ["enforced", "everything"])
+            func serverKilled(_ policy: String) throws {
+                let scene = try CulvertUpScene()
+                let mark = scene.files.path + "/hook"
+                let file = try scene.writeFile(
+                    interface: "DNS = \(CulvertUpScene.gateway4)\nPreDown = echo ran >> \(mark)")
+                try scene.succeed("up", file, "--leak-policy", policy)
+                try scene.ping()
+                for _ in 0..<3 {
+                    let server = try #require(servers(scene).first)
+                    kill(server, SIGKILL)
+                    try scene.world.host.run("nft", "delete", "table", "inet", "culvert_\(scene.name)")
+                    let time = try ContinuousClock().measure {
+                        try eventually("the firewall is back", within: .seconds(1)) { try scene.hasTable() }
+                    }
+                    print("server killed, \(policy): firewall restored after \(time)")
+                    try scene.expectNothingLeaves()
+                    #expect(servers(scene).count == 1 && servers(scene) != [server])
+                }
+                try scene.ping()
+                try eventually("nothing is wrong", within: .seconds(5)) { try scene.problems().isEmpty }
+                // A process that was killed while it had nothing to do is replaced for the file's commands as well.
+                kill(try #require(servers(scene).first), SIGKILL)
+                try scene.succeed("down", scene.name)
+                #expect(try String(contentsOfFile: mark, encoding: .utf8) == "ran\n")
+                try eventually("nothing runs any more") { helpers(scene).isEmpty }
+                try scene.expectUnchanged()
+                #expect(scene.remains.isEmpty)
+            }
+
+            @Test(
+                "Without its supervisor the process for programs still restores the firewall, and down undoes everything"
+            )
+            func supervisorKilled() throws {
+                let scene = try CulvertUpScene()
+                try scene.succeed("up", try scene.writeFile(), "--leak-policy", "enforced")
+                kill(try #require(supervisors(scene).first), SIGKILL)
+                try scene.world.host.run("nft", "delete", "table", "inet", "culvert_\(scene.name)")
+                try eventually("the firewall is back", within: .seconds(1)) { try scene.hasTable() }
+                try scene.ping()
+                try scene.succeed("down", scene.name)
+                try eventually("nothing runs any more") { helpers(scene).isEmpty }
+                try scene.expectUnchanged()
+                #expect(scene.remains.isEmpty)
+            }
+
+            @Test(
+                "Without both processes for programs the tunnel continues, its policy holds, and down undoes everything"
+            )
             func helperKilled() throws {
                 let scene = try CulvertUpScene()
                 try scene.succeed("up", try scene.writeFile(), "--leak-policy", "enforced")
-                kill(try #require(helpers(scene).first), SIGKILL)
+                let helpers = (supervisors(scene), servers(scene))
+                for process in helpers.0 + helpers.1 { kill(process, SIGKILL) }
                 try scene.ping()
                 // The firewall cannot be loaded again by it: what is left are the policy rules.
                 try scene.world.host.run("nft", "delete", "table", "inet", "culvert_\(scene.name)")
@@ -80,6 +148,7 @@
                     try scene.succeed("log", scene.name).contains("policy rules hold back")
                 }
                 try scene.ping()
+                #expect(try scene.problems().contains { $0.hasPrefix("the firewall: ") })
                 let down = try scene.run("down", scene.name)
                 // The name servers alone need a program.
                 #expect(down.status == 0 && down.output.contains("undone: name servers"), "\(down)")
@@ -87,28 +156,40 @@
                 #expect(scene.remains.isEmpty)
             }
 
-            /// It was never used again: "cannot start nft: Broken pipe", for as long as the tunnel was up.
             @Test(
-                "A process for programs that was stopped while the firewall was removed restores it when it continues")
-            func helperStopped() throws {
+                "A stopped process for programs is replaced, policy rules hold until then, and the firewall is restored"
+            )
+            func serverStopped() throws {
                 let scene = try CulvertUpScene()
                 try scene.succeed("up", try scene.writeFile(), "--leak-policy", "enforced")
-                let helper = try #require(helpers(scene).first)
-                let table = "culvert_\(scene.name)"
-                kill(helper, SIGSTOP)
-                try scene.world.host.run("nft", "delete", "table", "inet", table)
-                try eventually("the log reports that policy rules hold back") {
-                    try scene.succeed("log", scene.name).contains("policy rules hold back")
+                let server = try #require(servers(scene).first)
+                kill(server, SIGSTOP)
+                try scene.world.host.run("nft", "delete", "table", "inet", "culvert_\(scene.name)")
+                let time = try ContinuousClock().measure {
+                    try eventually("policy rules hold back", within: .seconds(1)) {
+                        try scene.world.host.run("ip", "rule").output.contains("prohibit")
+                    }
+                    try scene.expectNothingLeaves()
+                    try eventually("the firewall is restored", within: .seconds(15)) { try scene.hasTable() }
                 }
-                kill(helper, SIGCONT)
-                try eventually("the firewall is restored") {
-                    try scene.world.host.runAllowingFailure("nft", "list", "table", "inet", table).status == 0
-                }
-                try eventually("the log reports the firewall") {
-                    try scene.succeed("log", scene.name).contains("in effect again: the firewall")
-                }
-                #expect(helpers(scene) == [helper])
+                print("server stopped: firewall restored after \(time)")
+                try eventually("nothing is wrong", within: .seconds(5)) { try scene.problems().isEmpty }
+                #expect(servers(scene).count == 1 && servers(scene) != [server])
                 try scene.ping()
+                try scene.succeed("down", scene.name)
+                try eventually("nothing runs any more") { helpers(scene).isEmpty }
+                try scene.expectUnchanged()
+                #expect(scene.remains.isEmpty)
+            }
+
+            /// Its supervisor must not wait for it forever.
+            @Test("A stopped process for programs ends with the tunnel's process")
+            func stoppedAndLeft() throws {
+                let scene = try CulvertUpScene()
+                try scene.succeed("up", try scene.writeFile(), "--leak-policy", "enforced")
+                for server in servers(scene) { kill(server, SIGSTOP) }
+                try scene.killProcess()
+                try eventually("nothing runs any more") { helpers(scene).isEmpty }
                 try scene.succeed("down", scene.name)
                 try scene.expectUnchanged()
                 #expect(scene.remains.isEmpty)

@@ -11,46 +11,10 @@
         struct RepairTests {
             private static let far = "8.8.8.8"
 
-            /// Sends packets that follow the routes, and returns those that the router receives in clear.
-            private func packetsInClear(_ scene: CulvertUpScene) throws -> [String] {
-                try scene.world.captured {
-                    for port: UInt16 in 1000..<1005 { try scene.world.send(to: Self.far, port: port) }
-                }
-                .filter { $0.contains(Self.far) }
-            }
-
-            private func expectNothingLeaves(
-                _ scene: CulvertUpScene, sourceLocation: SourceLocation = #_sourceLocation
-            ) throws {
-                let leaks = try packetsInClear(scene)
-                #expect(leaks.isEmpty, "\(leaks)", sourceLocation: sourceLocation)
-            }
-
-            /// Removes all policy rules, and restores the rules of other programs.
-            private func flushRules(_ scene: CulvertUpScene) throws {
-                let host = scene.world.host
-                for family in ["-4", "-6"] {
-                    try host.run("ip", family, "rule", "flush")
-                    try host.run("ip", family, "rule", "add", "from", "all", "table", "main", "priority", "32766")
-                }
-                try host.run("ip", "rule", "add", "from", "all", "table", "default", "priority", "32767")
-                try host.run("ip", "rule", "add", "to", "198.18.0.0/15", "table", "51820", "priority", "900")
-            }
-
             private func hasProhibition(_ scene: CulvertUpScene) throws -> Bool {
                 try ["-4", "-6"].allSatisfy { family in
                     try scene.world.host.run("ip", family, "rule").output.contains("prohibit")
                 }
-            }
-
-            private func hasTable(_ scene: CulvertUpScene) throws -> Bool {
-                try scene.world.host.run("nft", "list", "tables").output.contains("culvert_\(scene.name)")
-            }
-
-            private func problems(_ scene: CulvertUpScene) throws -> [String] {
-                let problems = try scene.status()["problems"] as? [[String: Any]] ?? []
-                #expect(problems.allSatisfy { $0["since"] is Double })
-                return problems.compactMap { $0["what"] as? String }
             }
 
             @Test(
@@ -60,22 +24,22 @@
                 let scene = try CulvertUpScene()
                 try scene.succeed("up", try scene.writeFile(), "--leak-policy", policy)
                 try scene.ping()
-                #expect(try problems(scene).isEmpty)
+                #expect(try scene.problems().isEmpty)
                 let nft = try ReplacedNft(.fails, of: scene.processes.first)
                 try scene.world.host.run(nft.original, "flush", "ruleset")
                 try eventually("rules hold back", within: .seconds(1)) { try hasProhibition(scene) }
-                try flushRules(scene)
+                try scene.flushRules()
                 try eventually("the rules are back", within: .seconds(1)) {
                     try hasProhibition(scene) && scene.way(to: Self.far) == scene.name
                 }
-                try expectNothingLeaves(scene)
-                #expect(try problems(scene).contains { $0.hasPrefix("the firewall: ") })
+                try scene.expectNothingLeaves(to: Self.far)
+                #expect(try scene.problems().contains { $0.hasPrefix("the firewall: ") })
                 let text = try scene.succeed("status", scene.name)
                 #expect(text.contains("not in effect:") && text.contains("the firewall: "), "\(text)")
                 #expect(try scene.succeed("log", scene.name).contains("not in effect: the firewall: "))
                 try nft.putBack()
                 try eventually("the firewall is back", within: .seconds(5)) {
-                    try hasTable(scene) && !hasProhibition(scene) && problems(scene).isEmpty
+                    try scene.hasTable() && !hasProhibition(scene) && scene.problems().isEmpty
                 }
                 #expect(try scene.succeed("log", scene.name).contains("in effect again: the firewall"))
                 try scene.ping()
@@ -92,19 +56,19 @@
                 try scene.ping()
                 let nft = try ReplacedNft(.hangs, of: scene.processes.first)
                 try scene.world.host.run(nft.original, "delete", "table", "inet", "culvert_\(scene.name)")
-                try flushRules(scene)
+                try scene.flushRules()
                 for _ in 0..<2 {
                     try eventually("rules hold back", within: .seconds(1)) {
                         try hasProhibition(scene) && scene.way(to: Self.far) == scene.name
                     }
-                    try expectNothingLeaves(scene)
+                    try scene.expectNothingLeaves(to: Self.far)
                     // nft hangs still.
-                    try flushRules(scene)
+                    try scene.flushRules()
                 }
-                #expect(try problems(scene).contains { $0.contains("nft has not answered yet") })
+                #expect(try scene.problems().contains { $0.contains("nft has not answered yet") })
                 try nft.putBack()
                 try eventually("the firewall is back", within: .seconds(15)) {
-                    try hasTable(scene) && !hasProhibition(scene) && problems(scene).isEmpty
+                    try scene.hasTable() && !hasProhibition(scene) && scene.problems().isEmpty
                 }
                 try scene.ping()
                 try scene.succeed("down", scene.name)
@@ -116,18 +80,18 @@
                 arguments: ["enforced", "everything"])
             func slowNft(_ policy: String) throws {
                 let scene = try CulvertUpScene()
-                #expect(try !packetsInClear(scene).isEmpty, "without a tunnel the router receives them")
+                #expect(try !scene.packetsInClear(to: Self.far).isEmpty, "without a tunnel the router receives them")
                 try scene.succeed("up", try scene.writeFile(), "--leak-policy", policy)
                 try scene.ping()
                 let nft = try ReplacedNft(.isSlow, of: scene.processes.first)
                 try scene.world.host.run(nft.original, "delete", "table", "inet", "culvert_\(scene.name)")
-                try flushRules(scene)
+                try scene.flushRules()
                 let held = try eventually("rules hold back", within: .seconds(1)) {
-                    try (hasProhibition(scene) || hasTable(scene)) && scene.way(to: Self.far) == scene.name
+                    try (hasProhibition(scene) || scene.hasTable()) && scene.way(to: Self.far) == scene.name
                 }
-                try expectNothingLeaves(scene)
+                try scene.expectNothingLeaves(to: Self.far)
                 let restored = try eventually("the firewall is back", within: .seconds(15)) {
-                    try hasTable(scene) && !hasProhibition(scene) && problems(scene).isEmpty
+                    try scene.hasTable() && !hasProhibition(scene) && scene.problems().isEmpty
                 }
                 print("\(policy), nft takes a second: held back after \(held), the firewall is back after \(restored)")
                 try scene.ping()
@@ -146,8 +110,8 @@
                     try runAllowingFailure(["flock", "--nonblock", scene.runtime.path, "true"]).status == 1
                 }
                 try scene.world.host.run("nft", "delete", "table", "inet", "culvert_\(scene.name)")
-                try eventually("the firewall is back", within: .seconds(1)) { try hasTable(scene) }
-                try expectNothingLeaves(scene)
+                try eventually("the firewall is back", within: .seconds(1)) { try scene.hasTable() }
+                try scene.expectNothingLeaves(to: Self.far)
                 holder.kill()
                 try scene.succeed("down", scene.name)
                 try scene.expectUnchanged()
@@ -161,7 +125,7 @@
                 try scene.ping()
                 let addresses = try host.run("ip", "-br", "address", "show", "dev", scene.name).output
                 try host.run("ip", "link", "set", scene.name, "mtu", "1200")
-                try flushRules(scene)
+                try scene.flushRules()
                 try eventually("all is made good", within: .seconds(1)) {
                     try scene.way(to: Self.far) == scene.name && scene.way(to: "2001:db8:7::7") == scene.name
                         && host.run("ip", "link", "show", scene.name).output.contains(" mtu 1420 ")
@@ -188,6 +152,35 @@
                 try scene.expectUnchanged()
             }
 
+            @Test("A strict reverse path filter is loosened within a second, on a new link too, until `down`")
+            func reversePathFilter() throws {
+                let scene = try CulvertUpScene()
+                let host = scene.world.host
+                try scene.world.setStrictReversePath()
+                let before = try scene.world.snapshot()
+                try scene.succeed("up", try scene.writeFile(), "--leak-policy", "everything", "--no-local-network")
+                try scene.ping()
+                try scene.world.expectAnswersARP()
+                try host.run("sysctl", "-qw", "net.ipv4.conf.eth0.rp_filter=1")
+                try eventually("the filter is loose again", within: .seconds(1)) {
+                    try host.run("sysctl", "-n", "net.ipv4.conf.eth0.rp_filter").output.hasPrefix("2")
+                }
+                try scene.world.expectAnswersARP()
+                try host.run("ip", "link", "add", "later", "type", "bridge")
+                try host.run("ip", "address", "add", "198.51.100.1/24", "dev", "later")
+                try host.run("ip", "link", "set", "later", "up")
+                try eventually("the new link's filter is loose", within: .seconds(1)) {
+                    try host.run("sysctl", "-n", "net.ipv4.conf.later.rp_filter").output.hasPrefix("2")
+                }
+                #expect(try scene.problems().isEmpty)
+                try scene.succeed("down", scene.name)
+                #expect(try host.run("sysctl", "-n", "net.ipv4.conf.later.rp_filter").output.hasPrefix("1"))
+                try host.run("ip", "link", "delete", "dev", "later")
+                let changes = try scene.world.changes(since: before)
+                #expect(changes.isEmpty, "\(changes)")
+                #expect(scene.remains.isEmpty)
+            }
+
             @Test("A renamed or moved interface ends the tunnel like a deleted one", arguments: ["name", "netns"])
             func lostInterface(_ change: String) throws {
                 let scene = try CulvertUpScene()
@@ -203,7 +196,7 @@
                 let log = try scene.succeed("log", scene.name)
                 #expect(log.contains("it was renamed or moved to another network namespace"), "\(log)")
                 try scene.ping()
-                #expect(try problems(scene).isEmpty)
+                #expect(try scene.problems().isEmpty)
                 #expect(try host.runAllowingFailure("ip", "link", "show", "elsewhere").status != 0)
                 try scene.succeed("down", scene.name)
                 try scene.expectUnchanged()

@@ -126,11 +126,47 @@
         }
 
         /// The members of the tunnel in `status --json`.
-        func status() throws -> [String: Any] {
-            let text = try succeed("status", name, "--json")
+        func status(of name: String? = nil) throws -> [String: Any] {
+            let text = try succeed("status", name ?? self.name, "--json")
             let document = try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: [[String: Any]]]
             guard let tunnel = document?["tunnels"]?.first else { throw CommandFailure(description: text) }
             return tunnel
+        }
+
+        /// The parts of the tunnel's network that are not in effect, in `status --json`.
+        func problems() throws -> [String] {
+            let problems = try status()["problems"] as? [[String: Any]] ?? []
+            #expect(problems.allSatisfy { $0["since"] is Double })
+            return problems.compactMap { $0["what"] as? String }
+        }
+
+        /// Sends packets that follow the routes, and returns those that the router receives in clear.
+        func packetsInClear(to address: String = "8.8.8.8") throws -> [String] {
+            try world.captured { for port: UInt16 in 1000..<1005 { try world.send(to: address, port: port) } }
+                .filter { $0.contains(address) }
+        }
+
+        func expectNothingLeaves(
+            to address: String = "8.8.8.8", sourceLocation: SourceLocation = #_sourceLocation
+        ) throws {
+            let leaks = try packetsInClear(to: address)
+            #expect(leaks.isEmpty, "\(leaks)", sourceLocation: sourceLocation)
+        }
+
+        /// Removes all policy rules, and restores the rules of other programs.
+        func flushRules() throws {
+            let host = world.host
+            for family in ["-4", "-6"] {
+                try host.run("ip", family, "rule", "flush")
+                try host.run("ip", family, "rule", "add", "from", "all", "table", "main", "priority", "32766")
+            }
+            try host.run("ip", "rule", "add", "from", "all", "table", "default", "priority", "32767")
+            try host.run("ip", "rule", "add", "to", "198.18.0.0/15", "table", "51820", "priority", "900")
+        }
+
+        /// Whether the tunnel's firewall table exists.
+        func hasTable() throws -> Bool {
+            try world.host.run("nft", "list", "tables").output.contains("culvert_\(name)")
         }
 
         /// Expects the network to be as it was before there was a tunnel; shows the tunnels' logs where it is not.

@@ -167,6 +167,45 @@
                 #expect(try resolved.snapshot() == before)
             }
 
+            @Test(
+                "A file in place of the link, a write through it, and a link that was reverted are restored, and reported",
+                arguments: [
+                    "rm /etc/resolv.conf; echo nameserver 192.0.2.99 > /etc/resolv.conf",
+                    "echo nameserver 192.0.2.99 > /etc/resolv.conf", "resolvectl revert cvh0",
+                    "resolvectl dns cvh0 192.0.2.99",
+                ])
+            func replaced(_ script: String) throws {
+                let world = try LinuxHostWorld()
+                let resolved = try SystemdResolved(world)
+                let before = try (world.snapshot(), resolved.snapshot(), ResolverFile(at: "/etc/resolv.conf"))
+                let core = try world.core(resolver: resolved.control)
+                try world.host.perform {
+                    try core.prepare(.enforcedRoutes)
+                    _ = try core.apply(settings(Self.everything))
+                    #expect(core.reconcile([.resolver]) == nil)
+                    #expect(core.repairs.count == 0)
+                }
+                try world.host.run("sh", "-ec", "PATH=\(SystemdResolved.folders.joined(separator: ":")); \(script)")
+                let theirs = try ResolverFile(at: "/etc/resolv.conf")
+                try world.host.perform {
+                    for _ in 0..<2 { _ = core.reconcile([.resolver]) }
+                    #expect(core.reconcile([]) == nil)
+                    #expect(core.problems.list == [])
+                    #expect(core.repairs.last == "name servers through resolved", "\(core.repairs)")
+                }
+                let now = try ResolverFile(at: "/etc/resolv.conf")
+                #expect(now.link == before.2.link && now.asksResolvedOnly)
+                #expect(try resolved.ask("dns") == "10.9.0.1 fd09::1")
+                #expect(try resolved.ask("domain") == "corp.example ~.")
+                try world.host.perform { core.tearDown(leavingBlocked: false) }
+                let after = try ResolverFile(at: "/etc/resolv.conf")
+                #expect(after == (script.hasPrefix("rm ") ? theirs : before.2))
+                // systemd-resolved takes the servers of a file that is not a link to its own.
+                try before.2.restore(at: "/etc/resolv.conf")
+                #expect(try resolved.snapshot() == before.1)
+                try world.expectUnchanged(since: before.0)
+            }
+
             @Test("Dead right before or after it was told: cleaning up leaves nothing", arguments: [true, false])
             func crash(_ doesLast: Bool) throws {
                 let world = try LinuxHostWorld()

@@ -86,6 +86,39 @@
                 }
             }
 
+            @Test(
+                "The end of the tunnel restores a file that another program wrote, even after a crash",
+                arguments: [false, true])
+            func replaced(_ dies: Bool) throws {
+                let etc = try PrivateEtc(resolvConf: Self.before)
+                try withExtendedLifetime(etc) {
+                    let world = try LinuxHostWorld()
+                    let before = try world.snapshot()
+                    var core: LinuxPlatformCore? = try world.core()
+                    try world.host.perform {
+                        try core?.prepare(.enforcedRoutes)
+                        _ = try core?.apply(settings())
+                    }
+                    let theirs = "nameserver 192.0.2.99\n# of a DHCP client\n"
+                    try theirs.write(toFile: "/etc/resolv.conf", atomically: true, encoding: .utf8)
+                    // The first check only finds it.
+                    let times = try world.host.perform { (0..<3).map { _ in core?.reconcile([.resolver]) } }
+                    #expect(times == [ResolverKeeper.settling, nil, nil])
+                    #expect(try ResolvConf.servers(in: CulvertUpScene.resolvConfNow) == ["10.9.0.1"])
+                    try world.host.perform {
+                        #expect(core?.problems.list == [])
+                        #expect(core?.repairs.last == "name servers through openresolv")
+                        #expect(core?.outsideNameServers() == [.v4(192, 0, 2, 99)])
+                        if !dies { core?.tearDown(leavingBlocked: false) }
+                    }
+                    core = nil
+                    if dies { _ = try world.cleanUp() }
+                    #expect(try CulvertUpScene.resolvConfNow == theirs)
+                    try Self.before.write(toFile: "/etc/resolv.conf", atomically: false, encoding: .utf8)
+                    try world.expectUnchanged(since: before)
+                }
+            }
+
             @Test("Settings that resolvconf does not take leave nothing, not even in the journal")
             func neverSet() throws {
                 let etc = try PrivateEtc(resolvConf: Self.before)

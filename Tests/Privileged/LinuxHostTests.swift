@@ -158,12 +158,14 @@
                 LinuxPlatformCore(
                     name: "cvh1", options: world.options, network: try LinuxNetwork())
             }
-            var settings = try LinuxHostWorld.settings(.enforcedRoutes, local: true, routes: ["0.0.0.0/0", "::/0"])
+            var settings = try LinuxHostWorld.settings(
+                .enforcedRoutes, local: true, routes: ["10.55.0.0/16", "fd55::/32"])
             try world.host.perform {
                 try first.prepare(.routeBased)
                 _ = try first.apply(settings)
                 try second.prepare(.routeBased)
                 settings.addresses = [try InterfaceAddress("10.8.0.2/24")]
+                settings.includedRoutes = [try IPPrefix("198.51.100.0/24"), try IPPrefix("fd56::/32")]
                 _ = try second.apply(settings)
                 #expect(first.numbers != second.numbers)
                 #expect(throws: LinuxNetworkError(.tunnelRunning(name: LinuxHostWorld.tunnel, processID: getpid()))) {

@@ -67,7 +67,10 @@
                 ["ip", "-j", "address"], ["ip", "-j", "-4", "route", "show", "table", "all"],
                 ["ip", "-j", "-6", "route", "show", "table", "all"], ["ip", "-j", "-4", "rule"],
                 ["ip", "-j", "-6", "rule"], ["nft", "list", "ruleset"],
-                ["cat", "/proc/sys/net/ipv4/conf/all/src_valid_mark", "/proc/sys/net/ipv4/conf/all/rp_filter"],
+                [
+                    "sh", "-c",
+                    "cd /proc/sys/net/ipv4/conf; grep -H . all/src_valid_mark */rp_filter */arp_ignore */arp_filter",
+                ],
             ] {
                 let result = try PrivilegedTests.run(["ip", "netns", "exec", host.name] + command)
                 parts.append(command.joined(separator: " ") + "\n" + result.output)

@@ -5,6 +5,7 @@
 #define CTUNNEL_SYSTEM_H
 
 #include "ctunnel_confinement.h"
+#include "ctunnel_descriptors.h"
 #include "ctunnel_library.h"
 #include "ctunnel_memory.h"
 #include "ctunnel_privileges.h"

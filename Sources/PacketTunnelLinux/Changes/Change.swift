@@ -54,7 +54,7 @@ package enum PreviousState: Hashable, Sendable, Codable {
         case .nothing, .route: return self
         case .setting: return nil
         case .resolver(var record):
-            record.before = nil
+            (record.before, record.replaced) = (nil, nil)
             return .resolver(record)
         }
     }

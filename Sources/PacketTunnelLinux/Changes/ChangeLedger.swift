@@ -13,8 +13,8 @@ package final class ChangeLedger {
     /// Whether a method of this object has the lock of the journals. A call while nft runs finds it taken.
     private var isLocked = false
 
-    /// Runs `body` with the lock of the journals.
-    private func locked<Result>(
+    /// Runs `body`, which may call other methods of this object, with the lock of the journals.
+    func locked<Result>(
         _ body: () throws(LinuxNetworkError) -> Result
     ) throws(LinuxNetworkError) -> Result {
         guard !isLocked else { return try body() }
@@ -123,6 +123,19 @@ package final class ChangeLedger {
     package var resolverRecord: ResolverRecord? {
         for entry in entries { if case .resolver(let record) = entry.previous { return record } }
         return nil
+    }
+
+    /// Replaces the record by which the name servers are restored. It does not change them.
+    func update(_ record: ResolverRecord) throws(LinuxNetworkError) {
+        guard let index = entries.firstIndex(where: \.change.isResolver) else { return }
+        entries[index].previous = .resolver(record)
+        let former = entries[index]
+        for var entry in try journal.record([(former.change, former.previous)]) {
+            entry.isMade = former.isMade
+            entries[index] = entry
+        }
+        journal.recordUndone(former.id)
+        journal.compactIfLong(entries)
     }
 
     // MARK: - Making
@@ -339,7 +352,7 @@ package final class ChangeLedger {
         switch (previous, theirs(change)?.previous) {
         case (.setting, .setting(let before)?): return .setting(before)
         case (.resolver(var mine), .resolver(let theirs)?):
-            mine.before = theirs.before
+            (mine.before, mine.replaced) = (theirs.before, theirs.replaced)
             return .resolver(mine)
         default: return previous
         }

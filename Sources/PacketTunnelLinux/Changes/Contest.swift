@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Steps that others undo for as long as they are made again, as two tunnels with the same route would.
+/// Steps that others undo for as long as they are made again, as another program with the same route would.
 struct Contest {
     private var counts: [Change: (count: Int, last: Int64)] = [:]
 

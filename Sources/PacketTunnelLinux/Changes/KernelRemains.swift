@@ -167,6 +167,9 @@ extension LinuxPlatform {
         if isSettingUnknown, try SmallFile.text(RoutingPlan.sourceValidation) == "1" {
             unknown.append("\(RoutingPlan.sourceValidation), which is 1 now")
         }
+        if isSettingUnknown {
+            unknown += try ReversePathFilter.loosened(network.netlink.links()).map { "\($0), which is 2 now" }
+        }
         if !isWhole, journal != nil || hasLeft, let record = try network.resolver.record(left: name) {
             try network.resolver.clear(record)
             undone.append("name servers through \(record.manager.rawValue)")

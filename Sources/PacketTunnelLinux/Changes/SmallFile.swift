@@ -12,7 +12,8 @@ package enum SmallFile {
 
     /// A file's bytes; nil where there is none.
     static func read(_ path: String) throws(LinuxNetworkError) -> [UInt8]? {
-        let number = SystemCall.open(path, O_RDONLY)
+        // Opening a named pipe in its place must not block.
+        let number = SystemCall.open(path, O_RDONLY | O_NONBLOCK)
         guard number >= 0 else {
             if errno == ENOENT || errno == ENOTDIR || errno == ESRCH { return nil }
             throw LinuxNetworkError(.kernelSetting(path: path), errno: errno)

@@ -53,6 +53,14 @@ package struct LeakGuard: Hashable, Sendable {
             .joined()
     }
 
+    /// The leak policy of a tunnel whose table nft lists like this.
+    static func policy(in listing: String) -> LeakPolicy {
+        let lines = listing.split(separator: "\n").map { $0.drop { $0.isWhitespace } }
+        guard lines.contains(where: { $0.hasPrefix("type filter hook forward ") }) else { return .routeBased }
+        // Refused whatever the destination.
+        return lines.contains { $0.hasPrefix("counter ") } ? .everything : .enforcedRoutes
+    }
+
     /// The table; nil where there is nothing to guard.
     package var table: FirewallTable? {
         let holdsBack = policy.holdsBeforeSettings || (!policy.leavesDecisionToRoutes && settings != nil)

@@ -8,48 +8,57 @@ package import TunnelSystem
 
 /// The process that starts programs for this one (``ProgramServer``).
 ///
-/// A request that it does not answer in time fails; the next one is sent once it answers again. When it has ended, each
-/// request fails, and applied settings stay applied.
+/// A request that it does not answer in time fails. A process that has ended or does not answer is replaced
+/// (``ProgramSupervisor``). When the supervisor has ended as well, each request fails, and applied settings stay applied.
 package final class ProgramClient: Sendable {
-    /// What waits for nothing else: programs of the system, commands of the user, and requests to a gateway.
+    /// The purposes whose requests do not wait for each other: programs of the system, commands of the user, requests to a gateway,
+    /// and repairs of name servers.
     package enum Purpose: Int, CaseIterable, Sendable {
         case system
         case commands
         case requests
+        case nameServers
     }
 
     private let links: [ProgramLink]
+    private let relay: ProgramRelay?
     /// The seconds that a reply may come after the end of its request's time, which the process keeps.
     private let patience: Int
     /// What it was told at its start.
     package let scope: ProgramScope
-    /// Its process.
+    /// The supervisor's process.
     package let process: Int32
 
-    /// The numbers of the sockets in the process.
+    /// The numbers of the sockets in the server's process.
     package static var socketNumbers: [Int32] { Purpose.allCases.map { Int32(3 + $0.rawValue) } }
 
-    /// Starts the process, which has to serve ``socketNumbers``, and waits until it says what it was told.
-    /// - Throws: when it cannot be started, or ends before it says so.
+    /// Starts the supervisor's process, which has its socket as ``ProgramSupervisor/controlNumber``, and waits until a server sends its
+    /// scope.
+    /// - Throws: ``SystemError`` if it cannot be started, or ends before that.
     package init(program: String, arguments: [String], environment: [String]) throws(SystemError) {
         let setup = SpawnSetup(.ownSession)
         for number in [0, 1, 2] as [Int32] { setup.openNull(number, forWriting: number > 0) }
-        var ours: [ProgramLink] = []
-        var theirs: [SharedDescriptor] = []
-        for number in Self.socketNumbers {
-            let (here, there) = try Self.pair()
-            ours.append(ProgramLink(here))
-            theirs.append(there)
-            setup.give(there.number, as: number)
-        }
+        let (here, there) = try Self.pair()
+        setup.give(there.number, as: ProgramSupervisor.controlNumber)
         process = try setup.start(program, arguments: arguments, environment: environment)
-        for descriptor in theirs { descriptor.close() }
-        links = ours
+        there.close()
+        let relay = ProgramRelay(here)
+        let links = Purpose.allCases.map { ProgramLink(relay, $0) }
+        (self.relay, self.links) = (relay, links)
         patience = Self.standardPatience
-        // It reads the tunnel's file first.
-        guard case .reply(.scope(let scope), _) = ours[0].exchange(.scope, [], within: Self.startSeconds, patience: 0)
+        // The supervisor reads the tunnel's file first.
+        let deadline = LaneClock.now() + Int64(Self.startSeconds) * LaneClock.nanosecondsPerSecond
+        guard relay.sockets(after: 0, until: deadline) != nil,
+            case .reply(.scope(let scope), _) = links[0].exchange(.scope, [], within: Self.startSeconds, patience: 0)
         else { throw SystemError("start the process for programs", errno: ECHILD) }
         self.scope = scope
+    }
+
+    /// A client of the servers that a relay names.
+    init(_ relay: ProgramRelay, scope: ProgramScope, patience: Int = standardPatience) {
+        links = Purpose.allCases.map { ProgramLink(relay, $0) }
+        (self.relay, self.scope, self.patience) = (relay, scope, patience)
+        process = 0
     }
 
     private static let standardPatience = 5
@@ -64,6 +73,7 @@ package final class ProgramClient: Sendable {
             theirs.append(there)
         }
         links = ours
+        relay = nil
         patience = Self.standardPatience
         self.scope = scope
         process = 0
@@ -79,6 +89,7 @@ package final class ProgramClient: Sendable {
     init(_ descriptor: SharedDescriptor, scope: ProgramScope, patience: Int = standardPatience) {
         let link = ProgramLink(descriptor)
         links = Purpose.allCases.map { _ in link }
+        relay = nil
         self.patience = patience
         self.scope = scope
         process = 0
@@ -104,11 +115,12 @@ package final class ProgramClient: Sendable {
 
     /// Has one of the system's programs be run to its end.
     func run(
-        system program: String, _ arguments: [String], input: [UInt8], seconds: Int, outputLimit: Int
+        system program: String, _ arguments: [String], input: [UInt8], seconds: Int, outputLimit: Int,
+        by purpose: Purpose = .system
     ) throws(LinuxNetworkError) -> ChildProcess.Outcome {
         let call = SystemProgramCall(
             program: program, arguments: arguments, seconds: seconds, outputLimit: outputLimit)
-        switch exchange(.system(call), input, by: .system, within: seconds) {
+        switch exchange(.system(call), input, by: purpose, within: seconds) {
         case .reply(.ended(let status), let output):
             return ChildProcess.Outcome(status: status, output: String(decoding: output, as: UTF8.self))
         case .reply(.timedOut, _), .late:
@@ -161,11 +173,16 @@ package final class ProgramClient: Sendable {
         return (file, bytes)
     }
 
+    /// Sends a request. If its process ends before the answer, a repeatable request is sent to the next process.
     private func exchange(
         _ request: ProgramRequest, _ input: [UInt8], by purpose: Purpose, within seconds: Int,
         cancellation: Int32? = nil
     ) -> ProgramLink.Answer {
-        links[purpose.rawValue].exchange(
-            request, input, within: seconds, patience: patience, cancellation: cancellation)
+        let start = LaneClock.now()
+        let link = links[purpose.rawValue]
+        let answer = link.exchange(request, input, within: seconds, patience: patience, cancellation: cancellation)
+        guard case .ended = answer, relay?.hasEnded == false, request.isRepeatable else { return answer }
+        let rest = seconds - Int((LaneClock.now() - start) / LaneClock.nanosecondsPerSecond)
+        return link.exchange(request, input, within: max(1, rest), patience: patience, cancellation: cancellation)
     }
 }

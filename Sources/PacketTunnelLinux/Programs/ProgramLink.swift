@@ -2,15 +2,14 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import CTunnelSystem
-import Synchronization
 import TunnelIO
 import TunnelSystem
 
 /// A socket to the process that starts programs (``ProgramServer``), on which one request is under way at a time.
 ///
-/// That process may be stopped and continue later, at any byte of a message. So each request has a number and a deadline, and no read
-/// or write waits beyond the deadline. The next request first completes the message that was interrupted, and drops the late
-/// answer.
+/// That process may be stopped and continue later, at any byte of a message. So each request has a number and a deadline, and nothing
+/// waits beyond the deadline. The next request first completes the message that was interrupted, and drops the late
+/// answer. If another process takes its place (``ProgramRelay``), the next request goes to that.
 final class ProgramLink: Sendable {
     /// The end of a request.
     enum Answer {
@@ -19,11 +18,14 @@ final class ProgramLink: Sendable {
         case late
         /// The caller gave up before the request was sent.
         case cancelled
-        /// The process has ended, or does not keep to the form of messages.
+        /// The process has ended, or does not keep to the form of messages. It may have carried out the request.
         case ended
     }
 
     private struct State {
+        var descriptor: SharedDescriptor?
+        /// The number of the process.
+        var generation = 0
         /// The number of the last request.
         var number: UInt64 = 0
         /// The number of the request that was sent, at least in part, and not answered.
@@ -33,14 +35,28 @@ final class ProgramLink: Sendable {
         var hasEnded = false
     }
 
-    private let descriptor: SharedDescriptor
-    private let state = Mutex(State())
+    /// The state; nil while a request is under way.
+    private let turn: Monitor<State?>
+    private let relay: ProgramRelay?
+    private let purpose: ProgramClient.Purpose
 
     /// Takes over this process's end of the socket.
     init(_ descriptor: SharedDescriptor) {
-        self.descriptor = descriptor
-        if !SystemCall.setNonBlocking(descriptor.number) { state.withLock { $0.hasEnded = true } }
+        (relay, purpose) = (nil, .system)
+        turn = Monitor(State(descriptor: descriptor, hasEnded: !SystemCall.setNonBlocking(descriptor.number)))
     }
+
+    /// A link for this purpose to the processes that the relay names.
+    init(_ relay: ProgramRelay, _ purpose: ProgramClient.Purpose) {
+        (self.relay, self.purpose) = (relay, purpose)
+        turn = Monitor(State(hasEnded: true))
+    }
+
+    /// The time in which a process that takes the place of another is waited for, in nanoseconds.
+    private static let replacementPatience = 5 * LaneClock.nanosecondsPerSecond
+    /// The time without an answer after which the supervisor must check the process, and the time until the next check.
+    private static let firstCheck = LaneClock.nanosecondsPerSecond / 2
+    private static let nextCheck = 2 * LaneClock.nanosecondsPerSecond
 
     /// Sends a request and waits for its answer.
     /// - Parameters:
@@ -52,34 +68,75 @@ final class ProgramLink: Sendable {
     ) -> Answer {
         let limit = LaneClock.now() + Int64(seconds) * LaneClock.nanosecondsPerSecond
         let deadline = limit + Int64(patience) * LaneClock.nanosecondsPerSecond
-        return state.withLock { state in
-            var cancellation = cancellation
-            var own: UInt64?
-            while true {
-                if let (numbered, bytes) = takeReply(&state), numbered.number == own {
-                    return .reply(numbered.reply, bytes)
-                }
-                if state.hasEnded { return .ended }
-                if own == nil, state.unanswered == nil {
-                    guard LaneClock.now() < limit else { return .late }
-                    guard let frame = begin(request, input, until: limit, &state) else { return .ended }
-                    own = state.number
-                    state.unsent += frame
-                }
-                let number = descriptor.number
-                let writing = state.unsent.isEmpty ? nil : number
-                guard let ready = ChildProcess.ready([number, cancellation ?? -1], writing: writing, until: deadline)
-                else { return .late }
-                if writing != nil, ready[2] { send(&state) }
-                if ready[0] { receive(&state) }
-                if ready[1] {
-                    cancellation = nil
-                    guard let own else { return .cancelled }
-                    let cancel = NumberedRequest(number: own, deadline: deadline, request: .cancel)
-                    state.unsent += ProgramFrame.encode(cancel, []) ?? []
-                }
+        let taken: State? = turn.wait(until: limit) { state in
+            defer { state = nil }
+            return state
+        }
+        guard var state = taken else { return .late }
+        defer {
+            turn.updateForOne {
+                $0 = state
+                return true
             }
         }
+        if state.unanswered == nil, let descriptor = state.descriptor {
+            // The process may have ended since the last request.
+            receive(&state, descriptor.number)
+        }
+        var cancellation = cancellation
+        var own: UInt64?
+        var nextCheck = LaneClock.now() + Self.firstCheck
+        while true {
+            if let (numbered, bytes) = takeReply(&state), numbered.number == own {
+                return .reply(numbered.reply, bytes)
+            }
+            while state.hasEnded {
+                guard own == nil, renew(&state, until: limit) else { return .ended }
+            }
+            guard let number = state.descriptor?.number else { return .ended }
+            if own == nil, state.unanswered == nil {
+                guard LaneClock.now() < limit else { return .late }
+                guard let frame = begin(request, input, until: limit, &state) else { return .ended }
+                own = state.number
+                state.unsent += frame
+            }
+            let writing = state.unsent.isEmpty ? nil : number
+            let ready = ChildProcess.ready(
+                [number, cancellation ?? -1], writing: writing, until: min(deadline, nextCheck))
+            guard let ready else {
+                guard LaneClock.now() < deadline else {
+                    relay?.send(.replace, generation: state.generation)
+                    return .late
+                }
+                relay?.send(.check, generation: state.generation)
+                nextCheck = LaneClock.now() + Self.nextCheck
+                continue
+            }
+            if writing != nil, ready[2] { send(&state, number) }
+            if ready[0] { receive(&state, number) }
+            if ready[1] {
+                cancellation = nil
+                guard let own else { return .cancelled }
+                let cancel = NumberedRequest(number: own, deadline: deadline, request: .cancel)
+                state.unsent += ProgramFrame.encode(cancel, []) ?? []
+            }
+        }
+    }
+
+    /// Goes over to the process that has taken the place of the last one.
+    /// - Returns: `false` if there is none.
+    private func renew(_ state: inout State, until limit: Int64) -> Bool {
+        let patience = min(limit, LaneClock.now() + Self.replacementPatience)
+        guard let sockets = relay?.sockets(after: state.generation, until: patience),
+            sockets.descriptors.indices.contains(purpose.rawValue)
+        else { return false }
+        let descriptor = sockets.descriptors[purpose.rawValue]
+        state = State(
+            descriptor: descriptor, generation: sockets.generation, number: state.number,
+            hasEnded: !SystemCall.setNonBlocking(descriptor.number))
+        // It may have ended as well.
+        receive(&state, descriptor.number)
+        return true
     }
 
     /// Counts a request.
@@ -104,18 +161,19 @@ final class ProgramLink: Sendable {
         case .incomplete: return nil
         case .malformed:
             state.hasEnded = true
+            relay?.send(.replace, generation: state.generation)
             return nil
         }
     }
 
-    private func send(_ state: inout State) {
-        let count = unsafe state.unsent.withUnsafeBytes { unsafe SystemCall.write(descriptor.number, $0) }
+    private func send(_ state: inout State, _ number: Int32) {
+        let count = unsafe state.unsent.withUnsafeBytes { unsafe SystemCall.write(number, $0) }
         if count > 0 { state.unsent.removeFirst(count) } else if errno != EAGAIN { state.hasEnded = true }
     }
 
-    private func receive(_ state: inout State) {
+    private func receive(_ state: inout State, _ number: Int32) {
         var chunk = [UInt8](repeating: 0, count: 65_536)
-        let count = unsafe chunk.withUnsafeMutableBytes { unsafe SystemCall.read(descriptor.number, into: $0) }
+        let count = unsafe chunk.withUnsafeMutableBytes { unsafe SystemCall.read(number, into: $0) }
         if count > 0 {
             state.received += chunk[..<count]
         } else if count == 0 || errno != EAGAIN {

@@ -16,6 +16,14 @@ enum ProgramRequest: Codable, Sendable {
     case file
     /// Ends the command that runs. Nothing is answered.
     case cancel
+
+    /// Whether it can be carried out twice. A command of the user cannot.
+    var isRepeatable: Bool {
+        switch self {
+        case .scope, .system, .file: true
+        case .command, .cancel: false
+        }
+    }
 }
 
 /// What came of a request; the bytes are what a program wrote, or the file's.

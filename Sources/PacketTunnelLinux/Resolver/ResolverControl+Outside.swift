@@ -21,11 +21,11 @@ extension ResolverControl {
         switch known {
         case .resolved:
             // Programs ask it at an address of the machine's own, and what it asks itself is held back.
-            let program = try SystemProgram.required("resolvectl", folders: folders)
+            let program = try required("resolvectl")
             return Self.addresses(inResolvectl: try program.check(["dns"], seconds: patience), without: tunnel)
         case .openresolv:
             guard let record else { return try inFile() }
-            let program = try SystemProgram.required("resolvconf", folders: folders)
+            let program = try required("resolvconf")
             let labels = try openresolvInterfaces(program).map(String.init)
             var found: [IPAddress] = []
             for label in labels where label != record.label {
@@ -43,9 +43,9 @@ extension ResolverControl {
         Self.addresses(ResolvConf.servers(in: try SmallFile.text(file) ?? ""))
     }
 
-    /// What the file said before the tunnel came.
+    /// The servers of the file without the tunnel.
     private static func before(_ record: ResolverRecord) -> [IPAddress] {
-        guard let bytes = record.before.flatMap({ Data(base64Encoded: $0) }) else { return [] }
+        guard let bytes = record.bytesAfter else { return [] }
         return addresses(ResolvConf.servers(in: String(decoding: bytes, as: UTF8.self)))
     }
 

@@ -20,14 +20,16 @@ struct ResolverControl: Sendable {
     /// How long one run of a manager may take, in seconds. openresolv waits ten for its own lock, and starts more than a
     /// hundred programs; killed in between, it leaves resolv.conf half done.
     var patience = 20
+    /// The purpose of its programs.
+    var purpose = ProgramClient.Purpose.system
 
     /// Who manages name servers here; nil for nobody.
     ///
     /// systemd-resolved where it runs and programs ask it; else resolvconf; else systemd-resolved where it runs.
     func manager() throws(LinuxNetworkError) -> ResolverManager? {
-        let runsResolved = SystemProgram("resolvectl", folders: folders) != nil && isResolvedRunning
+        let runsResolved = find("resolvectl") != nil && isResolvedRunning
         if runsResolved, try asksResolved() { return .resolved }
-        if let resolvconf = SystemProgram("resolvconf", folders: folders) {
+        if let resolvconf = find("resolvconf") {
             // systemd-resolved may come with a resolvconf, which is resolvectl by another name.
             if let target = Self.target(resolvconf.path), target.hasSuffix("/resolvectl") {
                 return runsResolved ? .resolved : nil
@@ -35,6 +37,17 @@ struct ResolverControl: Sendable {
             return isOpenresolv(resolvconf) ? .openresolv : .debianResolvconf
         }
         return runsResolved ? .resolved : nil
+    }
+
+    /// The program of this name; nil if it is not installed.
+    private func find(_ name: String) -> SystemProgram? {
+        SystemProgram(name, folders: folders, purpose: purpose)
+    }
+
+    /// The program of this name.
+    func required(_ name: String) throws(LinuxNetworkError) -> SystemProgram {
+        guard let program = find(name) else { throw LinuxNetworkError(.programMissing(name: name)) }
+        return program
     }
 
     private var isResolvedRunning: Bool { unsafe access(resolvedSocket, F_OK) == 0 }
@@ -53,7 +66,7 @@ struct ResolverControl: Sendable {
     }
 
     /// What a symbolic link leads to in the end; nil where there is nothing.
-    private static func target(_ path: String) -> String? {
+    static func target(_ path: String) -> String? {
         guard let resolved = unsafe realpath(path, nil) else { return nil }
         defer { unsafe free(resolved) }
         return unsafe String(cString: resolved)
@@ -65,7 +78,7 @@ struct ResolverControl: Sendable {
     /// systemd-resolved removes a tunnel's servers with its interface.
     func record(left name: String) throws(LinuxNetworkError) -> ResolverRecord? {
         guard let manager = try manager(), manager != .resolved else { return nil }
-        let program = try SystemProgram.required("resolvconf", folders: folders)
+        let program = try required("resolvconf")
         let labels =
             switch manager {
             case .openresolv: try openresolvInterfaces(program).map(String.init)
@@ -80,10 +93,11 @@ struct ResolverControl: Sendable {
     func record(for plan: ResolverPlan) throws(LinuxNetworkError) -> ResolverRecord {
         var record = ResolverRecord(
             manager: plan.manager, interface: plan.interface, label: plan.interface.name, before: nil,
-            servers: plan.settings.servers.map(\.description))
+            servers: plan.settings.servers.map(\.description), original: try ResolverFile(at: file))
         switch plan.manager {
         case .resolved: return record
-        case .openresolv, .debianResolvconf: break
+        // They make the bytes by themselves.
+        case .openresolv, .debianResolvconf: record.original?.text = nil
         }
         if !plan.settings.matchDomains.isEmpty {
             throw LinuxNetworkError(
@@ -92,7 +106,7 @@ struct ResolverControl: Sendable {
                     reason: "cannot ask the tunnel's servers for some domains only; systemd-resolved can"))
         }
         if plan.manager == .debianResolvconf { record.label = try debianPrefix() + record.label }
-        let program = try SystemProgram.required("resolvconf", folders: folders)
+        let program = try required("resolvconf")
         if try isEmpty(program, manager: plan.manager), let text = try SmallFile.read(file) {
             record.before = Data(text).base64EncodedString()
         }
@@ -134,53 +148,64 @@ struct ResolverControl: Sendable {
     func set(_ plan: ResolverPlan, _ record: ResolverRecord) throws(LinuxNetworkError) {
         switch plan.manager {
         case .resolved:
-            let program = try SystemProgram.required("resolvectl", folders: folders)
+            let program = try required("resolvectl")
             for run in plan.resolvectlRuns { try program.check(run, seconds: patience) }
         case .openresolv:
             // First of all, and nobody else's servers beside it.
-            try SystemProgram.required("resolvconf", folders: folders)
+            try required("resolvconf")
                 .check(["-a", record.label, "-m", "0", "-x"], input: plan.resolvConf, seconds: patience)
         case .debianResolvconf:
-            try SystemProgram.required("resolvconf", folders: folders)
+            try required("resolvconf")
                 .check(["-a", record.label], input: plan.resolvConf, seconds: patience)
         }
     }
 
-    /// Makes the manager forget. Nothing where it knows nothing, or is not there any more.
+    /// Removes the tunnel's servers from the manager, if it exists and has them, and restores a file that another program wrote.
     func clear(_ record: ResolverRecord) throws(LinuxNetworkError) {
+        guard try forget(record), let replaced = record.replaced else { return }
+        try replaced.restore(at: file)
+    }
+
+    /// - Returns: Whether the manager has no other servers for the file.
+    private func forget(_ record: ResolverRecord) throws(LinuxNetworkError) -> Bool {
         switch record.manager {
         case .resolved:
             // It forgets an interface that is gone, and another may have its name by now.
             guard unsafe if_nametoindex(record.interface.name) == record.interface.index,
-                let program = SystemProgram("resolvectl", folders: folders)
-            else { return }
+                let program = find("resolvectl")
+            else { return true }
             let outcome = try program.run(["revert", record.interface.name], seconds: patience)
             guard outcome.status == 0 || !isResolvedRunning else { throw Self.failure(of: program, outcome) }
         case .debianResolvconf:
-            guard let program = SystemProgram("resolvconf", folders: folders) else { return }
+            guard let program = find("resolvconf") else { return true }
             // It says with its status that there was nothing to forget.
             let outcome = try program.run(["-d", record.label], seconds: patience)
             if unsafe access("\(Self.debianRecords)/\(record.label)", F_OK) == 0 {
                 throw Self.failure(of: program, outcome)
             }
         case .openresolv:
-            guard let program = SystemProgram("resolvconf", folders: folders) else { return }
-            try clearOpenresolv(program, record)
+            guard let program = find("resolvconf") else { return true }
+            return try clearOpenresolv(program, record)
         }
+        return true
     }
 
-    private func clearOpenresolv(_ program: SystemProgram, _ record: ResolverRecord) throws(LinuxNetworkError) {
+    /// - Returns: Whether it knows of no other interface.
+    private func clearOpenresolv(
+        _ program: SystemProgram, _ record: ResolverRecord
+    ) throws(LinuxNetworkError) -> Bool {
         let isKnown = try openresolvInterfaces(program).contains { $0 == record.label }
         let outcome = try program.run(["-d", record.label, "-f"], seconds: patience)
         let left = try openresolvInterfaces(program)
         // It did not get its lock, for example.
         if left.contains(where: { $0 == record.label }) { throw Self.failure(of: program, outcome) }
-        let before = left.isEmpty ? record.before.flatMap { Data(base64Encoded: $0) }.map { [UInt8]($0) } : nil
-        if let before, try SmallFile.read(file) == before { return }
+        let before = left.isEmpty ? record.bytesAfter : nil
+        if let before, try SmallFile.read(file) == before { return true }
         // A run that was killed, this one or one before it, may have forgotten the interface and told nobody.
         if !isKnown || outcome.status != 0 { try updateOpenresolv(program, record, restores: before != nil) }
-        guard let before, let now = try SmallFile.read(file), now != before else { return }
+        guard let before, let now = try SmallFile.read(file), now != before else { return left.isEmpty }
         try SmallFile.overwrite(file, with: before)
+        return true
     }
 
     /// Makes openresolv tell everybody what it knows; nothing where the file was written by somebody else, and stays.
@@ -196,15 +221,5 @@ struct ResolverControl: Sendable {
         if servers.contains(where: { record.servers?.contains($0) ?? false }) {
             throw Self.failure(of: program, outcome)
         }
-    }
-}
-
-extension SystemProgram {
-    /// The program of this name in one of these folders.
-    static func required(_ name: String, folders: [String]) throws(LinuxNetworkError) -> SystemProgram {
-        guard let program = SystemProgram(name, folders: folders) else {
-            throw LinuxNetworkError(.programMissing(name: name))
-        }
-        return program
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import FoundationEssentials
 import NetworkAddresses
 package import PacketTunnel
 
@@ -83,4 +84,13 @@ package struct ResolverRecord: Hashable, Sendable, Codable {
     package var before: String?
     /// The tunnel's servers, by which a file is known that still names them; nil in older journals.
     package var servers: [String]?
+    /// The file before the tunnel; nil in older journals.
+    package var original: ResolverFile?
+    /// The last file that another program put in place of the tunnel's. It is restored after the tunnel.
+    package var replaced: ResolverFile?
+
+    /// The bytes that the file must have after the tunnel, if resolvconf has nothing to make it from; nil if it has.
+    var bytesAfter: [UInt8]? {
+        replaced?.bytes ?? before.flatMap { Data(base64Encoded: $0) }.map { [UInt8]($0) }
+    }
 }

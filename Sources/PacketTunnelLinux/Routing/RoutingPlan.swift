@@ -117,8 +117,8 @@ package struct RoutingPlan: Hashable, Sendable {
     /// The kernel's switch that makes it look at marks when it asks whether a packet's source is on the right side.
     package static let sourceValidation = "/proc/sys/net/ipv4/conf/all/src_valid_mark"
 
-    /// The kernel settings that a tunnel's packets depend on.
-    static let watchedSettings = [sourceValidation, "/proc/sys/net/ipv4/conf/all/rp_filter"]
+    /// The kernel settings that a tunnel's packets depend on and whose changes the kernel does not report by netlink.
+    static let watchedSettings = [sourceValidation]
 
     private var included: [IPPrefix] {
         var seen: Set<IPPrefix> = []
@@ -165,6 +165,20 @@ package struct RoutingPlan: Hashable, Sendable {
         included.flatMap { prefix in prefix.subtracting(excluded.filter { prefix.contains($0) }) }
     }
 
+    /// Whether the tunnel takes packets to some address of an IPv4 network that an interface leads to. The kernel's check of packets
+    /// from that address (``ReversePathFilter``) finds the tunnel then.
+    package func divertsNeighbours(in network: IPPrefix) -> Bool {
+        guard usesOwnTable(isIPv6: false) else { return false }
+        // Of one table, or as though it were one, the more specific route counts.
+        if asksMainTableFirst { return tunnelled.contains { network.contains($0) } }
+        return Self.effective(included, without: excluded + attachedExceptions).contains { $0.overlaps(network) }
+    }
+
+    /// The local networks that the tunnel's own table leaves out.
+    private var attachedExceptions: [IPPrefix] {
+        settings.allowsLocalNetwork && !asksMainTableFirst ? localNetworks : []
+    }
+
     /// The steps, in the order in which they are made: what catches packets last.
     package func steps() -> [Change] {
         if let namedTable { return routes(in: namedTable) }
@@ -191,8 +205,7 @@ package struct RoutingPlan: Hashable, Sendable {
     private func ownTable(isIPv6: Bool) -> [Change] {
         // The exceptions first.
         var seen: Set<IPPrefix> = []
-        let attached = settings.allowsLocalNetwork && !asksMainTableFirst ? localNetworks : []
-        let exceptions = (excluded + attached).filter { exception in
+        let exceptions = (excluded + attachedExceptions).filter { exception in
             exception.isIPv6 == isIPv6 && own.contains { $0.contains(exception) } && seen.insert(exception).inserted
         }
         let routes = own.filter { $0.isIPv6 == isIPv6 && !seen.contains($0) }

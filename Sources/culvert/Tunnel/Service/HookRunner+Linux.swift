@@ -70,7 +70,8 @@
                 )
             case .notStarted(EPIPE):
                 return failure(
-                    "cannot be run: the process that runs programs is gone", fix: "take the tunnel down, and up again")
+                    "was interrupted: the process that runs programs has ended",
+                    fix: "take the tunnel down, and up again")
             case .notStarted(let errno): return failure("cannot be run: \(SystemError.words(errno))")
             }
         }

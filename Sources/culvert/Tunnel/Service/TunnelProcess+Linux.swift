@@ -376,14 +376,8 @@
 
         /// The error of a host that could not be made.
         init(host error: LinuxNetworkError) {
-            let code: Code =
-                switch (error.code, error.errno) {
-                case (.tunnelRunning, _): .alreadyRunning
-                case (.invalidTunnelName, _): .configurationInvalid
-                case (_, EPERM), (_, EACCES): .permissionDenied
-                default: .hostFailed
-                }
-            self.init(code, error.description)
+            self.init(error)
+            if code == .settingsFailed { code = .hostFailed }
         }
     }
 

@@ -9,9 +9,10 @@
     import TunnelSystem
     import WireGuardTunnel
 
-    /// The process beside a tunnel's that starts programs for it: nft and resolvconf, the file's commands, requests to a gateway.
+    /// The processes that start programs for a tunnel's process: nft and resolvconf, the file's commands, requests to a gateway.
     ///
-    /// It reads the file or profile by itself, before anything comes from a network, and runs nothing that is not there.
+    /// The first one reads the file or profile by itself, before anything comes from a network. Then it only keeps the second one, which
+    /// starts the programs, and none that the first one did not name.
     enum TunnelPrograms {
         /// Starts it. To be called before there are threads, and before anything is given up.
         static func start(_ command: UpCommand, atRoot: Bool) throws(SystemError) -> ProgramClient {
@@ -20,19 +21,35 @@
             if let index = arguments.firstIndex(of: "--report-descriptor") {
                 arguments.removeSubrange(index..<min(index + 2, arguments.count))
             }
-            let kept = ["PATH", "HOME", "LANG", "TZ", RuntimeDirectory.variable].compactMap { name in
-                StandardStream.environment(name).map { "\(name)=\($0)" }
-            }
+            let place = atRoot ? Place.root : .here
             return try ProgramClient(
                 program: SpawnPlatform.ownProgram,
-                arguments: ["culvert"] + arguments + ["--run-programs", atRoot ? "root" : "here"], environment: kept)
+                arguments: ["culvert"] + arguments + ["--run-programs", place.rawValue], environment: environment)
         }
 
-        /// What the process does, until the tunnel's is gone.
-        static func serve(_ command: UpCommand, atRoot: Bool) -> Int32 {
+        /// The values of `--run-programs`.
+        private enum Place: String {
+            /// The first process, in the root folder or in that of the command.
+            case root, here
+            /// The second process.
+            case server
+        }
+
+        private static var environment: [String] {
+            ["PATH", "HOME", "LANG", "TZ", RuntimeDirectory.variable].compactMap { name in
+                StandardStream.environment(name).map { "\(name)=\($0)" }
+            }
+        }
+
+        /// Runs one of these processes until the tunnel's process has ended.
+        static func serve(_ command: UpCommand, place: String) -> Int32 {
             // A service manager tells all processes to end; this one is needed until the tunnel is down.
             for number in [SIGTERM, SIGINT, SIGHUP] { _ = signal(number, SIG_IGN) }
             _ = ctunnel_forbid_dumps()
+            guard let place = Place(rawValue: place) else { return ExitStatus.usage }
+            guard place != .server else {
+                return ProgramSupervisor.serve() ? ExitStatus.success : ExitStatus.failure
+            }
             let loaded = Mutex<LoadedTunnel?>(nil)
             let source = command
             _ = SignalledRun.run(isImpatient: false) {
@@ -46,8 +63,12 @@
                 return tunnel
             }
             let scope = scope(tunnel, command)
-            if atRoot { unsafe _ = chdir("/") }
-            ProgramServer(scope).serve(ProgramClient.socketNumbers)
+            if place == .root { unsafe _ = chdir("/") }
+            ProgramSupervisor(
+                scope, program: SpawnPlatform.ownProgram,
+                arguments: ["culvert", "up", command.tunnel, "--run-programs", Place.server.rawValue],
+                environment: environment
+            ).run()
             return ExitStatus.success
         }
 

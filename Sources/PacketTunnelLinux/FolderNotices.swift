@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import CTunnelSystem
+import Synchronization
+import TunnelIO
+import TunnelSystem
+
+/// Reports files that are put into a folder, writes to kernel settings, and changes of resolv.conf, by inotify(7). A write to a
+/// setting is reported only if it comes through the same proc file system. A user may have few of these descriptors, so one serves
+/// all.
+final class FolderNotices: Sendable {
+    let descriptor: OwnedDescriptor
+    private let folder: String
+    private let settings: [String]
+    private let resolver: String?
+    private let resolverWatches = Mutex(ResolverWatches())
+    /// The name that stands for any setting.
+    static let setting = ""
+    /// The name that stands for resolv.conf and its target. No file has it.
+    static let resolver = "/"
+
+    /// The numbers of the watches for resolv.conf.
+    private struct ResolverWatches {
+        /// The folder of resolv.conf, in which other files do not count.
+        var folder: Int32?
+        /// The file at the end of a link, its folder, and those before them.
+        var targets: Set<Int32> = []
+    }
+
+    /// - Returns: `nil` if the folder cannot be watched.
+    init?(_ folder: String, settings: [String] = [], resolver: String? = nil) {
+        (self.folder, self.settings, self.resolver) = (folder, settings, resolver)
+        let number = inotify_init1(Int32(IN_NONBLOCK | IN_CLOEXEC))
+        guard number >= 0 else { return nil }
+        descriptor = OwnedDescriptor(number)
+        guard watch() else { return nil }
+    }
+
+    private func watch() -> Bool {
+        for setting in settings { _ = add(setting, IN_MODIFY) }
+        watchResolver()
+        return add(folder, IN_MOVED_TO) != nil
+    }
+
+    /// - Returns: The number of the watch; nil if the file cannot be watched.
+    private func add(_ path: String, _ events: Int32) -> Int32? {
+        let number = unsafe inotify_add_watch(descriptor.number, path, UInt32(events | IN_MASK_ADD))
+        return number < 0 ? nil : number
+    }
+
+    /// Watches resolv.conf, as it is now, and the file at the end of its link: either may be replaced or written over.
+    private func watchResolver() {
+        guard let resolver else { return }
+        let inFolder = IN_MOVED_TO | IN_MOVED_FROM | IN_CREATE | IN_DELETE | IN_CLOSE_WRITE
+        let target = ResolverControl.target(resolver) ?? Self.missingTarget(of: resolver)
+        let (folder, targetFolder) = (Self.folder(of: resolver), Self.folder(of: target))
+        resolverWatches.withLock { watches in
+            watches.folder = add(folder, inFolder)
+            // A file that is mounted over another has its events elsewhere.
+            var targets = [add(target, IN_CLOSE_WRITE | IN_MODIFY)]
+            if targetFolder != folder { targets.append(add(targetFolder, inFolder)) }
+            for case let number? in targets where number != watches.folder { watches.targets.insert(number) }
+        }
+    }
+
+    /// The file that a link leads to, which does not exist; the path itself without a link.
+    private static func missingTarget(of path: String) -> String {
+        guard let link = SystemCall.linkTarget(path) else { return path }
+        return link.hasPrefix("/") ? link : folder(of: path) + "/" + link
+    }
+
+    private static func folder(of path: String) -> String {
+        "/" + path.split(separator: "/").dropLast().joined(separator: "/")
+    }
+
+    /// The names of the new files, ``setting`` for settings that were written, and ``resolver``; `nil` if some events were lost.
+    func changed() -> [String]? {
+        var names: [String] = []
+        var buffer = [UInt8](repeating: 0, count: 4096)
+        while true {
+            let count = unsafe buffer.withUnsafeMutableBytes { unsafe SystemCall.read(descriptor.number, into: $0) }
+            guard count > 0 else { break }
+            for event in Self.events(in: buffer[..<count]) {
+                if let isResolver = isAboutResolver(event) {
+                    if isResolver { names.append(Self.resolver) }
+                } else if event.isLoss {
+                    // The folder itself may have been removed and made again.
+                    _ = watch()
+                    return nil
+                } else {
+                    names.append(event.name)
+                }
+            }
+        }
+        // Another file may have taken its place.
+        if names.contains(Self.resolver) { watchResolver() }
+        return names
+    }
+
+    /// Whether an event is about resolv.conf; nil if another watch reports it.
+    private func isAboutResolver(_ event: Event) -> Bool? {
+        resolverWatches.withLock { watches in
+            if event.isLoss, watches.targets.remove(event.watch) != nil { return true }
+            if watches.targets.contains(event.watch) { return true }
+            guard event.watch == watches.folder, !event.isLoss else { return nil }
+            return resolver?.hasSuffix("/" + event.name)
+        }
+    }
+
+    /// An event of a watch.
+    struct Event {
+        /// The number of the watch.
+        var watch: Int32
+        /// Whether events were lost, or the watch ended with its file.
+        var isLoss: Bool
+        /// The file's name; empty if the file itself is watched.
+        var name: String
+    }
+
+    /// `struct inotify_event`: watch, mask, cookie, length of the rest, and a name with zeros after it.
+    static func events(in bytes: ArraySlice<UInt8>) -> [Event] {
+        var (events, rest): ([Event], ArraySlice<UInt8>) = ([], bytes)
+        while rest.count >= 16 {
+            func number(_ offset: Int) -> UInt32 {
+                (0..<4).reduce(0) { $0 | UInt32(rest[rest.startIndex + offset + $1]) << (8 * UInt32($1)) }
+            }
+            let name = rest.dropFirst(16).prefix(Int(number(12)))
+            events.append(
+                Event(
+                    watch: Int32(bitPattern: number(0)), isLoss: number(4) & UInt32(IN_Q_OVERFLOW | IN_IGNORED) != 0,
+                    name: String(decoding: name.prefix { $0 != 0 }, as: UTF8.self)))
+            rest = rest.dropFirst(16 + name.count)
+        }
+        return events
+    }
+}

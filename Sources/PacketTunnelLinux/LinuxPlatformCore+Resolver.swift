@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Logging
+import PacketTunnel
+import TunnelIO
+
+/// Repairs of the tunnel's name servers. The manager's programs may take long, so they run on a separate thread.
+extension LinuxPlatformCore {
+    /// A restoration that is under way.
+    typealias Restoration = BackgroundWork<ResolverControl.Restoration>
+
+    /// The time after which a restoration that has not ended is a problem, in nanoseconds.
+    private static let slowness = LaneClock.nanosecondsPerSecond
+
+    /// Checks the file that programs read, and has the name servers restored if another program has replaced it.
+    func checkResolver(_ parts: NetworkWatch.Parts, _ ledger: ChangeLedger) {
+        guard let step = resolverInForce, case .resolver(let plan) = step, let record = ledger.resolverRecord else {
+            return
+        }
+        if parts.contains(.resolver) { isResolverChanged = true }
+        guard !isRestoring(step, plan, record) else { return }
+        let hasChanged = isResolverChanged
+        isResolverChanged = false
+        attempt(step.summary) { () throws(LinuxNetworkError) in
+            let file = try ResolverFile(at: network.resolver.file)
+            let action = resolverKeeper.handle(file, plan, record, hasChanged: hasChanged, now: LaneClock.now())
+            if action != .pause, let failure = resolverKeeper.failure { report(step.summary, failure) }
+            switch action {
+            case .none: if pollsResolver { check.repeatAfter(Self.slowness) }
+            case .lookAgain(let time): check.repeatAfter(time)
+            case .pause: reportContest(step)
+            case .restore(let isFileGood, let replacement):
+                var record = record
+                if let replacement { keep(replacement, &record, ledger) }
+                restoreResolver(plan, record, isFileGood: isFileGood)
+                if !isRestoring(step, plan, record), let failure = resolverKeeper.failure {
+                    report(step.summary, failure)
+                }
+            }
+        }
+    }
+
+    /// Takes the result of a restoration if it has ended.
+    /// - Returns: `true` while it runs.
+    private func isRestoring(_ step: Change, _ plan: ResolverPlan, _ record: ResolverRecord) -> Bool {
+        guard let restoration else { return false }
+        guard let result = restoration.result else {
+            reportSlowness(of: restoration, step)
+            return true
+        }
+        self.restoration = nil
+        if resolverKeeper.finish(result, plan, record, now: LaneClock.now()) { logRepair([step]) }
+        return false
+    }
+
+    /// Records another program's resolv.conf, which is restored after the tunnel. A failure does not stop the repair.
+    private func keep(_ replacement: ResolverFile, _ record: inout ResolverRecord, _ ledger: ChangeLedger) {
+        record.replaced = replacement
+        do throws(LinuxNetworkError) {
+            try ledger.update(record)
+        } catch {
+            logger.error("\(network.resolver.file), as another program has written it, may be lost: \(error)")
+        }
+    }
+
+    private func restoreResolver(_ plan: ResolverPlan, _ record: ResolverRecord, isFileGood: Bool) {
+        var control = network.resolver
+        control.purpose = .nameServers
+        restoration = BackgroundWork(name: "culvert-dns", isHere: wake == nil, whenDone: wake ?? {}) {
+            [control] () throws(LinuxNetworkError) in
+            try control.restore(plan, record, isFileGood: isFileGood)
+        }
+    }
+
+    private func reportSlowness(of restoration: Restoration, _ step: Change) {
+        let rest = restoration.start + Self.slowness - LaneClock.now()
+        if rest <= 0 {
+            report(step.summary, resolverKeeper.failure ?? "their manager has not answered yet")
+        } else {
+            check.repeatAfter(rest)
+        }
+    }
+
+    /// Waits for a restoration that is under way, before the manager gets other settings.
+    func awaitRestoration() {
+        restoration?.wait()
+        restoration = nil
+        resolverKeeper = ResolverKeeper()
+    }
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import TunnelIO
+
+/// Work on a separate thread, whose result is taken later.
+final class BackgroundWork<Value: Sendable>: Sendable {
+    /// The time of its start.
+    let start = LaneClock.now()
+    private let outcome = Monitor<Result<Value, LinuxNetworkError>?>(nil)
+
+    /// Starts the work.
+    /// - Parameters:
+    ///   - isHere: `true` does it on the calling thread, before this returns.
+    ///   - whenDone: Called on the work's thread after the result was stored.
+    init(
+        name: String, isHere: Bool = false, whenDone: @escaping @Sendable () -> Void = {},
+        _ body: @escaping @Sendable () throws(LinuxNetworkError) -> Value
+    ) {
+        let outcome = outcome
+        let work: @Sendable () -> Void = {
+            let result = Result { () throws(LinuxNetworkError) in try body() }
+            outcome.update { outcome in
+                outcome = result
+                return true
+            }
+            whenDone()
+        }
+        guard !isHere else {
+            work()
+            return
+        }
+        do throws(TunnelIOError) {
+            _ = try LoopThread(name: name, body: work)
+        } catch {
+            let failure = LinuxNetworkError(.netlink(operation: "start a thread"), errno: error.errno)
+            outcome.update { outcome in
+                outcome = .failure(failure)
+                return true
+            }
+        }
+    }
+
+    /// The result; nil while it runs.
+    var result: Result<Value, LinuxNetworkError>? { outcome.withValue { $0 } }
+
+    /// Waits for the result until `deadline` on `LaneClock`.
+    func result(until deadline: Int64) -> Result<Value, LinuxNetworkError>? { outcome.wait(until: deadline) { $0 } }
+
+    /// Waits until the work is done.
+    func wait() { _ = outcome.wait { $0 } }
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import CTunnelSystem
+import FoundationEssentials
+import TunnelIO
+import TunnelSystem
+
+/// Keeps a ``ProgramServer`` in a separate process, and replaces a server that ends or does not answer. It has no other task, so that
+/// nothing makes it end.
+///
+/// It gives each server the scope that it was made with, and the other process (``ProgramRelay``) the sockets to it. Of that process
+/// it reads single bytes.
+package final class ProgramSupervisor {
+    /// A server's process.
+    private final class Server {
+        let process: Int32
+        /// It can be read once the process has ended.
+        let end: OwnedDescriptor
+        /// The server returns each byte of this socket.
+        let heart: SharedDescriptor
+        let start = LaneClock.now()
+        /// The time by which it must have returned a byte; nil if it owes none.
+        var limit: Int64?
+        /// The number of times that it did not.
+        var misses = 0
+        /// Whether it has returned a byte before.
+        var hasBeaten = false
+
+        init(_ process: Int32, end: consuming OwnedDescriptor, heart: SharedDescriptor) {
+            self.process = process
+            self.end = end
+            self.heart = heart
+        }
+    }
+
+    /// The number of the supervisor's socket in its process.
+    package static let controlNumber: Int32 = 3
+    /// The numbers in a server's process of the scope and of the socket whose bytes it returns.
+    private static let scopeNumber: Int32 = 0
+    private static var heartNumber: Int32 { ProgramClient.socketNumbers.reduce(0, max) + 1 }
+
+    /// The time in which a server must return a byte, in nanoseconds, and the number of times that it may fail to: after a pause
+    /// of the whole machine the supervisor may run first.
+    private static let patience = LaneClock.nanosecondsPerSecond
+    private static let mostMisses = 2
+    /// The time in which a new server must return its first byte.
+    private static let startPatience = 30 * LaneClock.nanosecondsPerSecond
+    /// A server that ends sooner than this after its start is followed by the next one only after a pause.
+    private static let leastLife = 5 * LaneClock.nanosecondsPerSecond
+    private static let leastPause = LaneClock.nanosecondsPerSecond / 10
+    private static let mostPause = 5 * LaneClock.nanosecondsPerSecond
+    /// The time in which a server must end its programs after the end of the other process.
+    private static let endPatience = 3 * LaneClock.nanosecondsPerSecond
+
+    private let scope: ProgramScope
+    private let program: String
+    private let arguments: [String]
+    private let environment: [String]
+    private let control = controlNumber
+    private var server: Server?
+    /// The time of the next server's start.
+    private var due = Int64.min
+    private var pause: Int64 = 0
+
+    /// - Parameters:
+    ///   - program: The file of a program that calls ``serve()``.
+    ///   - arguments: Its arguments, its name first.
+    package init(_ scope: ProgramScope, program: String, arguments: [String], environment: [String]) {
+        (self.scope, self.program, self.arguments, self.environment) = (scope, program, arguments, environment)
+    }
+
+    /// Keeps a server until the other process has ended.
+    package func run() {
+        while true {
+            if server == nil, LaneClock.now() >= due { start() }
+            let deadline = server.map { $0.limit ?? .max } ?? due
+            let descriptors = [control, server?.end.number ?? -1, server?.heart.number ?? -1]
+            let ready = ChildProcess.ready(descriptors, until: deadline) ?? [false, false, false]
+            if ready[2] { takeBeat() }
+            if ready[1] { reap() }
+            if ready[0], !handleRequests() { break }
+            if let limit = server?.limit, LaneClock.now() >= limit { countMiss() }
+        }
+        SystemCall.close(control)
+        // Its sockets are closed, so that it ends by itself.
+        guard let server else { return }
+        if ChildProcess.ready([server.end.number], until: LaneClock.now() + Self.endPatience) == nil { kill() }
+        reap()
+    }
+
+    // MARK: - Requests
+
+    /// Carries out the other process's requests.
+    /// - Returns: `false` if that process has ended.
+    private func handleRequests() -> Bool {
+        var bytes = [UInt8](repeating: 0, count: 64)
+        let count = unsafe bytes.withUnsafeMutableBytes { unsafe SystemCall.read(control, into: $0) }
+        guard count > 0 else { return count < 0 && errno == EAGAIN }
+        switch bytes[..<count].compactMap({ ProgramRelay.Request(rawValue: $0) }).max(by: { $0.rawValue < $1.rawValue })
+        {
+        case .check: askForBeat()
+        case .replace: kill()
+        case nil: break
+        }
+        return true
+    }
+
+    private func askForBeat() {
+        guard let server, server.limit == nil else { return }
+        let now = LaneClock.now()
+        server.limit = server.hasBeaten ? now + Self.patience : server.start + Self.startPatience
+        unsafe withUnsafeBytes(of: UInt8(1)) { bytes in unsafe _ = SystemCall.write(server.heart.number, bytes) }
+    }
+
+    private func takeBeat() {
+        guard let server else { return }
+        var bytes = [UInt8](repeating: 0, count: 64)
+        let count = unsafe bytes.withUnsafeMutableBytes { unsafe SystemCall.read(server.heart.number, into: $0) }
+        if count > 0 {
+            (server.limit, server.misses, server.hasBeaten) = (nil, 0, true)
+        } else if count == 0 {
+            // Without this socket a stopped server would not be noticed.
+            kill()
+        }
+    }
+
+    private func countMiss() {
+        guard let server else { return }
+        server.misses += 1
+        if server.misses < Self.mostMisses { server.limit = LaneClock.now() + Self.patience } else { kill() }
+    }
+
+    // MARK: - The server's process
+
+    private func start() {
+        do throws(SystemError) {
+            server = try makeServer()
+            askForBeat()
+        } catch {
+            delayNext()
+        }
+    }
+
+    private func makeServer() throws(SystemError) -> Server {
+        guard let text = try? JSONEncoder().encode(scope) else { throw SystemError("encode", errno: EINVAL) }
+        let file = try SystemProgram.memoryFile(Array(text))
+        let setup = SpawnSetup(.ownSession)
+        setup.give(file.number, as: Self.scopeNumber)
+        for number in [1, 2] as [Int32] { setup.openNull(number, forWriting: true) }
+        var (ours, theirs): ([SharedDescriptor], [SharedDescriptor]) = ([], [])
+        for number in ProgramClient.socketNumbers {
+            let (here, there) = try ProgramClient.pair()
+            ours.append(here)
+            theirs.append(there)
+            setup.give(there.number, as: number)
+        }
+        let (heart, theirHeart) = try ProgramClient.pair()
+        guard SystemCall.setNonBlocking(heart.number) else { throw SystemError("fcntl", errno: errno) }
+        setup.give(theirHeart.number, as: Self.heartNumber)
+        // Copies here would keep a server running after the end of the other process.
+        defer { for descriptor in ours + theirs + [theirHeart] { descriptor.close() } }
+        let process = try setup.start(program, arguments: arguments, environment: environment)
+        withExtendedLifetime(file) {}
+        do throws(SystemError) {
+            let end = try ChildProcess.descriptor(of: process)
+            let failure = unsafe ctunnel_send_descriptors(control, ours.map(\.number), Int32(ours.count))
+            guard failure == 0 else { throw SystemError("sendmsg", errno: failure) }
+            return Server(process, end: end, heart: heart)
+        } catch {
+            _ = CTunnelSystem.kill(process, SIGKILL)
+            _ = ChildProcess.reap(process)
+            throw error
+        }
+    }
+
+    /// Kills the server, with the programs that it runs.
+    private func kill() {
+        guard let server else { return }
+        for child in Self.children(of: server.process) { _ = CTunnelSystem.kill(-child, SIGKILL) }
+        _ = CTunnelSystem.kill(server.process, SIGKILL)
+        server.limit = nil
+    }
+
+    /// The processes that a process has started, each of which leads a group. Empty if the kernel does not list them.
+    private static func children(of process: Int32) -> [Int32] {
+        let folder = "/proc/\(process)/task"
+        return (FolderContents.names(folder) ?? []).flatMap { task in
+            let number = SystemCall.open("\(folder)/\(task)/children", O_RDONLY)
+            guard number >= 0 else { return [Int32]() }
+            let descriptor = OwnedDescriptor(number)
+            let text = String(decoding: SystemCall.readAll(descriptor.number, limit: 65_536) ?? [], as: UTF8.self)
+            return text.split(separator: " ").compactMap { Int32($0) }
+        }
+    }
+
+    private func reap() {
+        guard let server else { return }
+        _ = ChildProcess.reap(server.process)
+        if LaneClock.now() - server.start > Self.leastLife { pause = 0 }
+        self.server = nil
+        delayNext()
+    }
+
+    /// The first server follows immediately; those after it, if they end soon, after longer and longer pauses.
+    private func delayNext() {
+        due = LaneClock.now() + pause
+        pause = min(Self.mostPause, max(Self.leastPause, 2 * pause))
+    }
+
+    // MARK: - In the server's process
+
+    /// Serves the sockets that a supervisor has given this process, until their other ends are closed.
+    /// - Returns: `false` if this process has none.
+    package static func serve() -> Bool {
+        guard let text = SystemCall.readAll(scopeNumber, limit: 1 << 24),
+            let scope = try? JSONDecoder().decode(ProgramScope.self, from: Data(text))
+        else { return false }
+        let heart = heartNumber
+        do throws(TunnelIOError) {
+            _ = try LoopThread(name: "culvert-beat") {
+                var bytes = [UInt8](repeating: 0, count: 64)
+                while true {
+                    let count = unsafe bytes.withUnsafeMutableBytes { unsafe SystemCall.read(heart, into: $0) }
+                    // The supervisor has ended. Programs are still run.
+                    guard count > 0, SystemCall.writeAll(heart, Array(bytes[..<count])) else { return }
+                }
+            }
+        } catch {
+            return false
+        }
+        ProgramServer(scope).serve(ProgramClient.socketNumbers)
+        return true
+    }
+}

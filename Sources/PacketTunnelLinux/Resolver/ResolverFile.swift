@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import CTunnelSystem
+import FoundationEssentials
+import TunnelSystem
+
+/// The file resolv.conf(5) at one moment: a symbolic link, or a file with some bytes.
+package struct ResolverFile: Hashable, Sendable, Codable {
+    /// The target of the link; nil without a link.
+    package var link: String?
+    /// The bytes, in Base64, that programs read; nil if there is no file, or none at the end of the link.
+    package var text: String?
+
+    package init(link: String? = nil, bytes: [UInt8]?) {
+        self.link = link
+        text = bytes.map { Data($0).base64EncodedString() }
+    }
+
+    /// Reads the file at `path`.
+    init(at path: String) throws(LinuxNetworkError) {
+        self.init(link: SystemCall.linkTarget(path), bytes: try SmallFile.read(path))
+    }
+
+    /// The bytes that programs read; nil if there are none.
+    var bytes: [UInt8]? { text.flatMap { Data(base64Encoded: $0) }.map { [UInt8]($0) } }
+
+    private var contents: String { bytes.map { String(decoding: $0, as: UTF8.self) } ?? "" }
+
+    /// The name servers that programs ask.
+    var servers: [String] { ResolvConf.servers(in: contents) }
+
+    /// Whether the first line is that of openresolv or of Debian's resolvconf.
+    var isByResolvconf: Bool {
+        contents.split(separator: "\n").first?.contains("enerated by resolvconf") ?? false
+    }
+
+    /// Whether programs ask systemd-resolved, and no other server.
+    var asksResolvedOnly: Bool {
+        let servers = servers
+        return !servers.isEmpty && servers.allSatisfy { $0 == "127.0.0.53" || $0 == "127.0.0.54" }
+    }
+
+    // MARK: - Writing
+
+    /// Makes the file at `path` a link, or an ordinary file, as this one is. An ordinary file keeps the bytes that programs read there.
+    func restoreKind(at path: String) throws(LinuxNetworkError) {
+        let now = try ResolverFile(at: path)
+        guard now.link != link else { return }
+        if let link {
+            try Self.replace(path) { unsafe symlink(link, $0) == 0 }
+        } else {
+            let bytes = now.bytes ?? []
+            try Self.replace(path) { new in
+                let number = SystemCall.open(new, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode: 0o644)
+                guard number >= 0 else { return false }
+                let descriptor = OwnedDescriptor(number)
+                // Programs of all users read it: the process's mask must not count.
+                return SystemCall.writeAll(descriptor.number, bytes) && fchmod(descriptor.number, 0o644) == 0
+            }
+        }
+    }
+
+    /// Makes the file at `path` equal this one; nothing if this one has no bytes.
+    func restore(at path: String) throws(LinuxNetworkError) {
+        guard let bytes else { return }
+        try restoreKind(at: path)
+        guard try SmallFile.read(path) != bytes else { return }
+        try SmallFile.overwrite(path, with: bytes)
+    }
+
+    /// Puts a new file in place of `path`, in one step.
+    private static func replace(_ path: String, _ make: (String) -> Bool) throws(LinuxNetworkError) {
+        let new = path + ".culvert"
+        unsafe _ = unlink(new)
+        guard make(new), unsafe rename(new, path) == 0 else {
+            let error = errno
+            unsafe _ = unlink(new)
+            throw LinuxNetworkError(.kernelSetting(path: path), errno: error)
+        }
+    }
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import NetworkAddresses
+import PacketTunnel
+
+/// The packets that a tunnel takes by its routes and rules, for a comparison with another tunnel's.
+///
+/// Two tunnels go together if the more specific of both tunnels' routes counts for each packet, as in one routing table, and no leak
+/// policy holds that packet back. The order of rules and the policies of both decide that: the rules of the tunnel that started last
+/// come first.
+struct TunnelClaim {
+    /// The tunnel.
+    let name: String
+    let policy: LeakPolicy
+    private var claims: [Claim] = []
+    /// The networks that the tunnel's own table leaves out.
+    private var exceptions: [IPPrefix] = []
+    /// For each family, the rule by which the main table comes before the tunnel's own.
+    private var mainRules: [Bool: PolicyRule] = [:]
+
+    private struct Claim: Hashable {
+        var network: IPPrefix
+        /// The priority of the rule that leads to it; nil if it is in the main table.
+        var priority: UInt32?
+    }
+
+    /// - Parameters:
+    ///   - attached: The networks that the tunnel's interface leads to by its addresses.
+    init(name: String, policy: LeakPolicy, routes: [Route], rules: [PolicyRule], attached: [IPPrefix]) {
+        (self.name, self.policy) = (name, policy)
+        for rule in rules where rule.table == Route.mainTable { mainRules[rule.isIPv6] = rule }
+        let own = Dictionary(
+            rules.filter { $0.isInverted && $0.table == $0.mark }.map { ($0.isIPv6, $0) },
+            uniquingKeysWith: { first, _ in first })
+        var claims: Set<Claim> = []
+        for route in routes {
+            let isOwn = own[route.destination.isIPv6]?.table == route.table
+            // A table without a rule of the tunnel is for the user's own rules.
+            guard isOwn || route.table == Route.mainTable else { continue }
+            if route.kind == .throw {
+                exceptions.append(route.destination)
+            } else {
+                let priority = isOwn ? own[route.destination.isIPv6]?.priority : nil
+                claims.insert(Claim(network: route.destination, priority: priority))
+            }
+        }
+        for network in attached where network.length < network.address.bitWidth {
+            claims.insert(Claim(network: network, priority: nil))
+        }
+        self.claims = claims.sorted { $0.network.description < $1.network.description }
+    }
+
+    // MARK: - Comparison
+
+    /// A reason why two tunnels do not go together.
+    enum Conflict: Equatable {
+        /// All packets that the route `lost` of one tunnel is for go into the other tunnel.
+        case taken(lost: IPPrefix, isOfOther: Bool)
+        /// The leak policy of a tunnel holds back packets that the other one carries.
+        case heldBack(IPPrefix, isPolicyOfOther: Bool)
+    }
+
+    /// The first reason why two tunnels do not go together; nil if they do.
+    func conflict(with other: TunnelClaim) -> Conflict? {
+        // For equal routes the error names the running tunnel's.
+        if let reason = other.loss(to: self) { return reason.conflict(isOfOther: true) }
+        return loss(to: other)?.conflict(isOfOther: false)
+    }
+
+    private enum Loss {
+        case taken(IPPrefix)
+        case heldBack(IPPrefix)
+
+        func conflict(isOfOther: Bool) -> Conflict {
+            switch self {
+            case .taken(let lost): .taken(lost: lost, isOfOther: isOfOther)
+            case .heldBack(let network): .heldBack(network, isPolicyOfOther: isOfOther)
+            }
+        }
+    }
+
+    /// The first of this tunnel's routes that gets no packets because of another tunnel, or whose policy holds back the other's packets.
+    private func loss(to other: TunnelClaim) -> Loss? {
+        var lost: [Claim: [IPPrefix]] = [:]
+        Self.forEachOverlap(claims, other.claims) { mine, theirs in
+            guard other.precedes(theirs, mine, of: self) else { return }
+            let network = mine.network.length > theirs.network.length ? mine.network : theirs.network
+            let packets = other.carried(by: theirs, in: network).flatMap { carried(by: mine, in: $0) }
+            lost[mine, default: []] += packets
+        }
+        for claim in claims {
+            guard let lost = lost[claim], let network = lost.first else { continue }
+            if carried(by: claim, in: claim.network).allSatisfy({ $0.subtracting(lost).isEmpty }) {
+                return .taken(claim.network)
+            }
+            if policy.blocksAfterFailure { return .heldBack(network) }
+        }
+        return nil
+    }
+
+    /// The part of a network that a route is for.
+    private func carried(by claim: Claim, in network: IPPrefix) -> [IPPrefix] {
+        guard claim.priority != nil else { return [network] }
+        return network.subtracting(exceptions.filter { claim.network.contains($0) })
+    }
+
+    /// Whether the kernel finds a route of this tunnel before one of another tunnel.
+    private func precedes(_ mine: Claim, _ theirs: Claim, of other: TunnelClaim) -> Bool {
+        let (first, second) = (stage(of: mine, beside: other), stage(of: theirs, beside: other))
+        return first < second || first == second && mine.network.length > theirs.network.length
+    }
+
+    /// The priority of the first rule by which the kernel finds a route.
+    private func stage(of claim: Claim, beside other: TunnelClaim) -> UInt32 {
+        if let priority = claim.priority { return priority }
+        let isIPv6 = claim.network.isIPv6
+        let rules = [mainRules[isIPv6], other.mainRules[isIPv6]].compactMap { rule -> UInt32? in
+            guard let rule, let suppressed = rule.suppressedPrefixLength, claim.network.length > suppressed else {
+                return nil
+            }
+            return rule.priority
+        }
+        return rules.min() ?? .max
+    }
+
+    /// Calls `body` with each two routes that have addresses in common. Takes a time that grows with the number of routes, not
+    /// with that of pairs.
+    private static func forEachOverlap(_ first: [Claim], _ second: [Claim], _ body: (Claim, Claim) -> Void) {
+        let (firstByNetwork, secondByNetwork) = (byNetwork(first), byNetwork(second))
+        let (firstLengths, secondLengths) = (Set(first.map(\.network.length)), Set(second.map(\.network.length)))
+        func forEachParent(
+            of network: IPPrefix, _ claims: [IPPrefix: [Claim]], _ lengths: Set<Int>, _ body: (Claim) -> Void
+        ) {
+            for length in lengths {
+                guard let parent = IPPrefix(network.address, length: length) else { continue }
+                claims[parent]?.forEach(body)
+            }
+        }
+        for claim in second {
+            let lengths = firstLengths.filter { $0 <= claim.network.length }
+            forEachParent(of: claim.network, firstByNetwork, lengths) { body($0, claim) }
+        }
+        for claim in first {
+            let lengths = secondLengths.filter { $0 < claim.network.length }
+            forEachParent(of: claim.network, secondByNetwork, lengths) { body(claim, $0) }
+        }
+    }
+
+    private static func byNetwork(_ claims: [Claim]) -> [IPPrefix: [Claim]] {
+        Dictionary(grouping: claims, by: \.network)
+    }
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import Foundation
+    import Testing
+
+    @testable import PacketTunnel
+    @testable import PacketTunnelLinux
+
+    extension LinuxHostWorld {
+        /// Makes the kernel check strictly that packets arrive at the interface that leads to their source.
+        func setStrictReversePath() throws {
+            for interface in ["all", "default", "eth0"] {
+                try host.run("sysctl", "-qw", "net.ipv4.conf.\(interface).rp_filter=1")
+            }
+        }
+
+        /// Expects that the host answers the ARP requests of each of the router's addresses.
+        func expectAnswersARP() throws {
+            for (source, target) in [("192.0.2.1", "192.0.2.2"), ("172.31.2.1", "172.31.2.2")] {
+                try router.run("ip", "neighbour", "flush", "dev", "eth0")
+                // Whether the host answers the ping itself is a matter of the policy.
+                _ = try router.runAllowingFailure(
+                    "ping", "-n", "-q", "-c", "1", "-W", "0.1", "-I", source, target)
+                try eventually("\(source) knows the Ethernet address of \(target)", within: .seconds(5)) {
+                    try router.run("ip", "neighbour", "show", target, "dev", "eth0").output.contains("lladdr")
+                }
+            }
+        }
+    }
+
+    extension LinuxHostTests {
+        /// Hosts whose kernel drops packets that arrive at another interface than the one that leads to their source.
+        @Suite("Strict reverse path filters", .timeLimit(.minutes(5)))
+        struct ReversePathTests {
+            @Test(
+                "With rp_filter=1 the host answers the ARP requests of its neighbours, and nothing leaves outside the tunnel",
+                arguments: [(LeakPolicy.routeBased, false), (.enforcedRoutes, true), (.everything, false)])
+            func neighbours(_ policy: LeakPolicy, _ local: Bool) throws {
+                let world = try LinuxHostWorld()
+                try world.setStrictReversePath()
+                let before = try world.snapshot()
+                try world.expectAnswersARP()
+                let core = try world.core()
+                let lines = try world.captured {
+                    try world.host.perform {
+                        try core.prepare(policy)
+                        _ = try core.apply(LinuxHostWorld.settings(policy, local: local))
+                    }
+                    try world.expectAnswersARP()
+                    try world.tryEverything(policy == .routeBased ? .routed : .all)
+                }
+                #expect(
+                    lines.allSatisfy { line in !["8.8.8.8", "10.55.1.1"].contains { line.contains($0) } }, "\(lines)")
+                // Planning it once more changes nothing.
+                #expect(try world.host.perform { core.reconcile([.routing]) == nil })
+                #expect(core.repairs.count == 0)
+                try world.expectAnswersARP()
+                try world.host.perform { core.tearDown(leavingBlocked: false) }
+                try world.expectUnchanged(since: before)
+            }
+
+            @Test("A filter stays strict where the tunnel's table leaves the neighbours of its interface out")
+            func unneeded() throws {
+                let world = try LinuxHostWorld()
+                try world.setStrictReversePath()
+                let filters = try world.host.run("sh", "-c", "cat /proc/sys/net/ipv4/conf/eth0/rp_filter").output
+                let core = try world.core()
+                for (policy, routes) in [(LeakPolicy.routeBased, ["0.0.0.0/0"]), (.enforcedRoutes, ["10.55.0.0/16"])] {
+                    try world.host.perform {
+                        try core.prepare(policy)
+                        _ = try core.apply(LinuxHostWorld.settings(policy, local: true, routes: routes))
+                    }
+                    let now = try world.host.run("sh", "-c", "cat /proc/sys/net/ipv4/conf/eth0/rp_filter").output
+                    #expect(now == filters)
+                    try world.expectAnswersARP()
+                    try world.host.perform { core.tearDown(leavingBlocked: false) }
+                }
+            }
+        }
+    }
+#endif
