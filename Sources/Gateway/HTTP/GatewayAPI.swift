@@ -112,6 +112,13 @@ package final class GatewayAPI: Service, Sendable {
         self.entries = entries
     }
 
+    /// The number of listeners that a gateway with these settings has.
+    package static func listenerCount(_ settings: GatewaySettings) -> Int {
+        let addKey = settings.addKey.isEnabled ? settings.addKey.listener.addresses.count : 0
+        // The last one is the socket.
+        return settings.api.addresses.count + settings.admin.addresses.count + addKey + 1
+    }
+
     /// The port of a listener that is open.
     package func port(_ kind: Kind) -> Int? { ports.withLock { $0[kind] } }
 
