@@ -490,6 +490,7 @@ if buildsForLinux {
             dependencies: [
                 "CompatibilityFixtures",
                 "Gateway", "NetworkAddresses", "Provisioning", "PinnedProvisioning", "PacketTunnel",
+                "PacketTunnelLinux",
                 "WireGuardTunnel", "WireGuardDevice", "WireGuardCore", "TunnelIO", "TunnelSystem", "TunnelServer",
                 "TrustPinning", "TrustPinningFoundation", "PacketTunnelTesting", "CredentialTunnel", "CTunnelSystem",
                 "PasswordHashing", crypto, grdb, x509, asn1, logging,

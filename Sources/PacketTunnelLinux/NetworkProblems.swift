@@ -16,18 +16,20 @@ public struct NetworkProblem: Hashable, Sendable, Codable {
 }
 
 /// The parts of a tunnel's network that are not in effect, in the order in which they were found.
-struct NetworkProblems {
+package struct NetworkProblems: Sendable {
     private var entries: [(part: String, problem: NetworkProblem)] = []
 
+    package init() {}
+
     /// All of them.
-    var list: [NetworkProblem] { entries.map(\.problem) }
+    package var list: [NetworkProblem] { entries.map(\.problem) }
 
     /// The changes between two checks.
-    struct Difference {
+    package struct Difference {
         /// The problems that are new.
-        var new: [NetworkProblem] = []
+        package var new: [NetworkProblem] = []
         /// The parts that are in effect again.
-        var solved: [String] = []
+        package var solved: [String] = []
     }
 
     /// Replaces the problems with the findings of a check. A known problem keeps its time.
@@ -35,7 +37,7 @@ struct NetworkProblems {
     ///   - found: The parts that are not in effect, each with its problem.
     ///   - isComplete: `false` while the check runs: then a problem that it has not found yet stays.
     ///   - now: The time, in seconds since 1970.
-    mutating func update(
+    package mutating func update(
         _ found: [(part: String, what: String)], isComplete: Bool = true, now: Double
     ) -> Difference {
         var difference = Difference()

@@ -149,7 +149,7 @@ package final class NetworkWatch: Sendable {
     }
 
     /// Has everything looked at soon, since something may not be as it should. On the loop's thread.
-    func lookAgain() {
+    package func lookAgain() {
         Self.note([.routing, .firewall], after: Self.retry, shared, loop)
     }
 

@@ -31,23 +31,28 @@ package final class ServerNetwork: Sendable {
 
     /// Changes of clients that wait for the ones before: they are made together.
     private struct Waiting {
-        var changes: [IPPrefix: ClientRules?] = [:]
+        var changes: [IPPrefix: ClientAccess?] = [:]
         var requests: [Request] = []
         var isScheduled = false
     }
 
     private struct Request {
-        var subnets: [IPPrefix]
+        var prefixes: [IPPrefix]
         var completion: @Sendable (TunnelServerError?) -> Void
     }
 
     private final class Shared: Sendable {
-        let state = Mutex(State())
-    }
+        let state = Mutex(NetworkState())
 
-    private struct State {
-        var repairs = NetworkRepairs()
-        var isHeld = false
+        /// Publishes the state, and schedules a comparison if a change is not applied.
+        func update(from core: ServerNetworkCore, _ watch: NetworkWatch? = nil) {
+            state.withLock { state in
+                state = NetworkState(
+                    repairs: core.repairs, isHeld: core.isHeld, isCurrent: core.isCurrent,
+                    problems: core.problems.list, exclusions: core.exclusions.list)
+            }
+            if !core.isCurrent || !core.exclusions.list.isEmpty { watch?.lookAgain() }
+        }
     }
 
     /// - Throws: `.network` for a name that no interface can have, or without netlink or threads.
@@ -71,7 +76,7 @@ package final class ServerNetwork: Sendable {
         do throws(TunnelIOError) {
             try watch.start { [core, shared] parts, culprit in
                 let again = core.core.look(at: parts, culprit: culprit)
-                shared.state.withLock { $0 = State(repairs: core.core.repairs, isHeld: core.core.isHeld) }
+                shared.update(from: core.core)
                 return again
             }
         } catch {
@@ -88,9 +93,11 @@ package final class ServerNetwork: Sendable {
     }
 
     /// What others undid, and was made again.
-    package var repairs: NetworkRepairs { shared.state.withLock { $0.repairs } }
+    package var repairs: NetworkRepairs { state.repairs }
     /// Whether nothing is forwarded since the rules are gone and could not be made again.
-    package var isHeld: Bool { shared.state.withLock { $0.isHeld } }
+    package var isHeld: Bool { state.isHeld }
+    /// The state of the network.
+    package var state: NetworkState { shared.state.withLock { $0 } }
 
     /// Brings everything up, without clients.
     /// - Returns: the device and those of the further tunnels, which the caller closes with ``stop()``, and the settings in force:
@@ -122,19 +129,16 @@ package final class ServerNetwork: Sendable {
         try await change(addresses, subnets, rules)
     }
 
-    /// The same for many clients, all at once.
-    /// - Returns: why some networks cannot be behind a client; the rest was done.
-    package func apply(_ changes: [ClientChange]) async throws(TunnelServerError) -> [IPPrefix: TunnelServerError] {
-        var asked: [IPPrefix: ClientRules?] = [:]
-        var places: [IPPrefix: String] = [:]
-        for change in changes {
-            for prefix in change.prefixes {
-                asked.updateValue(change.rules, forKey: prefix)
-                places[prefix] = change.tunnel
-            }
-        }
-        let (wanted, tunnels) = (asked, places)
-        return try await onThread { core throws(TunnelServerError) in try core.change(wanted, tunnels: tunnels) }
+    /// Changes the clients that are desired, and applies them. A failed change is repeated until it is applied, or until another
+    /// change takes its place.
+    /// - Parameters:
+    ///   - changes: The access of each address, or network behind a client; `nil` removes it.
+    ///   - isComplete: Whether all other clients are removed.
+    /// - Returns: All clients that are excluded now, each with the reason. They are tried again every few seconds.
+    package func apply(
+        _ changes: [IPPrefix: ClientAccess?], isComplete: Bool = false
+    ) async throws(TunnelServerError) -> [IPPrefix: TunnelServerError] {
+        try await onThread { core throws(TunnelServerError) in try core.change(changes, isComplete: isComplete) }
     }
 
     /// Lets nothing of a client in or out any more, nor of networks behind it.
@@ -164,10 +168,11 @@ package final class ServerNetwork: Sendable {
         completion: @escaping @Sendable (TunnelServerError?) -> Void
     ) {
         let schedules = waiting.withLock { waiting in
-            for prefix in addresses.map({ IPPrefix(host: $0) }) + subnets {
-                waiting.changes.updateValue(rules, forKey: prefix)
+            let prefixes = addresses.map { IPPrefix(host: $0) } + subnets
+            for prefix in prefixes {
+                waiting.changes.updateValue(rules.map { ClientAccess(rules: $0) }, forKey: prefix)
             }
-            waiting.requests.append(Request(subnets: subnets, completion: completion))
+            waiting.requests.append(Request(prefixes: prefixes, completion: completion))
             defer { waiting.isScheduled = true }
             return !waiting.isScheduled
         }
@@ -178,11 +183,17 @@ package final class ServerNetwork: Sendable {
     }
 
     private func makeChanges() {
-        finishChanges { (changes) throws(TunnelServerError) in try core.core.change(changes) }
+        finishChanges { (changes) throws(TunnelServerError) in
+            defer { shared.update(from: core.core, watch) }
+            let refused = try core.core.change(changes)
+            // The callers get the error, and may try again.
+            core.core.forget(changes.keys.filter { refused[$0] != nil })
+            return refused
+        }
     }
 
     private func finishChanges(
-        _ body: ([IPPrefix: ClientRules?]) throws(TunnelServerError) -> [IPPrefix: TunnelServerError]
+        _ body: ([IPPrefix: ClientAccess?]) throws(TunnelServerError) -> [IPPrefix: TunnelServerError]
     ) {
         let taken = waiting.withLock { waiting in
             defer { waiting = Waiting() }
@@ -192,7 +203,7 @@ package final class ServerNetwork: Sendable {
         var refused: [IPPrefix: TunnelServerError] = [:]
         do throws(TunnelServerError) { refused = try body(taken.changes) } catch { failure = error }
         for request in taken.requests {
-            request.completion(failure ?? request.subnets.lazy.compactMap { refused[$0] }.first)
+            request.completion(failure ?? request.prefixes.lazy.compactMap { refused[$0] }.first)
         }
     }
 
@@ -200,15 +211,30 @@ package final class ServerNetwork: Sendable {
         _ body: @escaping @Sendable (ServerNetworkCore) throws(TunnelServerError) -> Result
     ) async throws(TunnelServerError) -> Result {
         let result: Swift.Result<Result, TunnelServerError> = await withCheckedContinuation { continuation in
-            let isTaken = loop.perform { [core] in
+            let isTaken = loop.perform { [core, shared, watch] in
                 let result: Swift.Result<Result, TunnelServerError>
                 do throws(TunnelServerError) { result = .success(try body(core.core)) } catch {
                     result = .failure(error)
                 }
+                shared.update(from: core.core, watch)
                 continuation.resume(returning: result)
             }
             if !isTaken { continuation.resume(returning: .failure(.notRunning)) }
         }
         return try result.get()
     }
+}
+
+/// The state of a server's network.
+package struct NetworkState: Hashable, Sendable {
+    /// The changes of other processes that were undone.
+    package var repairs = NetworkRepairs()
+    /// Whether nothing is forwarded, since the firewall is lost or its state is not known.
+    package var isHeld = false
+    /// Whether everything that is desired is applied, except for clients that are excluded.
+    package var isCurrent = true
+    /// The parts that are not in effect.
+    package var problems: [NetworkProblem] = []
+    /// The clients that are excluded.
+    package var exclusions: [NetworkProblem] = []
 }

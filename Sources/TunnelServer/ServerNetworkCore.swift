@@ -14,12 +14,22 @@ final class ServerNetworkCore {
     private let logger: Logger
     private let network: LinuxNetwork
     private var running: Running?
-    private var clients = ServerClients()
-    /// Which of the further tunnels clients are in.
-    private var tunnels: [IPPrefix: String] = [:]
     /// Whether the interface was taken down since the rules could not be made again.
     private(set) var isHeld = false
     private(set) var repairs = NetworkRepairs()
+    /// The parts of the network that are not in effect.
+    private(set) var problems = NetworkProblems()
+    /// The clients that are excluded, since the kernel or another client's network refuses them.
+    private(set) var exclusions = NetworkProblems()
+    /// The error of the firewall's last comparison or change.
+    private var firewallProblem: LinuxNetworkError?
+    /// The time since which the firewall's state is not known.
+    private var unknownSince: Int64?
+    /// The other parts that are not in effect, each with its problem: those of clients, and those of the rest.
+    private var clientProblem: LinuxNetworkError?
+    private var routingProblems: [(part: String, what: String)] = []
+    /// The time from which excluded clients are tried again.
+    private var nextExclusions = Int64.min
     /// Whether the firewall's clients were changed here since they were last listed, and when that was.
     private var hasChangedClients = false
     private var nextListing = Int64.min
@@ -31,21 +41,10 @@ final class ServerNetworkCore {
         /// The devices of the further tunnels.
         var further: [LinuxTun]
         var firewall: ServerFirewall
+        var system: HostClientSystem
+        var clients: ClientNetwork
         /// All but the firewall and the routes to networks behind clients.
         var plan: [Change]
-        var interface: InterfaceReference
-        /// The further tunnels.
-        var others: [String: InterfaceReference]
-        /// What was loaded is in these, as nft lists it.
-        var listed = Listed()
-    }
-
-    /// What nft made of what it was given.
-    private struct Listed {
-        /// The sets that do not change.
-        var sets = TableContents()
-        /// The chains for lists of rules, each with its lines.
-        var chains: [String: [UInt8]] = [:]
     }
 
     init(_ settings: ServerNetworkSettings, logger: Logger) throws(LinuxNetworkError) {
@@ -110,13 +109,14 @@ final class ServerNetworkCore {
         }
         do throws(TunnelServerError) {
             return try Self.onHost { () throws(LinuxNetworkError) in
-                let (plan, interface, others) = try steps(settings)
+                let (plan, interfaces) = try steps(settings)
                 try ledger.apply([rules] + plan)
-                var made = Running(
-                    ledger: ledger, device: device, further: further, firewall: firewall, plan: plan,
-                    interface: interface, others: others)
-                try list(&made)
-                return made
+                let system = HostClientSystem(network, ledger, firewall)
+                let clients = ClientNetwork(firewall, system, interfaces, logger: logger)
+                try clients.listTable()
+                return Running(
+                    ledger: ledger, device: device, further: further, firewall: firewall, system: system,
+                    clients: clients, plan: plan)
             }
         } catch {
             for device in [device] + further { device.close() }
@@ -136,9 +136,9 @@ final class ServerNetworkCore {
         self.running = nil
         for device in [running.device] + running.further { device.close() }
         stop(running.ledger)
-        clients = ServerClients()
-        tunnels = [:]
         isHeld = false
+        (firewallProblem, unknownSince, clientProblem, routingProblems) = (nil, nil, nil, [])
+        (problems, exclusions) = (NetworkProblems(), NetworkProblems())
     }
 
     private func stop(_ ledger: ChangeLedger) {
@@ -173,15 +173,15 @@ final class ServerNetworkCore {
     /// All but the firewall, forwarding last.
     private func steps(
         _ settings: ServerNetworkSettings
-    ) throws(LinuxNetworkError) -> ([Change], InterfaceReference, [String: InterfaceReference]) {
+    ) throws(LinuxNetworkError) -> ([Change], ClientNetwork.Interfaces) {
         let interface = try reference(settings.name)
-        var others: [String: InterfaceReference] = [:]
+        var interfaces = ClientNetwork.Interfaces(first: interface)
         var steps: [Change] = [.interface(name: settings.name)]
         steps += settings.addresses.map { .address($0, interface) }
         steps.append(.link(interface, mtu: settings.mtu))
         for name in settings.furtherTunnels {
             let other = try reference(name)
-            others[name] = other
+            interfaces.others[name] = other
             steps += [.interface(name: name), .link(other, mtu: settings.mtu)]
         }
         if settings.addresses.contains(where: { !$0.isIPv6 }) {
@@ -199,7 +199,7 @@ final class ServerNetworkCore {
             }
             steps.append(.setting(path: Self.forwarding6, value: "1"))
         }
-        return (steps, interface, others)
+        return (steps, interfaces)
     }
 
     private func reference(_ name: String) throws(LinuxNetworkError) -> InterfaceReference {
@@ -211,167 +211,148 @@ final class ServerNetworkCore {
 
     // MARK: - Clients
 
-    /// Lets clients in, takes others out and gives some other rules, all at once.
+    /// Changes the desired clients, and applies them. ``look(at:culprit:)`` repeats a failed change from the desired state.
     /// - Parameters:
-    ///   - changes: of each address, or network behind a client, its rules; nil for nobody's.
-    ///   - tunnels: which of the further tunnels they are in; those that are not named are in the first.
-    /// - Returns: why some networks cannot be behind a client; the rest was done.
+    ///   - changes: The access of each address, or network behind a client; `nil` removes it.
+    ///   - isComplete: Whether all other clients are removed.
+    /// - Returns: The clients that are excluded, each with the reason; the others are applied.
     func change(
-        _ changes: [IPPrefix: ClientRules?], tunnels places: [IPPrefix: String] = [:]
+        _ changes: [IPPrefix: ClientAccess?], isComplete: Bool = false
     ) throws(TunnelServerError) -> [IPPrefix: TunnelServerError] {
         guard let running else { throw .notRunning }
-        let (wanted, refused) = try Self.onHost { () throws(LinuxNetworkError) in try accepted(changes, running) }
-        let before = routes(wanted.keys.filter { clients.entries[$0] != nil }, running)
-        let change = clients.change(wanted, running.firewall)
-        for (prefix, rules) in wanted { tunnels[prefix] = rules == nil ? nil : places[prefix] }
-        let after = routes(wanted.keys.filter { clients.entries[$0] != nil }, running)
-        let (going, coming) = (Set(before).subtracting(after), Set(after).subtracting(before))
-        let commands = running.firewall.commands(for: change)
-        guard !commands.isEmpty || !going.isEmpty || !coming.isEmpty else { return refused }
-        hasChangedClients = true
-        try Self.onHost { () throws(LinuxNetworkError) in
-            try running.ledger.remove(Array(going))
-            do throws(LinuxNetworkError) {
-                // While nothing is forwarded, all is made together at the end of that.
-                try load(isHeld ? [] : commands)
-                if !isHeld, !change.newChains.isEmpty { try note(change.newChains) }
-                for chain in change.unusedChains { self.running?.listed.chains[chain.name] = nil }
-            } catch {
-                // Others changed the map meanwhile.
-                logger.warning("the firewall's clients are made anew: \(error)")
-                try rebuild()
+        running.clients.setDesired(changes, isComplete: isComplete)
+        if !running.clients.isCurrent { hasChangedClients = true }
+        defer { publish() }
+        try Self.onHost { () throws(LinuxNetworkError) in try applyClients(running) }
+        return running.clients.refusals
+    }
+
+    /// Removes clients that are excluded from the desired ones.
+    func forget(_ excluded: [IPPrefix]) {
+        guard !excluded.isEmpty, let running else { return }
+        running.clients.setDesired(
+            Dictionary(excluded.map { ($0, ClientAccess?.none) }, uniquingKeysWith: { first, _ in first }))
+        attempt { () throws(LinuxNetworkError) in try applyClients(running) }
+        publish()
+    }
+
+    /// Whether everything is applied, except for clients that are excluded.
+    var isCurrent: Bool { problems.list.isEmpty && !isHeld && running?.clients.isCurrent != false }
+
+    /// The time between two tries of excluded clients: a try may take several runs of nft.
+    private static let exclusionInterval: Int64 = 4 * LaneClock.nanosecondsPerSecond
+
+    private func applyClients(_ running: Running) throws(LinuxNetworkError) {
+        let clients = running.clients
+        let hasExclusions = !clients.refusals.isEmpty
+        let now = LaneClock.now()
+        let retriesExclusions = hasExclusions && now >= nextExclusions
+        guard !clients.isCurrent || retriesExclusions || isHeld else { return }
+        if retriesExclusions || !hasExclusions { nextExclusions = now + Self.exclusionInterval }
+        do throws(LinuxNetworkError) {
+            try clients.reconcile(retryingRefused: retriesExclusions, hasLinks: !isHeld) {
+                () throws(LinuxNetworkError) in
+                (firewallProblem, unknownSince) = (nil, nil)
+                try resumeForwarding(running)
             }
-            // Its packets are let in before they are led there.
-            try running.ledger.add(Array(coming))
-        }
-        return refused
-    }
-
-    /// The changes without networks that cannot be behind a client, and why they cannot.
-    private func accepted(
-        _ changes: [IPPrefix: ClientRules?], _ running: Running
-    ) throws(LinuxNetworkError) -> ([IPPrefix: ClientRules?], [IPPrefix: TunnelServerError]) {
-        let firewall = running.firewall
-        let asked = changes.filter { !firewall.isClient($0.key) && $0.value != nil && clients.entries[$0.key] == nil }
-        guard !asked.isEmpty else { return (changes, [:]) }
-        let goes = Set(changes.filter { $0.value == nil }.keys)
-        var taken = clients.subnets(firewall).filter { !goes.contains($0) }
-        let own = try network.netlink.addresses().map(\.address.address)
-        var (accepted, refused): ([IPPrefix: ClientRules?], [IPPrefix: TunnelServerError]) = (changes, [:])
-        for prefix in asked.keys.sorted(by: { $0.length < $1.length }) {
-            let reason: String? =
-                if prefix.length == 0 || !firewall.settings.addresses.contains(where: { $0.isIPv6 == prefix.isIPv6 }) {
-                    "it is a default route, or of a family that the tunnel has not"
-                } else if let other = firewall.settings.networks.first(where: { $0.overlaps(prefix) }) {
-                    "\(other) is the clients' own"
-                } else if let address = own.first(where: prefix.contains) {
-                    "the server has the address \(address) in it"
-                } else if let other = taken.first(where: { $0.overlaps(prefix) }) {
-                    "\(other) is behind another client"
-                } else {
-                    nil
-                }
-            if let reason {
-                accepted[prefix] = nil
-                refused[prefix] = .subnet(prefix, reason)
-            } else {
-                taken.append(prefix)
+            clientProblem = nil
+        } catch {
+            clientProblem = error
+            if !clients.isFirewallKnown {
+                clientProblem = nil
+                reportFirewall(error, running)
             }
-        }
-        return (accepted, refused)
-    }
-
-    /// The routes that lead to these: to networks behind clients, and to clients in further tunnels.
-    private func routes(_ prefixes: [IPPrefix], _ running: Running) -> [Change] {
-        prefixes.compactMap { prefix in
-            let other = tunnels[prefix].flatMap { running.others[$0] }
-            guard other != nil || !running.firewall.isClient(prefix) else { return nil }
-            return .route(Route(to: prefix, interface: (other ?? running.interface).index))
+            throw error
         }
     }
 
-    private func load(_ commands: [String]) throws(LinuxNetworkError) {
-        guard !commands.isEmpty else { return }
-        try SystemProgram.required("nft").check(["-j", "-f", "-"], input: NFT.script(commands))
+    /// Runs a step whose error is one of the problems already.
+    private func attempt(_ body: () throws(LinuxNetworkError) -> Void) {
+        do throws(LinuxNetworkError) { try body() } catch { logger.debug("will retry: \(error)") }
     }
 
-    /// Loads the whole table again, and then all clients: rules that let nobody in are there sooner than those with many, and nft
-    /// takes networks for those of the table before where both come at once.
-    private func rebuild() throws(LinuxNetworkError) {
-        guard var running else { return }
-        try running.ledger.restore([.firewall(running.firewall.table)])
-        try load(running.firewall.add(clients))
-        try list(&running)
-        self.running?.listed = running.listed
+    /// The time for which the firewall's state may be unknown while packets are forwarded.
+    private static let longestUnknown: Int64 = 5 * LaneClock.nanosecondsPerSecond
+
+    /// Stops forwarding if the firewall is lost, or if its state has been unknown for too long.
+    private func reportFirewall(_ error: LinuxNetworkError, _ running: Running) {
+        firewallProblem = error
+        if network.lacksRules(running.firewall.tableName) { return hold(running) }
+        // Without descriptors nft cannot be started. The firewall may be unchanged.
+        guard !error.isOutOfDescriptors else { return }
+        let since = unknownSince ?? LaneClock.now()
+        unknownSince = since
+        if LaneClock.now() - since >= Self.longestUnknown { hold(running) }
     }
 
-    /// Notes what nft has made of the table, right after it was loaded.
-    private func list(_ running: inout Running) throws(LinuxNetworkError) {
-        let name = running.firewall.tableName
-        running.listed.sets = try presentContents(name).only(running.firewall.fixedSets)
-        running.listed.chains = [:]
-        self.running?.listed = running.listed
-        if !clients.chains.isEmpty { running.listed.chains = try whole(clients.chains, name) }
-    }
-
-    /// The same for chains that came later.
-    private func note(_ chains: [RuleChain]) throws(LinuxNetworkError) {
-        guard let running else { return }
-        let found = try whole(chains, running.firewall.tableName)
-        self.running?.listed.chains.merge(found) { $1 }
-    }
-
-    /// As many chains as are listed one by one.
-    private static let fewChains = 4
-
-    /// What nft lists of some chains.
-    /// - Throws: where others have changed them already.
-    private func whole(_ chains: [RuleChain], _ table: String) throws(LinuxNetworkError) -> [String: [UInt8]] {
-        let all = chains.count > Self.fewChains ? try network.present(table).listing : nil
-        var found: [String: [UInt8]] = [:]
-        for chain in chains {
-            let listing = if let all { all } else { try network.presentChain(chain.name, of: table) }
-            guard let lines = listing.owned[chain.name], listing.ruleCount(chain.name) == chain.rules.count else {
-                throw LinuxNetworkError(
-                    .netlink(operation: "keep chain \(chain.name) of table \(table)"), errno: EBUSY)
-            }
-            found[chain.name] = lines
+    /// Makes the findings so far the present problems, and logs the changes.
+    private func publish() {
+        var found = routingProblems
+        if let clientProblem { found.insert(("the clients' routes", "the clients' routes: \(clientProblem)"), at: 0) }
+        if let firewallProblem {
+            let isStopped = isHeld ? "; nothing is forwarded until it is in effect" : ""
+            found.insert(("the firewall", "the firewall: \(firewallProblem)\(isStopped)"), at: 0)
+        } else if isHeld {
+            found.insert(
+                ("forwarding", "forwarding: the network cannot be restored after a loss of the firewall"), at: 0)
         }
-        return found
+        let now = Double(ProcessEnvironment.wallClock()) / 1e9
+        let excluded = (running?.clients.refusals ?? [:]).sorted { "\($0.key)" < "\($1.key)" }
+            .map { (part: "client \($0.key)", what: "client \($0.key): \($0.value)") }
+        for difference in [problems.update(found, now: now), exclusions.update(excluded, now: now)] {
+            for problem in difference.new { logger.error("not in effect: \(problem.what)") }
+            for part in difference.solved { logger.notice("in effect again: \(part)") }
+        }
     }
 
     // MARK: - What others change
 
-    /// Compares the network with what it should be, and makes it so again.
-    /// - Returns: in how many nanoseconds it is to be tried again, where not all is as it should be, or was looked at. Where
-    ///   something could not be made again, nothing is forwarded.
+    /// Compares the network with the desired state, and restores every difference. A failure of the firewall does not keep routes
+    /// from being restored, or the reverse.
+    /// - Returns: The time in nanoseconds after which it must be called again; `nil` if everything was compared, and is in effect.
     func look(at parts: NetworkWatch.Parts, culprit: String?) -> Int64? {
         guard let running else { return nil }
-        do throws(LinuxNetworkError) {
-            var isComplete = true
-            if parts.contains(.firewall) || isHeld {
+        defer { publish() }
+        var isComplete = true
+        // A firewall whose state is not known is loaded again below.
+        let wasKnown = running.clients.isFirewallKnown
+        if wasKnown, parts.contains(.firewall) || isHeld || firewallProblem != nil {
+            do throws(LinuxNetworkError) {
                 isComplete = try lookAtFirewall(running, culprit.map { " (by \($0))" } ?? "")
-                if isHeld { logger.notice("the firewall is there again, and packets are forwarded") }
+                (firewallProblem, unknownSince) = (nil, nil)
+            } catch {
+                isComplete = false
+                reportFirewall(error, running)
             }
-            if parts.contains(.routing) || isHeld {
-                // Without its interface there is nothing to route; who has the descriptor hears of that.
-                if try isThere(running) {
-                    let plan =
-                        running.plan + routes(clients.subnets(running.firewall) + Array(tunnels.keys), running)
-                    let undone = try running.ledger.undone(of: plan)
-                    try running.ledger.restore(undone)
-                    if !isHeld { note(undone.map(\.summary), "") }
-                }
-            }
-            isHeld = false
-            return isComplete ? nil : LaneClock.nanosecondsPerSecond
-        } catch {
-            // Said once: it is tried again each second.
-            if !isHeld {
-                logger.error("what others have undone of the server's network could not be made again: \(error)")
-            }
-            hold(running)
+        }
+        if firewallProblem == nil || !wasKnown {
+            attempt { () throws(LinuxNetworkError) in try applyClients(running) }
+        }
+        if parts.contains(.routing) || !routingProblems.isEmpty { lookAtRouting(running) }
+        if !isComplete || firewallProblem != nil || clientProblem != nil || !routingProblems.isEmpty || isHeld {
             return LaneClock.nanosecondsPerSecond
+        }
+        return running.clients.refusals.isEmpty ? nil : max(nextExclusions - LaneClock.now(), 1)
+    }
+
+    /// Restores links, addresses, settings and routes.
+    private func lookAtRouting(_ running: Running) {
+        routingProblems = []
+        // The rest is restored when forwarding is.
+        guard !isHeld else { return }
+        do throws(LinuxNetworkError) {
+            // Without its interface there is nothing to route; the owner of the descriptor is notified.
+            guard try isThere(running) else { return }
+            // Without rules, packets must not be forwarded, or reach the server.
+            let plan = running.plan.filter { firewallProblem == nil || !Self.isExposure($0) }
+            let routes = running.clients.appliedRoutes.map { Change.route($0) }
+            let repair = running.ledger.repair(try running.ledger.undone(of: plan + routes))
+            note(repair.made.map(\.summary), "")
+            routingProblems = repair.failures.map { change, error in
+                (change.summary, "\(change.summary): \(error)")
+            }
+        } catch {
+            routingProblems = [("the routes", "the routes: \(error)")]
         }
     }
 
@@ -388,38 +369,44 @@ final class ServerNetworkCore {
     private static let listingRest: Int64 = 50
 
     private func lookAtFirewall(_ running: Running, _ origin: String) throws(LinuxNetworkError) -> Bool {
-        let (firewall, name) = (running.firewall, running.firewall.tableName)
+        let (firewall, clients) = (running.firewall, running.clients)
         // The rules are compared without what is in maps, which changes all the time.
-        let present = try network.present(name)
-        guard present.isFixed, present.listing.owned == running.listed.chains else {
-            try rebuild()
-            note(["firewall table \(name)"], origin)
-            return true
+        let present = try network.present(firewall.tableName)
+        guard present.isFixed, present.listing.owned == clients.listed.chains else {
+            return try reload(running, ["firewall table \(firewall.tableName)"], origin)
         }
         let began = LaneClock.now()
         if hasChangedClients, began < nextListing { return false }
-        let contents = try presentContents(name)
+        let counts = clients.counts
+        let contents = try running.system.contents(lines: counts.clients + counts.chains * 8)
         let ended = LaneClock.now()
         hasChangedClients = false
         nextListing = ended + max(Self.listingInterval, Self.listingRest * (ended - began))
-        guard contents != firewall.contents(clients, fixed: running.listed.sets) else { return true }
-        if contents.only(firewall.fixedSets) == running.listed.sets {
-            try load(firewall.replace(clients))
-        } else {
-            try rebuild()
+        guard contents != clients.contents else { return true }
+        let elements = ["clients of firewall table \(firewall.tableName)"]
+        guard contents.only(firewall.fixedSets) == clients.listed.sets else {
+            return try reload(running, elements, origin)
         }
-        note(["clients of firewall table \(name)"], origin)
+        do throws(LinuxNetworkError) { try clients.restoreElements() } catch {
+            logger.warning("cannot restore the firewall's clients, applying all of them again: \(error)")
+            return try reload(running, elements, origin)
+        }
+        note(elements, origin)
         return true
     }
 
-    /// The most that nft says of a client, in all maps.
-    private static let listedClient = 512
-
-    private func presentContents(_ table: String) throws(LinuxNetworkError) -> TableContents {
-        TableContents(
-            listing: try SystemProgram.required("nft").check(
-                ["--stateless", "list", "table", "inet", table],
-                outputLimit: (clients.entries.count + clients.chains.count * 8 + 4096) * Self.listedClient))
+    /// Loads the firewall again, which another process has changed.
+    private func reload(
+        _ running: Running, _ undone: [String], _ origin: String
+    ) throws(LinuxNetworkError) -> Bool {
+        running.clients.invalidateFirewall()
+        do throws(LinuxNetworkError) { try applyClients(running) } catch {
+            // The routes may have failed alone.
+            guard running.clients.isFirewallKnown else { throw error }
+        }
+        hasChangedClients = false
+        note(undone, origin)
+        return true
     }
 
     private func note(_ undone: [String], _ origin: String) {
@@ -429,17 +416,26 @@ final class ServerNetworkCore {
         logger.warning("others have undone this of the server's network, and it was made again: \(text)")
     }
 
+    private static func isForwarding(_ step: Change) -> Bool {
+        guard case .setting(let path, _) = step else { return false }
+        return path == forwarding4 || path == forwarding6
+    }
+
+    /// Whether packets of clients are received, or forwarded, because of a change.
+    private static func isExposure(_ step: Change) -> Bool {
+        if case .link = step { return true }
+        return isForwarding(step)
+    }
+
     /// Takes the interface down, so that nothing of the server's own is reached, and forwards no more than the host did before:
     /// without rules it would forward for everybody.
     private func hold(_ running: Running) {
         guard !isHeld else { return }
         isHeld = true
+        // The kernel removes the routes with the link.
+        running.clients.invalidateRoutes()
         do throws(LinuxNetworkError) {
-            try running.ledger.suspend(
-                running.plan.filter { step in
-                    guard case .setting(let path, _) = step else { return false }
-                    return path == Self.forwarding4 || path == Self.forwarding6
-                })
+            try running.ledger.suspend(running.plan.filter(Self.isForwarding))
         } catch {
             logger.error("\(error)")
         }
@@ -447,6 +443,15 @@ final class ServerNetworkCore {
         for device in [running.device] + running.further {
             do throws(TunnelIOError) { try device.setUp(false) } catch { logger.error("\(error)") }
         }
-        logger.error("nothing is forwarded until the firewall is there again")
+        logger.error("nothing is forwarded until the firewall is in effect again")
+    }
+
+    /// Ends what ``hold(_:)`` began.
+    private func resumeForwarding(_ running: Running) throws(LinuxNetworkError) {
+        guard isHeld else { return }
+        // Without its interface there is nothing to route; the owner of the descriptor is notified.
+        if try isThere(running) { try running.ledger.restore(running.ledger.undone(of: running.plan)) }
+        isHeld = false
+        logger.notice("the firewall is in effect again, and packets are forwarded")
     }
 }

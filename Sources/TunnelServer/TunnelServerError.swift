@@ -13,6 +13,8 @@ package enum TunnelServerError: Error, Hashable, Sendable, CustomStringConvertib
     case interface(TunnelIOError)
     /// A network cannot be behind a client.
     case subnet(IPPrefix, String)
+    /// nft or the kernel refuses a client's rules, or its address or network.
+    case refused(IPPrefix, String)
     /// The network has not been started, or was stopped.
     case notRunning
 
@@ -22,6 +24,7 @@ package enum TunnelServerError: Error, Hashable, Sendable, CustomStringConvertib
         case .network(let error): error.description
         case .interface(let error): error.description
         case .subnet(let network, let reason): "\(network) cannot be behind a client: \(reason)"
+        case .refused(let client, let reason): "the system refuses \(client) or its rules: \(reason)"
         case .notRunning: "the server's network is not up"
         }
     }

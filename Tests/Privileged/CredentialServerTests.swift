@@ -143,12 +143,9 @@
             #expect(wrong.status == 2 && wrong.output.contains("adresses"), "\(wrong)")
         }
 
-        private static let isSandbox =
-            ((try? String(contentsOfFile: "/proc/1/cmdline", encoding: .utf8)) ?? "").contains("sandbox")
-
         @Test(
             "The server runs as its folder's owner, with the capabilities that it needs and no others",
-            .enabled(if: isSandbox, "needs scripts/sandbox"))
+            .enabled(if: Privileged.isSandbox, "needs scripts/sandbox"))
         func runsAsOwner() throws {
             let scene = try CredentialServerScene()
             // As udev makes it: open for everybody.

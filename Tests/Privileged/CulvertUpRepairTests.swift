@@ -288,49 +288,4 @@
             }
         }
     }
-
-    /// A program that replaces nft until nft is put back. It needs a sandbox with separate mounts (scripts/sandbox).
-    private final class ReplacedNft {
-        enum Replacement {
-            case fails, hangs, isSlow, missing
-        }
-
-        /// A copy of nft.
-        let original: String
-        private let folder: TemporaryFolder
-        private let path: String
-        private let namespace: [String]
-        private var isReplaced = true
-
-        /// - Parameter process: The process whose mounts are changed, since `ip netns exec` separates them; `nil` changes the mounts of
-        ///   later processes.
-        init(_ replacement: Replacement, of process: pid_t? = nil) throws {
-            namespace = process.map { ["nsenter", "--mount=/proc/\($0)/ns/mnt"] } ?? []
-            folder = try TemporaryFolder()
-            original = "\(folder.path)/nft"
-            path = try PrivilegedTests.run(["sh", "-c", "readlink -f $(command -v nft)"]).output
-                .split(separator: "\n").map(String.init)[0]
-            try PrivilegedTests.run(["cp", path, original])
-            let script =
-                switch replacement {
-                case .fails, .missing: "exit 1"
-                case .isSlow: "sleep 1; exec \(original) \"$@\""
-                case .hangs: "echo $$ >> \(folder.path)/processes; exec sleep 100"
-                }
-            let file = try folder.write("#!/bin/sh\n\(script)\n", to: "replacement")
-            if replacement != .missing { try PrivilegedTests.run(["chmod", "755", file]) }
-            try PrivilegedTests.run(namespace + ["mount", "--bind", file, path])
-        }
-
-        /// Puts nft back, and ends what hangs in its place.
-        func putBack() throws {
-            guard isReplaced else { return }
-            isReplaced = false
-            try PrivilegedTests.run(namespace + ["umount", "-l", path])
-            let processes = (try? String(contentsOfFile: "\(folder.path)/processes", encoding: .utf8)) ?? ""
-            for process in processes.split(separator: "\n").compactMap({ pid_t($0) }) { kill(process, SIGKILL) }
-        }
-
-        deinit { try? putBack() }
-    }
 #endif

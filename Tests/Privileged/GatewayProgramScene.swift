@@ -87,8 +87,10 @@
         // MARK: - The gateway
 
         /// Starts `culvert gateway run`, and waits until it serves.
-        func run() throws {
-            let process = try SpawnedProcess(command(["gateway", "run"], in: nil))
+        /// - Parameter descriptors: The number of descriptors that it may have; `nil` for as many as there may be.
+        func run(descriptors: Int? = nil) throws {
+            let limit = descriptors.map { ["prlimit", "--nofile=\($0):\($0)"] } ?? []
+            let process = try SpawnedProcess(limit + command(["gateway", "run"], in: nil))
             running = process
             try process.waitForOutput(containing: "serving \(Self.host)", deadline: .seconds(60))
         }
@@ -120,10 +122,13 @@
         }
 
         /// What the administrators' listener says, for which a request from the host itself needs no token.
-        func metrics() throws -> String {
+        func metrics() throws -> String { try get("/metrics") }
+
+        /// The body of a reply of the administrators' listener.
+        func get(_ path: String) throws -> String {
             let reply = try network.world.host.run(
                 "sh", "-ec",
-                "printf 'GET /metrics HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n' | ncat 127.0.0.1 8080"
+                "printf 'GET \(path) HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n' | ncat 127.0.0.1 8080"
             )
             guard let head = reply.output.range(of: "\r\n\r\n") else { throw CommandFailure(description: "\(reply)") }
             return String(reply.output[head.upperBound...])

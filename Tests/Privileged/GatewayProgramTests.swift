@@ -147,6 +147,34 @@
                     == FileManager.default.contents(atPath: GatewayProgramScene.directory + "/server.key"))
         }
 
+        @Test(
+            "With 1,024 descriptors, 1,500 idle connections from one address keep neither nft nor an administrator out")
+        func idleConnections() throws {
+            let scene = try GatewayProgramScene()
+            try scene.run(descriptors: 1024)
+            let anna = scene.network.anna
+            try anna.run("ip", "route", "add", "default", "via", "198.51.100.1")
+            try scene.enrolOffice(of: "anna", in: anna)
+            let idle = try anna.start(
+                "bash", "-c",
+                """
+                ulimit -n 4096
+                for i in {1..1500}; do exec {fd}<>/dev/tcp/\(GatewayProgramScene.host)/8443; done 2> /dev/null
+                echo connected
+                exec sleep 60
+                """)
+            defer { idle.kill() }
+            try idle.waitForOutput(containing: "connected")
+            try scene.culvert("gateway", "rule", "add", "deny", "--user", "anna", "--to", "203.0.113.0/24")
+            let host = scene.network.world.host
+            try eventually("the rule is in the firewall", within: .seconds(5)) {
+                try host.run("nft", "list", "ruleset").output.contains("203.0.113.0/24")
+            }
+            #expect(try scene.get("/ready") == #"{"status":"ok"}"#)
+            #expect(!scene.log.contains("not in effect") && !scene.log.contains("nothing is forwarded"))
+            try scene.stop()
+        }
+
         @Test("Prometheus's own promtool has nothing to say against the metrics, and they count what is there")
         func metrics() throws {
             let scene = try GatewayProgramScene()

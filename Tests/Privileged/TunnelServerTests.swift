@@ -147,7 +147,7 @@
 
         @Test(
             "Where the rules cannot be made again nothing is forwarded, until they can",
-            .enabled(if: isSandbox, "needs scripts/sandbox"))
+            .enabled(if: Privileged.isSandbox, "needs scripts/sandbox"))
         func held() async throws {
             let scene = try TunnelServerScene()
             let kernel = try scene.kernelSettings()
@@ -174,9 +174,6 @@
             await scene.stop()
             #expect(try scene.kernelSettings() == kernel)
         }
-
-        private static let isSandbox =
-            ((try? String(contentsOfFile: "/proc/1/cmdline", encoding: .utf8)) ?? "").contains("sandbox")
 
         @Test("Where IPv6 is switched off on the host, IPv4 works as ever")
         func withoutIPv6() async throws {

@@ -27,7 +27,7 @@ package final class GatewayAPI: Service, Sendable {
         package var registry = MetricRegistry(help: GatewayAPI.help)
         /// What the runtime counts.
         package var runtimeMetrics: @Sendable () async -> [MetricFamily] = { [] }
-        package var isReady: @Sendable () async -> Bool = { true }
+        package var readiness: @Sendable () async -> Readiness = { Readiness() }
         /// Makes an encrypted backup with a passphrase; nil where there is nothing to back up.
         package var backup: AdminRoutes.Backup?
         /// Where clients reach the login tunnel; nil when the gateway does not serve it.
@@ -112,6 +112,13 @@ package final class GatewayAPI: Service, Sendable {
         self.entries = entries
     }
 
+    /// The number of listeners that a gateway with these settings has.
+    package static func listenerCount(_ settings: GatewaySettings) -> Int {
+        let addKey = settings.addKey.isEnabled ? settings.addKey.listener.addresses.count : 0
+        // The last one is the socket.
+        return settings.api.addresses.count + settings.admin.addresses.count + addKey + 1
+    }
+
     /// The port of a listener that is open.
     package func port(_ kind: Kind) -> Int? { ports.withLock { $0[kind] } }
 
@@ -190,7 +197,7 @@ package struct GatewayRoutes: Sendable {
     package var admin: [APIRoute] {
         let (registry, runtime) = (parts.registry, parts.runtimeMetrics)
         let system = SystemRoutes(
-            service, metrics: { registry.families + (await runtime()) }, isReady: parts.isReady)
+            service, metrics: { registry.families + (await runtime()) }, readiness: parts.readiness)
         return OpenAPIDocument.adding(
             to: AdminRoutes(
                 service, invitations: parts.invitations, backup: parts.backup, loginTunnel: parts.loginTunnel

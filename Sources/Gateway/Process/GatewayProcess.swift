@@ -68,7 +68,7 @@ package final class GatewayProcess: Sendable {
             parts.backup = { (passphrase, caller) async throws(GatewayError) in
                 try await Self.backup(folder, store, service, passphrase, caller)
             }
-            parts.isReady = { runtime.map { $0.figures.isCurrent } ?? true }
+            parts.readiness = { runtime?.readiness ?? Readiness() }
             let api = try GatewayAPI(service, parts, logger: logger)
             shown.connections.withLock { $0 = { [weak api] in api?.connections ?? Shown.none } }
             (self.store, self.service, self.runtime, self.api) = (store, service, runtime, api)

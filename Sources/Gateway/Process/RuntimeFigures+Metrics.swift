@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import PacketTunnelLinux
 import WireGuardDevice
 
 extension RuntimeFigures {
@@ -44,6 +45,28 @@ extension RuntimeFigures {
             MetricFamily(
                 "culvert_gateway_current", .gauge, "Whether everything that the store has is in force",
                 isCurrent ? 1 : 0),
+            MetricFamily(
+                "culvert_gateway_rounds_total", .counter, "Rounds in which changes were applied since the start",
+                [
+                    .init(Double(rounds - failedRounds), labels: [.init("outcome", "applied")]),
+                    .init(Double(failedRounds), labels: [.init("outcome", "failed")]),
+                ]),
+            MetricFamily(
+                "culvert_gateway_not_in_effect", .gauge,
+                "Parts of the gateway that are not in effect, and devices that are excluded",
+                notInEffect.map { .init(Double($0.problems.count), labels: [$0.label]) }),
+            MetricFamily(
+                "culvert_gateway_not_in_effect_since_timestamp_seconds", .gauge,
+                "Since when the first of them has not been in effect, in seconds since 1970; absent if all are",
+                notInEffect.compactMap { part in
+                    part.problems.map(\.since).min().map { .init($0, labels: [part.label]) }
+                }),
+        ]
+    }
+
+    private var notInEffect: [(label: MetricFamily.Label, problems: [NetworkProblem])] {
+        [
+            (.init("kind", "part"), readiness.problems), (.init("kind", "device"), readiness.exclusions),
         ]
     }
 }

@@ -5,6 +5,7 @@ import CredentialTunnel
 import FoundationEssentials
 package import Logging
 import NetworkAddresses
+import PacketTunnelLinux
 import Synchronization
 package import TunnelIO
 package import TunnelServer
@@ -38,7 +39,8 @@ package enum GatewayRuntimeError: Error, Hashable, Sendable, CustomStringConvert
 /// Runs a gateway's WireGuard, and the login tunnel beside it, and keeps peers, firewall and routes as the store has them.
 ///
 /// It follows the store's changes: a device comes, goes or gets other rules without a moment's interruption for others. What WireGuard
-/// counts is told to the store now and then, and at the end. Where something could not be done, all is compared until it is.
+/// counts is stored now and then, and at the end. The store's devices are desired, and count as applied only after they were
+/// applied: a failed round is repeated from the desired state.
 package actor GatewayRuntime {
     package struct Options: Sendable {
         package var device = WireGuardDevice.Options()
@@ -73,17 +75,35 @@ package actor GatewayRuntime {
     /// The last that follows the store: one after the other.
     private var following: Task<Void, Never>?
     private var traffic = TrafficLedger()
-    private var sequence: Int64 = 0
-    /// Whether something could not be done, so that all is to be compared.
-    private var isStale = true
+    /// The last change of the store that `peers` includes; `nil` before the first.
+    private var sequence: Int64?
+    /// The last change of the store that is applied.
+    private var appliedSequence: Int64 = 0
+    /// Whether WireGuard may have another private key than the store.
+    private var isKeyPending = true
+    /// The errors of the last round: of the store, of WireGuard and of the network.
+    private var errors = RoundErrors()
+    private var problems = NetworkProblems()
+    private var exclusions = NetworkProblems()
     private nonisolated let shown = Mutex(Shown())
+
+    private struct RoundErrors {
+        var store: String?
+        var engine: String?
+        var network: String?
+        var isEmpty: Bool { store == nil && engine == nil && network == nil }
+    }
 
     /// What others see without waiting.
     private struct Shown {
         var device: WireGuardDevice?
         var login: CredentialServerDevice?
         var sequence: Int64 = 0
-        var isCurrent = false
+        var readiness = Readiness(isReady: false)
+        var rounds = 0
+        var failedRounds = 0
+        /// The start of the round that runs now, by both clocks.
+        var round: (nanoseconds: Int64, date: Date)?
     }
 
     /// - Parameter loginKeys: nil for no login tunnel.
@@ -139,8 +159,9 @@ package actor GatewayRuntime {
             await stop()
             throw .login(error)
         }
-        let (device, login, sequence) = (device, login, sequence)
-        shown.withLock { $0 = Shown(device: device, login: login, sequence: sequence, isCurrent: true) }
+        let (device, login) = (device, login)
+        shown.withLock { ($0.device, $0.login) = (device, login) }
+        publish()
     }
 
     private func makeLogin(_ keys: LoginTunnelKeys, _ tun: any TunDevice) -> CredentialServerDevice {
@@ -226,70 +247,198 @@ package actor GatewayRuntime {
 
     private func followOnce() async {
         let began = ContinuousClock.now
-        do throws(GatewayError) {
-            if try await follow() { options.onApplied(ContinuousClock.now - began) }
-        } catch {
-            isStale = true
-            logger.error("the store's changes cannot be followed, and are tried again: \(error)")
+        let (nanoseconds, date) = (clock.nanoseconds(), clock.now())
+        shown.withLock { $0.round = (nanoseconds, date) }
+        var hasFailed = false
+        var hasChanged = false
+        do throws(GatewayError) { hasChanged = try await follow() } catch { hasFailed = true }
+        publish { shown in
+            shown.round = nil
+            shown.rounds += 1
+            if hasFailed { shown.failedRounds += 1 }
         }
-        let (sequence, isStale) = (sequence, isStale)
-        shown.withLock { ($0.sequence, $0.isCurrent) = (sequence, !isStale) }
+        if hasChanged { options.onApplied(ContinuousClock.now - began) }
     }
 
-    /// Brings into force what is different.
-    /// - Returns: whether anything was.
+    /// Runs a round: reads the changes of the store, and applies the differences between the desired and the applied state.
+    ///
+    /// If the store fails, the devices that were read before are still applied.
+    /// - Returns: Whether there were differences.
+    /// - Throws: `.unavailable` with the first failure. ``errors`` has the others.
     @discardableResult
     private func follow() async throws(GatewayError) -> Bool {
-        let wasStale = isStale
-        let changes =
-            wasStale
-            ? try await service.peers(.gateway) : try await service.peerChanges(after: sequence, .gateway)
-        if changes.serverKeysChanged || changes.isComplete || wasStale {
-            let key = service.serverKeys.current
-            try applying { (device) throws(WireGuardDeviceError) in try device.setPrivateKey(key) }
+        errors = RoundErrors()
+        var failure: GatewayError?
+        do throws(GatewayError) { try await readChanges() } catch {
+            errors.store = Self.reason(error)
+            failure = error
         }
-        let work = peers.take(changes)
         endSessions()
-        sequence = changes.sequence
-        isStale = false
-        guard !work.isEmpty else { return changes.serverKeysChanged }
-        do throws(GatewayError) {
-            try await apply(work)
-        } catch {
-            peers.forget(work)
-            throw error
-        }
-        return true
+        let hasChanges = !peers.isCurrent || isKeyPending
+        do throws(GatewayError) { try await applyPeers() } catch { failure = failure ?? error }
+        if let failure { throw failure }
+        appliedSequence = sequence ?? 0
+        return hasChanges
     }
 
-    /// Whoever goes, goes from WireGuard first; whoever comes, comes there last: no packet is ever judged by nobody's rules.
-    private func apply(_ work: RuntimePeers.Work) async throws(GatewayError) {
-        if let device {
-            for (id, key) in work.leavingKeys {
-                if let peer = device.peer(key) {
-                    traffic.take(TrafficLedger.Count(peer), of: .key(key), id, at: clock.now())
-                }
-                traffic.forget(.key(key))
+    private func readChanges() async throws(GatewayError) {
+        let changes =
+            if let sequence { try await service.peerChanges(after: sequence, .gateway) } else {
+                try await service.peers(.gateway)
             }
+        if changes.serverKeysChanged || changes.isComplete { isKeyPending = true }
+        peers.update(with: changes)
+        sequence = changes.sequence
+    }
+
+    /// Applies the desired peers. WireGuard loses peers first and gets peers last, so that each packet meets its device's rules.
+    private func applyPeers() async throws(GatewayError) {
+        guard let device else { return }
+        var failure: GatewayError?
+        peers.withdraw()
+        do throws(GatewayError) {
+            if isKeyPending {
+                let key = service.serverKeys.current
+                try applying { () throws(WireGuardDeviceError) in try device.setPrivateKey(key) }
+                isKeyPending = false
+            }
+            try updateEngine(device)
+        } catch {
+            failure = error
         }
-        try applying { (device) throws(WireGuardDeviceError) in try device.apply(work.removal) }
-        var refused: [IPPrefix: TunnelServerError] = [:]
-        if !work.network.isEmpty {
-            do throws(TunnelServerError) { refused = try await network.apply(work.network) } catch {
+        // A failure of WireGuard does not keep the firewall from denying traffic.
+        let refused = try await updateNetwork()
+        peers.admit(without: refused)
+        if let failure { throw failure }
+        try updateEngine(device)
+    }
+
+    private func updateNetwork() async throws(GatewayError) -> [IPPrefix: TunnelServerError] {
+        let update = peers.network.begin()
+        var refused = peers.refused
+        // The network tries excluded addresses again by itself.
+        if !update.isEmpty || !refused.isEmpty || !network.condition.isCurrent {
+            do throws(TunnelServerError) {
+                refused = try await network.apply(update.changes, isComplete: update.isComplete)
+            } catch {
+                errors.network = "\(error)"
                 throw .unavailable("\(error)")
             }
-            for error in refused.values { logger.error("\(error)") }
         }
-        for update in work.additions(without: Set(refused.keys)) {
-            try applying { (device) throws(WireGuardDeviceError) in try device.apply(update) }
+        peers.network.finish(update)
+        return refused
+    }
+
+    private func updateEngine(_ device: WireGuardDevice) throws(GatewayError) {
+        let leaving = peers.leaving
+        try applying { () throws(WireGuardDeviceError) in
+            try peers.engine.update { (update) throws(WireGuardDeviceError) in
+                try apply(update, to: device, leaving)
+            }
+        }
+        peers.recordLeft()
+    }
+
+    /// The number of peers in one update, so that none keeps packets waiting.
+    private static let updateSize = 128
+
+    /// - Parameter leaving: The devices of removed keys, whose traffic is counted a last time.
+    /// - Returns: The peers that WireGuard has no memory for, each with the reason.
+    private func apply(
+        _ update: Reconciler<PublicKey, RuntimePeers.EnginePeer>.Update, to device: WireGuardDevice,
+        _ leaving: [PublicKey: DeviceID]
+    ) throws(WireGuardDeviceError) -> [PublicKey: String] {
+        let wanted = update.changes.compactMap { key, peer in peer.map { (key, $0) } }
+        var removed = update.changes.keys.filter { update.changes[$0] == .some(nil) }
+        if update.isComplete { removed += device.peers.map(\.publicKey).filter { update.changes[$0] == nil } }
+        for key in removed {
+            if let id = leaving[key], let peer = device.peer(key) {
+                traffic.take(TrafficLedger.Count(peer), of: .key(key), id, at: clock.now())
+            }
+        }
+        if !removed.isEmpty { try device.apply(.removing(removed)) }
+        for key in removed { traffic.forget(.key(key)) }
+        var refused: [PublicKey: String] = [:]
+        for start in stride(from: 0, to: wanted.count, by: Self.updateSize) {
+            let part = Array(wanted[start..<min(start + Self.updateSize, wanted.count)])
+            do throws(WireGuardDeviceError) {
+                try device.apply(.setting(part))
+            } catch {
+                guard case .beyondBudget = error.code else { throw error }
+                for peer in part { refused[peer.0] = try problem(of: peer, in: device) }
+            }
+        }
+        return refused
+    }
+
+    /// Adds a peer, or removes it if WireGuard has no memory for it.
+    /// - Returns: The reason of the removal.
+    private func problem(
+        of peer: (PublicKey, RuntimePeers.EnginePeer), in device: WireGuardDevice
+    ) throws(WireGuardDeviceError) -> String? {
+        do throws(WireGuardDeviceError) {
+            try device.apply(.setting([peer]))
+            return nil
+        } catch {
+            guard case .beyondBudget = error.code else { throw error }
+            try device.apply(.removing([peer.0]))
+            return "\(error)"
         }
     }
 
-    private func applying(
-        _ body: (WireGuardDevice) throws(WireGuardDeviceError) -> Void
-    ) throws(GatewayError) {
-        guard let device else { return }
-        do throws(WireGuardDeviceError) { try body(device) } catch { throw .unavailable("\(error)") }
+    private func applying(_ body: () throws(WireGuardDeviceError) -> Void) throws(GatewayError) {
+        do throws(WireGuardDeviceError) { try body() } catch {
+            errors.engine = "\(error)"
+            throw .unavailable("\(error)")
+        }
+    }
+
+    /// The reason of an error, which its text keeps from callers of the API.
+    private static func reason(_ error: GatewayError) -> String {
+        if case .unavailable(let reason) = error { reason } else { "\(error)" }
+    }
+
+    // MARK: - Readiness
+
+    /// Whether all devices of the store are applied, except for excluded ones.
+    private var isCurrent: Bool { sequence != nil && errors.isEmpty && peers.isCurrent && !isKeyPending }
+
+    /// Publishes the result of the last round, and logs its problems once.
+    private func publish(_ change: (inout Shown) -> Void = { _ in }) {
+        let found: [(part: String, what: String)] = [
+            ("the store's changes", errors.store), ("WireGuard", errors.engine), ("the network", errors.network),
+        ].compactMap { part, error in error.map { (part, "\(part): \($0)") } }
+        let excluded = peers.exclusions.map { (part: "device \($0.device)", what: "device \($0.device): \($0.reason)") }
+        let now = clock.now().timeIntervalSince1970
+        for difference in [problems.update(found, now: now), exclusions.update(excluded, now: now)] {
+            for problem in difference.new { logger.error("not in effect, will retry: \(problem.what)") }
+            for part in difference.solved { logger.notice("in effect again: \(part)") }
+        }
+        let readiness = Readiness(isReady: isCurrent, problems: problems.list, exclusions: exclusions.list)
+        let sequence = appliedSequence
+        let isStopped = isStopped
+        shown.withLock { shown in
+            change(&shown)
+            guard !isStopped else { return }
+            (shown.sequence, shown.readiness) = (sequence, readiness)
+        }
+    }
+
+    /// The time for which a round may run before devices count as not served.
+    private static let longestRound: Int64 = 1_000_000_000
+
+    /// The state that `/ready` reports. Any thread may ask.
+    package nonisolated var readiness: Readiness {
+        let (shown, condition) = (shown.withLock { $0 }, network.condition)
+        var readiness = shown.readiness
+        readiness.problems += condition.problems
+        if let round = shown.round, clock.nanoseconds() - round.nanoseconds > Self.longestRound {
+            readiness.problems.append(
+                NetworkProblem(
+                    what: "the last changes: they are being applied", since: round.date.timeIntervalSince1970))
+        }
+        readiness.isReady = readiness.isReady && readiness.problems.isEmpty && condition.isCurrent && !condition.isHeld
+        return readiness
     }
 
     // MARK: - What time brings
@@ -298,7 +447,7 @@ package actor GatewayRuntime {
         do throws(GatewayError) { try await service.sweep(busy: logins.busy, .gateway) } catch {
             logger.error("what time has brought cannot be noted: \(error)")
         }
-        if isStale { await followAndTell() }
+        if !isCurrent || !peers.exclusions.isEmpty || !network.condition.isCurrent { await followAndTell() }
         endSessions()
     }
 
@@ -339,7 +488,8 @@ package actor GatewayRuntime {
                 // What became of user and device since the password was right counts.
                 await followAndTell()
                 let assignment = settings.assignment(addresses, families: families)
-                guard !isStale, !isStopped, peers.peers[device]?.password == password, !assignment.addresses.isEmpty
+                guard isCurrent, !isStopped, let peer = peers.peers[device], peer.password == password,
+                    !peer.sources.contains(where: { peers.refused[$0] != nil }), !assignment.addresses.isEmpty
                 else { return .refused(Body.Refusal(.unavailable)) }
                 for former in logins.begin(attempt.session, device, password) { login?.disconnect(former) }
                 return .accepted(assignment)
@@ -361,7 +511,7 @@ package actor GatewayRuntime {
     /// Ends sessions whose user, password or device says that they are over.
     private func endSessions() {
         // While the gateway is not sure of its clients, theirs are not over for good: they may log in again.
-        let reason: EndReason = isStale ? .shutdown : .removed
+        let reason: EndReason = errors.store != nil ? .shutdown : .removed
         for session in logins.over({ peers.peers[$0]?.password }) { login?.disconnect(session, reason) }
     }
 
@@ -376,7 +526,9 @@ package actor GatewayRuntime {
         var figures = RuntimeFigures()
         figures.network = network.condition
         figures.sequence = shown.sequence
-        figures.isCurrent = shown.isCurrent
+        figures.isCurrent = shown.readiness.isReady
+        (figures.rounds, figures.failedRounds) = (shown.rounds, shown.failedRounds)
+        figures.readiness = readiness
         figures.login = shown.login.map { LoginFigures($0.statistics, port: $0.port) }
         guard let device = shown.device else { return figures }
         let now = Int64(clock.now().timeIntervalSince1970)

@@ -3,7 +3,7 @@
 
 package import Logging
 package import NetworkAddresses
-import PacketTunnelLinux
+package import PacketTunnelLinux
 package import TunnelIO
 package import TunnelServer
 
@@ -13,8 +13,13 @@ package protocol PeerNetwork: Sendable {
     /// - Returns: what the caller closes before it stops the network.
     func start() async throws(TunnelServerError) -> PeerNetworkDevices
     /// Lets peers in, gives some other rules, takes some out, all at once. When it returns, that is so.
-    /// - Returns: why some networks cannot be behind a peer; the rest was done.
-    func apply(_ changes: [ClientChange]) async throws(TunnelServerError) -> [IPPrefix: TunnelServerError]
+    /// - Parameters:
+    ///   - changes: The access of each address, or network behind a peer; `nil` removes it. Empty to repeat what failed.
+    ///   - isComplete: Whether all other addresses and networks are removed.
+    /// - Returns: All addresses and networks that are excluded now, each with the reason.
+    func apply(
+        _ changes: [IPPrefix: ClientAccess?], isComplete: Bool
+    ) async throws(TunnelServerError) -> [IPPrefix: TunnelServerError]
     /// Undoes everything.
     func stop() async
     /// How it is.
@@ -43,6 +48,10 @@ package struct NetworkCondition: Hashable, Sendable {
     package var repairs = 0
     /// Whether nothing is forwarded, since rules are gone and could not be made again.
     package var isHeld = false
+    /// Whether all desired peers are applied, except for excluded ones.
+    package var isCurrent = true
+    /// The parts that are not in effect.
+    package var problems: [NetworkProblem] = []
 
     package init() {}
 }
@@ -63,16 +72,19 @@ package struct HostPeerNetwork: PeerNetwork {
         return PeerNetworkDevices(device, login: further.first, addresses: settings.addresses)
     }
 
-    package func apply(_ changes: [ClientChange]) async throws(TunnelServerError) -> [IPPrefix: TunnelServerError] {
-        try await network.apply(changes)
+    package func apply(
+        _ changes: [IPPrefix: ClientAccess?], isComplete: Bool
+    ) async throws(TunnelServerError) -> [IPPrefix: TunnelServerError] {
+        try await network.apply(changes, isComplete: isComplete)
     }
 
     package func stop() async { await network.stop() }
 
     package var condition: NetworkCondition {
+        let state = network.state
         var condition = NetworkCondition()
-        condition.repairs = network.repairs.count
-        condition.isHeld = network.isHeld
+        condition.repairs = state.repairs.count
+        (condition.isHeld, condition.isCurrent, condition.problems) = (state.isHeld, state.isCurrent, state.problems)
         return condition
     }
 }
@@ -88,7 +100,9 @@ package struct MemoryPeerNetwork: PeerNetwork {
 
     package func start() async throws(TunnelServerError) -> PeerNetworkDevices { devices }
 
-    package func apply(_: [ClientChange]) async throws(TunnelServerError) -> [IPPrefix: TunnelServerError] { [:] }
+    package func apply(
+        _: [IPPrefix: ClientAccess?], isComplete _: Bool
+    ) async throws(TunnelServerError) -> [IPPrefix: TunnelServerError] { [:] }
     package func stop() async {}
     package var condition: NetworkCondition { NetworkCondition() }
 }

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import CredentialTunnel
+package import PacketTunnelLinux
 package import WireGuardDevice
 
 /// What there is to see of a running gateway.
@@ -23,14 +24,32 @@ package struct RuntimeFigures: Sendable {
     package var network = NetworkCondition()
     /// The last change of the store that is in force.
     package var sequence: Int64 = 0
-    /// Whether everything that the store has is in force, as far as is known.
+    /// Whether all devices of the store are applied, except for excluded ones.
     package var isCurrent = false
+    package var readiness = Readiness()
+    /// Rounds in which changes were applied since the start, and those that failed.
+    package var rounds = 0
+    package var failedRounds = 0
     /// The UDP port; nil while the tunnel does not listen.
     package var port: UInt16?
     /// The login tunnel's; nil without one.
     package var login: LoginFigures?
 
     package init() {}
+}
+
+/// The state that `/ready` reports.
+package struct Readiness: Hashable, Sendable {
+    /// Whether the last round of changes was applied, no round has run for longer than a second, and packets are forwarded.
+    package var isReady: Bool
+    /// The parts of the gateway that are not in effect.
+    package var problems: [NetworkProblem]
+    /// The devices that are excluded, since the kernel or WireGuard refuses a value. The other devices are served.
+    package var exclusions: [NetworkProblem]
+
+    package init(isReady: Bool = true, problems: [NetworkProblem] = [], exclusions: [NetworkProblem] = []) {
+        (self.isReady, self.problems, self.exclusions) = (isReady, problems, exclusions)
+    }
 }
 
 /// What there is to see of the login tunnel.

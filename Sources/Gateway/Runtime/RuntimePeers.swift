@@ -5,7 +5,7 @@ import NetworkAddresses
 import TunnelServer
 import WireGuardCore
 
-/// The peers that are in force, and what it takes to have others. A value: it does nothing itself.
+/// The peers that are desired, and those that WireGuard and the network are known to have. A value without effects.
 struct RuntimePeers: Sendable {
     /// A device that is a peer of WireGuard, or one that a session of the login tunnel may have.
     struct Peer: Equatable, Sendable {
@@ -22,73 +22,117 @@ struct RuntimePeers: Sendable {
         var sources: [IPPrefix] { addresses.map { IPPrefix(host: $0) } + subnets }
     }
 
-    /// What is to be done, in this order.
-    struct Work: Equatable, Sendable {
-        /// Keys that are nobody's any more: these go first.
-        var leavingKeys: [DeviceID: PublicKey] = [:]
-        /// What the network is told next.
-        var network: [ClientChange] = []
-        /// Peers that are new or different for WireGuard, last.
-        var peers: [DeviceID: Peer] = [:]
-
-        var isEmpty: Bool { leavingKeys.isEmpty && network.isEmpty && peers.isEmpty }
+    /// A peer of WireGuard.
+    struct EnginePeer: Equatable, Sendable {
+        var device: DeviceID
+        var presharedKey: PresharedKey?
+        var sources: [IPPrefix]
     }
 
     private(set) var peers: [DeviceID: Peer] = [:]
+    /// The devices that have a key, or an address or network.
+    private(set) var devices: [PublicKey: DeviceID] = [:]
+    private(set) var owners: [IPPrefix: DeviceID] = [:]
+    var engine = Reconciler<PublicKey, EnginePeer>()
+    var network = Reconciler<IPPrefix, ClientAccess>()
+    /// The addresses and networks that the network excludes, each with the reason.
+    private(set) var refused: [IPPrefix: TunnelServerError] = [:]
+    /// The keys whose desired peer may have changed.
+    private var touchedKeys: Set<PublicKey> = []
+    /// The keys that are no longer a peer's, while WireGuard may still have them.
+    private(set) var leaving: [PublicKey: DeviceID] = [:]
     /// The interface that logins' devices are behind.
     private let loginTunnel: String?
 
     init(loginTunnel: String? = nil) { self.loginTunnel = loginTunnel }
 
-    /// The device whose key this is.
-    var devices: [PublicKey: DeviceID] {
-        Dictionary(peers.compactMap { id, peer in peer.publicKey.map { ($0, id) } }) { first, _ in first }
-    }
+    // MARK: - Desired
 
-    /// Takes what has become of devices for what is in force from now on.
-    mutating func take(_ changes: PeerChanges) -> Work {
+    /// Replaces the devices that have changed.
+    mutating func update(with changes: PeerChanges) {
         var wanted: [DeviceID: Peer?] = [:]
         for id in changes.removed { wanted.updateValue(nil, forKey: id) }
         if changes.isComplete {
             for id in peers.keys { wanted.updateValue(nil, forKey: id) }
         }
         for plan in changes.peers { wanted.updateValue(Self.peer(plan), forKey: plan.deviceID) }
-        var work = Work()
-        var coming: [ClientChange] = []
+        wanted = wanted.filter { peers[$0.key] != $0.value }
+        // Another device may have a released key or address next.
         for (id, new) in wanted {
-            let old = peers[id]
-            guard old != new else { continue }
-            peers[id] = new
-            if let key = old?.publicKey, key != new?.publicKey { work.leavingKeys[id] = key }
-            // Sources that it has no more; somebody else may have them next.
-            let gone = old.map { old in
-                ClientChange(
-                    addresses: old.addresses.filter { new?.addresses.contains($0) != true },
-                    subnets: old.subnets.filter { new?.subnets.contains($0) != true }, rules: nil)
+            guard let old = peers[id] else { continue }
+            if let key = old.publicKey {
+                touchedKeys.insert(key)
+                if key != new?.publicKey, devices[key] == id {
+                    devices[key] = nil
+                    leaving[key] = id
+                }
             }
-            if let gone, !gone.prefixes.isEmpty { work.network.append(gone) }
-            guard let new else { continue }
-            if old?.sources != new.sources || old?.rules != new.rules {
-                coming.append(
-                    ClientChange(
-                        addresses: new.addresses, subnets: new.subnets,
-                        tunnel: new.publicKey == nil ? loginTunnel : nil, rules: new.rules))
-            }
-            guard new.publicKey != nil else { continue }
-            if old?.publicKey != new.publicKey || old?.presharedKey != new.presharedKey || old?.sources != new.sources {
-                work.peers[id] = new
+            for prefix in old.sources where owners[prefix] == id && new?.sources.contains(prefix) != true {
+                owners[prefix] = nil
+                network.setDesired(nil, for: prefix)
             }
         }
-        work.network += coming
-        return work
+        for (id, new) in wanted {
+            peers[id] = new
+            guard let new else { continue }
+            if let key = new.publicKey {
+                touchedKeys.insert(key)
+                devices[key] = id
+            }
+            let access = ClientAccess(rules: new.rules, tunnel: new.publicKey == nil ? loginTunnel : nil)
+            for prefix in new.sources {
+                owners[prefix] = id
+                network.setDesired(access, for: prefix)
+            }
+        }
     }
 
-    /// Forgets what is not known to be in force: it is done again when all are compared.
-    mutating func forget(_ work: Work) {
-        for id in work.peers.keys { peers[id] = nil }
-        for id in work.leavingKeys.keys { peers[id] = nil }
-        let changed = Set(work.network.flatMap(\.prefixes))
-        peers = peers.filter { !$0.value.sources.contains(where: changed.contains) }
+    /// Removes peers, and sources of peers, that are no longer desired from those of WireGuard. This precedes a change of the network,
+    /// so that no packet meets another device's rules.
+    mutating func withdraw() {
+        for key in touchedKeys {
+            let new = enginePeer(key)
+            guard var old = engine.desired[key], old != new else { continue }
+            if let new, new.device == old.device {
+                old.sources = old.sources.filter(new.sources.contains)
+                engine.setDesired(old, for: key)
+            } else {
+                engine.setDesired(nil, for: key)
+            }
+        }
+    }
+
+    /// Adds the desired peers to those of WireGuard, once the network has them.
+    /// - Parameter refused: The addresses and networks that the network excludes. Packets from there are dropped.
+    mutating func admit(without refused: [IPPrefix: TunnelServerError]) {
+        let changed = Set(self.refused.keys).symmetricDifference(refused.keys)
+        touchedKeys.formUnion(changed.compactMap { owners[$0].flatMap { peers[$0]?.publicKey } })
+        self.refused = refused
+        for key in touchedKeys { engine.setDesired(enginePeer(key), for: key) }
+        touchedKeys = []
+    }
+
+    /// Records that WireGuard has none of the keys that left.
+    mutating func recordLeft() { leaving = [:] }
+
+    private func enginePeer(_ key: PublicKey) -> EnginePeer? {
+        guard let id = devices[key], let peer = peers[id] else { return nil }
+        return EnginePeer(
+            device: id, presharedKey: peer.presharedKey, sources: peer.sources.filter { refused[$0] == nil })
+    }
+
+    // MARK: - Applied
+
+    /// Whether WireGuard and the network have all devices, except for those that are excluded.
+    var isCurrent: Bool { engine.isCurrent && network.isCurrent && touchedKeys.isEmpty }
+
+    /// The devices that are excluded, in whole or in part, each with the reasons.
+    var exclusions: [(device: DeviceID, reason: String)] {
+        var reasons: [DeviceID: [String]] = [:]
+        for (prefix, error) in refused { if let id = owners[prefix] { reasons[id, default: []].append("\(error)") } }
+        for (key, reason) in engine.refused { if let id = devices[key] { reasons[id, default: []].append(reason) } }
+        return reasons.map { ($0.key, $0.value.sorted().joined(separator: "; ")) }
+            .sorted { "\($0.device)" < "\($1.device)" }
     }
 
     private static func peer(_ plan: PeerPlan) -> Peer? {
@@ -99,11 +143,11 @@ struct RuntimePeers: Sendable {
     }
 }
 
-extension RuntimePeers.Work {
-    /// Takes the keys away that are nobody's any more.
-    var removal: UAPIDeviceUpdate {
+extension UAPIDeviceUpdate {
+    /// Removes peers.
+    static func removing(_ keys: [PublicKey]) -> UAPIDeviceUpdate {
         var update = UAPIDeviceUpdate()
-        update.peers = leavingKeys.values.map { key in
+        update.peers = keys.map { key in
             var peer = UAPIPeerUpdate(publicKey: key)
             peer.remove = true
             return peer
@@ -111,28 +155,16 @@ extension RuntimePeers.Work {
         return update
     }
 
-    /// How many peers one update has, so that none keeps packets waiting.
-    private static let updateSize = 128
-
-    /// Makes the peers that are new or different.
-    /// - Parameter refused: networks that cannot be behind a peer.
-    func additions(without refused: Set<IPPrefix>) -> [UAPIDeviceUpdate] {
-        var updates: [UAPIDeviceUpdate] = []
-        for (count, update) in peers.values.compactMap({ $0.update(without: refused) }).enumerated() {
-            if count.isMultiple(of: Self.updateSize) { updates.append(UAPIDeviceUpdate()) }
-            updates[updates.count - 1].peers.append(update)
+    /// Adds peers, or gives them these keys and sources.
+    static func setting(_ peers: [(PublicKey, RuntimePeers.EnginePeer)]) -> UAPIDeviceUpdate {
+        var update = UAPIDeviceUpdate()
+        update.peers = peers.map { key, peer in
+            var update = UAPIPeerUpdate(publicKey: key)
+            update.presharedKey = peer.presharedKey.map { .set($0) } ?? .clear
+            update.replaceAllowedIPs = true
+            update.allowedIPs = peer.sources.map { .add($0) }
+            return update
         }
-        return updates
-    }
-}
-
-extension RuntimePeers.Peer {
-    fileprivate func update(without refused: Set<IPPrefix>) -> UAPIPeerUpdate? {
-        guard let publicKey else { return nil }
-        var update = UAPIPeerUpdate(publicKey: publicKey)
-        update.presharedKey = presharedKey.map { .set($0) } ?? .clear
-        update.replaceAllowedIPs = true
-        update.allowedIPs = sources.filter { !refused.contains($0) }.map { .add($0) }
         return update
     }
 }

@@ -144,7 +144,7 @@ package final class LinuxNetwork: NetworkSystem {
     func listed(_ table: String) throws(LinuxNetworkError) -> String { try listing(table) }
 
     /// Whether a table that was loaded is missing, or has fewer rules than it had then. Takes microseconds, and no program.
-    func lacksRules(_ name: String) -> Bool {
+    package func lacksRules(_ name: String) -> Bool {
         guard let wanted = ruleCounts[name] else { return false }
         do throws(LinuxNetworkError) {
             guard let count = try FirewallSocket()?.ruleCount(of: name) else { return true }

@@ -89,11 +89,18 @@ struct TunnelClaim {
             let packets = other.carried(by: theirs, in: network).flatMap { carried(by: mine, in: $0) }
             lost[mine, default: []] += packets
         }
+        guard !lost.isEmpty else { return nil }
+        // The more specific routes of this tunnel, which are compared by themselves.
+        var inner: [Claim: [IPPrefix]] = [:]
+        Self.forEachOverlap(claims, claims) { outer, claim in
+            if outer.network.length < claim.network.length { inner[outer, default: []].append(claim.network) }
+        }
         for claim in claims {
-            guard let lost = lost[claim], let network = lost.first else { continue }
-            if carried(by: claim, in: claim.network).allSatisfy({ $0.subtracting(lost).isEmpty }) {
-                return .taken(claim.network)
-            }
+            guard let lost = lost[claim] else { continue }
+            let inner = inner[claim, default: []]
+            guard let network = lost.lazy.flatMap({ $0.subtracting(inner) }).first else { continue }
+            let rest = carried(by: claim, in: claim.network).flatMap { $0.subtracting(inner + lost) }
+            if rest.isEmpty { return .taken(claim.network) }
             if policy.blocksAfterFailure { return .heldBack(network) }
         }
         return nil

@@ -80,18 +80,20 @@ package struct ServerFirewall: Hashable, Sendable {
         prefix.length == prefix.address.bitWidth && settings.networks.contains { $0.contains(prefix) }
     }
 
-    /// The commands that make all of these.
-    func add(_ clients: ServerClients) -> [String] {
-        commands(for: ServerClients.Change(newChains: clients.chains, added: clients.entries))
-    }
+    /// A command that the kernel accepts if it has the table, and that changes nothing then.
+    var probe: [String] { [commands.chain(Self.standardChain).line] }
 
-    /// The commands that make these the only ones. The chains are there.
+    /// The commands that make these the only ones, with all chains that they name.
     func replace(_ clients: ServerClients) -> [String] {
-        Self.families.flatMap { isIPv6 in
+        let elements = Self.families.flatMap { isIPv6 in
             Self.maps.map { commands.flush(map: $0.name(isIPv6)).line } + [
                 commands.flush(set: Self.behind(isIPv6)).line
             ]
-        } + commands(for: ServerClients.Change(added: clients.entries))
+        }
+        // A chain that exists has its rules once.
+        let chains = clients.chains.flatMap { [commands.chain($0.name).line, commands.flush(chain: $0.name).line] }
+        return elements + chains
+            + commands(for: ServerClients.Change(newChains: clients.chains, added: clients.entries))
     }
 
     /// The commands that make a change: chains come before the elements that name them, and go after.

@@ -48,24 +48,11 @@ package struct ClientRules: Hashable, Sendable {
     }
 }
 
-/// What becomes of a client.
-package struct ClientChange: Hashable, Sendable {
-    /// The client's own addresses.
-    package var addresses: [IPAddress]
-    /// Networks behind it.
-    package var subnets: [IPPrefix]
-    /// Which of the further tunnels the client is in; nil for the first tunnel.
+/// The access of a client's address, or of a network behind a client.
+package struct ClientAccess: Hashable, Sendable {
+    package var rules: ClientRules
+    /// The further tunnel that leads to the client; `nil` for the first tunnel.
     package var tunnel: String?
-    /// Nil for one that goes.
-    package var rules: ClientRules?
 
-    package init(addresses: [IPAddress], subnets: [IPPrefix] = [], tunnel: String? = nil, rules: ClientRules?) {
-        self.tunnel = tunnel
-        self.addresses = addresses
-        self.subnets = subnets
-        self.rules = rules
-    }
-
-    /// All of its sources.
-    package var prefixes: [IPPrefix] { addresses.map { IPPrefix(host: $0) } + subnets }
+    package init(rules: ClientRules, tunnel: String? = nil) { (self.rules, self.tunnel) = (rules, tunnel) }
 }

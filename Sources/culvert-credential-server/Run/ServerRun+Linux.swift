@@ -149,7 +149,7 @@
         init(_ error: TunnelServerError) {
             switch error {
             case .interface(let error): self.init(error)
-            case .notRunning, .subnet: self.init("\(error)")
+            case .notRunning, .subnet, .refused: self.init("\(error)")
             case .network(let error):
                 let status =
                     if case .tunnelRunning = error.code {

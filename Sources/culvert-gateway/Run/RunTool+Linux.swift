@@ -22,7 +22,7 @@
                 // Before there is a second thread, which would stay who it was.
                 try become()
                 // Each connection takes one. A unit says so itself; started by hand the limit is often 1,024.
-                _ = ctunnel_raise_descriptor_limit(16_384)
+                let descriptors = ctunnel_raise_descriptor_limit(16_384)
                 let logger = Logger(label: "gateway") { StandardErrorLogHandler(label: $0) }
                 let (folder, settings) = try open()
                 let tool = self
@@ -30,7 +30,7 @@
                     do throws(CommandFailure) {
                         // Not before: a thread of it that takes signals would be the end of all, with nothing undone.
                         let network = try tool.network(settings, logger)
-                        try await Self.serve(folder, settings, network, logger)
+                        try await Self.serve(folder, settings, network, descriptors: descriptors, logger)
                         return ExitStatus.success
                     } catch {
                         return error.tell(tool.console)
@@ -92,11 +92,14 @@
         }
 
         private static func serve(
-            _ folder: GatewayDirectory, _ settings: GatewaySettings, _ network: (any PeerNetwork)?, _ logger: Logger
+            _ folder: GatewayDirectory, _ settings: GatewaySettings, _ network: (any PeerNetwork)?,
+            descriptors: UInt64, _ logger: Logger
         ) async throws(CommandFailure) {
             let notice = ServiceManagerNotice()
             var options = GatewayProcess.Options(network: network, socketUser: geteuid())
             options.version = programVersion
+            options.limits = HTTPLimits(
+                descriptors: Int(clamping: descriptors), listeners: GatewayAPI.listenerCount(settings))
             do throws(GatewayProcessError) {
                 let process = try GatewayProcess(folder, settings: settings, options, logger: logger)
                 try await process.run { process in

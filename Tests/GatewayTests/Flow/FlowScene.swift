@@ -20,7 +20,6 @@ import WireGuardTunnel
 /// A network of peers in memory, with others behind it.
 final class MemoryPeerNetwork: PeerNetwork {
     let behind = VirtualNetwork()
-    private let clients = Mutex<[ClientChange]>([])
 
     func start() async throws(TunnelServerError) -> PeerNetworkDevices {
         do {
@@ -32,10 +31,9 @@ final class MemoryPeerNetwork: PeerNetwork {
         }
     }
 
-    func apply(_ changes: [ClientChange]) async throws(TunnelServerError) -> [IPPrefix: TunnelServerError] {
-        clients.withLock { $0 += changes }
-        return [:]
-    }
+    func apply(
+        _: [IPPrefix: ClientAccess?], isComplete _: Bool
+    ) async throws(TunnelServerError) -> [IPPrefix: TunnelServerError] { [:] }
 
     func stop() async {}
 

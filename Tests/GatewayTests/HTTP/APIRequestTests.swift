@@ -4,7 +4,9 @@
 import FoundationEssentials
 import HTTPTypes
 import PacketTunnel
+import PacketTunnelLinux
 import Provisioning
+import Synchronization
 import Testing
 import TunnelSystem
 import WireGuardCore
@@ -138,6 +140,32 @@ struct APIRequestTests {
             ] {
                 #expect(try await bench.ask("GET", path, bearer: admin).status == 200, "\(path)")
             }
+        }
+    }
+
+    @Test("/ready reports whether devices are served, and each problem with its time")
+    func readiness() async throws {
+        try await APIBench.use { bench in
+            func ask(_ readiness: Readiness) async throws -> APIBench.Reply {
+                bench.readiness.value.withLock { $0 = readiness }
+                return try await bench.ask("GET", "/ready")
+            }
+            let ready = try await ask(Readiness())
+            #expect(ready.status == 200 && ready.json == .object(["status": .string("ok")]))
+            let excluded = NetworkProblem(what: "device abc: the system refuses 10.66.0.2", since: 1_767_225_600)
+            let some = try await ask(Readiness(exclusions: [excluded]))
+            #expect(some.status == 200 && some.json["status"]?.text == "ok")
+            #expect(
+                some.json["problems"]?.list == [
+                    .object(["what": .string(excluded.what), "since": .string("2026-01-01T00:00:00Z")])
+                ])
+            let failed = NetworkProblem(what: "the firewall: nft is not installed", since: 1_767_225_601)
+            let none = try await ask(Readiness(isReady: false, problems: [failed], exclusions: [excluded]))
+            #expect(none.status == 503 && none.code == "unavailable")
+            let problems = none.json["problems"]?.list ?? []
+            #expect(problems.map { $0["what"]?.text } == [failed.what, excluded.what])
+            let many = (0..<1000).map { NetworkProblem(what: "device \($0)", since: 0) }
+            #expect(try await ask(Readiness(exclusions: many)).json["problems"]?.list?.count == 100)
         }
     }
 

@@ -130,7 +130,7 @@ struct HTTPListenerTests {
     @Test("One source leaves connections for others")
     func sources() async throws {
         var limits = HTTPLimits()
-        limits.connections = 6
+        limits.connections = 100
         limits.connectionsOfOneSource = 3
         try await Listening.with(limits) { listening in
             var clients: [RawClient] = []
@@ -139,6 +139,18 @@ struct HTTPListenerTests {
             #expect(try await RawClient.connect(listening.port).rest() == "")
             for client in clients { client.close() }
         }
+    }
+
+    @Test(
+        "All listeners together leave descriptors for nft, and no source has all connections of a listener",
+        arguments: [(1024, 4), (1024, 7), (4096, 4), (16_384, 4), (1_048_576, 4)])
+    func descriptors(_ descriptors: Int, _ listeners: Int) {
+        let limits = HTTPLimits(descriptors: descriptors, listeners: listeners)
+        #expect(limits.connections * listeners <= descriptors - HTTPLimits.reservedDescriptors)
+        #expect(limits.connections >= 100 && limits.connections <= HTTPLimits().connections)
+        #expect((1...limits.connections / 4).contains(limits.connectionsOfOneSource))
+        // With fewer descriptors than are reserved, an administrator still reaches the gateway.
+        #expect(HTTPLimits(descriptors: 64, listeners: 4).connectionsOfOneSource >= 2)
     }
 
     @Test("Stopping ends connections that wait, and takes no others")

@@ -50,7 +50,7 @@ extension RuntimePeersTests {
     @Test("A login's device is the firewall's and no peer of WireGuard; another password changes neither")
     func logins() throws {
         var generator = SeededGenerator(seed: 19)
-        var peers = RuntimePeers(loginTunnel: "login0")
+        var made = Made(loginTunnel: "login0")
         let address = IPAddress.v4(10, 66, 0, 2)
         var plan = PeerPlan(
             deviceID: DeviceID(using: &generator), publicKey: nil, presharedKey: nil,
@@ -59,20 +59,21 @@ extension RuntimePeersTests {
         func changes() -> PeerChanges {
             PeerChanges(sequence: 1, isComplete: false, peers: [plan], removed: [], serverKeysChanged: false)
         }
-        let coming = peers.take(changes())
-        #expect(coming.peers.isEmpty && coming.leavingKeys.isEmpty && peers.devices.isEmpty)
-        #expect(coming.network.map(\.tunnel) == ["login0"] && coming.network[0].rules?.from.count == 1)
+        made.round(changes())
+        #expect(made.engine.isEmpty && made.peers.devices.isEmpty)
+        #expect(made.network.values.map(\.tunnel) == ["login0"] && made.network.values.first?.rules.from.count == 1)
         plan.password = StoredPassword(text: "two")
-        #expect(peers.take(changes()).isEmpty && peers.peers[plan.deviceID]?.password == plan.password)
+        made.round(changes())
+        #expect(made.isUnchanged && made.peers.peers[plan.deviceID]?.password == plan.password)
         plan.password = nil
-        #expect(peers.take(changes()).network == [ClientChange(addresses: [address], rules: nil)])
-        #expect(peers.peers.isEmpty)
+        made.round(changes())
+        #expect(made.network.isEmpty && made.peers.peers.isEmpty)
     }
 }
 
 /// A network in memory with a device for each tunnel, which notes what it is told.
 private final class RecordingNetwork: PeerNetwork {
-    let changes = Mutex<[ClientChange]>([])
+    let changes = Mutex<[[IPPrefix: ClientAccess?]]>([])
 
     func start() async throws(TunnelServerError) -> PeerNetworkDevices {
         do {
@@ -84,8 +85,10 @@ private final class RecordingNetwork: PeerNetwork {
         }
     }
 
-    func apply(_ new: [ClientChange]) async throws(TunnelServerError) -> [IPPrefix: TunnelServerError] {
-        changes.withLock { $0 += new }
+    func apply(
+        _ new: [IPPrefix: ClientAccess?], isComplete _: Bool
+    ) async throws(TunnelServerError) -> [IPPrefix: TunnelServerError] {
+        changes.withLock { $0.append(new) }
         return [:]
     }
 
@@ -183,8 +186,8 @@ struct LoginRuntimeTests {
             #expect(assignment.addresses.map(\.description) == ["10.66.0.2/32", "fd66::2/128"])
             #expect(assignment.dns == service.settings.dns && assignment.routes == [.allIPv4, .allIPv6])
             let change = try #require(network.changes.withLock { $0.first })
-            #expect(change.tunnel == "culvert-login0" && change.addresses.count == 2)
-            #expect(change.rules?.from.map(\.transport) == [.udp])
+            #expect(change.count == 2 && change.values.allSatisfy { $0?.tunnel == "culvert-login0" })
+            #expect(change.values.allSatisfy { $0?.rules.from.map(\.transport) == [.udp] })
             let figures = try #require(runtime.figures.login)
             #expect(figures.sessions == 1 && figures.accepted == 1 && runtime.figures.peers == 0)
             #expect(runtime.figures.families.contains { $0.name == "culvert_gateway_login_sessions" })
@@ -193,7 +196,7 @@ struct LoginRuntimeTests {
             update.isEnabled = false
             _ = try await service.updateUser(anna.id, update, admin)
             #expect(try await client.next() == .ended(.removed))
-            #expect(network.changes.withLock { $0.last?.rules } == nil)
+            #expect(network.changes.withLock { $0.last }?.values.allSatisfy { $0 == nil } == true)
             client.begin("anna", Self.password)
             guard case .failed(.refused(let refusal)) = try await client.next() else {
                 Issue.record("a disabled user was let in")

@@ -28,87 +28,163 @@ import WireGuardCore
         PeerChanges(sequence: 1, isComplete: isComplete, peers: peers, removed: removed, serverKeysChanged: false)
     }
 
-    @Test("A device comes into the network before it is a peer, and is no peer before it leaves the network")
-    mutating func comesAndGoes() throws {
+    /// A runtime's peers with a WireGuard and a network in memory.
+    struct Made {
         var peers = RuntimePeers()
-        let key = PrivateKey(using: &generator).publicKey
-        let plan = try plan(key: key, "10.66.0.2")
-        let coming = peers.take(changes([plan]))
-        #expect(coming.leavingKeys.isEmpty && coming.peers.count == 1)
-        #expect(coming.network == [ClientChange(addresses: plan.addresses, rules: ClientRules())])
-        #expect(peers.take(changes([plan])).isEmpty)
-        let going = peers.take(changes([], removed: [plan.deviceID]))
-        #expect(going.leavingKeys == [plan.deviceID: key] && going.peers.isEmpty)
-        #expect(going.network == [ClientChange(addresses: plan.addresses, rules: nil)])
-        #expect(peers.devices.isEmpty)
-    }
+        /// The peers of WireGuard, and the network's clients.
+        private(set) var engine: [PublicKey: RuntimePeers.EnginePeer] = [:]
+        private(set) var network: [IPPrefix: ClientAccess] = [:]
+        /// The peers of WireGuard at the time of the network's change.
+        private(set) var engineBefore: [PublicKey: RuntimePeers.EnginePeer] = [:]
+        private(set) var isUnchanged = true
 
-    @Test("One that is disabled is as good as gone, whatever else is said of it")
-    mutating func disabled() throws {
-        var peers = RuntimePeers()
-        let plan = try plan(key: PrivateKey(using: &generator).publicKey, "10.66.0.2")
-        _ = peers.take(changes([plan]))
-        var disabled = plan
-        disabled.publicKey = nil
-        #expect(peers.take(changes([disabled])).leavingKeys.count == 1)
-        #expect(peers.take(changes([disabled])).isEmpty)
-    }
+        init(loginTunnel: String? = nil) { peers = RuntimePeers(loginTunnel: loginTunnel) }
 
-    @Test("Another key is another peer with the same sources; other rules are none of WireGuard's business")
-    mutating func changesOnly() throws {
-        var peers = RuntimePeers()
-        let (first, second) = (PrivateKey(using: &generator).publicKey, PrivateKey(using: &generator).publicKey)
-        let plan = try plan(key: first, "10.66.0.2")
-        _ = peers.take(changes([plan]))
-        var rotated = plan
-        rotated.publicKey = second
-        let work = peers.take(changes([rotated]))
-        #expect(work.leavingKeys == [plan.deviceID: first] && work.network.isEmpty)
-        #expect(work.peers[plan.deviceID]?.publicKey == second)
-        rotated.rules = [RuleContent(.deny, transport: .udp, ports: [53...53])]
-        let ruled = peers.take(changes([rotated]))
-        #expect(ruled.leavingKeys.isEmpty && ruled.peers.isEmpty && ruled.network.count == 1)
-        #expect(ruled.network.first?.rules?.from.count == 1)
-    }
+        mutating func round(_ changes: PeerChanges, refused: [IPPrefix: TunnelServerError] = [:], failing: Bool = false)
+        {
+            peers.update(with: changes)
+            isUnchanged = peers.isCurrent
+            peers.withdraw()
+            updateEngine()
+            engineBefore = engine
+            let update = peers.network.begin()
+            guard !failing else { return }
+            if update.isComplete { network = [:] }
+            for (prefix, access) in update.changes { network[prefix] = access }
+            peers.network.finish(update)
+            peers.admit(without: refused)
+            updateEngine()
+        }
 
-    @Test("An address that one device gives up and another gets ends as the other's, in whatever order they come")
-    mutating func handedOn() throws {
-        for _ in 0..<20 {
-            var peers = RuntimePeers()
-            let one = try plan(key: PrivateKey(using: &generator).publicKey, "10.66.0.2")
-            _ = peers.take(changes([one]))
-            let other = try plan(key: PrivateKey(using: &generator).publicKey, "10.66.0.2")
-            let work = peers.take(changes([other], removed: [one.deviceID]))
-            #expect(work.network.map { $0.rules == nil } == [true, false])
+        private mutating func updateEngine() {
+            var present = engine
+            peers.engine.update { update in
+                for (key, peer) in update.changes { present[key] = peer }
+                return [:]
+            }
+            engine = present
+            peers.recordLeft()
         }
     }
 
-    @Test("Of a complete list whatever is not in it goes; what was not done is done again")
+    @Test("A device is in the network before it is a peer, and is no longer a peer before it leaves the network")
+    mutating func comesAndGoes() throws {
+        var made = Made()
+        let key = PrivateKey(using: &generator).publicKey
+        let (plan, address) = (try plan(key: key, "10.66.0.2"), try IPPrefix("10.66.0.2"))
+        made.round(changes([plan]))
+        #expect(made.engineBefore.isEmpty && Array(made.engine.keys) == [key])
+        #expect(made.network == [address: ClientAccess(rules: ClientRules())])
+        #expect(made.peers.isCurrent && made.peers.devices == [key: plan.deviceID])
+        made.round(changes([plan]))
+        #expect(made.isUnchanged)
+        made.round(changes([], removed: [plan.deviceID]))
+        #expect(made.engineBefore.isEmpty && made.network.isEmpty && made.peers.devices.isEmpty)
+    }
+
+    @Test("A disabled device is not a peer and has no access")
+    mutating func disabled() throws {
+        var made = Made()
+        let plan = try plan(key: PrivateKey(using: &generator).publicKey, "10.66.0.2")
+        made.round(changes([plan]))
+        var disabled = plan
+        disabled.publicKey = nil
+        made.round(changes([disabled]))
+        #expect(made.engine.isEmpty && made.network.isEmpty)
+        made.round(changes([disabled]))
+        #expect(made.isUnchanged)
+    }
+
+    @Test("Another key is another peer with the same access; other rules do not change the peer")
+    mutating func changesOnly() throws {
+        var made = Made()
+        let (first, second) = (PrivateKey(using: &generator).publicKey, PrivateKey(using: &generator).publicKey)
+        let plan = try plan(key: first, "10.66.0.2")
+        made.round(changes([plan]))
+        let network = made.network
+        var rotated = plan
+        rotated.publicKey = second
+        made.round(changes([rotated]))
+        #expect(made.engineBefore.isEmpty && Array(made.engine.keys) == [second] && made.network == network)
+        let engine = made.engine
+        rotated.rules = [RuleContent(.deny, transport: .udp, ports: [53...53])]
+        made.round(changes([rotated]))
+        #expect(made.engineBefore == engine && made.engine == engine)
+        #expect(made.network.values.map(\.rules.from.count) == [1])
+    }
+
+    @Test("An address that moves from one device to another belongs to the new device, in any order of the two")
+    mutating func handedOn() throws {
+        for _ in 0..<20 {
+            var made = Made()
+            let one = try plan(key: PrivateKey(using: &generator).publicKey, "10.66.0.2")
+            made.round(changes([one]))
+            let other = try plan(
+                key: PrivateKey(using: &generator).publicKey, "10.66.0.2", rules: [RuleContent(.deny, transport: .udp)])
+            made.round(changes([other], removed: [one.deviceID]))
+            #expect(made.engineBefore.isEmpty && made.engine.values.map(\.device) == [other.deviceID])
+            #expect(made.network.values.map(\.rules.from.count) == [1])
+        }
+    }
+
+    @Test("A key that another device gets is removed before it is that device's peer")
+    mutating func handedOnKey() throws {
+        var made = Made()
+        let key = PrivateKey(using: &generator).publicKey
+        let (one, other) = (try plan(key: key, "10.66.0.2"), try plan(key: key, "10.66.0.3"))
+        made.round(changes([one]))
+        made.peers.update(with: changes([other], removed: [one.deviceID]))
+        #expect(made.peers.leaving == [key: one.deviceID])
+        made.round(changes([other]))
+        #expect(made.engineBefore.isEmpty && made.engine[key]?.device == other.deviceID)
+    }
+
+    @Test("A complete list removes all other devices; a round that the network fails is repeated, removals too")
     mutating func complete() throws {
-        var peers = RuntimePeers()
+        var made = Made()
         let one = try plan(key: PrivateKey(using: &generator).publicKey, "10.66.0.2")
         let two = try plan(key: PrivateKey(using: &generator).publicKey, "10.66.0.3")
-        _ = peers.take(changes([one, two]))
-        let work = peers.take(changes([two], isComplete: true))
-        #expect(work.leavingKeys.keys.sorted { "\($0)" < "\($1)" } == [one.deviceID])
-        let again = peers.take(changes([one, two], isComplete: true))
-        #expect(again.peers.count == 1)
-        peers.forget(again)
-        #expect(peers.take(changes([one, two], isComplete: true)).peers.count == 1)
+        made.round(changes([one, two]))
+        made.round(changes([two], isComplete: true), failing: true)
+        // WireGuard has lost the peer already, and the network not yet.
+        #expect(made.engine.count == 1 && made.network.count == 2 && !made.peers.isCurrent)
+        made.round(changes([]))
+        #expect(made.network.keys.map(\.description) == ["10.66.0.3/32"] && made.peers.isCurrent)
+        made.round(changes([one]), failing: true)
+        #expect(made.engine.count == 1 && !made.peers.isCurrent)
+        made.round(changes([]))
+        #expect(made.engine.count == 2 && made.network.count == 2)
     }
 
     @Test("A subnet that comes or goes is another source of the same peer")
     mutating func subnets() throws {
-        var peers = RuntimePeers()
-        var plan = try plan(key: PrivateKey(using: &generator).publicKey, "10.66.0.2", subnets: ["192.168.9.0/24"])
-        _ = peers.take(changes([plan]))
+        var made = Made()
+        let key = PrivateKey(using: &generator).publicKey
+        var plan = try plan(key: key, "10.66.0.2", subnets: ["192.168.9.0/24"])
+        made.round(changes([plan]))
         plan.subnets = [try IPPrefix("192.168.8.0/24")]
-        let work = peers.take(changes([plan]))
-        #expect(work.leavingKeys.isEmpty && work.network.count == 2)
-        #expect(work.network.first?.subnets.map(\.description) == ["192.168.9.0/24"])
-        let update = try #require(work.additions(without: Set(plan.subnets)).first?.peers.first)
-        let own = try IPPrefix("10.66.0.2")
-        #expect(update.replaceAllowedIPs && update.allowedIPs == [.add(own)])
+        made.round(changes([plan]))
+        #expect(made.engineBefore[key]?.sources.map(\.description) == ["10.66.0.2/32"])
+        #expect(made.engine[key]?.sources.map(\.description) == ["10.66.0.2/32", "192.168.8.0/24"])
+        #expect(Set(made.network.keys.map(\.description)) == ["10.66.0.2/32", "192.168.8.0/24"])
+    }
+
+    @Test(
+        "A source that the network excludes is none of the peer's until the network accepts it, and the device is named"
+    )
+    mutating func excluded() throws {
+        var made = Made()
+        let key = PrivateKey(using: &generator).publicKey
+        let plan = try plan(key: key, "10.66.0.2", subnets: ["192.168.9.0/24"])
+        let refused = [plan.subnets[0]: TunnelServerError.subnet(plan.subnets[0], "it is behind another client")]
+        made.round(changes([plan]), refused: refused)
+        #expect(made.engine[key]?.sources.map(\.description) == ["10.66.0.2/32"] && made.peers.isCurrent)
+        let exclusions = made.peers.exclusions
+        #expect(exclusions.map(\.device) == [plan.deviceID] && exclusions.first?.reason.contains("192.168.9.0") == true)
+        made.round(changes([]))
+        #expect(made.engine[key]?.sources.count == 2 && made.peers.exclusions.isEmpty)
+        let update = try #require(UAPIDeviceUpdate.setting(made.engine.map { ($0.key, $0.value) }).peers.first)
+        #expect(update.replaceAllowedIPs && update.allowedIPs.count == 2)
     }
 
     @Test("Rules of both directions keep their order, and one of ICMP with ports allows nothing and denies all of it")

@@ -13,10 +13,17 @@ enum ModelSchemas {
         ("RuleDraft", ruleDraft), ("AuditEntry", auditEntry), ("Status", status),
     ]
 
-    static let problem = JSONSchema.object([
-        .init("type", .text()), .init("title", .text()), .init("status", .integer(100...599)),
-        .init("detail", .text(), isRequired: false), .init("code", .text(), isRequired: false, note: "For programs"),
-    ])
+    static let problem = problemSchema(with: [])
+
+    /// A problem with further members.
+    static func problemSchema(with members: [JSONSchema.Member]) -> JSONSchema {
+        .object(
+            [
+                .init("type", .text()), .init("title", .text()), .init("status", .integer(100...599)),
+                .init("detail", .text(), isRequired: false),
+                .init("code", .text(), isRequired: false, note: "For programs"),
+            ] + members)
+    }
 
     static let grant = JSONSchema.object([
         .init(

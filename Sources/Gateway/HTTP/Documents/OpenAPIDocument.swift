@@ -101,7 +101,8 @@ package struct OpenAPIDocument: Sendable {
             }
             return ("\(reply.status)", .object(of: members))
         }
-        let bad = route.refusals.map { status -> (String, JSON) in
+        let documented = Set(route.replies.map(\.status))
+        let bad = route.refusals.filter { !documented.contains($0) }.map { status -> (String, JSON) in
             (
                 "\(status)",
                 [

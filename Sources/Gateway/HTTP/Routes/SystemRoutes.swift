@@ -1,29 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import FoundationEssentials
 import HTTPTypes
 import PacketTunnel
+import PacketTunnelLinux
 import Provisioning
 
 /// What machines that watch the gateway ask for.
 package struct SystemRoutes: Sendable {
     private let service: GatewayService
     private let metrics: @Sendable () async -> [MetricFamily]
-    private let isReady: @Sendable () async -> Bool
+    private let readiness: @Sendable () async -> Readiness
 
     /// - Parameters:
     ///   - metrics: all that is counted.
-    ///   - isReady: whether devices are served.
+    ///   - readiness: the state that `/ready` reports.
     package init(
         _ service: GatewayService, metrics: @escaping @Sendable () async -> [MetricFamily],
-        isReady: @escaping @Sendable () async -> Bool
+        readiness: @escaping @Sendable () async -> Readiness
     ) {
         self.service = service
         self.metrics = metrics
-        self.isReady = isReady
+        self.readiness = readiness
     }
 
     private static let state = JSONSchema.object([.init("status", .choice(["ok"]))])
+    private static let problems = JSONSchema.Member(
+        "problems", .list(of: .object([.init("what", .text()), .init("since", .time)]), count: 0...mostProblems),
+        isRequired: false, note: "The parts of the gateway that are not in effect, and the devices that are excluded")
+    /// The most problems that a reply names: there may be one for each device.
+    private static let mostProblems = 100
 
     static func health(at path: String) -> APIRoute {
         APIRoute(
@@ -32,16 +39,38 @@ package struct SystemRoutes: Sendable {
         ) { (_) async throws(GatewayError) in APIReply(200, .object(["status": .string("ok")])) }
     }
 
+    private static func reply(_ readiness: Readiness) -> APIReply {
+        let problems = (readiness.problems + readiness.exclusions).prefix(mostProblems).map { problem in
+            JSONValue.object([
+                "what": .string(problem.what), "since": .time(Date(timeIntervalSince1970: problem.since)),
+            ])
+        }
+        var members: [String: JSONValue] = problems.isEmpty ? [:] : ["problems": .array(problems)]
+        guard !readiness.isReady else {
+            members["status"] = .string("ok")
+            return APIReply(200, .object(members))
+        }
+        if case .object(let details) = ProblemDetails(.unavailable, detail: "devices are not served").json {
+            members.merge(details) { $1 }
+        }
+        return APIReply(503, mediaType: ProblemDetails.mediaType, body: ContractBody.bytes(.object(members)))
+    }
+
     package var all: [APIRoute] {
         [
             Self.health(at: "/health"),
             APIRoute(
                 .get, "/ready", .open, "Whether devices are served",
-                replies: [.init(status: 200, schema: Self.state, note: "They are")]
-            ) { (_) async throws(GatewayError) in
-                guard await isReady() else { throw .unavailable("devices are not served") }
-                return APIReply(200, .object(["status": .string("ok")]))
-            },
+                replies: [
+                    .init(
+                        status: 200, schema: .object([.init("status", .choice(["ok"])), Self.problems]),
+                        note: "Devices are served, except for those in `problems`"),
+                    .init(
+                        status: 503, schema: ModelSchemas.problemSchema(with: [Self.problems]),
+                        mediaType: ProblemDetails.mediaType,
+                        note: "Devices are not served, for the reasons in `problems`"),
+                ]
+            ) { (_) async throws(GatewayError) in Self.reply(await readiness()) },
             APIRoute(
                 .get, "/metrics", .localRead, "What Prometheus reads",
                 replies: [

@@ -24,8 +24,7 @@ final class ConnectionTable: Sendable {
     func admit(_ channel: any Channel, from source: RequestSource) -> Bool {
         state.withLock { state in
             let own = state.bySource[source, default: 0]
-            guard !state.isDraining, state.channels.count < limits.connections,
-                state.channels.count < limits.connections / 2 || own < limits.connectionsOfOneSource
+            guard !state.isDraining, state.channels.count < limits.connections, own < limits.connectionsOfOneSource
             else { return false }
             state.channels[ObjectIdentifier(channel)] = (channel, source)
             state.bySource[source] = own + 1

@@ -5,7 +5,7 @@
 package struct HTTPLimits: Hashable, Sendable {
     /// Connections at once, all sources together.
     package var connections = 4096
-    /// Of these, what one source may have once half of all are taken: nobody takes the other half alone.
+    /// The part of these connections that one source may have.
     package var connectionsOfOneSource = 256
     /// Bytes of one header field, and of all of them.
     package var headerField = 4096
@@ -26,4 +26,17 @@ package struct HTTPLimits: Hashable, Sendable {
     package var lingering = Duration.seconds(2)
 
     package init() {}
+
+    /// The descriptors that are left for the tunnels, the database and runs of nft.
+    package static let reservedDescriptors = 256
+    /// The connections of a listener, however few descriptors there are.
+    private static let fewestConnections = 8
+
+    /// The limits of each listener of a process.
+    /// - Parameter descriptors: The number of descriptors that the process may have.
+    package init(descriptors: Int, listeners: Int) {
+        let share = (descriptors - Self.reservedDescriptors) / max(listeners, 1)
+        connections = min(connections, max(share, Self.fewestConnections))
+        connectionsOfOneSource = min(connectionsOfOneSource, connections / 4)
+    }
 }

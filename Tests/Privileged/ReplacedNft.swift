@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import Foundation
+
+    /// A program that replaces nft until nft is put back. It needs a sandbox with separate mounts (scripts/sandbox).
+    final class ReplacedNft {
+        enum Replacement {
+            case fails, hangs, isSlow, missing
+            /// These calls fail, counted from 1, before or after they take effect.
+            case failsAt(ClosedRange<Int>, takesEffect: Bool)
+            /// Scripts with this text fail.
+            case refuses(String)
+        }
+
+        /// A copy of nft.
+        let original: String
+        private let folder: TemporaryFolder
+        private let path: String
+        private let namespace: [String]
+        private var isReplaced = true
+
+        /// - Parameter process: The process whose mounts are changed, since `ip netns exec` separates them; `nil` changes the mounts of
+        ///   later processes.
+        init(_ replacement: Replacement, of process: pid_t? = nil) throws {
+            namespace = process.map { ["nsenter", "--mount=/proc/\($0)/ns/mnt"] } ?? []
+            folder = try TemporaryFolder()
+            original = "\(folder.path)/nft"
+            path = try PrivilegedTests.run(["sh", "-c", "readlink -f $(command -v nft)"]).output
+                .split(separator: "\n").map(String.init)[0]
+            try PrivilegedTests.run(["cp", path, original])
+            let script =
+                switch replacement {
+                case .fails, .missing: "exit 1"
+                case .isSlow: "sleep 1; exec \(original) \"$@\""
+                case .hangs: "echo $$ >> \(folder.path)/processes; exec sleep 100"
+                case .failsAt(let calls, let takesEffect):
+                    """
+                    echo >> \(folder.path)/calls
+                    n=$(wc -l < \(folder.path)/calls)
+                    if [ $n -ge \(calls.lowerBound) ] && [ $n -le \(calls.upperBound) ]; then
+                        \(takesEffect ? "\(original) \"$@\" > /dev/null" : ":")
+                        exit 1
+                    fi
+                    exec \(original) "$@"
+                    """
+                case .refuses(let text):
+                    """
+                    case " $* " in
+                    *" -f "*) ;;
+                    *) exec \(original) "$@" ;;
+                    esac
+                    input=$(cat)
+                    case "$input" in *"\(text)"*) exit 1 ;; esac
+                    printf '%s' "$input" | \(original) "$@"
+                    """
+                }
+            let file = try folder.write("#!/bin/sh\n\(script)\n", to: "replacement")
+            if replacement != .missing { try PrivilegedTests.run(["chmod", "755", file]) }
+            try PrivilegedTests.run(namespace + ["mount", "--bind", file, path])
+        }
+
+        /// The number of calls so far, of a replacement that counts them.
+        var calls: Int {
+            ((try? String(contentsOfFile: "\(folder.path)/calls", encoding: .utf8)) ?? "").count { $0 == "\n" }
+        }
+
+        /// Puts nft back, and ends what hangs in its place.
+        func putBack() throws {
+            guard isReplaced else { return }
+            isReplaced = false
+            try PrivilegedTests.run(namespace + ["umount", "-l", path])
+            let processes = (try? String(contentsOfFile: "\(folder.path)/processes", encoding: .utf8)) ?? ""
+            for process in processes.split(separator: "\n").compactMap({ pid_t($0) }) { kill(process, SIGKILL) }
+        }
+
+        deinit { try? putBack() }
+    }
+
+    extension ReplacedNft.Replacement: Equatable {}
+
+    extension Privileged {
+        /// Whether the tests run in scripts/sandbox, where they may replace the system's programs.
+        static let isSandbox =
+            ((try? String(contentsOfFile: "/proc/1/cmdline", encoding: .utf8)) ?? "").contains("sandbox")
+    }
+#endif

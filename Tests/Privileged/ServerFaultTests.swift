@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import Foundation
+    import NetworkAddresses
+    import Testing
+    import WireGuardCore
+    import WireGuardDevice
+
+    @testable import Gateway
+    @testable import PacketTunnelLinux
+    @testable import TunnelServer
+
+    @Suite(
+        "A server's firewall while nft fails", .enabled(if: Privileged.isAvailable && Privileged.isSandbox),
+        .serialized,
+        .timeLimit(.minutes(5)))
+    struct ServerFaultTests {
+        private func deny(_ network: String) throws -> ClientRules {
+            ClientRules(from: [try #require(AccessRule(.deny, networks: [try IPPrefix(network)], transport: .tcp))])
+        }
+
+        /// The words of what nft lists of the server's table. Elements have no order.
+        private func listing(_ host: Namespace, by nft: String = "nft") throws -> [Substring] {
+            try host.run(nft, "--stateless", "list", "table", "inet", "culvert_\(ServerRulesScene.name)").output
+                .split { " ,\t\n".contains($0) }.sorted()
+        }
+
+        /// Clients, rules and a network that are added, changed and removed.
+        private func cycle(_ scene: ServerRulesScene) async throws {
+            let steps: [() async throws -> Void] = [
+                { try await scene.allow("anna", try deny("198.51.100.0/24")) },
+                { try await scene.allow("ben", subnets: ["192.168.50.0/24"], try deny("198.51.100.0/24")) },
+                { try await scene.allow("anna", try deny("203.0.113.0/24")) },
+                { try await scene.remove("ben", subnets: ["192.168.50.0/24"]) },
+            ]
+            for step in steps {
+                do { try await step() } catch is TunnelServerError {
+                    #expect(!scene.network.state.isCurrent && !scene.network.state.problems.isEmpty)
+                }
+                try eventually("the change is applied", within: .seconds(10)) { scene.network.state.isCurrent }
+            }
+        }
+
+        @Test(
+            "Where nft fails at any call, before or after the call takes effect, the kernel has the desired ruleset in the end",
+            arguments: [false, true])
+        func everyCall(takesEffect: Bool) async throws {
+            let scene = try await ServerRulesScene()
+            let host = scene.world.host
+            // No call fails.
+            let counted = try ReplacedNft(.failsAt(0...0, takesEffect: false))
+            try await cycle(scene)
+            let wanted = try listing(host, by: counted.original)
+            let calls = counted.calls
+            try counted.putBack()
+            try #require(calls > 1)
+            // The calls that repair a failure fail as well.
+            for (call, length) in (1...calls).flatMap({ call in [0, 1, 2].map { (call, $0) } }) {
+                await scene.network.stop()
+                _ = try await scene.network.start()
+                let nft = try ReplacedNft(.failsAt(call...call + length, takesEffect: takesEffect))
+                try await cycle(scene)
+                try eventually("calls \(call) to \(call + length) are made up for", within: .seconds(10)) {
+                    try listing(host, by: nft.original) == wanted && scene.network.state.isCurrent
+                }
+                #expect(try !scene.hasRoute(to: "192.168.50.0/24"))
+                try nft.putBack()
+            }
+            await scene.stop()
+        }
+
+        @Test(
+            "A rule that nft fails to add takes effect within five seconds of nft's return, and until then is reported")
+        func lostRule() async throws {
+            let scene = try GatewayTunnelScene()
+            let anna = try GatewayClient(in: scene.anna, addresses: ["10.66.0.2"])
+            let ben = try GatewayClient(in: scene.ben, addresses: ["10.66.0.3"])
+            let id = try scene.source.set(key: anna.key.publicKey, addresses: ["10.66.0.2"])
+            try await scene.start()
+            let runtime = try #require(scene.runtime)
+            for client in [anna, ben] { try client.use(scene.source.serverKeys.current.publicKey) }
+            #expect(try anna.pings("203.0.113.7", patience: 9))
+            let nft = try ReplacedNft(.fails)
+            scene.source.setRules(id, [RuleContent(.deny, networks: [try IPPrefix("203.0.113.0/24")])])
+            try eventually("the gateway is not ready", within: .seconds(2)) { !runtime.readiness.isReady }
+            #expect(runtime.readiness.problems.contains { $0.what.hasPrefix("the firewall: ") })
+            try nft.putBack()
+            try eventually("the gateway is ready", within: .seconds(5)) { runtime.readiness.isReady }
+            #expect(try !anna.pings("203.0.113.7"))
+            // A change of another device succeeds.
+            try scene.source.set(key: ben.key.publicKey, addresses: ["10.66.0.3"])
+            try scene.settled()
+            #expect(try ben.pings("203.0.113.7", patience: 9))
+            #expect(try !anna.pings("203.0.113.7"))
+            try await scene.stop()
+        }
+
+        @Test("A firewall whose state stays unknown stops forwarding after five seconds, which is reported")
+        func unknownForLong() async throws {
+            let scene = try GatewayTunnelScene()
+            let anna = try GatewayClient(in: scene.anna, addresses: ["10.66.0.2"])
+            let id = try scene.source.set(key: anna.key.publicKey, addresses: ["10.66.0.2"])
+            try await scene.start()
+            let runtime = try #require(scene.runtime)
+            try anna.use(scene.source.serverKeys.current.publicKey)
+            #expect(try anna.pings("203.0.113.7", patience: 9))
+            let nft = try ReplacedNft(.fails)
+            scene.source.setRules(id, [RuleContent(.deny, networks: [try IPPrefix("203.0.113.0/24")])])
+            let duration = try eventually("nothing is forwarded", within: .seconds(9)) { scene.figures.network.isHeld }
+            #expect(duration > .seconds(3))
+            #expect(runtime.readiness.problems.contains { $0.what.contains("nothing is forwarded") })
+            #expect(try !anna.pings("10.66.0.1"))
+            try nft.putBack()
+            try eventually("the gateway is ready", within: .seconds(5)) { runtime.readiness.isReady }
+            // WireGuard has lost its sessions with its interface's link.
+            anna.device.requestHandshake(with: scene.source.serverKeys.current.publicKey)
+            #expect(try anna.pings("10.66.0.1", patience: 9) && !anna.pings("203.0.113.7"))
+            try await scene.stop()
+        }
+
+        @Test("A rule that nft refuses excludes its device only, which is named and has no traffic")
+        func refused() async throws {
+            let scene = try GatewayTunnelScene()
+            let anna = try GatewayClient(in: scene.anna, addresses: ["10.66.0.2"])
+            let ben = try GatewayClient(in: scene.ben, addresses: ["10.66.0.3"])
+            let id = try scene.source.set(key: anna.key.publicKey, addresses: ["10.66.0.2"])
+            try await scene.start()
+            let runtime = try #require(scene.runtime)
+            for client in [anna, ben] { try client.use(scene.source.serverKeys.current.publicKey) }
+            #expect(try anna.pings("203.0.113.7", patience: 9))
+            let nft = try ReplacedNft(.refuses("198.51.77.0"))
+            scene.source.setRules(id, [RuleContent(.deny, networks: [try IPPrefix("198.51.77.0/24")])])
+            try eventually("the device is named", within: .seconds(5)) {
+                runtime.readiness.exclusions.contains { $0.what.contains("\(id)") && $0.what.contains("10.66.0.2") }
+            }
+            #expect(try !anna.pings("203.0.113.7"))
+            try scene.source.set(key: ben.key.publicKey, addresses: ["10.66.0.3"])
+            try scene.settled()
+            #expect(runtime.readiness.isReady)
+            #expect(try ben.pings("203.0.113.7", patience: 9))
+            try nft.putBack()
+            try eventually("the device is in again", within: .seconds(6)) { runtime.readiness.exclusions.isEmpty }
+            #expect(try anna.pings("203.0.113.7", patience: 9))
+            try await scene.stop()
+        }
+    }
+#endif

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Testing
+import TunnelServer
+
+@Suite struct ReconcilerTests {
+    private struct Failure: Error {}
+    private typealias Numbers = Reconciler<String, Int>
+
+    /// Applies an update to a dictionary.
+    private func apply(_ update: Numbers.Update, to system: inout [String: Int]) -> [String: String] {
+        if update.isComplete { system = [:] }
+        for (key, value) in update.changes { system[key] = value }
+        return [:]
+    }
+
+    @Test("An update has the differences only, and one without differences is not run")
+    func differences() {
+        var (numbers, system) = (Numbers(), [String: Int]())
+        numbers.setDesired(1, for: "a")
+        numbers.setDesired(2, for: "b")
+        #expect(!numbers.isCurrent)
+        numbers.update { apply($0, to: &system) }
+        #expect(numbers.isCurrent && system == ["a": 1, "b": 2] && numbers.present == system)
+        numbers.setDesired(3, for: "b")
+        numbers.setDesired(nil, for: "a")
+        numbers.update { update in
+            #expect(update.changes == ["a": nil, "b": 3] && !update.isComplete)
+            #expect(update.previous == ["a": 1, "b": 2])
+            return apply(update, to: &system)
+        }
+        #expect(system == ["b": 3])
+        numbers.setDesired(4, for: "b")
+        numbers.setDesired(3, for: "b")
+        numbers.update { _ in
+            Issue.record("an update without differences was run")
+            return [:]
+        }
+        #expect(numbers.isCurrent)
+    }
+
+    @Test("Nothing counts as applied after a failure, and the next update is complete")
+    func failure() throws {
+        var (numbers, system) = (Numbers(), [String: Int]())
+        numbers.setDesired(1, for: "a")
+        numbers.update { apply($0, to: &system) }
+        numbers.setDesired(2, for: "b")
+        #expect(throws: Failure.self) {
+            try numbers.update { (update) throws(Failure) in
+                system["c"] = 9
+                throw Failure()
+            }
+        }
+        #expect(!numbers.isCurrent && numbers.present == nil && numbers.desired == ["a": 1, "b": 2])
+        numbers.update { update in
+            #expect(update.isComplete && update.changes == ["a": 1, "b": 2])
+            return apply(update, to: &system)
+        }
+        #expect(numbers.isCurrent && system == ["a": 1, "b": 2])
+        numbers.invalidate()
+        #expect(!numbers.isCurrent)
+        numbers.update { update in
+            #expect(update.isComplete)
+            return apply(update, to: &system)
+        }
+        #expect(numbers.isCurrent)
+    }
+
+    @Test("A value that changes while an update runs is part of the next update")
+    func meanwhile() {
+        var numbers = Numbers()
+        numbers.setDesired(1, for: "a")
+        let update = numbers.begin()
+        numbers.setDesired(2, for: "a")
+        #expect(numbers.present == nil)
+        numbers.finish(update)
+        #expect(!numbers.isCurrent && numbers.begin().changes == ["a": 2])
+    }
+
+    @Test("A refused value has no place in the system, and is tried again when asked for or replaced")
+    func refused() {
+        var numbers = Numbers()
+        numbers.setDesired(1, for: "a")
+        numbers.setDesired(5, for: "b")
+        numbers.update { _ in [:] }
+        numbers.setDesired(2, for: "a")
+        numbers.update { _ in ["a": "even"] }
+        #expect(numbers.isCurrent && numbers.refused == ["a": "even"] && numbers.present == ["b": 5])
+        numbers.update(retryingRefused: false) { _ in
+            Issue.record("a refused value was tried again")
+            return [:]
+        }
+        numbers.update { update in
+            #expect(update.changes == ["a": 2])
+            return ["a": "even"]
+        }
+        numbers.setDesired(3, for: "a")
+        #expect(numbers.refused.isEmpty && !numbers.isCurrent)
+        numbers.update(retryingRefused: false) { _ in [:] }
+        #expect(numbers.present == ["a": 3, "b": 5])
+        // So it is in an update of everything.
+        numbers.invalidate()
+        numbers.update { _ in ["b": "odd"] }
+        #expect(numbers.present == ["a": 3] && numbers.refused == ["b": "odd"] && numbers.isCurrent)
+    }
+}
