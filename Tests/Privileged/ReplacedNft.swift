@@ -81,7 +81,7 @@
     extension ReplacedNft.Replacement: Equatable {}
 
     extension Privileged {
-        /// Whether the tests run in scripts/sandbox, where they may replace the system's programs.
+        /// `true` in scripts/sandbox, which allows tests to replace the system's programs.
         static let isSandbox =
             ((try? String(contentsOfFile: "/proc/1/cmdline", encoding: .utf8)) ?? "").contains("sandbox")
     }

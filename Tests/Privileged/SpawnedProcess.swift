@@ -21,7 +21,7 @@
         /// - Throws: `CommandFailure`.
         init(_ arguments: [String], descriptors: [Int32: Int32] = [:]) throws {
             self.arguments = arguments
-            // A number here may be one of those there: copies with large numbers keep them apart.
+            // A descriptor of this process may have a number that the child needs. Copies have large numbers, which the child never uses.
             var copies: [Int32: Int32] = [:]
             defer { for copy in copies.values { close(copy) } }
             for (number, descriptor) in descriptors {

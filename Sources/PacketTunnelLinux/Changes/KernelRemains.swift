@@ -43,8 +43,8 @@ struct KernelRemains {
             if numbers.isEmpty, journal != nil { numbers = Self.orphans(present, found) }
         }
         numbers.subtract(others)
-        // The tunnel's interface is gone, and its routes with it: a table that leads to an interface is another program's now, as
-        // the kernel's tables (253 to 255) are.
+        // The kernel deleted the tunnel's interface and its routes. A table that leads to an interface therefore belongs to another
+        // program, as the kernel's tables (253 to 255) do.
         numbers = numbers.filter { number in
             !(253...255).contains(number) && !found.contains { $0.table == number && $0.kind == .unicast }
         }
@@ -57,7 +57,7 @@ struct KernelRemains {
                         && other.mark.map(numbers.contains) == true
                 }
         }
-        // A tunnel without rules has its routes in a table of the user's.
+        // A tunnel without rules has its routes in a table that the user named.
         let ruled = Set(rules.compactMap(\.mark))
         routes = found.filter { ruled.contains($0.table) }
     }

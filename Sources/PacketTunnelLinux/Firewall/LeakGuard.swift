@@ -57,7 +57,7 @@ package struct LeakGuard: Hashable, Sendable {
     static func policy(in listing: String) -> LeakPolicy {
         let lines = listing.split(separator: "\n").map { $0.drop { $0.isWhitespace } }
         guard lines.contains(where: { $0.hasPrefix("type filter hook forward ") }) else { return .routeBased }
-        // Refused whatever the destination.
+        // A refusal without a condition on the destination.
         return lines.contains { $0.hasPrefix("counter ") } ? .everything : .enforcedRoutes
     }
 
