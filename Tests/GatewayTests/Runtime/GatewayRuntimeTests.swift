@@ -223,7 +223,10 @@ struct GatewayRuntimeTests {
             let prefix = IPPrefix(host: one.addresses[0])
             made.network.state.withLock { $0.refused = [prefix: .refused(prefix, "too long")] }
             _ = try await device(made, of: user, "two")
-            try await made.wait("the second device is in") { made.runtime.figures.peers == 2 && made.isReady }
+            // A round adds peers before it publishes its exclusions.
+            try await made.wait("the second device is in, and the first is named") {
+                made.runtime.figures.peers == 2 && made.isReady && !made.runtime.readiness.exclusions.isEmpty
+            }
             let exclusion = try #require(made.runtime.readiness.exclusions.first)
             #expect(exclusion.what.contains("\(one.id)") && exclusion.what.contains("\(prefix)"))
             let sources = made.runtime.livePeers[try #require(one.publicKey)]?.allowedIPs
