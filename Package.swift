@@ -464,7 +464,8 @@ let package = Package(
                 "NetworkAddresses", "CTunnelSystem", "TunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice",
                 "PacketTunnel",
                 linuxHost, tunnelServer,
-                "WireGuardTunnel", "PacketTunnelTesting", "HostConformance", "culvert", "culvert-wg",
+                "WireGuardTunnel", "PacketTunnelTesting", "HostConformance", "CommandLineTesting", "culvert",
+                "culvert-wg",
                 "culvert-credential-server", "CredentialTunnel", "culvert-gateway", gateway, "culvert-enroll",
                 "Provisioning", "PasswordHashing",
                 "culvert-c-example", "echo-tunnel-example",
@@ -481,7 +482,7 @@ if buildsForLinux {
             name: "PacketTunnelLinuxTests",
             dependencies: [
                 "NetworkAddresses", "PacketTunnel", linuxHost, "TunnelIO", "TunnelSystem", "PacketTunnelTesting",
-                logging,
+                "CommandLineTesting", logging,
             ],
             swiftSettings: settings))
     package.targets.append(

@@ -27,9 +27,8 @@ struct ProgramCallTests {
 
         func path(_ name: String) -> String { folder.appending(path: name).path }
 
-        func write(_ name: String, _ script: String, mode: Int = 0o755) throws {
-            try Data("#!/bin/sh\n\(script)\n".utf8).write(to: folder.appending(path: name))
-            try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: path(name))
+        func write(_ name: String, _ script: String, mode: String = "755") throws {
+            try PlacedProgram.write("#!/bin/sh\n\(script)\n", to: path(name), mode: mode)
         }
 
         /// Where culvert looks when it lies in `own`, with `path` in `PATH`.
@@ -95,7 +94,7 @@ struct ProgramCallTests {
         try FileManager.default.createDirectory(
             atPath: scene.path("own/culvert-pin"), withIntermediateDirectories: false)
         #expect(scene.folders(isRoot: true).find("culvert-pin") == nil)
-        try scene.write("own/culvert-other", "", mode: 0o644)
+        try scene.write("own/culvert-other", "", mode: "644")
         #expect(scene.folders(isRoot: true).find("culvert-other") == nil)
     }
 
@@ -139,7 +138,7 @@ struct ProgramCallTests {
         let built = try #require(executableFile().map { URL(filePath: $0).deletingLastPathComponent() })
         let program = scene.folder.appending(path: "own/culvert")
         if !FileManager.default.fileExists(atPath: program.path) {
-            try FileManager.default.copyItem(at: built.appending(path: "culvert"), to: program)
+            try PlacedProgram.copy(built.appending(path: "culvert").path, to: program.path)
         }
         let process = Process()
         let output = Pipe()

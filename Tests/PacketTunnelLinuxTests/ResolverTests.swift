@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CommandLineTesting
 import Foundation
 import NetworkAddresses
 import PacketTunnel
@@ -76,13 +77,7 @@ struct ResolverTests {
 
         deinit { try? FileManager.default.removeItem(at: folder) }
 
-        /// Another process writes it: a file that this one had open for writing could not be run for as long as a
-        /// process that another test began at that moment has the descriptor too ("text file busy").
-        func write(_ text: String, _ name: String) throws {
-            let command = "cat > \"$1\" && chmod 755 \"$1\""
-            _ = try SystemProgram.required("sh").check(
-                ["-c", command, "sh", path(name)], input: text, seconds: 60)
-        }
+        func write(_ text: String, _ name: String) throws { try PlacedProgram.write(text, to: path(name)) }
 
         func read(_ name: String) throws -> String {
             try String(contentsOf: folder.appendingPathComponent(name), encoding: .utf8)

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
+    import CommandLineTesting
     import Foundation
     import Testing
 
@@ -124,12 +125,12 @@
             (self.program, self.namespace) = (program, namespace)
             folder = try TemporaryFolder()
             _ = try folder.write(text, to: "\(name).conf")
-            _ = try folder.write(
+            try PlacedProgram.write(
                 """
                 #!/bin/sh
                 case "$*" in *"type wireguard"*) echo "Error: Unknown device type." >&2; exit 2 ;; esac
                 exec \(folder.path)/ip "$@"
-                """, to: "ip-without-wireguard")
+                """, to: "\(folder.path)/ip-without-wireguard")
         }
 
         deinit {
@@ -143,7 +144,6 @@
                 """
                 real=$(readlink -f "$(command -v ip)")
                 cp "$real" \(folder.path)/ip
-                chmod +x \(folder.path)/ip-without-wireguard
                 mount --bind \(folder.path)/ip-without-wireguard "$real"
                 mount -t tmpfs none /sys/module
                 WG_QUICK_USERSPACE_IMPLEMENTATION=\(program.path) exec wg-quick \(verb) \(folder.path)/\(name).conf

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
+    import CommandLineTesting
     import Foundation
 
     /// A program that replaces nft until nft is put back. It needs a sandbox with separate mounts (scripts/sandbox).
@@ -56,8 +57,9 @@
                     printf '%s' "$input" | \(original) "$@"
                     """
                 }
-            let file = try folder.write("#!/bin/sh\n\(script)\n", to: "replacement")
-            if replacement != .missing { try PrivilegedTests.run(["chmod", "755", file]) }
+            let file = "\(folder.path)/replacement"
+            try PlacedProgram.write(
+                "#!/bin/sh\n\(script)\n", to: file, mode: replacement == .missing ? "600" : "755")
             try PrivilegedTests.run(namespace + ["mount", "--bind", file, path])
         }
 

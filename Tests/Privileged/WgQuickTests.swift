@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
+    import CommandLineTesting
     import NetworkAddresses
     import Foundation
     import Testing
@@ -147,12 +148,12 @@
             left = pair.left
             right = pair.right
             try left.daemon.stop()
-            _ = try folder.write(
+            try PlacedProgram.write(
                 """
                 #!/bin/sh
                 case "$*" in *"type wireguard"*) echo "Error: Unknown device type." >&2; exit 2 ;; esac
                 exec \(folder.path)/ip "$@"
-                """, to: "ip-without-wireguard")
+                """, to: "\(folder.path)/ip-without-wireguard")
         }
 
         deinit {
@@ -186,7 +187,6 @@
                 """
                 real=$(readlink -f "$(command -v ip)")
                 cp "$real" \(folder.path)/ip
-                chmod +x \(folder.path)/ip-without-wireguard
                 mount --bind \(folder.path)/ip-without-wireguard "$real"
                 mount -t tmpfs none /sys/module
                 WG_QUICK_USERSPACE_IMPLEMENTATION=\(DaemonProgram.culvert.path) exec wg-quick \(verb) \(file)

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
+    import CommandLineTesting
     import Foundation
     import Logging
     import PacketTunnel
@@ -22,11 +23,8 @@
 
             init(_ script: String) throws {
                 try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-                let draft = folder.appending(path: "draft")
-                try Data("#!/bin/sh\n\(script)\n".utf8).write(to: draft)
-                try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: draft.path)
-                // Another test may start a child while this process writes: it has the file open too, which is then busy.
-                try SystemProgram.required("cp").check([draft.path, folder.appending(path: "culvert-enroll").path])
+                try PlacedProgram.write(
+                    "#!/bin/sh\n\(script)\n", to: folder.appending(path: "culvert-enroll").path)
             }
 
             func remove() { try? FileManager.default.removeItem(at: folder) }
