@@ -62,6 +62,11 @@ public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConverti
         self.errno = errno
     }
 
+    /// Whether the journal could not be written or read.
+    var isOfJournal: Bool {
+        if case .journal = code { true } else { false }
+    }
+
     /// What happened, with which input, what the system said and what to do.
     public var description: String {
         var text = what
@@ -113,6 +118,8 @@ public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConverti
     /// What to do; nil where there is nothing to say.
     var advice: String? {
         switch code {
+        case .kernelSetting(let path) where errno == EPERM && !path.hasPrefix("/proc/"):
+            "run as root; if the file is immutable, run 'chattr -i \(path)' first"
         case .netlink, .kernelSetting, .journal:
             switch errno {
             case EPERM, EACCES: "run as root or with CAP_NET_ADMIN"

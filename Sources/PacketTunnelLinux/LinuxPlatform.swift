@@ -84,11 +84,12 @@ public final class LinuxPlatform: TunnelPlatform {
             resolver: resolver.file, loop: loop)
         core.core.pollsResolver = watch.unwatched.contains(.resolver)
         core.core.wake = { [weak watch, weak loop] in _ = loop?.perform { [weak watch] in watch?.check() } }
+        // Other threads can read the problems while this one waits.
+        core.core.published = { [shared, unowned core = core.core] in shared.update(from: core) }
         do throws(TunnelIOError) {
             try watch.start { [core, shared] parts, culprit in
                 defer { shared.update(from: core.core) }
-                // Other threads can read the problems while nft runs.
-                return core.core.reconcile(parts, culprit: culprit) { shared.update(from: core.core) }
+                return core.core.reconcile(parts, culprit: culprit)
             }
         } catch {
             throw LinuxNetworkError(.netlink(operation: "follow changes of the network"), errno: error.errno)

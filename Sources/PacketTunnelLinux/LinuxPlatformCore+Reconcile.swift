@@ -32,22 +32,20 @@ extension LinuxPlatformCore {
     /// - Parameters:
     ///   - parts: the parts that may have changed.
     ///   - culprit: the process that changed the firewall.
-    ///   - meanwhile: Called several times a second while nft runs.
     /// - Returns: the time in nanoseconds after which it must be called again; nil if everything is in effect.
     func reconcile(
-        _ parts: NetworkWatch.Parts, culprit: String? = nil, meanwhile: @escaping () -> Void = {}
+        _ parts: NetworkWatch.Parts, culprit: String? = nil
     ) -> Int64? {
-        check = Check()
-        defer { publish() }
-        guard let ledger else { return nil }
-        network.whileWaiting = { [unowned self] in
-            keepWithoutPrograms(ledger)
-            publish(isComplete: false)
-            meanwhile()
+        (check, isChecking) = (Check(), true)
+        defer {
+            isChecking = false
+            publish()
         }
-        defer { network.whileWaiting = nil }
+        guard let ledger else { return nil }
+        // This takes microseconds. The rest may have to list thousands of routes of other programs.
+        if let table = plan.firewallTable, (try? network.lacksRules(table.name)) == true { raiseProtection(ledger) }
         let hasInterface = findInterface()
-        if hasInterface || settings == nil { restoreRouting(ledger) }
+        if settings != nil, hasInterface { restoreRouting(plan, ledger) }
         keepProtection(ledger)
         checkResolver(parts, ledger)
         // Before the steps that wait for other processes' lock of the journals.
@@ -65,13 +63,33 @@ extension LinuxPlatformCore {
         return check.next
     }
 
-    /// Restores changes that need no program, while nft runs.
-    private func keepWithoutPrograms(_ ledger: ChangeLedger) {
-        if findInterface() { restoreRouting(ledger) }
+    /// Restores changes that need no program, while the thread waits for one, or for the lock of the journals. Only changes
+    /// that were made and not undone are restored, since the plan may be about to change.
+    func keepWhileWaiting(_ ledger: ChangeLedger) {
+        guard !isKeeping else { return }
+        isKeeping = true
+        defer { isKeeping = false }
+        if !isChecking { check = Check() }
+        if findInterface() { restoreRouting(ledger.made.filter { !protection.contains($0) }, ledger) }
         keepProtection(ledger)
-        checkResolver([], ledger)
-        guard let table = plan.firewallTable, network.lacksRules(table.name) else { return }
-        if firewallProblem == nil { firewallProblem = "nft has not answered yet" }
+        if isChecking { checkResolver([], ledger) }
+        keepFirewall(ledger)
+        publish(isComplete: false)
+        published()
+    }
+
+    /// The time after which an nft that has not answered is a problem, in nanoseconds.
+    private static let slowness: Int64 = 750_000_000
+
+    /// Adds the rules in place of a firewall that is lost, or is not known to be in effect, while the thread waits.
+    private func keepFirewall(_ ledger: ChangeLedger) {
+        guard let table = plan.firewallTable else { return }
+        let isUnknown = firewallAsked.map { LaneClock.now() - $0 >= Self.slowness } == true
+        guard isUnknown || (try? network.lacksRules(table.name)) == true else { return }
+        if firewallProblem == nil {
+            let missing = "the table is missing, and is loaded after the present change"
+            firewallProblem = isChecking ? "nft has not answered yet" : missing
+        }
         raiseProtection(ledger)
     }
 
@@ -136,8 +154,7 @@ extension LinuxPlatformCore {
 
     // MARK: - Links, addresses, routes, rules and settings
 
-    private func restoreRouting(_ ledger: ChangeLedger) {
-        guard settings != nil else { return }
+    private func restoreRouting(_ plan: [Change], _ ledger: ChangeLedger) {
         let changes = plan.filter { !$0.isFirewall }
         // In the order of a plan: rules, which divert packets, come last.
         for isOfKind in [{ !$0.isRoute && !$0.isRule }, \.isRoute, \.isRule] as [(Change) -> Bool] {
@@ -157,7 +174,8 @@ extension LinuxPlatformCore {
         let missing = try ledger.undone(of: changes)
         let taken = try routesOfOthers(missing)
         for change in missing where !taken.contains(change) {
-            if contest.isPaused(change, at: now) {
+            // A repair takes microseconds, so the rules of a strict policy never pause.
+            if contest.isPaused(change, at: now), !(change.isRule && policy.blocksAfterFailure) {
                 reportContest(change)
             } else {
                 undone.append(change)
@@ -208,7 +226,12 @@ extension LinuxPlatformCore {
             policy = before
             throw error
         }
-        logger.notice("the leak policy is '\(held.rawValue)' from now on, since it is held for this tunnel")
+        let change = "the leak policy is '\(held.rawValue)' from now on, since it is held for this tunnel"
+        if isPlanIncomplete {
+            logger.warning("\(change); some of it is not in effect yet")
+        } else {
+            logger.notice("\(change)")
+        }
     }
 
     /// Replaces the plan with another. A change that fails does not stop the others, and is tried again at the next check.
@@ -239,7 +262,7 @@ extension LinuxPlatformCore {
         }
         guard next != plan || isPlanIncomplete, !next.isEmpty else { return }
         try follow(next, ledger)
-        let isAllowed = guardedSettings?.allowsLocalNetwork == true
+        let isAllowed = !isPlanIncomplete && guardedSettings?.allowsLocalNetwork == true
         for network in localNetworks where !before.contains(network) {
             logger.notice(
                 "\(network) is a local network now: \(isAllowed ? "reached beside the tunnel" : "not let through")")
@@ -254,10 +277,13 @@ extension LinuxPlatformCore {
     /// Compares the firewall with the loaded table and loads it again if it differs.
     private func reconcileFirewall(_ parts: NetworkWatch.Parts, _ ledger: ChangeLedger, _ culprit: String?) {
         if let table = plan.firewallTable {
-            let lacksRules = network.lacksRules(table.name)
+            // If the kernel does not answer, nft compares the table.
+            let lacksRules = try? network.lacksRules(table.name)
             // The rules refuse packets while nft runs.
-            if lacksRules { raiseProtection(ledger) }
-            if parts.contains(.firewall) || lacksRules || firewallProblem != nil {
+            if lacksRules == true { raiseProtection(ledger) }
+            if parts.contains(.firewall) || lacksRules != false || firewallProblem != nil {
+                firewallAsked = LaneClock.now()
+                defer { firewallAsked = nil }
                 do throws(LinuxNetworkError) {
                     try restoreFirewall(table, ledger, culprit)
                     firewallProblem = nil
@@ -270,7 +296,15 @@ extension LinuxPlatformCore {
         } else {
             firewallProblem = nil
         }
-        if firewallProblem == nil { dropProtection(ledger) }
+        guard firewallProblem == nil, !protection.isEmpty else { return }
+        // The next loss may come before the next check.
+        if let table = plan.firewallTable, contest.isRepeated(.firewall(table), at: LaneClock.now()) {
+            report(
+                "the firewall", "another process removes it again and again, so policy rules stay in effect too",
+                after: Contest.pause)
+        } else {
+            dropProtection(ledger)
+        }
     }
 
     private func restoreFirewall(
@@ -278,17 +312,22 @@ extension LinuxPlatformCore {
     ) throws(LinuxNetworkError) {
         let undone = try ledger.undone(of: [.firewall(table)])
         guard !undone.isEmpty else { return }
-        logRepair(try ledger.restore(undone), by: culprit)
+        let made = try ledger.restore(undone)
+        for change in made { contest.note(change, at: LaneClock.now()) }
+        logRepair(made, by: culprit)
     }
 
     /// Adds policy rules that refuse packets outside the tunnel while the firewall is not in effect.
     private func raiseProtection(_ ledger: ChangeLedger) {
-        guard policy.blocksAfterFailure, protection.isEmpty, let numbers else { return }
-        let hasIPv6 = (try? ipv6Support(name)) != .absent
-        protection = (hasIPv6 ? [false, true] : [false]).map { isIPv6 in
-            .rule(
-                .prohibition(
-                    isIPv6: isIPv6, priority: (isIPv6 ? numbers.priority6 : numbers.priority4) + 2, mark: numbers.mark))
+        guard policy.blocksAfterFailure, let numbers else { return }
+        if protection.isEmpty {
+            let hasIPv6 = (try? ipv6Support(name)) != .absent
+            protection = (hasIPv6 ? [false, true] : [false]).map { isIPv6 in
+                .rule(
+                    .prohibition(
+                        isIPv6: isIPv6, priority: (isIPv6 ? numbers.priority6 : numbers.priority4) + 2,
+                        mark: numbers.mark))
+            }
         }
         keepProtection(ledger)
     }
@@ -297,7 +336,7 @@ extension LinuxPlatformCore {
     private func keepProtection(_ ledger: ChangeLedger) {
         guard !protection.isEmpty else { return }
         attempt("the rules in place of the firewall") { () throws(LinuxNetworkError) in
-            for (change, error) in ledger.repair(try ledger.undone(of: protection)).failures {
+            for (change, error) in try ledger.holdBack(by: protection) {
                 report(change.summary, "\(error)")
             }
         }

@@ -84,7 +84,7 @@ extension LinuxPlatformCore {
 
     /// Waits for a restoration that is under way, before the manager gets other settings.
     func awaitRestoration() {
-        restoration?.wait()
+        _ = restoration?.wait(meanwhile: network.whileWaiting)
         restoration = nil
         resolverKeeper = ResolverKeeper()
     }

@@ -40,6 +40,14 @@ final class LinuxPlatformCore {
     var problems = NetworkProblems()
     /// The check that is under way.
     var check = Check()
+    /// Whether a check is under way. Otherwise the start, a change of the settings or the end is.
+    var isChecking = false
+    /// Whether ``keepWhileWaiting(_:)`` runs, which may wait too.
+    var isKeeping = false
+    /// Called when the problems may have changed while the thread waits.
+    var published: () -> Void = {}
+    /// The time at which the present comparison of the firewall by nft began; nil if none is under way.
+    var firewallAsked: Int64?
     /// The reason why the firewall is not in effect; nil if it is, as far as is known.
     var firewallProblem: String?
     /// Called once when the interface was renamed or moved to another network namespace.
@@ -86,6 +94,7 @@ final class LinuxPlatformCore {
         try checkInterface()
         if let left = ledger, !plan.contains(where: \.isFirewall) {
             // Undoing was not complete.
+            protection = []
             try left.undoAll()
             forgetLedger()
         }
@@ -101,6 +110,7 @@ final class LinuxPlatformCore {
     /// Forgets the ledger, whose changes were all undone.
     private func forgetLedger() {
         (ledger, numbers, protection, firewallProblem) = (nil, nil, [], nil)
+        network.whileWaiting = nil
         sharedRoutes = []
     }
 
@@ -148,6 +158,8 @@ final class LinuxPlatformCore {
             name: name, directory: directory, system: system, owner: owner,
             keepsFirewall: policy.blocksAfterFailure)
         self.ledger = ledger
+        let keep = { [unowned self, unowned ledger] in keepWhileWaiting(ledger) }
+        (network.whileWaiting, ledger.whileWaiting) = (keep, keep)
         plan = []
         // Nobody has looked after it since its process went.
         if let left = ledger.firewall, let table = try network.presentTable(left) {
@@ -244,6 +256,8 @@ final class LinuxPlatformCore {
             plan = leavingBlocked || isHeld ? plan.filter(\.isFirewall) : []
             if plan.isEmpty {
                 guardedSettings = nil
+                // Nothing restores them while they are undone.
+                protection = []
                 try ledger.undoAll()
                 forgetLedger()
             } else {
@@ -256,7 +270,10 @@ final class LinuxPlatformCore {
 
     func outsideNameServers() -> [IPAddress] {
         do throws(LinuxNetworkError) {
-            return try network.resolver.outsideServers(tunnel: name, record: ledger?.resolverRecord)
+            let (name, record) = (name, ledger?.resolverRecord)
+            return try network.askResolver { (resolver) throws(LinuxNetworkError) in
+                try resolver.outsideServers(tunnel: name, record: record)
+            }
         } catch {
             logger.warning("the network's name servers are not known: \(error)")
             return []
@@ -385,7 +402,7 @@ final class LinuxPlatformCore {
     }
 
     private func resolverStep(_ dns: DNSSettings) throws(LinuxNetworkError) -> Change? {
-        let manager = try network.resolver.manager()
+        let manager = try network.askResolver { (resolver) throws(LinuxNetworkError) in try resolver.manager() }
         if dns.servers.isEmpty, manager != .resolved {
             // With resolvconf the tunnel's servers take the place of all others: none would, too.
             logger.warning(

@@ -51,17 +51,10 @@ package struct SystemProgram: Hashable, Sendable {
             return try run(arguments, input: input, seconds: seconds, outputLimit: outputLimit)
         }
         let program = self
-        let work = BackgroundWork(name: "culvert-wait") { () throws(LinuxNetworkError) in
+        return try BackgroundWork(name: "culvert-wait") { () throws(LinuxNetworkError) in
             try program.run(arguments, input: input, seconds: seconds, outputLimit: outputLimit)
-        }
-        while true {
-            if let ended = work.result(until: LaneClock.now() + Self.turn) { return try ended.get() }
-            meanwhile()
-        }
+        }.wait(meanwhile: meanwhile).get()
     }
-
-    /// The time between two calls of `meanwhile`, in nanoseconds.
-    private static let turn: Int64 = 250_000_000
 
     private func run(
         _ arguments: [String], input: String, seconds: Int, outputLimit: Int

@@ -417,6 +417,31 @@ struct ChangeLedgerTests {
         #expect(network.state == before)
     }
 
+    @Test("A journal on a full disk does not stop the rules that hold packets back, and lists them once there is space")
+    func fullDisk() throws {
+        let network = FakeNetwork(before)
+        let ledger = try ledger(network)
+        try ledger.apply(plan)
+        let rule = Change.rule(.prohibition(isIPv6: false, priority: 5, mark: 51_820))
+        ledger.journal.refusal = ENOSPC
+        #expect(try ledger.holdBack(by: [rule]).isEmpty)
+        #expect(network.state.rules.count == 4)
+        #expect(try folder.directory.read("cvt0")?.pending.count == plan.count)
+        network.state.rules = before.rules
+        #expect(try ledger.holdBack(by: [rule]).isEmpty)
+        #expect(network.state.rules.count == before.rules.count + 1)
+        network.failing = { $0 == .make(rule) }
+        network.state.rules = before.rules
+        #expect(try ledger.holdBack(by: [rule]).map(\.change) == [rule])
+        network.failing = { _ in false }
+        #expect(try ledger.holdBack(by: [rule]).isEmpty)
+        try ledger.apply(plan + [rule])
+        #expect(try folder.directory.read("cvt0")?.pending.count == plan.count + 1)
+        try ledger.remove([rule])
+        try ledger.undoAll()
+        #expect(network.state == before)
+    }
+
     @Test("An error names at most eight steps that were not undone")
     func shortError() {
         let error = LinuxNetworkError(.incompleteUndo(steps: (0..<5000).map { "route \($0)" }))

@@ -64,6 +64,19 @@
                 #expect(scene.remains.isEmpty)
             }
 
+            @Test("Without descriptors for the process for programs, `up` ends within seconds and says why")
+            func fewDescriptors() throws {
+                let scene = try CulvertUpScene()
+                let file = try scene.writeFile()
+                let up = try runAllowingFailure(
+                    ["bash", "-c", "ulimit -n 24 && exec \"$@\"", "bash"] + scene.command(["up", file]),
+                    deadline: .seconds(30))
+                #expect(up.status == 1 && up.output.contains("start the process for programs: "), "\(up)")
+                #expect(!up.output.contains("No child processes"), "\(up)")
+                try scene.expectUnchanged()
+                #expect(scene.remains.isEmpty)
+            }
+
             @Test("A file that only its user may read is read for it, also by a reload; a low port can be had")
             func othersFile() throws {
                 let scene = try CulvertUpScene()

@@ -25,7 +25,7 @@
                 try scene.succeed("up", try scene.writeFile(), "--leak-policy", policy)
                 try scene.ping()
                 #expect(try scene.problems().isEmpty)
-                let nft = try ReplacedNft(.fails, of: scene.processes.first)
+                let nft = try ReplacedProgram("nft", .fails, of: scene.processes.first)
                 try scene.world.host.run(nft.original, "flush", "ruleset")
                 try eventually("rules hold back", within: .seconds(1)) { try hasProhibition(scene) }
                 try scene.flushRules()
@@ -54,7 +54,7 @@
                 let scene = try CulvertUpScene()
                 try scene.succeed("up", try scene.writeFile(), "--leak-policy", "enforced")
                 try scene.ping()
-                let nft = try ReplacedNft(.hangs, of: scene.processes.first)
+                let nft = try ReplacedProgram("nft", .hangs, of: scene.processes.first)
                 try scene.world.host.run(nft.original, "delete", "table", "inet", "culvert_\(scene.name)")
                 try scene.flushRules()
                 for _ in 0..<2 {
@@ -83,7 +83,7 @@
                 #expect(try !scene.packetsInClear(to: Self.far).isEmpty, "without a tunnel the router receives them")
                 try scene.succeed("up", try scene.writeFile(), "--leak-policy", policy)
                 try scene.ping()
-                let nft = try ReplacedNft(.isSlow, of: scene.processes.first)
+                let nft = try ReplacedProgram("nft", .isSlow, of: scene.processes.first)
                 try scene.world.host.run(nft.original, "delete", "table", "inet", "culvert_\(scene.name)")
                 try scene.flushRules()
                 let held = try eventually("rules hold back", within: .seconds(1)) {
@@ -96,6 +96,88 @@
                 print("\(policy), nft takes a second: held back after \(held), the firewall is back after \(restored)")
                 try scene.ping()
                 try nft.putBack()
+                try scene.succeed("down", scene.name)
+                try scene.expectUnchanged()
+            }
+
+            /// The cause that keeps the thread of the tunnel's network waiting.
+            enum Wait: CaseIterable {
+                case resolvconfAtNewPath, resolvconfAtReload, nftAtReload, lockAtNewNetwork
+            }
+
+            @Test(
+                "While the tunnel waits for a program or a lock, rules hold packets back within a second",
+                arguments: Wait.allCases)
+            func waiting(_ wait: Wait) throws {
+                let scene = try CulvertUpScene()
+                let host = scene.world.host
+                try scene.succeed("up", try scene.writeFile(), "--leak-policy", "enforced")
+                try scene.ping()
+                var replaced: ReplacedProgram?
+                var other: SpawnedProcess?
+                switch wait {
+                case .resolvconfAtNewPath:
+                    replaced = try ReplacedProgram("resolvconf", .hangs, of: scene.processes.first)
+                    try host.run("ip", "address", "add", "172.20.5.2/24", "dev", "eth0")
+                case .resolvconfAtReload, .nftAtReload:
+                    let name = wait == .nftAtReload ? "nft" : "resolvconf"
+                    replaced = try ReplacedProgram(name, .hangs, of: scene.processes.first)
+                    try scene.writeFile(
+                        interface: "DNS = 10.77.0.9, \(CulvertUpScene.gateway4)",
+                        allowedIPs: "10.99.0.0/16, 0.0.0.0/1, 128.0.0.0/1, ::/0")
+                    other = try SpawnedProcess(scene.command(["reload", scene.name]))
+                case .lockAtNewNetwork:
+                    other = try SpawnedProcess(["flock", "--no-fork", scene.runtime.path, "sleep", "60"])
+                    try eventually("the lock is held", within: .seconds(10)) {
+                        try runAllowingFailure(["flock", "--nonblock", scene.runtime.path, "true"]).status == 1
+                    }
+                    try host.run("ip", "address", "add", "172.20.5.2/24", "dev", "eth0")
+                }
+                if let replaced {
+                    try eventually("the program hangs", within: .seconds(10)) { !replaced.processes.isEmpty }
+                }
+                let nft = wait == .nftAtReload ? try #require(replaced).original : "nft"
+                for _ in 0..<3 {
+                    _ = try host.runAllowingFailure(nft, "delete", "table", "inet", "culvert_\(scene.name)")
+                    try scene.flushRules()
+                    let time = try eventually("rules hold back", within: .seconds(1)) {
+                        try (scene.hasTable() || hasProhibition(scene)) && scene.way(to: Self.far) == scene.name
+                    }
+                    print("\(wait): rules hold back after \(time)")
+                }
+                try scene.expectNothingLeaves(to: Self.far)
+                try replaced?.putBack()
+                if wait == .lockAtNewNetwork { other?.kill() }
+                try eventually("all is in effect", within: .seconds(30)) {
+                    try scene.hasTable() && scene.problems().isEmpty
+                }
+                other?.kill()
+                if wait == .resolvconfAtNewPath || wait == .lockAtNewNetwork {
+                    try host.run("ip", "address", "delete", "172.20.5.2/24", "dev", "eth0")
+                }
+                try scene.succeed("down", scene.name)
+                try scene.expectUnchanged()
+            }
+
+            @Test("A firewall and rules that are removed again and again are restored, and policy rules stay in effect")
+            func removedAgainAndAgain() throws {
+                let scene = try CulvertUpScene()
+                try scene.succeed("up", try scene.writeFile(), "--leak-policy", "everything")
+                try scene.ping()
+                for _ in 0..<12 {
+                    try scene.flushRules()
+                    try eventually("the tunnel's rules are back", within: .seconds(1)) {
+                        try scene.way(to: Self.far) == scene.name
+                    }
+                }
+                for _ in 0..<6 {
+                    try scene.world.host.run("nft", "delete", "table", "inet", "culvert_\(scene.name)")
+                    try eventually("the firewall is back", within: .seconds(5)) { try scene.hasTable() }
+                }
+                try eventually("rules stay, and status says why", within: .seconds(5)) {
+                    try hasProhibition(scene) && scene.problems().contains { $0.contains("removes it again and again") }
+                }
+                try scene.ping()
                 try scene.succeed("down", scene.name)
                 try scene.expectUnchanged()
             }
@@ -208,7 +290,7 @@
                 try scene.succeed("up", try scene.writeFile(), "--leak-policy", "everything")
                 try scene.killProcess()
                 try scene.world.host.run("nft", "delete", "table", "inet", "culvert_\(scene.name)")
-                let nft = try ReplacedNft(.missing)
+                let nft = try ReplacedProgram("nft", .missing)
                 let down = try scene.run("down", scene.name)
                 #expect(down.status == 0, "\(down)")
                 try nft.putBack()
@@ -247,6 +329,32 @@
                 #expect(down.status == 0 && down.output.utf8.count < 20_000, "\(down)")
                 let changes = try scene.world.changes(since: scene.before)
                 #expect(changes.isEmpty, "\(changes)")
+            }
+
+            @Test("`cleanup` refuses a tunnel that runs, even if its journal names another start of its process")
+            func otherOwner() throws {
+                let scene = try CulvertUpScene()
+                try scene.succeed("up", try scene.writeFile(), "--leak-policy", "enforced")
+                let cleanup = try runAllowingFailure(
+                    ["unshare", "--time", "--fork", "--boottime", "1000000"] + scene.command(["cleanup", scene.name]))
+                #expect(cleanup.status == 1 && cleanup.output.contains("is running"), "\(cleanup)")
+                #expect(try scene.hasTable() && scene.succeed("log", scene.name).contains("made again") == false)
+                try scene.ping()
+                try scene.succeed("down", scene.name)
+                try scene.expectUnchanged()
+            }
+
+            @Test("`status` does not wait for a named pipe in place of the held policy")
+            func policyInPipe() throws {
+                let scene = try CulvertUpScene()
+                try scene.succeed("up", try scene.writeFile(), "--leak-policy", "enforced")
+                let file = "\(scene.runtime.path)/\(scene.name).guard"
+                try? FileManager.default.removeItem(atPath: file)
+                try PrivilegedTests.run(["mkfifo", file])
+                #expect(try scene.succeed("status", scene.name, deadline: .seconds(10)).contains("connected"))
+                try FileManager.default.removeItem(atPath: file)
+                try scene.succeed("down", scene.name)
+                try scene.expectUnchanged()
             }
 
             /// Damage to a journal.

@@ -50,7 +50,7 @@
             let scene = try await ServerRulesScene()
             let host = scene.world.host
             // No call fails.
-            let counted = try ReplacedNft(.failsAt(0...0, takesEffect: false))
+            let counted = try ReplacedProgram("nft", .failsAt(0...0, takesEffect: false))
             try await cycle(scene)
             let wanted = try listing(host, by: counted.original)
             let calls = counted.calls
@@ -60,7 +60,7 @@
             for (call, length) in (1...calls).flatMap({ call in [0, 1, 2].map { (call, $0) } }) {
                 await scene.network.stop()
                 _ = try await scene.network.start()
-                let nft = try ReplacedNft(.failsAt(call...call + length, takesEffect: takesEffect))
+                let nft = try ReplacedProgram("nft", .failsAt(call...call + length, takesEffect: takesEffect))
                 try await cycle(scene)
                 try eventually("calls \(call) to \(call + length) are made up for", within: .seconds(10)) {
                     try listing(host, by: nft.original) == wanted && scene.network.state.isCurrent
@@ -82,7 +82,7 @@
             let runtime = try #require(scene.runtime)
             for client in [anna, ben] { try client.use(scene.source.serverKeys.current.publicKey) }
             #expect(try anna.pings("203.0.113.7", patience: 9))
-            let nft = try ReplacedNft(.fails)
+            let nft = try ReplacedProgram("nft", .fails)
             scene.source.setRules(id, [RuleContent(.deny, networks: [try IPPrefix("203.0.113.0/24")])])
             try eventually("the gateway is not ready", within: .seconds(2)) { !runtime.readiness.isReady }
             #expect(runtime.readiness.problems.contains { $0.what.hasPrefix("the firewall: ") })
@@ -106,7 +106,7 @@
             let runtime = try #require(scene.runtime)
             try anna.use(scene.source.serverKeys.current.publicKey)
             #expect(try anna.pings("203.0.113.7", patience: 9))
-            let nft = try ReplacedNft(.fails)
+            let nft = try ReplacedProgram("nft", .fails)
             scene.source.setRules(id, [RuleContent(.deny, networks: [try IPPrefix("203.0.113.0/24")])])
             let duration = try eventually("nothing is forwarded", within: .seconds(9)) { scene.figures.network.isHeld }
             #expect(duration > .seconds(3))
@@ -130,7 +130,7 @@
             let runtime = try #require(scene.runtime)
             for client in [anna, ben] { try client.use(scene.source.serverKeys.current.publicKey) }
             #expect(try anna.pings("203.0.113.7", patience: 9))
-            let nft = try ReplacedNft(.refuses("198.51.77.0"))
+            let nft = try ReplacedProgram("nft", .refuses("198.51.77.0"))
             scene.source.setRules(id, [RuleContent(.deny, networks: [try IPPrefix("198.51.77.0/24")])])
             try eventually("the device is named", within: .seconds(5)) {
                 runtime.readiness.exclusions.contains { $0.what.contains("\(id)") && $0.what.contains("10.66.0.2") }

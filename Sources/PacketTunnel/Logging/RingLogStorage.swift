@@ -7,6 +7,9 @@ import TunnelSystem
 
 /// Opens and makes log files.
 enum RingLogStorage {
+    /// The time to wait for the lock of a file.
+    private static let lockLimit = Duration.seconds(5)
+
     /// Opens the file, or makes it, under its lock: of two processes that come first, one makes it.
     static func open(
         _ path: String, _ geometry: RingLogGeometry
@@ -16,12 +19,15 @@ enum RingLogStorage {
         if try status(file.number, path).mode & 0o077 != 0, fchmod(file.number, 0o600) != 0 {
             throw .system(path: path, operation: "fchmod", errno: errno)
         }
-        let lockResult = lockFile(file.number)
-        guard lockResult == 0 else { throw .system(path: path, operation: "flock", errno: lockResult) }
         // The descriptor stays open, and would keep the lock.
         let number = file.number
-        defer { _ = flock(number, LOCK_UN) }
+        let lockResult = FileLock.acquire(number, within: lockLimit)
+        defer { if lockResult == 0 { _ = flock(number, LOCK_UN) } }
         let present = try presentGeometry(number, path)
+        // A file that is complete needs no lock. A process that was stopped may have it.
+        guard lockResult == 0 || present != nil else {
+            throw .system(path: path, operation: "flock", errno: lockResult)
+        }
         if present == nil { try make(number, geometry, path) }
         return (RingLogContent(file, present ?? geometry), present ?? geometry)
     }
@@ -39,7 +45,7 @@ enum RingLogStorage {
     ) throws(RingLogError) -> (RingLogContent, RingLogGeometry) {
         // Whoever else found it unusable waits here, and then finds what we put there.
         let old = try descriptor(path, O_RDWR)
-        let lockResult = lockFile(old.number)
+        let lockResult = FileLock.acquire(old.number, within: lockLimit)
         guard lockResult == 0 else { throw .system(path: path, operation: "flock", errno: lockResult) }
         defer { _ = flock(old.number, LOCK_UN) }
         if let present = FileStatus(of: path), try status(old.number, path).identity != present.identity {
@@ -154,9 +160,4 @@ enum RingLogStorage {
         }
         return count == bytes.count
     }
-}
-
-/// Waits for the file's lock; zero or errno.
-private func lockFile(_ descriptor: Int32) -> Int32 {
-    SystemCall.retry { flock(descriptor, LOCK_EX) } == 0 ? 0 : errno
 }

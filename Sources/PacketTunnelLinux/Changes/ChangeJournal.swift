@@ -54,10 +54,11 @@ package struct JournalDirectory: Hashable, Sendable {
     }
 
     /// Runs `body` while no other process changes the network by a journal of this folder.
+    /// - Parameter meanwhile: Called several times a second while another process has the lock.
     package func locked<Result>(
-        _ body: () throws(LinuxNetworkError) -> Result
+        meanwhile: (() -> Void)? = nil, _ body: () throws(LinuxNetworkError) -> Result
     ) throws(LinuxNetworkError) -> Result {
-        let lock = try self.lock()
+        let lock = try self.lock(meanwhile)
         defer { withExtendedLifetime(lock) {} }
         return try body()
     }
@@ -82,7 +83,7 @@ package struct JournalDirectory: Hashable, Sendable {
     }
 
     /// Takes the lock of the folder, which is released with the result.
-    private func lock() throws(LinuxNetworkError) -> SharedDescriptor {
+    private func lock(_ meanwhile: (() -> Void)? = nil) throws(LinuxNetworkError) -> SharedDescriptor {
         try prepare()
         while true {
             let number = SystemCall.open(path, O_RDONLY | O_DIRECTORY)
@@ -90,7 +91,7 @@ package struct JournalDirectory: Hashable, Sendable {
                 throw LinuxNetworkError(.journal(path: path, operation: "open its folder"), errno: errno)
             }
             let descriptor = OwnedDescriptor(number)
-            let reason = FileLock.acquire(descriptor.number, within: lockLimit)
+            let reason = acquire(descriptor.number, meanwhile)
             guard reason == 0 else {
                 let holder = LockHolder.find(path).map { ", which \($0) has kept locked for \(lockLimit)" } ?? ""
                 throw LinuxNetworkError(.journal(path: path, operation: "lock its folder" + holder), errno: reason)
@@ -100,6 +101,16 @@ package struct JournalDirectory: Hashable, Sendable {
                 return SharedDescriptor(descriptor)
             }
             try prepare()
+        }
+    }
+
+    private func acquire(_ descriptor: Int32, _ meanwhile: (() -> Void)?) -> Int32 {
+        guard let meanwhile else { return FileLock.acquire(descriptor, within: lockLimit) }
+        let began = ContinuousClock.now
+        while true {
+            let reason = FileLock.acquire(descriptor, within: min(lockLimit, .milliseconds(250)))
+            guard reason == EWOULDBLOCK, ContinuousClock.now - began < lockLimit else { return reason }
+            meanwhile()
         }
     }
 
@@ -238,7 +249,7 @@ package final class ChangeJournal {
     /// Whether its last line may lack its end.
     private var isTorn = false
     /// The error of opening it for writing; 0 if it is open for that.
-    private var refusal: Int32 = 0
+    var refusal: Int32 = 0
     /// Whether it still lists changes that were undone, since that could not be written down.
     private var isBehind = false
 
@@ -331,6 +342,13 @@ package final class ChangeJournal {
         for entry in entries { bytes += try line(.entry(entry)) }
         try write(bytes)
         return entries
+    }
+
+    /// The entry of a change that could not be written down. The journal has it once it is compacted.
+    func unrecorded(_ change: Change) -> ChangeEntry {
+        lastID += 1
+        isBehind = true
+        return ChangeEntry(id: lastID, change, .nothing)
     }
 
     /// Writes down that a change was undone. If that fails the journal still lists the change, which does no harm: undoing it

@@ -7,18 +7,20 @@ import CTunnelSystem
 ///
 /// For one thread at a time. While it works no other process of this kind does.
 package final class ChangeLedger {
-    private let journal: ChangeJournal
+    let journal: ChangeJournal
     private let system: any NetworkSystem
     private var entries: [ChangeEntry] = []
     /// Whether a method of this object has the lock of the journals. A call while nft runs finds it taken.
     private var isLocked = false
+    /// Called several times a second while another process has the lock of the journals, on the same thread.
+    var whileWaiting: (() -> Void)?
 
     /// Runs `body`, which may call other methods of this object, with the lock of the journals.
     func locked<Result>(
         _ body: () throws(LinuxNetworkError) -> Result
     ) throws(LinuxNetworkError) -> Result {
         guard !isLocked else { return try body() }
-        return try journal.directory.locked { () throws(LinuxNetworkError) in
+        return try journal.directory.locked(meanwhile: whileWaiting) { () throws(LinuxNetworkError) in
             isLocked = true
             defer { isLocked = false }
             return try body()
@@ -140,6 +142,9 @@ package final class ChangeLedger {
 
     // MARK: - Making
 
+    /// The changes that this process made and has not undone.
+    var made: [Change] { entries.filter(\.isMade).map(\.change) }
+
     /// A change that failed, and its error.
     package typealias Failure = (change: Change, error: LinuxNetworkError)
 
@@ -166,11 +171,13 @@ package final class ChangeLedger {
     }
 
     private func change(to plan: [Change], _ failed: Failed) throws(LinuxNetworkError) {
+        let last = entries.map(\.id).max() ?? 0
         try make(plan.filter(\.isFirewall), failed)
         let slots = Set(plan.compactMap(\.slot))
         let wanted = Set(plan)
         let obsolete = entries.filter { entry in
-            if entry.change.number != nil { return false }
+            // A repair while nft ran may have added entries.
+            if entry.change.number != nil || entry.id > last { return false }
             if let slot = entry.slot { return !slots.contains(slot) }
             return !entry.isMade || !wanted.contains(entry.change)
         }
@@ -266,6 +273,28 @@ package final class ChangeLedger {
             if let failure { repair.failures.append((change, failure)) } else { repair.made.append(change) }
         }
         return repair
+    }
+
+    /// Restores rules that hold packets back. A journal that cannot be written, on a full disk, does not stop it: it lacks the
+    /// rule then, and cleaning up finds the rule in the kernel.
+    /// - Returns: The failures.
+    func holdBack(by rules: [Change]) throws(LinuxNetworkError) -> [Failure] {
+        var failures: [Failure] = []
+        for (rule, error) in repair(try undone(of: rules)).failures {
+            guard error.isOfJournal else {
+                failures.append((rule, error))
+                continue
+            }
+            do throws(LinuxNetworkError) {
+                try system.make(rule, .nothing)
+                var entry = journal.unrecorded(rule)
+                entry.isMade = true
+                entries.append(entry)
+            } catch {
+                failures.append((rule, error))
+            }
+        }
+        return failures
     }
 
     /// Undoes some changes until ``restore(_:)`` makes them again. The journal has them still. All are tried.

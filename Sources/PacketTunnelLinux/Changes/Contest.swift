@@ -7,6 +7,8 @@ struct Contest {
 
     /// The number of repairs in a row that are made without a pause.
     static let limit = 10
+    /// The number of repairs from which on a loss counts as one of a series.
+    private static let repetition = 5
     /// The time between two repairs after those, in nanoseconds. A change that was not undone for twice this time counts from zero
     /// again.
     static let pause: Int64 = 30_000_000_000
@@ -14,6 +16,12 @@ struct Contest {
     /// Whether the repair of a change pauses now.
     func isPaused(_ step: Change, at now: Int64) -> Bool {
         guard let before = counts[step], before.count >= Self.limit else { return false }
+        return now - before.last < Self.pause
+    }
+
+    /// Whether a change was repaired several times, the last time not long ago.
+    func isRepeated(_ step: Change, at now: Int64) -> Bool {
+        guard let before = counts[step], before.count >= Self.repetition else { return false }
         return now - before.last < Self.pause
     }
 

@@ -15,7 +15,7 @@ package final class LinuxNetwork: NetworkSystem {
 
     /// The number of rules that each table had right after it was loaded.
     private var ruleCounts: [String: Int] = [:]
-    /// Called several times a second while nft runs, on the same thread, to restore changes that need no program.
+    /// Called several times a second while a program runs, on the same thread, to restore changes that need no program.
     var whileWaiting: (() -> Void)?
 
     private struct Listing {
@@ -51,7 +51,9 @@ package final class LinuxNetwork: NetworkSystem {
                     throw LinuxNetworkError(.kernelSetting(path: path), errno: ENOENT)
                 }
                 states.append(before == value ? nil : .setting(before))
-            case .resolver(let plan): states.append(.resolver(try resolver.record(for: plan)))
+            case .resolver(let plan):
+                let record = try askResolver { (resolver) throws(LinuxNetworkError) in try resolver.record(for: plan) }
+                states.append(.resolver(record))
             case .interface, .address, .link, .firewall, .number: states.append(.nothing)
             }
         }
@@ -77,18 +79,35 @@ package final class LinuxNetwork: NetworkSystem {
         case .setting(let path, let value): try SmallFile.overwrite(path, with: Array(value.utf8))
         case .firewall(let table): try load(table)
         case .resolver(let plan):
-            if case .resolver(let record) = previous { try resolver.set(plan, record) }
+            guard case .resolver(let record) = previous else { return }
+            try askResolver { (resolver) throws(LinuxNetworkError) in try resolver.set(plan, record) }
         }
     }
 
+    /// Asks the manager of name servers, whose programs may take long.
+    func askResolver<Value: Sendable>(
+        _ body: @escaping @Sendable (ResolverControl) throws(LinuxNetworkError) -> Value
+    ) throws(LinuxNetworkError) -> Value {
+        let resolver = resolver
+        guard let whileWaiting else { return try body(resolver) }
+        return try BackgroundWork(name: "culvert-wait") { () throws(LinuxNetworkError) in try body(resolver) }
+            .wait(meanwhile: whileWaiting).get()
+    }
+
     private func load(_ table: FirewallTable) throws(LinuxNetworkError) {
+        // The new table may have fewer rules than the present one. While nft runs, a table with any is not lost.
+        if let count = ruleCounts[table.name] { ruleCounts[table.name] = min(count, 1) }
         try SystemProgram.required("nft").check(table.options, input: table.script, meanwhile: whileWaiting)
-        ruleCounts[table.name] = try? FirewallSocket()?.ruleCount(of: table.name)
+        let lost = LinuxNetworkError(.netlink(operation: "keep the firewall table \(table.name)"), errno: EBUSY)
+        if let socket = try FirewallSocket() {
+            guard let count = try socket.ruleCount(of: table.name) else { throw lost }
+            ruleCounts[table.name] = count
+        }
         let text = try listing(table.name, table.form)
         // Another process has flushed it already, whole or in part: a table has each of its chains.
         guard table.isWhole(in: text) else {
             listings[table.name] = nil
-            throw LinuxNetworkError(.netlink(operation: "keep the firewall table \(table.name)"), errno: EBUSY)
+            throw lost
         }
         listings[table.name] = Listing(body: table.body, text: Self.fixed(text, table.form))
     }
@@ -115,7 +134,8 @@ package final class LinuxNetwork: NetworkSystem {
             // Without nft, which may have been removed, or not answer.
             try FirewallSocket()?.delete(table.name)
             (listings[table.name], ruleCounts[table.name]) = (nil, nil)
-        case (.resolver, .resolver(let record)): try resolver.clear(record)
+        case (.resolver, .resolver(let record)):
+            try askResolver { (resolver) throws(LinuxNetworkError) in try resolver.clear(record) }
         case (.setting, _), (.resolver, _): break
         }
     }
@@ -144,14 +164,11 @@ package final class LinuxNetwork: NetworkSystem {
     func listed(_ table: String) throws(LinuxNetworkError) -> String { try listing(table) }
 
     /// Whether a table that was loaded is missing, or has fewer rules than it had then. Takes microseconds, and no program.
-    package func lacksRules(_ name: String) -> Bool {
+    /// - Throws: The kernel's refusal to list the rules.
+    package func lacksRules(_ name: String) throws(LinuxNetworkError) -> Bool {
         guard let wanted = ruleCounts[name] else { return false }
-        do throws(LinuxNetworkError) {
-            guard let count = try FirewallSocket()?.ruleCount(of: name) else { return true }
-            return count < wanted
-        } catch {
-            return false
-        }
+        guard let count = try FirewallSocket()?.ruleCount(of: name) else { return true }
+        return count < wanted
     }
 
     /// Whether a table is there that refuses packets, at each of the places where they leave.

@@ -48,5 +48,15 @@ final class BackgroundWork<Value: Sendable>: Sendable {
     func result(until deadline: Int64) -> Result<Value, LinuxNetworkError>? { outcome.wait(until: deadline) { $0 } }
 
     /// Waits until the work is done.
-    func wait() { _ = outcome.wait { $0 } }
+    /// - Parameter meanwhile: Called on the calling thread several times a second until then.
+    func wait(meanwhile: (() -> Void)? = nil) -> Result<Value, LinuxNetworkError> {
+        while true {
+            let deadline = meanwhile == nil ? Int64.max : LaneClock.now() + Self.turn
+            if let ended = result(until: deadline) { return ended }
+            meanwhile?()
+        }
+    }
+
+    /// The time between two calls of `meanwhile`, in nanoseconds.
+    private static var turn: Int64 { 250_000_000 }
 }

@@ -50,7 +50,12 @@ package final class ProgramClient: Sendable {
         let deadline = LaneClock.now() + Int64(Self.startSeconds) * LaneClock.nanosecondsPerSecond
         guard relay.sockets(after: 0, until: deadline) != nil,
             case .reply(.scope(let scope), _) = links[0].exchange(.scope, [], within: Self.startSeconds, patience: 0)
-        else { throw SystemError("start the process for programs", errno: ECHILD) }
+        else {
+            // Its status is the number of the error, if there was one.
+            let hasEnded = ChildProcess.wait(forEndOf: process, until: LaneClock.now() + LaneClock.nanosecondsPerSecond)
+            let status = hasEnded ? ChildProcess.reap(process) : 0
+            throw SystemError("start the process for programs", errno: (1..<128).contains(status) ? status : ECHILD)
+        }
         self.scope = scope
     }
 

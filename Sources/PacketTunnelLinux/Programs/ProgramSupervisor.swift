@@ -4,7 +4,7 @@
 import CTunnelSystem
 import FoundationEssentials
 import TunnelIO
-import TunnelSystem
+package import TunnelSystem
 
 /// Keeps a ``ProgramServer`` in a separate process, and replaces a server that ends or does not answer. It has no other task, so that
 /// nothing makes it end.
@@ -71,7 +71,10 @@ package final class ProgramSupervisor {
     }
 
     /// Keeps a server until the other process has ended.
-    package func run() {
+    /// - Throws: The reason if the first server cannot be started.
+    package func run() throws(SystemError) {
+        server = try makeServer()
+        askForBeat()
         while true {
             if server == nil, LaneClock.now() >= due { start() }
             let deadline = server.map { $0.limit ?? .max } ?? due

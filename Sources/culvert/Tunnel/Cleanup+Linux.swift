@@ -21,20 +21,27 @@
             } catch {
                 return error.tell(console)
             }
-            return run(names, options: LinuxHostOptions(journalFolder: runtime.path), console: console) {
-                runtime.removeSocket($0)
-            }
+            return run(
+                names, options: LinuxHostOptions(journalFolder: runtime.path), console: console,
+                process: { LockHolder.find(runtime.socketLock($0))?.process }, done: { runtime.removeSocket($0) })
         }
 
-        /// - Parameter names: the tunnels; empty for every one that does not run.
+        /// - Parameters:
+        ///   - names: the tunnels; empty for every one that does not run.
+        ///   - process: The process that serves a tunnel's socket. The owner that a journal names may be wrong: the journal may
+        ///     be an older one, or another time namespace may give the process another start time.
         /// - Returns: the exit status.
         static func run(
             _ names: [String], options: LinuxHostOptions = LinuxHostOptions(), console: Console,
+            process: (_ name: String) -> Int32? = { _ in nil },
             done: (_ name: String) -> Void = { _ in }
         ) -> Int32 {
             var status = ExitStatus.success
             for name in names.isEmpty ? LinuxPlatform.tunnels(options: options) : names {
                 do throws(LinuxNetworkError) {
+                    if let process = process(name) {
+                        throw LinuxNetworkError(.tunnelRunning(name: name, processID: process))
+                    }
                     let undone = try LinuxPlatform.cleanUp(name: name, options: options)
                     done(name)
                     console.line(undone.isEmpty ? "\(name): nothing to undo" : "\(name): undone:")

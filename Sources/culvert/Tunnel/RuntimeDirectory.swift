@@ -41,7 +41,7 @@ struct RuntimeDirectory: Sendable, Equatable {
 
     /// The policy that holds for a tunnel whether or not it runs; nil for none.
     func heldPolicy(_ name: String) -> LeakPolicy? {
-        let bytes = CheckedFile(path: "\(path)/\(name).guard").bytes
+        let bytes = CheckedFile(path: "\(path)/\(name).guard", isRegular: true).bytes
         return bytes.map { bytes in
             LeakPolicy(rawValue: String(decoding: bytes.prefix { $0 != UInt8(ascii: " ") }, as: UTF8.self))
                 ?? .everything

@@ -64,12 +64,17 @@
             }
             let scope = scope(tunnel, command)
             if place == .root { unsafe _ = chdir("/") }
-            ProgramSupervisor(
-                scope, program: SpawnPlatform.ownProgram,
-                arguments: ["culvert", "up", command.tunnel, "--run-programs", Place.server.rawValue],
-                environment: environment
-            ).run()
-            return ExitStatus.success
+            do throws(SystemError) {
+                try ProgramSupervisor(
+                    scope, program: SpawnPlatform.ownProgram,
+                    arguments: ["culvert", "up", command.tunnel, "--run-programs", Place.server.rawValue],
+                    environment: environment
+                ).run()
+                return ExitStatus.success
+            } catch {
+                // The tunnel's process reports it.
+                return error.errno
+            }
         }
 
         private static func scope(_ tunnel: LoadedTunnel?, _ command: UpCommand) -> ProgramScope {

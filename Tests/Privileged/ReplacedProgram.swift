@@ -5,8 +5,8 @@
     import CommandLineTesting
     import Foundation
 
-    /// A program that replaces nft until nft is put back. It needs a sandbox with separate mounts (scripts/sandbox).
-    final class ReplacedNft {
+    /// A program that replaces one of the system's until that is put back. It needs a sandbox with separate mounts (scripts/sandbox).
+    final class ReplacedProgram {
         enum Replacement {
             case fails, hangs, isSlow, missing
             /// These calls fail, counted from 1, before or after they take effect.
@@ -15,7 +15,7 @@
             case refuses(String)
         }
 
-        /// A copy of nft.
+        /// A copy of the system's program.
         let original: String
         private let folder: TemporaryFolder
         private let path: String
@@ -24,11 +24,11 @@
 
         /// - Parameter process: The process whose mounts are changed, since `ip netns exec` separates them; `nil` changes the mounts of
         ///   later processes.
-        init(_ replacement: Replacement, of process: pid_t? = nil) throws {
+        init(_ name: String, _ replacement: Replacement, of process: pid_t? = nil) throws {
             namespace = process.map { ["nsenter", "--mount=/proc/\($0)/ns/mnt"] } ?? []
             folder = try TemporaryFolder()
-            original = "\(folder.path)/nft"
-            path = try PrivilegedTests.run(["sh", "-c", "readlink -f $(command -v nft)"]).output
+            original = "\(folder.path)/\(name)"
+            path = try PrivilegedTests.run(["sh", "-c", "readlink -f $(command -v \(name))"]).output
                 .split(separator: "\n").map(String.init)[0]
             try PrivilegedTests.run(["cp", path, original])
             let script =
@@ -68,19 +68,24 @@
             ((try? String(contentsOfFile: "\(folder.path)/calls", encoding: .utf8)) ?? "").count { $0 == "\n" }
         }
 
-        /// Puts nft back, and ends what hangs in its place.
+        /// The processes that hang, of a replacement that hangs.
+        var processes: [pid_t] {
+            let text = (try? String(contentsOfFile: "\(folder.path)/processes", encoding: .utf8)) ?? ""
+            return text.split(separator: "\n").compactMap { pid_t($0) }
+        }
+
+        /// Puts the system's program back, and ends what hangs in its place.
         func putBack() throws {
             guard isReplaced else { return }
             isReplaced = false
             try PrivilegedTests.run(namespace + ["umount", "-l", path])
-            let processes = (try? String(contentsOfFile: "\(folder.path)/processes", encoding: .utf8)) ?? ""
-            for process in processes.split(separator: "\n").compactMap({ pid_t($0) }) { kill(process, SIGKILL) }
+            for process in processes { kill(process, SIGKILL) }
         }
 
         deinit { try? putBack() }
     }
 
-    extension ReplacedNft.Replacement: Equatable {}
+    extension ReplacedProgram.Replacement: Equatable {}
 
     extension Privileged {
         /// `true` in scripts/sandbox, which allows tests to replace the system's programs.
