@@ -14,6 +14,8 @@ package enum ExitStatus {
         case notPermitted = 4
         case alreadyRunning = 5
         case unreachable = 6
+        case loginRefused = 7
+        case sessionEnded = 8
         case interrupted = 130
     }
 
@@ -24,6 +26,10 @@ package enum ExitStatus {
     package static let notPermitted = Name.notPermitted.rawValue
     package static let alreadyRunning = Name.alreadyRunning.rawValue
     package static let unreachable = Name.unreachable.rawValue
+    /// The server refuses the login: another try with the same login comes to the same.
+    package static let loginRefused = Name.loginRefused.rawValue
+    /// The server has ended the session for good.
+    package static let sessionEnded = Name.sessionEnded.rawValue
     package static let interrupted = Name.interrupted.rawValue
 }
 

@@ -69,6 +69,12 @@ final class ClientNetwork {
         inadmissible[prefix] = nil
     }
 
+    /// The clients that a change removes.
+    func removed(by changes: [IPPrefix: ClientAccess?], isComplete: Bool) -> [IPPrefix] {
+        let unnamed = isComplete ? desired.keys.filter { changes[$0] == nil } : []
+        return unnamed + changes.filter { $0.value == nil && desired[$0.key] != nil }.map(\.key)
+    }
+
     // MARK: - Applied
 
     /// Whether everything is applied, except for clients that are refused.

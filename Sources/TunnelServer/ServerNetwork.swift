@@ -32,6 +32,8 @@ package final class ServerNetwork: Sendable {
     /// Changes of clients that wait for the ones before: they are made together.
     private struct Waiting {
         var changes: [IPPrefix: ClientAccess?] = [:]
+        /// The clients that are removed, even if a later change admits them again.
+        var released: Set<IPPrefix> = []
         var requests: [Request] = []
         var isScheduled = false
     }
@@ -51,7 +53,7 @@ package final class ServerNetwork: Sendable {
                     repairs: core.repairs, isHeld: core.isHeld, isCurrent: core.isCurrent,
                     problems: core.problems.list, exclusions: core.exclusions.list)
             }
-            if !core.isCurrent || !core.exclusions.list.isEmpty { watch?.lookAgain() }
+            if !core.isCurrent || !core.exclusions.list.isEmpty || core.hasConnectionsToEnd { watch?.lookAgain() }
         }
     }
 
@@ -172,20 +174,21 @@ package final class ServerNetwork: Sendable {
             for prefix in prefixes {
                 waiting.changes.updateValue(rules.map { ClientAccess(rules: $0) }, forKey: prefix)
             }
+            if rules == nil { waiting.released.formUnion(prefixes) }
             waiting.requests.append(Request(prefixes: prefixes, completion: completion))
             defer { waiting.isScheduled = true }
             return !waiting.isScheduled
         }
         guard schedules else { return }
         if !loop.perform({ [self] in makeChanges() }) {
-            finishChanges { _ throws(TunnelServerError) in throw .notRunning }
+            finishChanges { _, _ throws(TunnelServerError) in throw .notRunning }
         }
     }
 
     private func makeChanges() {
-        finishChanges { (changes) throws(TunnelServerError) in
+        finishChanges { (changes, released) throws(TunnelServerError) in
             defer { shared.update(from: core.core, watch) }
-            let refused = try core.core.change(changes)
+            let refused = try core.core.change(changes, released: released)
             // The callers get the error, and may try again.
             core.core.forget(changes.keys.filter { refused[$0] != nil })
             return refused
@@ -193,7 +196,7 @@ package final class ServerNetwork: Sendable {
     }
 
     private func finishChanges(
-        _ body: ([IPPrefix: ClientAccess?]) throws(TunnelServerError) -> [IPPrefix: TunnelServerError]
+        _ body: ([IPPrefix: ClientAccess?], Set<IPPrefix>) throws(TunnelServerError) -> [IPPrefix: TunnelServerError]
     ) {
         let taken = waiting.withLock { waiting in
             defer { waiting = Waiting() }
@@ -201,7 +204,7 @@ package final class ServerNetwork: Sendable {
         }
         var failure: TunnelServerError?
         var refused: [IPPrefix: TunnelServerError] = [:]
-        do throws(TunnelServerError) { refused = try body(taken.changes) } catch { failure = error }
+        do throws(TunnelServerError) { refused = try body(taken.changes, taken.released) } catch { failure = error }
         for request in taken.requests {
             request.completion(failure ?? request.prefixes.lazy.compactMap { refused[$0] }.first)
         }

@@ -28,6 +28,9 @@ final class ServerNetworkCore {
     /// The other parts that are not in effect, each with its problem: those of clients, and those of the rest.
     private var clientProblem: LinuxNetworkError?
     private var routingProblems: [(part: String, what: String)] = []
+    /// The networks whose connections must end, since their clients were removed.
+    private var released: Set<IPPrefix> = []
+    private var connectionProblem: LinuxNetworkError?
     /// The time from which excluded clients are tried again.
     private var nextExclusions = Int64.min
     /// Whether the firewall's clients were changed here since they were last listed, and when that was.
@@ -72,6 +75,8 @@ final class ServerNetworkCore {
         }
         do throws(TunnelServerError) {
             let made = try make(settings, ledger, isMultiQueue: isMultiQueue)
+            // An earlier process may have been killed before it ended them.
+            endConnections(ofAll: settings)
             running = made
             return (made.device, made.further, settings)
         } catch {
@@ -136,6 +141,7 @@ final class ServerNetworkCore {
         self.running = nil
         for device in [running.device] + running.further { device.close() }
         stop(running.ledger)
+        endConnections(ofAll: running.firewall.settings)
         isHeld = false
         (firewallProblem, unknownSince, clientProblem, routingProblems) = (nil, nil, nil, [])
         (problems, exclusions) = (NetworkProblems(), NetworkProblems())
@@ -215,16 +221,54 @@ final class ServerNetworkCore {
     /// - Parameters:
     ///   - changes: The access of each address, or network behind a client; `nil` removes it.
     ///   - isComplete: Whether all other clients are removed.
+    ///   - removed: Clients that were removed before this change, even if it admits them again.
     /// - Returns: The clients that are excluded, each with the reason; the others are applied.
     func change(
-        _ changes: [IPPrefix: ClientAccess?], isComplete: Bool = false
+        _ changes: [IPPrefix: ClientAccess?], isComplete: Bool = false, released removed: Set<IPPrefix> = []
     ) throws(TunnelServerError) -> [IPPrefix: TunnelServerError] {
         guard let running else { throw .notRunning }
+        released.formUnion(removed.union(running.clients.removed(by: changes, isComplete: isComplete)))
         running.clients.setDesired(changes, isComplete: isComplete)
         if !running.clients.isCurrent { hasChangedClients = true }
         defer { publish() }
         try Self.onHost { () throws(LinuxNetworkError) in try applyClients(running) }
+        endReleasedConnections()
         return running.clients.refusals
+    }
+
+    // MARK: - Connections
+
+    /// Whether connections of removed clients may still exist.
+    var hasConnectionsToEnd: Bool { !released.isEmpty }
+
+    /// Ends the connections of removed clients, which the firewall no longer knows: another client may get their addresses.
+    private func endReleasedConnections() {
+        guard !released.isEmpty, endConnections(of: Array(released)) else { return }
+        released = []
+    }
+
+    private func endConnections(ofAll settings: ServerNetworkSettings) {
+        if settings.endsConnections { _ = endConnections(of: settings.networks + released) }
+        released = []
+    }
+
+    /// - Returns: `false` if it must be tried again.
+    private func endConnections(of networks: [IPPrefix]) -> Bool {
+        do throws(LinuxNetworkError) {
+            let count = try ConnectionSocket().deleteConnections(of: networks)
+            connectionProblem = nil
+            logger.debug("ended \(count) connections of former clients")
+            return true
+        } catch {
+            // A kernel that does not list connections will not do so later.
+            let isFinal = ConnectionSocket.isUnsupported(error)
+            if error != connectionProblem {
+                logger.warning(
+                    "cannot end the connections of former clients\(isFinal ? "" : ", will retry"): \(error)")
+            }
+            connectionProblem = error
+            return isFinal
+        }
     }
 
     /// Removes clients that are excluded from the desired ones.
@@ -277,7 +321,7 @@ final class ServerNetworkCore {
     /// Stops forwarding if the firewall is lost, or if its state has been unknown for too long.
     private func reportFirewall(_ error: LinuxNetworkError, _ running: Running) {
         firewallProblem = error
-        if network.lacksRules(running.firewall.tableName) { return hold(running) }
+        if (try? network.lacksRules(running.firewall.tableName)) == true { return hold(running) }
         // Without descriptors nft cannot be started. The firewall may be unchanged.
         guard !error.isOutOfDescriptors else { return }
         let since = unknownSince ?? LaneClock.now()
@@ -329,7 +373,10 @@ final class ServerNetworkCore {
             attempt { () throws(LinuxNetworkError) in try applyClients(running) }
         }
         if parts.contains(.routing) || !routingProblems.isEmpty { lookAtRouting(running) }
-        if !isComplete || firewallProblem != nil || clientProblem != nil || !routingProblems.isEmpty || isHeld {
+        if running.clients.isCurrent { endReleasedConnections() }
+        if hasConnectionsToEnd || !isComplete || firewallProblem != nil || clientProblem != nil
+            || !routingProblems.isEmpty || isHeld
+        {
             return LaneClock.nanosecondsPerSecond
         }
         return running.clients.refusals.isEmpty ? nil : max(nextExclusions - LaneClock.now(), 1)

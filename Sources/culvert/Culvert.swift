@@ -27,7 +27,7 @@ struct Culvert: ParsableCommand {
 
             Exit status: 0 success; 1 failure (a demo step failed, a file has errors); 2 wrong usage, or a file that \
             cannot be read or used; 3 no such tunnel or profile; 4 not permitted; 5 the tunnel is up already; 6 no way \
-            to the server; 130 after Ctrl-C.
+            to the server; 7 the server refuses the login; 8 the server has ended the session; 130 after Ctrl-C.
             """,
         version: "culvert \(programVersion)",
         subcommands: [

@@ -26,6 +26,7 @@ import TunnelSystem
         mutating func give(back addresses: [IPAddress], of _: String, at _: Int64) {
             free += addresses.filter { $0.bytes[3] < 10 }
         }
+        func entries(at _: Int64) -> [AddressFile.Entry] { free.map { AddressFile.Entry(address: $0) } }
     }
 
     private final class World: Sendable {
@@ -33,6 +34,7 @@ import TunnelSystem
         let disconnected = Shared()
         final class Shared: Sendable {
             let ids = Mutex<[Int]>([])
+            let expired = Mutex<[Int]>([])
             let lines = Mutex<[String]>([])
             let shutOut = Mutex<[IPAddress]>([])
             let now = Mutex<Int64>(0)
@@ -46,6 +48,7 @@ import TunnelSystem
                 logger: logger,
                 effects: LoginDesk.Effects(
                     disconnect: { id in shared.ids.withLock { $0.append(id) } },
+                    expire: { id in shared.expired.withLock { $0.append(id) } },
                     shutOut: { addresses in shared.shutOut.withLock { $0 += addresses } },
                     now: { shared.now.withLock { $0 } }))
         }
@@ -198,10 +201,52 @@ import TunnelSystem
         world.desk.look()
         #expect(world.disconnected.ids.withLock { $0 }.isEmpty)
         world.desk.look(lifetime: 60)
-        #expect(world.disconnected.ids.withLock { $0 } == [1])
+        // Its client may log in again.
+        #expect(world.disconnected.expired.withLock { $0 } == [1] && world.disconnected.ids.withLock { $0 }.isEmpty)
         _ = world.log(2, "anna", "correct horse")
         world.desk.look(lifetime: 60)
-        #expect(world.disconnected.ids.withLock { $0 } == [1, 1, 1])
+        #expect(world.disconnected.ids.withLock { $0 } == [1, 1])
+    }
+
+    @Test("A user behind the address of a neighbour who fails logs in where it has logged in before")
+    func neighbour() throws {
+        let world = World(sessionsPerUser: 5)
+        world.desk.use(
+            UserFile(users: [try Self.user("anna", "correct horse"), try Self.user("ben", "battery staple")]))
+        guard case .accepted = world.log(1, "anna", "correct horse") else { return #expect(Bool(false)) }
+        for number in 0..<6 { #expect(world.log(10 + number, "ben", "wrong") == .wrong) }
+        #expect(world.log(20, "ben", "battery staple") == .tooEarly(seconds: 1))
+        guard case .accepted = world.log(2, "anna", "correct horse") else { return #expect(Bool(false)) }
+        #expect(world.desk.isKnown("anna", from: Self.home) && !world.desk.isKnown("ben", from: Self.home))
+    }
+
+    @Test("A user that logs in again and again waits, and other users do not")
+    func charges() throws {
+        let world = World(sessionsPerUser: 1)
+        world.desk.use(
+            UserFile(users: [try Self.user("anna", "correct horse"), try Self.user("ben", "battery staple")]))
+        for id in 1...10 {
+            guard case .accepted = world.log(id, "anna", "correct horse") else { return #expect(Bool(false), "\(id)") }
+            world.desk.ended(id, "closed")
+        }
+        #expect(world.log(11, "anna", "correct horse") == .tooEarly(seconds: 6))
+        guard case .accepted = world.log(12, "ben", "battery staple") else { return #expect(Bool(false)) }
+        world.disconnected.now.withLock { $0 = 6_000_000_000 }
+        guard case .accepted = world.log(13, "anna", "correct horse") else { return #expect(Bool(false)) }
+    }
+
+    @Test("The uses of addresses are given once for each change")
+    func changedAddresses() throws {
+        let world = World()
+        world.desk.use(UserFile(users: [try Self.user("anna", "correct horse")]))
+        let first = try #require(world.desk.changedAddresses(since: nil))
+        #expect(first.entries.count == 3)
+        #expect(world.desk.changedAddresses(since: first.revision) == nil)
+        _ = world.log(1, "anna", "correct horse")
+        let second = try #require(world.desk.changedAddresses(since: first.revision))
+        #expect(second.entries.count == 2)
+        world.desk.ended(1, "closed")
+        #expect(world.desk.changedAddresses(since: second.revision)?.entries.count == 3)
     }
 
     @Test("A password is UTF-8 of 8 characters at least and 512 bytes at most, and its hash is read as it was written")

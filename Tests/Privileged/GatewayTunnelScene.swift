@@ -39,6 +39,8 @@
             state = Mutex(State(keys: ServerKeys(current: PrivateKey(using: &generator))))
         }
 
+        func isKnownLogin(_ login: String, from source: IPAddress) -> Bool { false }
+
         // MARK: - What a test says
 
         /// Makes a device a peer, or makes it another one.

@@ -74,6 +74,43 @@ private let second: Int64 = 1_000_000_000
         #expect(try pool.take(for: "new", at: 61 * second) == addresses[1])
     }
 
+    @Test("Addresses that users had before a restart go to other users after their rest only, and to their own at once")
+    func restores() throws {
+        var before = try AddressPools(servers: [InterfaceAddress("10.66.0.1/29")], rest: .seconds(3600))
+        let anna = try before.take(for: "anna", at: 0)
+        let ben = try before.take(for: "ben", at: 0)
+        before.give(back: anna, of: "anna", at: 10 * second)
+        let uses = before.uses(at: 20 * second)
+        #expect(
+            Set(uses) == [
+                AddressUse(anna[0], of: "anna", restsSince: 10 * second),
+                AddressUse(ben[0], of: "ben", restsSince: nil),
+            ])
+
+        var after = try AddressPools(servers: [InterfaceAddress("10.66.0.1/29")], rest: .seconds(3600))
+        // An address of a network that the server has no more is left out.
+        let foreign = AddressUse(.v4(10, 99, 0, 1), of: "cleo", restsSince: nil)
+        after.restore(uses + [foreign], at: 20 * second)
+        #expect(after.counts.inUse == 0 && after.counts.resting == 2)
+        #expect(try after.take(for: "ben", at: 21 * second) == ben)
+        let others = try (0..<3).map { _ in try after.take(for: "dora", at: 21 * second)[0] }
+        #expect(!others.contains(anna[0]))
+        #expect(throws: AddressPoolError.self) { try after.take(for: "emil", at: 22 * second) }
+        // It has rested for a minute since the tenth second.
+        #expect(try after.take(for: "emil", at: 70 * second) == anna)
+    }
+
+    @Test("An address that has rested for its time is not stored")
+    func storesRests() throws {
+        var pools = try AddressPools(servers: [InterfaceAddress("10.66.0.1/29")], rest: .seconds(3600))
+        try pools.keep([.v4(10, 66, 0, 6)])
+        _ = try pools.take(own: [.v4(10, 66, 0, 6)], at: 0)
+        let address = try pools.take(for: "anna", at: 0)
+        pools.give(back: address, of: "anna", at: 0)
+        #expect(pools.uses(at: 3599 * second) == [AddressUse(address[0], of: "anna", restsSince: 0)])
+        #expect(pools.uses(at: 3600 * second).isEmpty)
+    }
+
     @Test("An address that a client was almost given rests on as it did")
     func undoes() throws {
         var pools = try AddressPools(

@@ -47,6 +47,56 @@ private let second: Int64 = 1_000_000_000
         #expect(limiter.wait(from: elsewhere, as: "ben", at: 0) == 0)
     }
 
+    @Test("A login that has succeeded from a source recently does not wait for the failures of its neighbours there")
+    func neighbours() throws {
+        var limiter = LoginLimiter()
+        let home = try IPAddress("192.0.2.7")
+        limiter.succeeded(from: home, as: anna)
+        for number in 0..<40 as Range<Int64> { limiter.failed(from: home, as: "ben", at: number * 300 * second) }
+        let now = 39 * 300 * second
+        #expect(limiter.wait(from: home, as: "ben", at: now) == 300 * second)
+        #expect(limiter.wait(from: home, as: "cleo", at: now) == 300 * second)
+        #expect(limiter.wait(from: home, as: anna, at: now) == 0)
+        #expect(limiter.isKnown(anna, from: home) && !limiter.isKnown("ben", from: home))
+    }
+
+    @Test(
+        "A login that has succeeded from a source waits for its own failures there, and for no longer than for those of a login"
+    )
+    func ownFailures() throws {
+        var limiter = LoginLimiter()
+        let home = try IPAddress("192.0.2.7")
+        limiter.succeeded(from: home, as: anna)
+        var waits: [Int64] = []
+        for number in 0..<12 as Range<Int64> {
+            limiter.failed(from: home, as: anna, at: number * 60 * second)
+            waits.append(limiter.wait(from: home, as: anna, at: number * 60 * second) / second)
+        }
+        #expect(waits == [0, 0, 0, 0, 0, 1, 2, 4, 8, 15, 15, 15])
+        // Its neighbours do not wait for these.
+        #expect(limiter.wait(from: home, as: "ben", at: 11 * 60 * second) == 0)
+        limiter.succeeded(from: home, as: anna)
+        #expect(limiter.wait(from: home, as: anna, at: 11 * 60 * second) == 0)
+    }
+
+    @Test("Successes are limited to twice the sessions that a user has, for each minute and login")
+    func successes() throws {
+        var limiter = LoginLimiter(successes: LoginLimiter.Successes(sessionsPerUser: 10))
+        let home = try IPAddress("192.0.2.7")
+        var count = 0
+        for tenth in 0..<600 as Range<Int64> {
+            let now = tenth * second / 10
+            guard limiter.wait(from: home, as: anna, at: now) == 0 else { continue }
+            limiter.succeeded(from: home, as: anna)
+            limiter.charge(anna, at: now)
+            count += 1
+        }
+        // Twenty at the beginning, and twenty more in the minute.
+        #expect((39...40).contains(count), "\(count)")
+        #expect(limiter.wait(from: home, as: "ben", at: 60 * second) == 0)
+        #expect(limiter.wait(from: home, as: anna, at: 120 * second) == 0)
+    }
+
     @Test("An IPv6 network of 64 bits is one source, and so is an IPv4 address that is mapped into IPv6")
     func sources() throws {
         var limiter = LoginLimiter()

@@ -113,20 +113,54 @@ extension CredentialServer {
         guard establishedCount + verifyingCount < limits.clients else {
             return refuse(client, Body.Refusal(.full), at: now)
         }
-        guard verifyingCount < limits.verifications else {
+        removeExpiredLogins(at: now)
+        let entry = LoginQueue.Login(
+            client: client.id, request: login, source: client.endpoint,
+            isKnown: isKnown(login.login, client.endpoint.address),
+            deadline: client.current.createdAt + limits.timing.loginDeadline)
+        switch logins.add(entry) {
+        case .full:
             statistics.verificationsFull += 1
             return []
+        case .displaced(let id):
+            statistics.verificationsReplaced += 1
+            // Its client repeats the login.
+            guard let displaced = self.client(id) else { break }
+            displaced.state = .pending
+            schedule(displaced, at: now)
+        case .queued: break
         }
-        verifyingCount += 1
         client.state = .verifying
         schedule(client, at: now)
-        return [.verify(client.id, login, from: client.endpoint)]
+        return nextVerifications(at: now)
+    }
+
+    /// Forgets the clients that have given up while their logins waited.
+    private mutating func removeExpiredLogins(at now: Instant) {
+        for id in logins.removeExpired(at: now) {
+            statistics.verificationsExpired += 1
+            remove(id.slot)
+        }
+    }
+
+    /// Has the driver verify as many of the waiting logins as it can.
+    private mutating func nextVerifications(at now: Instant) -> [ServerAction] {
+        removeExpiredLogins(at: now)
+        var actions: [ServerAction] = []
+        while let login = logins.next() {
+            actions.append(.verify(login.client, login.request, from: login.source))
+        }
+        return actions
     }
 
     /// Answers ``ServerAction/verify(_:_:from:)``. A verdict on who is not waiting for one has no effect.
     package mutating func answer(_ id: ClientID, _ verdict: LoginVerdict, at now: Instant) -> [ServerAction] {
+        guard logins.finish(id) else { return [] }
+        return finish(id, verdict, at: now) + nextVerifications(at: now)
+    }
+
+    private mutating func finish(_ id: ClientID, _ verdict: LoginVerdict, at now: Instant) -> [ServerAction] {
         guard let client = client(id), client.state == .verifying else { return [] }
-        verifyingCount -= 1
         switch verdict {
         case .refused(let refusal): return refuse(client, refusal, at: now)
         case .accepted(let assignment):

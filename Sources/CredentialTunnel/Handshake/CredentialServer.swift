@@ -7,7 +7,8 @@ package import WireGuardCore
 /// All clients of one server: bytes, time and randomness in, actions out.
 ///
 /// It has no clock, socket or thread. Call ``deadlineReached(at:)`` when ``nextDeadline`` has come. Passwords are the
-/// driver's to check: each ``ServerAction/verify(_:_:from:)`` is answered once, with ``answer(_:_:at:)``.
+/// driver's to check: each ``ServerAction/verify(_:_:from:)`` is answered once, with ``answer(_:_:at:)``. At most
+/// ``ServerLimits/verifiers`` of them have no answer at any time.
 package struct CredentialServer: ~Copyable {
     let identity: Identity
     let shared: SharedKeys
@@ -28,7 +29,9 @@ package struct CredentialServer: ~Copyable {
     /// Clients without a verdict, or with a bad one. All wait equally long, so the earliest is the oldest.
     private var waiting = DeadlineQueue()
     private var deadlines = DeadlineQueue()
-    var verifyingCount = 0
+    var logins: LoginQueue
+    /// Whether a login has succeeded from an address recently.
+    var isKnown: (String, IPAddress) -> Bool = { _, _ in false }
     /// How many clients have a login that is good.
     package internal(set) var establishedCount = 0
 
@@ -40,6 +43,7 @@ package struct CredentialServer: ~Copyable {
         shared = SharedKeys(server: identity.publicKey, presharedKey: presharedKey)
         self.limits = limits
         self.random = random
+        logins = LoginQueue(limits)
         load = LoadMonitor(burst: limits.helloBurst, perSecond: limits.hellosPerSecond)
         notices = LoadMonitor(burst: limits.noticeBurst, perSecond: limits.noticesPerSecond)
         sources = SourceRateLimiter(
@@ -50,6 +54,8 @@ package struct CredentialServer: ~Copyable {
 
     /// How many handshakes wait for a login, or have been refused.
     package var waitingCount: Int { waiting.count }
+    /// The number of logins without a verdict.
+    var verifyingCount: Int { logins.count }
     /// How many clients there are in all, and sessions.
     package var tableCounts: (clients: Int, sessions: Int) { (clients.count - free.count, sessions.count) }
 
@@ -164,7 +170,7 @@ package struct CredentialServer: ~Copyable {
     mutating func schedule(_ client: ServerClient, at now: Instant) {
         let slot = client.id.slot
         switch client.state {
-        case .pending: break
+        case .pending: waiting.set(slot, (now + limits.pendingLifetime).nanoseconds)
         case .verifying:
             // The driver's answer comes, however long it takes.
             waiting.remove(slot)

@@ -7,8 +7,17 @@ package struct ServerLimits: Sendable {
     package var clients = 10_000
     /// The most handshakes that wait for a login. One more replaces the oldest.
     package var pending = 1024
-    /// The most logins that wait for the driver's verdict. One more is dropped, and its client repeats it.
+    /// The most logins without a verdict. A further login is dropped, or replaces a waiting one (``LoginQueue``). The client of a dropped
+    /// login repeats it.
     package var verifications = 64
+    /// The most logins of one source (an IPv4 address, or an IPv6 network of 64 bits) that wait.
+    package var sourceVerifications = 16
+    /// The most logins of one network (24 bits of IPv4, 48 bits of IPv6) that wait.
+    package var networkVerifications = 32
+    /// The most logins with the same name that wait, from sources where it has not succeeded recently.
+    package var loginVerifications = 16
+    /// The most logins that the driver verifies at the same time.
+    package var verifiers = 1
     /// How long a handshake waits for its login, and a refused one stays to repeat the refusal.
     package var pendingLifetime: Duration = .seconds(10)
     /// Client hellos, with both keys right, that a server copes with before it asks for cookies.
@@ -50,6 +59,10 @@ package struct ServerStatistics: Equatable, Sendable {
     package var outOfPlace = 0
     /// Logins that found the queue of verifications full.
     package var verificationsFull = 0
+    /// Logins that lost their place in that queue to a later login.
+    package var verificationsReplaced = 0
+    /// Logins that were not verified, since their clients had given up.
+    package var verificationsExpired = 0
 
     package init() {}
 }

@@ -52,8 +52,8 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
     /// Brings the tunnel up; returns once the server has accepted the login and its settings are in force.
     ///
     /// - Throws: `.configurationInvalid` with every problem, `.secretUnavailable`, `.networkUnavailable`,
-    ///   `.nameResolutionFailed`, `.authenticationFailed` with the server's reason, `.serverUnreachable` when nothing
-    ///   answers within 10 seconds, `.keyMismatch` when something answers that does not open, `.stopped`, and what bringing
+    ///   `.nameResolutionFailed`, `.authenticationFailed` if the server refuses the login, `.serverUnreachable` if nothing
+    ///   answers within 10 seconds or the server accepts no login now, `.keyMismatch` when something answers that does not open, `.stopped`, and what bringing
     ///   settings into force throws.
     public func start(
         _ configuration: CredentialTunnelConfiguration, context: ProviderContext
@@ -189,7 +189,7 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
             case .ended(.removed):
                 run.context.cancel(
                     TunnelError(
-                        .authenticationFailed, "the server took the session away",
+                        .sessionTerminated, "the server took the session away",
                         fix: "see whether the same login is used elsewhere"))
             case .ended(let reason):
                 run.context.logger.notice("the session is over (\(reason)): logging in again")

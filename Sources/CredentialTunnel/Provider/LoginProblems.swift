@@ -8,10 +8,9 @@ extension TunnelError {
     /// The error of a start that a login ended.
     init(_ error: CredentialError) {
         switch error {
-        case .refused(let refusal):
-            self.init(
-                .authenticationFailed, error.description,
-                fix: refusal.reason == .credentials ? "check login and password" : "try again later")
+        case .refused(let refusal) where refusal.reason == .credentials:
+            self.init(.authenticationFailed, error.description, fix: "check login and password")
+        case .refused: self.init(.serverUnreachable, error.description, fix: "try again later")
         case .unreachable: self.init(.serverUnreachable, error.description)
         case .keyMismatch: self.init(.keyMismatch, error.description)
         case .invalidServerKey, .invalidLogin: self.init(.configurationInvalid, error.description)

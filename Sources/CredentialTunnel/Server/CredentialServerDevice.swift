@@ -35,7 +35,7 @@ package final class CredentialServerDevice: Sendable {
     private let transport: LaneTransport<ServerEnd>
     private let lanes: EndLanes
     private let store: any CredentialStore
-    /// Logins that wait for a verdict: as many as ``ServerLimits/verifications``.
+    /// Logins that the store is to verify: at most ``ServerLimits/verifiers`` without a verdict.
     private let attempts: AsyncStream<LoginAttempt>
     private let ends: AsyncStream<End>
     private let attemptsContinuation: AsyncStream<LoginAttempt>.Continuation
@@ -55,13 +55,14 @@ package final class CredentialServerDevice: Sendable {
         self.tun = tun
         self.store = store
         let (attempts, attemptsContinuation) = AsyncStream.makeStream(
-            of: LoginAttempt.self, bufferingPolicy: .bufferingOldest(max(options.limits.verifications, 1)))
+            of: LoginAttempt.self, bufferingPolicy: .bufferingOldest(max(options.limits.verifiers, 1)))
         // One for each login that was accepted.
         let (ends, endsContinuation) = AsyncStream.makeStream(of: End.self)
         (self.attempts, self.attemptsContinuation) = (attempts, attemptsContinuation)
         (self.ends, self.endsContinuation) = (ends, endsContinuation)
-        let server = CredentialServer(
+        var server = CredentialServer(
             privateKey: privateKey, presharedKey: presharedKey, limits: options.limits, random: options.random())
+        server.isKnown = { login, source in store.isKnown(login, from: source) }
         let end = ServerEnd(server) { attempt in
             if case .enqueued = attemptsContinuation.yield(attempt) { true } else { false }
         } ended: { id, reason, moved in
@@ -80,10 +81,14 @@ package final class CredentialServerDevice: Sendable {
         try lanes.run(on: tun)
         let (transport, lanes, store, attempts, ends) = (transport, lanes, store, attempts, ends)
         let verifier = Task {
-            for await attempt in attempts {
-                let verdict = await store.verdict(on: attempt)
-                transport.withEnd { end, now in end.answer(attempt, verdict, at: now) }
-                lanes.wake()
+            await withDiscardingTaskGroup { group in
+                for await attempt in attempts {
+                    group.addTask {
+                        let verdict = await store.verdict(on: attempt)
+                        transport.withEnd { end, now in end.answer(attempt, verdict, at: now) }
+                        lanes.wake()
+                    }
+                }
             }
         }
         let ender = Task { for await end in ends { await store.ended(end.session, end.reason, end.moved) } }
@@ -104,7 +109,7 @@ package final class CredentialServerDevice: Sendable {
     package var port: UInt16? { lanes.boundPort }
 
     /// Ends all sessions, and tells their clients; then threads, sockets and the device. When it returns, the store has heard
-    /// of every end. Waits for threads, and for a verdict that is being made. Safe to repeat.
+    /// of every end. Waits for threads, and for the verdicts that are being made. Safe to repeat.
     package func stop() async {
         shutDown()
         for task in tasks.withLock({ $0 }) { await task.value }
@@ -115,7 +120,7 @@ package final class CredentialServerDevice: Sendable {
         transport.withEnd { end, now in end.close(at: now) }
         lanes.stop()
         tun.close()
-        // The verdict that is being made may still begin, and end, a session.
+        // The verdicts that are being made may still begin, and end, sessions.
         guard let verifier = tasks.withLock({ $0.first }) else { return endsContinuation.finish() }
         let (transport, ends) = (transport, endsContinuation)
         Task {

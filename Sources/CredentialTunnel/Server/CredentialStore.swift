@@ -8,14 +8,21 @@ package import PacketTunnel
 ///
 /// For every login that was accepted, ``ended(_:_:_:)`` follows once, so that what was given out can be taken back.
 package protocol CredentialStore: Sendable {
-    /// Whether a login is good. Called for one login at a time, in the order in which they came, so that hashing passwords
-    /// takes one core at most; the address that it comes from is proven. It has to come to an end, and sooner than the
-    /// client's ten seconds to be of use.
+    /// Whether a login is good. Called for at most ``ServerLimits/verifiers`` logins at the same time, and never for two with the same
+    /// name; the address that it comes from is proven. It has to come to an end, and sooner than the client's ten seconds to be of use.
     func verdict(on attempt: LoginAttempt) async -> LoginVerdict
+
+    /// Whether this login has succeeded from this address recently. Such logins are verified first. Called under the server's lock: it
+    /// must not wait, nor call the server.
+    func isKnown(_ login: String, from source: IPAddress) -> Bool
 
     /// A session whose login was accepted is over: what its client had is free. Called for one at a time.
     /// - Parameter moved: all of its packets.
     func ended(_ session: ClientID, _ reason: EndReason, _ moved: SessionTraffic) async
+}
+
+extension CredentialStore {
+    package func isKnown(_ login: String, from source: IPAddress) -> Bool { false }
 }
 
 /// IP packets of a session, and their bytes.

@@ -15,6 +15,10 @@ final class LoginGate: CredentialStore {
         await runtime?.verdict(on: attempt) ?? .refused(Body.Refusal(.unavailable))
     }
 
+    func isKnown(_ login: String, from source: IPAddress) -> Bool {
+        runtime?.isKnownLogin(login, from: source) ?? false
+    }
+
     func ended(_ session: ClientID, _ reason: EndReason, _ moved: SessionTraffic) async {
         await runtime?.ended(session, reason, moved)
     }
@@ -26,7 +30,7 @@ extension LoginJudgement.Refusal {
         switch self {
         case .wrong: Body.Refusal(.credentials)
         case .tooEarly(let seconds):
-            Body.Refusal(.attempts, message: "too many failures: try again in \(seconds) s")
+            Body.Refusal(.attempts, message: "too many attempts: try again in \(seconds) s")
         case .disabled: Body.Refusal(.credentials, message: "the user is disabled: ask the gateway's administrator")
         case .expired: Body.Refusal(.credentials, message: "the user has expired: ask the gateway's administrator")
         case .full(let reason): Body.Refusal(.full, message: String(reason.prefix(150)))

@@ -34,7 +34,7 @@ package enum LoginJudgement: Equatable, Sendable {
     package enum Refusal: Equatable, Sendable {
         /// A wrong password or an unknown login, which nobody tells apart.
         case wrong
-        /// There were too many failures lately: for so many seconds nothing is looked at.
+        /// There were too many failures or logins recently: attempts are refused for this time.
         case tooEarly(seconds: Int)
         /// The password was right, and the user is not let in.
         case disabled, expired
@@ -69,6 +69,11 @@ extension GatewayService {
         return try await updateUser(id, update, caller)
     }
 
+    /// Whether a login has succeeded from an address recently. It does not wait.
+    package func isKnownLogin(_ login: String, from source: IPAddress) -> Bool {
+        state.withLock { $0.logins.isKnown(login, from: source) }
+    }
+
     /// Judges a login. A wrong password and an unknown login are alike in the answer, in what they take and in what is counted.
     package func logIn(_ request: LoginRequest, _ caller: Caller) async throws(GatewayError) -> LoginJudgement {
         try caller.check(.run)
@@ -78,7 +83,7 @@ extension GatewayService {
         guard wait == 0 else {
             let seconds = Int((wait + 999_999_999) / 1_000_000_000)
             return try await refuse(
-                .tooEarly(seconds: seconds), user, source, "too many failures, \(seconds) s to wait")
+                .tooEarly(seconds: seconds), user, source, "too many attempts, \(seconds) s to wait")
         }
         let isRight = try await passwords.matches(user?.password, request.password)
         guard let user, let password = user.password, isRight else {
@@ -86,7 +91,11 @@ extension GatewayService {
             state.withLock { $0.logins.failed(from: source, as: request.login, at: time) }
             return try await refuse(.wrong, user, source, "wrong password or unknown login")
         }
-        state.withLock { $0.logins.succeeded(from: source, as: request.login) }
+        let succeeded = nanoseconds
+        state.withLock { state in
+            state.logins.succeeded(from: source, as: request.login)
+            state.logins.charge(request.login, at: succeeded)
+        }
         var random = random
         let now = now
         let lease = LoginLease(

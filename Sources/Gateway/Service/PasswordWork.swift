@@ -8,14 +8,12 @@ import Synchronization
 import TunnelIO
 import TunnelSystem
 
-/// Hashes passwords one after the other, on a thread where that keeps nobody waiting: it takes one core at most, whoever asks.
+/// Hashes passwords on one thread for each processor.
 final class PasswordWork: Sendable {
     let cost: PasswordHash.Cost
-    private let thread = Mutex<EventLoop?>(nil)
+    private let threads = Mutex<WorkThreads?>(nil)
 
     init(_ cost: PasswordHash.Cost) { self.cost = cost }
-
-    deinit { thread.withLock { $0 }?.stop() }
 
     /// The hash of a new password, as the store has it.
     func hash(_ password: [UInt8]) async throws(GatewayError) -> StoredPassword {
@@ -42,21 +40,18 @@ final class PasswordWork: Sendable {
     private func perform<Result: Sendable>(
         _ body: @escaping @Sendable () -> Result
     ) async throws(GatewayError) -> Result {
-        let thread = try running()
-        let result: Result? = await withCheckedContinuation { continuation in
-            if !thread.perform({ continuation.resume(returning: body()) }) { continuation.resume(returning: nil) }
+        guard let result = try await running().run(body) else {
+            throw .unavailable("no passwords are compared any more")
         }
-        guard let result else { throw .unavailable("no passwords are compared any more") }
         return result
     }
 
-    private func running() throws(GatewayError) -> EventLoop {
-        try thread.withLock { (thread) throws(GatewayError) in
-            if let thread { return thread }
+    private func running() throws(GatewayError) -> WorkThreads {
+        try threads.withLock { (threads) throws(GatewayError) in
+            if let threads { return threads }
             do throws(TunnelIOError) {
-                let made = try EventLoop()
-                try made.startThread(name: "culvert-password")
-                thread = made
+                let made = try WorkThreads(name: "culvert-password")
+                threads = made
                 return made
             } catch {
                 throw .unavailable("\(error)")

@@ -57,6 +57,8 @@ public struct TunnelError: Error, Codable, Hashable, Sendable {
         case hostFailed
         /// The system's tunnel service does not answer.
         case channelFailed
+        /// The server has ended the session on purpose. A new session could end the one that the server prefers.
+        case sessionTerminated
         /// A kind that this version does not know.
         case unknown
     }
@@ -118,7 +120,7 @@ extension TunnelError.Code {
         case .stopped: .userInitiated
         case .startTimedOut, .serverUnreachable, .nameResolutionFailed: .connectionFailed
         case .configurationInvalid, .settingsInvalid, .secretUnavailable, .keyMismatch: .configurationFailed
-        case .authenticationFailed: .authenticationCanceled
+        case .authenticationFailed, .sessionTerminated: .authenticationCanceled
         case .networkUnavailable: .noNetworkAvailable
         case .connectivityLost: .connectivityLost
         case .profileDisabled: .configurationDisabled

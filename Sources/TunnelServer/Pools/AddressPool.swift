@@ -28,6 +28,21 @@ package enum AddressPoolError: Error, Hashable, Sendable, CustomStringConvertibl
     }
 }
 
+/// The use of an address, for storage.
+package struct AddressUse: Hashable, Sendable {
+    package var address: IPAddress
+    /// The user whose client has the address, or had it last.
+    package var owner: String?
+    /// The time since which the address rests, in nanoseconds; `nil` while a client has it.
+    package var restsSince: Int64?
+
+    package init(_ address: IPAddress, of owner: String?, restsSince: Int64?) {
+        self.address = address
+        self.owner = owner
+        self.restsSince = restsSince
+    }
+}
+
 /// The addresses of one network that clients of a server get.
 ///
 /// An address that is given back rests for a while: what was on its way to its last owner does not reach the next. Its last owner
@@ -51,7 +66,8 @@ package struct AddressPool: Sendable {
 
     /// The lowest address that nobody has had yet; nil when all have been given out before.
     private var next: UInt128?
-    private var inUse: Set<UInt128> = []
+    private var inUse: [UInt128: Use] = [:]
+    private struct Use { var owner: String? }
     /// Addresses that belong to somebody, in use or not.
     private var fixed: Set<UInt128> = []
     /// Those that were given back.
@@ -95,21 +111,22 @@ package struct AddressPool: Sendable {
 
     mutating func lease(for owner: String?, at now: Int64) throws(AddressPoolError) -> Lease {
         while let owner, let (value, rest) = resting.popLatest(of: owner) {
-            if isFree(value) { return use(value, rest) }
+            if isFree(value) { return use(value, of: owner, rest) }
         }
         // Those that were used before come first, so that memory does not grow with the number of clients that ever were.
-        if let lease = popOldest(since: now &- rest) { return lease }
+        if let lease = popOldest(since: now &- rest, for: owner) { return lease }
         while let value = next {
             next = value < usable.upperBound ? value + 1 : nil
-            if isFree(value) { return use(value, nil) }
+            // An address of an earlier run may rest, though this one has not given it yet.
+            if isFree(value), !resting.contains(value) { return use(value, of: owner, nil) }
         }
-        if let lease = popOldest(since: now &- restInNeed) { return lease }
+        if let lease = popOldest(since: now &- restInNeed, for: owner) { return lease }
         throw .full(network, inUse: inUse.count, resting: resting.count)
     }
 
-    private mutating func popOldest(since limit: Int64) -> Lease? {
+    private mutating func popOldest(since limit: Int64, for owner: String?) -> Lease? {
         while let (value, rest) = resting.popOldest(since: limit) {
-            if isFree(value) { return use(value, rest) }
+            if isFree(value) { return use(value, of: owner, rest) }
         }
         return nil
     }
@@ -122,13 +139,13 @@ package struct AddressPool: Sendable {
 
     mutating func lease(_ address: IPAddress) throws(AddressPoolError) -> Lease {
         try check(address)
-        guard !inUse.contains(address.value) else { throw .taken(address) }
-        return use(address.value, resting.remove(address.value))
+        guard inUse[address.value] == nil else { throw .taken(address) }
+        return use(address.value, of: nil, resting.remove(address.value))
     }
 
     /// Takes an address back. One that nobody has is left alone.
     package mutating func give(back address: IPAddress, of owner: String? = nil, at now: Int64) {
-        guard address.isIPv6 == network.isIPv6, inUse.remove(address.value) != nil else { return }
+        guard address.isIPv6 == network.isIPv6, inUse.removeValue(forKey: address.value) != nil else { return }
         // Its owner alone gets it again.
         guard !fixed.contains(address.value) else { return }
         resting.append(address.value, RestQueue.Rest(since: now, owner: owner))
@@ -137,7 +154,7 @@ package struct AddressPool: Sendable {
     /// Takes back an address that nobody has heard of: it rests as it did, or need not.
     mutating func undo(_ lease: Lease) {
         let value = lease.address.value
-        guard inUse.remove(value) != nil, !fixed.contains(value) else { return }
+        guard inUse.removeValue(forKey: value) != nil, !fixed.contains(value) else { return }
         resting.insert(value, lease.rest ?? RestQueue.Rest(since: .min, owner: nil))
     }
 
@@ -146,11 +163,37 @@ package struct AddressPool: Sendable {
     }
 
     private func isFree(_ value: UInt128) -> Bool {
-        value != range.server.value && !inUse.contains(value) && !fixed.contains(value)
+        value != range.server.value && inUse[value] == nil && !fixed.contains(value)
     }
 
-    private mutating func use(_ value: UInt128, _ rest: RestQueue.Rest?) -> Lease {
-        inUse.insert(value)
-        return Lease(address: IPAddress(isIPv6: network.isIPv6, value: value), rest: rest)
+    private mutating func use(_ value: UInt128, of owner: String?, _ rest: RestQueue.Rest?) -> Lease {
+        inUse[value] = Use(owner: owner)
+        return Lease(address: range.address(value), rest: rest)
+    }
+
+    // MARK: - Storage
+
+    /// The addresses that other users do not get now, without those that belong to a user.
+    func uses(at now: Int64) -> [AddressUse] {
+        let present = inUse.filter { !fixed.contains($0.key) }.map { value, use in
+            AddressUse(range.address(value), of: use.owner, restsSince: nil)
+        }
+        let former = resting.all.filter { $0.rest.since > now &- rest && !fixed.contains($0.value) }.map {
+            value, rest in
+            AddressUse(range.address(value), of: rest.owner, restsSince: rest.since)
+        }
+        return present + former
+    }
+
+    /// Has the addresses of an earlier run rest. The rest of those that clients had at its end begins now.
+    mutating func restore(_ uses: [AddressUse], at now: Int64) {
+        let rests = uses.filter { range.contains($0.address) }
+            .map {
+                (value: $0.address.value, rest: RestQueue.Rest(since: min($0.restsSince ?? now, now), owner: $0.owner))
+            }
+        for (value, rest) in rests.sorted(by: { $0.rest.since < $1.rest.since })
+        where isFree(value) && !resting.contains(value) {
+            resting.append(value, rest)
+        }
     }
 }

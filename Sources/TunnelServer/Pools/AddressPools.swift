@@ -63,6 +63,14 @@ package struct AddressPools: Sendable {
         }
     }
 
+    /// The addresses that other users do not get now, without those that belong to a user.
+    package func uses(at now: Int64) -> [AddressUse] { pools.flatMap { $0.uses(at: now) } }
+
+    /// Has the addresses of an earlier run rest. The rest of those that clients had at its end begins now.
+    package mutating func restore(_ uses: [AddressUse], at now: Int64) {
+        for index in pools.indices { pools[index].restore(uses, at: now) }
+    }
+
     private func index(of address: IPAddress) -> Int? {
         pools.firstIndex { $0.network.contains(address) }
     }

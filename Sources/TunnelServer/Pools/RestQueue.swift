@@ -25,6 +25,12 @@ struct RestQueue: Sendable {
 
     var count: Int { rests.count }
 
+    /// The addresses at rest, in no order.
+    var all: [(value: UInt128, rest: Rest)] { rests.map { ($0.key, $0.value.rest) } }
+
+    /// Whether an address rests.
+    func contains(_ value: UInt128) -> Bool { rests[value] != nil }
+
     /// Adds an address whose rest begins now.
     mutating func append(_ value: UInt128, _ rest: Rest) {
         order.append(note(value, rest))

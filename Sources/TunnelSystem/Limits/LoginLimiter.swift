@@ -3,12 +3,19 @@
 
 package import NetworkAddresses
 
+private let second: Int64 = 1_000_000_000
+
 /// How many failed logins there may be, and how long is waited after more. A value without a clock.
 ///
 /// Failures are counted for each source (an address, or an IPv6 network of 64 bits) and for each login. After a few, attempts
 /// wait: each further failure doubles the time, up to a limit. Attempts that come too early are refused unlooked at, and count
 /// for nothing: a wait ends, whoever knocks, and the right password works after it. Nobody is locked out: a source that has not
-/// failed itself, or that the login succeeded from lately, does not wait for what others do to that login.
+/// failed itself does not wait for the failures of that login elsewhere.
+///
+/// A login that has succeeded from a source recently waits for its own failures there alone, and for at most
+/// ``Limits/longestLoginWait``. The failures of its neighbours there, and its failures elsewhere, do not delay it.
+///
+/// Successes are limited too, if ``Successes`` are given: each one costs as much as a failure.
 package struct LoginLimiter: Sendable {
     package struct Limits: Hashable, Sendable, Codable {
         /// Failures that nobody waits for.
@@ -30,85 +37,107 @@ package struct LoginLimiter: Sendable {
         }
     }
 
-    private struct Failures {
-        var count: Int
-        var until: Int64
-        var last: Int64
+    /// The limit of a login's successes: a token bucket.
+    package struct Successes: Hashable, Sendable {
+        /// The time after which a success no longer counts, in nanoseconds.
+        fileprivate let interval: Int64
+        fileprivate let depth: Int64
+
+        /// Twice as many successes in a minute, and without a pause, as a user has sessions: each session may begin again after its
+        /// server or network has failed.
+        /// - Parameter sessionsPerUser: The number of sessions, up to a million; fewer than five count as five.
+        package init(sessionsPerUser: Int) {
+            let count = 2 * Int64(min(max(sessionsPerUser, 5), 1_000_000))
+            interval = 60 * second / count
+            depth = interval * count
+        }
     }
 
-    private enum Source: Hashable {
-        case address(UInt32)
-        case network(UInt64)
-
-        init(_ address: IPAddress) {
-            let value = address.value
-            // An IPv4 address that was mapped into IPv6 is that address.
-            if !address.isIPv6 || value >> 32 == 0xffff {
-                self = .address(UInt32(truncatingIfNeeded: value))
-            } else {
-                self = .network(UInt64(truncatingIfNeeded: value >> 64))
-            }
-        }
+    private struct Failures {
+        var count = 0
+        var until: Int64 = 0
+        var last: Int64 = 0
     }
 
     private struct Visitor: Hashable {
         var login: Int
-        var source: Source
+        var source: IPPrefix
     }
 
     private let limits: Limits
-    private var sources: BoundedTable<Source, Failures>
+    private let successes: Successes?
+    private var sources: BoundedTable<IPPrefix, Failures>
     /// By the hash of a login, seeded for this process: what somebody typed is not kept.
     private var logins: BoundedTable<Int, Failures>
-    /// Where logins succeeded from lately.
-    private var known: BoundedTable<Visitor, Bool>
+    /// The sources that logins succeeded from recently, with the failures of that login from there since.
+    private var known: BoundedTable<Visitor, Failures>
+    /// The time from which earlier successes of a login no longer count.
+    private var spent: BoundedTable<Int, Int64>
 
-    package init(_ limits: Limits = Limits(), capacity: Int = 16_384) {
+    /// - Parameter successes: `nil` for no limit.
+    package init(_ limits: Limits = Limits(), successes: Successes? = nil, capacity: Int = 16_384) {
         self.limits = limits
+        self.successes = successes
         sources = BoundedTable(capacity: capacity)
         logins = BoundedTable(capacity: capacity)
         known = BoundedTable(capacity: capacity)
+        spent = BoundedTable(capacity: capacity)
+    }
+
+    /// Whether a login has succeeded from a source recently.
+    package func isKnown(_ login: String, from address: IPAddress) -> Bool {
+        known[Visitor(login: login.hashValue, source: address.sourceNetwork)] != nil
     }
 
     /// How many sources, logins and visitors are remembered.
     package var counts: (sources: Int, logins: Int, known: Int) { (sources.count, logins.count, known.count) }
 
-    private static let second: Int64 = 1_000_000_000
-
     /// How long an attempt has to wait, in nanoseconds; zero for not at all.
     package func wait(from address: IPAddress, as login: String, at now: Int64) -> Int64 {
-        let source = Source(address)
-        guard let own = sources[source], !isForgotten(own, at: now) else { return 0 }
-        var until = own.until
-        if known[Visitor(login: login.hashValue, source: source)] == nil {
-            until = max(until, logins[login.hashValue]?.until ?? 0)
+        let (source, login) = (address.sourceNetwork, login.hashValue)
+        var until: Int64 = 0
+        if let own = known[Visitor(login: login, source: source)] {
+            if !isForgotten(own, at: now) { until = own.until }
+        } else if let own = sources[source], !isForgotten(own, at: now) {
+            until = max(own.until, logins[login]?.until ?? 0)
+        }
+        if let successes, let fullAt = spent[login] {
+            until = max(until, fullAt + successes.interval - successes.depth)
         }
         return max(until - now, 0)
     }
 
     /// Notes that a password was wrong, or a login unknown.
     package mutating func failed(from address: IPAddress, as login: String, at now: Int64) {
-        let source = Source(address)
-        sources[source] = failure(after: sources[source], limits.longestSourceWait, at: now)
-        logins[login.hashValue] = failure(after: logins[login.hashValue], limits.longestLoginWait, at: now)
+        let (source, login) = (address.sourceNetwork, login.hashValue)
+        let visitor = Visitor(login: login, source: source)
+        if let own = known[visitor] {
+            known[visitor] = failure(after: own, limits.longestLoginWait, at: now)
+        } else {
+            sources[source] = failure(after: sources[source], limits.longestSourceWait, at: now)
+        }
+        logins[login] = failure(after: logins[login], limits.longestLoginWait, at: now)
     }
 
     private func failure(after before: Failures?, _ longest: Int, at now: Int64) -> Failures {
         let count = (before.map { isForgotten($0, at: now) ? 0 : $0.count } ?? 0) + 1
         let doublings = min(max(count - limits.free - 1, 0), 30)
         let seconds = count > limits.free ? min(1 << doublings, max(longest, 1)) : 0
-        return Failures(count: count, until: now + Int64(seconds) * Self.second, last: now)
+        return Failures(count: count, until: now + Int64(seconds) * second, last: now)
     }
 
     private func isForgotten(_ failures: Failures, at now: Int64) -> Bool {
-        now - failures.last > Int64(limits.memory) * Self.second
+        now - failures.last > Int64(limits.memory) * second
     }
 
-    /// Notes a login that was good. Its source waits no longer, but what failed before still counts: who has one login may be
-    /// guessing at others.
+    /// Notes a login that was good. It waits for its source's failures no longer; other logins do, since a user may be guessing at them.
     package mutating func succeeded(from address: IPAddress, as login: String) {
-        let source = Source(address)
-        sources[source]?.until = 0
-        known[Visitor(login: login.hashValue, source: source)] = true
+        known[Visitor(login: login.hashValue, source: address.sourceNetwork)] = Failures()
+    }
+
+    /// Charges a login for a success.
+    package mutating func charge(_ login: String, at now: Int64) {
+        guard let successes else { return }
+        spent[login.hashValue] = max(spent[login.hashValue] ?? now, now) + successes.interval
     }
 }

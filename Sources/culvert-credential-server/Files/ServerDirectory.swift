@@ -94,6 +94,14 @@ struct ServerDirectory {
 
     func users() throws(CommandFailure) -> UserFile { try UserFile.read(files) }
 
+    func addresses() throws(CommandFailure) -> [AddressFile.Entry] { try AddressFile(from: files).addresses }
+
+    func write(_ addresses: [AddressFile.Entry]) throws(CommandFailure) {
+        var file = AddressFile()
+        file.addresses = addresses
+        try file.write(files)
+    }
+
     /// Changes the file of users, while nobody else does.
     func changeUsers<Result>(
         _ body: (inout UserFile) throws(CommandFailure) -> Result

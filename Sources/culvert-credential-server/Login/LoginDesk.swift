@@ -17,10 +17,12 @@ protocol AddressSource: Sendable {
     /// - Parameter login: whom they are for. What it gave back it may get again at once.
     mutating func take(own: [IPAddress], for login: String, at now: Int64) -> [IPAddress]?
     mutating func give(back addresses: [IPAddress], of login: String, at now: Int64)
+    /// The uses of addresses that the next run must know of.
+    func entries(at now: Int64) -> [AddressFile.Entry]
 }
 
-/// Judges logins by the file of users, and keeps count of who has a session. Each call may hash a password, and is made on a
-/// thread where that disturbs nobody; calls come one at a time.
+/// Verifies logins against the file of users, and tracks the sessions. A call may hash a password, so it needs a thread that has no
+/// other work. Several threads may call at the same time.
 ///
 /// A wrong password and an unknown login are alike in the answer, in what it takes (one hash, of a cost that users have) and in
 /// what is counted.
@@ -28,7 +30,7 @@ final class LoginDesk<SessionID: Hashable & Sendable>: Sendable {
     enum Judgement: Hashable, Sendable {
         case accepted([IPAddress])
         case wrong
-        /// There were too many failures lately: for so many seconds nothing is looked at.
+        /// There were too many failures or logins recently: attempts are refused for this time.
         case tooEarly(seconds: Int)
         /// No address is left.
         case full
@@ -39,6 +41,8 @@ final class LoginDesk<SessionID: Hashable & Sendable>: Sendable {
     struct Effects: Sendable {
         /// Ends a session. Nothing where it has not begun yet, or is over.
         var disconnect: @Sendable (SessionID) -> Void = { _ in }
+        /// Ends a session whose client may log in again immediately. Does nothing if it has not begun yet, or has ended.
+        var expire: @Sendable (SessionID) -> Void = { _ in }
         /// Keeps packets of these addresses out, before whatever is asked for later. Called under the desk's lock: nobody gets one
         /// of them in between. It must not wait, nor call the desk.
         var shutOut: @Sendable ([IPAddress]) -> Void = { _ in }
@@ -68,7 +72,11 @@ final class LoginDesk<SessionID: Hashable & Sendable>: Sendable {
         var lastNumber = 0
         var limiter: LoginLimiter
         var log = BoundedLog()
-        var addresses: any AddressSource
+        var addresses: any AddressSource {
+            didSet { revision += 1 }
+        }
+        /// Increases with each change of `addresses`.
+        private(set) var revision = 0
 
         init(limiter: LoginLimiter, addresses: any AddressSource) {
             self.limiter = limiter
@@ -104,7 +112,8 @@ final class LoginDesk<SessionID: Hashable & Sendable>: Sendable {
         self.sessionsPerUser = max(sessionsPerUser, 1)
         self.effects = effects
         self.logger = logger
-        state = Mutex(State(limiter: LoginLimiter(limits), addresses: addresses))
+        let successes = LoginLimiter.Successes(sessionsPerUser: sessionsPerUser)
+        state = Mutex(State(limiter: LoginLimiter(limits, successes: successes), addresses: addresses))
     }
 
     // MARK: - Users
@@ -125,20 +134,35 @@ final class LoginDesk<SessionID: Hashable & Sendable>: Sendable {
     /// - Parameter lifetime: how long a session may last, in seconds; 0 for as long as it likes.
     func look(lifetime: Int = 0) {
         let oldest = lifetime > 0 ? effects.now() - Int64(lifetime) * 1_000_000_000 : Int64.min
-        let over = state.withLock { state in
-            state.sessions.filter { _, session in
-                if session.isLeaving || session.since < oldest { return true }
-                guard let user = state.users[session.login] else { return true }
+        let (over, expired) = state.withLock { state -> ([SessionID], [SessionID]) in
+            let over = state.sessions.filter { _, session in
+                guard !session.isLeaving, let user = state.users[session.login] else { return true }
                 return user.password != session.password || !user.addresses.allSatisfy(session.addresses.contains)
-            }.map(\.key)
+            }
+            let expired = state.sessions.filter { $0.value.since < oldest && over[$0.key] == nil }
+            return (Array(over.keys), Array(expired.keys))
         }
         over.forEach(effects.disconnect)
+        expired.forEach(effects.expire)
+    }
+
+    /// The uses of addresses that the next run must know of, if they may have changed.
+    /// - Parameter revision: The revision that is stored; `nil` if no revision is.
+    func changedAddresses(since revision: Int?) -> (revision: Int, entries: [AddressFile.Entry])? {
+        state.withLock { state in
+            state.revision == revision ? nil : (state.revision, state.addresses.entries(at: effects.now()))
+        }
     }
 
     /// How many sessions there are.
     var sessionCount: Int { state.withLock { $0.sessions.count { !$0.value.isLeaving } } }
 
     // MARK: - Logins
+
+    /// Whether a login has succeeded from an address recently.
+    func isKnown(_ login: String, from source: IPAddress) -> Bool {
+        state.withLock { $0.limiter.isKnown(login, from: source) }
+    }
 
     func judge(_ id: SessionID, login: String, password: SecretBytes, from source: IPAddress) -> Judgement {
         let now = effects.now()
@@ -147,7 +171,7 @@ final class LoginDesk<SessionID: Hashable & Sendable>: Sendable {
         }
         guard wait == 0 else {
             let seconds = Int((wait + 999_999_999) / 1_000_000_000)
-            return refuse(.tooEarly(seconds: seconds), login, source, "too many failures, \(seconds) s to wait")
+            return refuse(.tooEarly(seconds: seconds), login, source, "too many attempts, \(seconds) s to wait")
         }
         let hash = user?.password ?? .dummy(cost(ofUnknown: login))
         var bytes = password.bytes
@@ -171,9 +195,14 @@ final class LoginDesk<SessionID: Hashable & Sendable>: Sendable {
     }
 
     private func begin(_ id: SessionID, _ user: User, _ source: IPAddress) -> Judgement {
-        let (addresses, over) = state.withLock { state -> ([IPAddress]?, [SessionID]) in
-            state.limiter.succeeded(from: source, as: user.login)
+        let result = state.withLock { state -> ([IPAddress]?, [SessionID])? in
+            // The user may have changed while the password was hashed.
+            guard let present = state.users[user.login], present.password == user.password,
+                present.addresses == user.addresses
+            else { return nil }
             let now = effects.now()
+            state.limiter.succeeded(from: source, as: user.login)
+            state.limiter.charge(user.login, at: now)
             // Of the user's sessions the oldest make room, and whoever has an address of the user's own.
             let own = (state.owned[user.login] ?? []).compactMap { id in state.sessions[id].map { (id, $0) } }
                 .filter { !$0.1.isLeaving }.sorted { $0.1.number < $1.1.number }.map(\.0)
@@ -199,6 +228,9 @@ final class LoginDesk<SessionID: Hashable & Sendable>: Sendable {
                 state.set(id, session)
             }
             return (addresses, Array(over))
+        }
+        guard let (addresses, over) = result else {
+            return refuse(.wrong, user.login, source, "the user was changed while the password was hashed")
         }
         over.forEach(effects.disconnect)
         guard let addresses else { return refuse(.full, user.login, source, "no address is left") }

@@ -10,50 +10,65 @@
     import Synchronization
     import TunnelIO
     import TunnelServer
+    import TunnelSystem
 
-    /// The file of users as the server's store: each login is judged by a ``LoginDesk``, on a thread of its own since that hashes,
-    /// and is let through the firewall before its client hears of it.
+    /// The file of users as the server's store. A ``LoginDesk`` verifies each login, on one of the threads that hash passwords. The
+    /// firewall admits a client before it has its answer.
     final class FileCredentialStore: CredentialStore {
         private let directory: ServerDirectory
         private let configuration: ServerConfiguration
         private let network: ServerNetwork
         private let logger: Logger
         private let desk: LoginDesk<ClientID>
-        private let hashing: EventLoop
-        /// The file of users as it was read last; used on the hashing thread only, where one change is read once.
+        private let hashing: WorkThreads
+        /// The file of users as it was read last. Held while it is read, so that one change is read once.
         private let stamp = Mutex<ServerDirectory.Stamp?>(nil)
+        /// The revision of the addresses in their file. Held while they are written.
+        private let written = Mutex(WrittenAddresses())
+
+        private struct WrittenAddresses {
+            var revision: Int?
+            var problem: CommandFailure?
+        }
 
         /// - Parameters:
         ///   - addresses: the server's own addresses that are in force.
         ///   - disconnect: ends a session.
+        ///   - expire: ends a session whose client may log in again immediately.
         init(
             _ directory: ServerDirectory, _ configuration: ServerConfiguration, network: ServerNetwork,
-            addresses: [InterfaceAddress], logger: Logger, disconnect: @escaping @Sendable (ClientID) -> Void
+            addresses: [InterfaceAddress], logger: Logger, disconnect: @escaping @Sendable (ClientID) -> Void,
+            expire: @escaping @Sendable (ClientID) -> Void
         ) throws(CommandFailure) {
             self.directory = directory
             self.configuration = configuration
             self.network = network
             self.logger = logger
-            let pools: AddressPools
+            var pools: AddressPools
             do throws(AddressPoolError) {
                 pools = try AddressPools(servers: addresses, rest: .seconds(configuration.addressRest))
             } catch {
                 throw CommandFailure("\(ServerConfiguration.name): addresses: \(error)")
+            }
+            let now = LaneClock.now()
+            do throws(CommandFailure) {
+                pools.restore(try directory.addresses().map { AddressUse($0, at: now) }, at: now)
+            } catch {
+                logger.error("cannot read which addresses users had, other users may get them sooner: \(error)")
             }
             desk = LoginDesk(
                 cost: configuration.passwordCost, limits: configuration.failures,
                 sessionsPerUser: configuration.sessionsPerUser, addresses: PoolSource(pools: pools, logger: logger),
                 logger: logger,
                 effects: LoginDesk.Effects(
-                    disconnect: disconnect,
+                    disconnect: disconnect, expire: expire,
                     shutOut: { addresses in
                         network.remove(addresses) { error in
                             if let error { logger.error("a client that is gone cannot be kept out: \(error)") }
                         }
                     }, now: { LaneClock.now() }))
             do throws(TunnelIOError) {
-                hashing = try EventLoop()
-                try hashing.startThread(name: "culvert-login")
+                hashing = try WorkThreads(name: "culvert-login")
             } catch {
                 throw CommandFailure("\(error)")
             }
@@ -65,22 +80,23 @@
             }
         }
 
-        deinit { hashing.stop() }
-
         // MARK: - CredentialStore
 
+        /// The number of logins that can be verified at the same time.
+        var verifiers: Int { hashing.count }
+
+        func isKnown(_ login: String, from source: IPAddress) -> Bool { desk.isKnown(login, from: source) }
+
         func verdict(on attempt: LoginAttempt) async -> LoginVerdict {
-            let judgement: LoginDesk<ClientID>.Judgement = await withCheckedContinuation { continuation in
-                let isTaken = hashing.perform { [self] in
-                    readUsersAgain()
-                    continuation.resume(
-                        returning: desk.judge(
-                            attempt.session, login: attempt.login, password: attempt.password,
-                            from: attempt.source.address))
-                }
-                if !isTaken { continuation.resume(returning: .unavailable) }
+            let judgement = await hashing.run { [self] in
+                readUsersAgain()
+                let judgement = desk.judge(
+                    attempt.session, login: attempt.login, password: attempt.password, from: attempt.source.address)
+                // A server that is killed from now on must know of it at its next start.
+                if case .accepted = judgement { writeAddresses() }
+                return judgement
             }
-            switch judgement {
+            switch judgement ?? .unavailable {
             case .accepted(let addresses):
                 do throws(TunnelServerError) {
                     try await network.allow(addresses)
@@ -99,7 +115,7 @@
                         mtu: configuration.mtu, keepalive: configuration.keepalive))
             case .wrong: return .refused(Body.Refusal(.credentials))
             case .tooEarly(let seconds):
-                return .refused(Body.Refusal(.attempts, message: "too many failures: try again in \(seconds) s"))
+                return .refused(Body.Refusal(.attempts, message: "too many attempts: try again in \(seconds) s"))
             case .full: return .refused(Body.Refusal(.full))
             case .unavailable: return .refused(Body.Refusal(.unavailable))
             }
@@ -117,15 +133,28 @@
 
         // MARK: - What time brings
 
-        /// Looks whether users were added or removed, and ends sessions that are to be over. To be called every second.
+        /// Reads the users again if they were changed, ends sessions that must end, and writes changed addresses to their file. Must be
+        /// called every second, and at the end.
         func look() async {
-            await withCheckedContinuation { continuation in
-                let isTaken = hashing.perform { [self] in
-                    readUsersAgain()
-                    desk.look(lifetime: configuration.sessionLifetime)
-                    continuation.resume()
+            await hashing.run { [self] in
+                readUsersAgain()
+                desk.look(lifetime: configuration.sessionLifetime)
+                writeAddresses()
+            }
+        }
+
+        private func writeAddresses() {
+            written.withLock { written in
+                guard let (revision, entries) = desk.changedAddresses(since: written.revision) else { return }
+                do throws(CommandFailure) {
+                    try directory.write(entries)
+                    written = WrittenAddresses(revision: revision)
+                } catch {
+                    if error != written.problem {
+                        logger.error("cannot write which addresses users have, will retry: \(error)")
+                    }
+                    written.problem = error
                 }
-                if !isTaken { continuation.resume() }
             }
         }
 
@@ -133,17 +162,18 @@
         var sessionCount: Int { desk.sessionCount }
 
         private func readUsersAgain() {
-            let now = directory.stamp
-            guard stamp.withLock({ $0 != now }) else { return }
-            do throws(CommandFailure) {
-                let file = try directory.users()
-                stamp.withLock { $0 = now }
-                desk.use(file)
-                logger.notice("users were changed: there are \(file.users.count) now")
-            } catch {
+            stamp.withLock { stamp in
+                let now = directory.stamp
+                guard stamp != now else { return }
                 // Said once for each state of the file; the users before stay.
-                stamp.withLock { $0 = now }
-                logger.error("the users are those of before: \(error)")
+                stamp = now
+                do throws(CommandFailure) {
+                    let file = try directory.users()
+                    desk.use(file)
+                    logger.notice("users were changed: there are \(file.users.count) now")
+                } catch {
+                    logger.error("the users are those of before: \(error)")
+                }
             }
         }
     }
@@ -170,6 +200,32 @@
 
         mutating func give(back addresses: [IPAddress], of login: String, at now: Int64) {
             pools.give(back: addresses, of: login, at: now)
+        }
+
+        func entries(at now: Int64) -> [AddressFile.Entry] {
+            pools.uses(at: now).map { AddressFile.Entry($0, at: now) }.sorted {
+                ($0.address.isIPv6 ? 1 : 0, $0.address.value) < ($1.address.isIPv6 ? 1 : 0, $1.address.value)
+            }
+        }
+    }
+
+    extension AddressFile.Entry {
+        fileprivate init(_ use: AddressUse, at now: Int64) {
+            self.init(
+                address: use.address, login: use.owner,
+                since: use.restsSince.map { Self.wallClock - (now - $0) / LaneClock.nanosecondsPerSecond })
+        }
+
+        fileprivate static var wallClock: Int64 { ProcessEnvironment.wallClock() / LaneClock.nanosecondsPerSecond }
+    }
+
+    extension AddressUse {
+        /// - Parameter now: Nanoseconds of the clock of rests. A time in the future counts as now.
+        fileprivate init(_ entry: AddressFile.Entry, at now: Int64) {
+            let wallClock = AddressFile.Entry.wallClock
+            self.init(
+                entry.address, of: entry.login,
+                restsSince: entry.since.map { now - max(wallClock - max($0, 0), 0) * LaneClock.nanosecondsPerSecond })
         }
     }
 #endif

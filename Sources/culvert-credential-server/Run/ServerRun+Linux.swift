@@ -60,8 +60,8 @@
             do throws(CommandFailure) {
                 let running = Running()
                 let store = try FileCredentialStore(
-                    directory, configuration, network: network, addresses: inForce.addresses, logger: logger
-                ) { running.disconnect($0) }
+                    directory, configuration, network: network, addresses: inForce.addresses, logger: logger,
+                    disconnect: { running.disconnect($0, .removed) }, expire: { running.disconnect($0, .closed) })
                 try await running.serve(store, configuration, keys, on: tun, layout, notice, logger)
             } catch {
                 failure = error
@@ -83,6 +83,7 @@
             settings.answersPings = configuration.answersPings
             settings.allowedNetworks = configuration.allowedNetworks
             settings.otherInterfaces = configuration.otherInterfaces
+            settings.endsConnections = true
             return settings
         }
 
@@ -90,7 +91,7 @@
         private final class Running: Sendable {
             private let device = Mutex<CredentialServerDevice?>(nil)
 
-            func disconnect(_ id: ClientID) { device.withLock { $0 }?.disconnect(id, .removed) }
+            func disconnect(_ id: ClientID, _ reason: EndReason) { device.withLock { $0 }?.disconnect(id, reason) }
 
             func serve(
                 _ store: FileCredentialStore, _ configuration: ServerConfiguration, _ keys: ServerDirectory.Keys,
@@ -98,6 +99,7 @@
             ) async throws(CommandFailure) {
                 var options = CredentialServerDevice.Options()
                 options.limits.clients = configuration.clients
+                options.limits.verifiers = store.verifiers
                 options.layout = layout
                 // A failure, or nil for a signal.
                 let end = OneShot<TunnelIOError?>()
@@ -125,6 +127,8 @@
                 looks.cancel()
                 logger.notice("ending \(store.sessionCount) sessions")
                 await device.stop()
+                // All sessions have ended: their addresses rest from now on.
+                await store.look()
                 let statistics = device.statistics
                 logger.info(
                     "logins: \(statistics.accepted) accepted, \(statistics.refused) refused; \(statistics.protocolDrops)"

@@ -3,7 +3,6 @@
 
 import CTunnelSystem
 import CommandLineSupport
-import FoundationEssentials
 import NetworkAddresses
 import PasswordHashing
 import TunnelSystem
@@ -25,8 +24,8 @@ struct User: Hashable, Sendable, Codable {
     }
 }
 
-/// All users: one file of JSON that its owner alone may read.
-struct UserFile: Sendable, Codable {
+/// All users.
+struct UserFile: ServerFile, Sendable {
     var version = 1
     var users: [User] = []
 
@@ -36,29 +35,11 @@ struct UserFile: Sendable, Codable {
 
     /// Reads the file; no file is no users.
     static func read(_ directory: PrivateDirectory<CommandFailure>) throws(CommandFailure) -> UserFile {
-        guard let bytes = try directory.read(name) else { return UserFile() }
-        let file: UserFile
-        do {
-            file = try JSONDecoder().decode(UserFile.self, from: Data(bytes))
-        } catch {
-            throw CommandFailure(
-                "\(name) cannot be read: it is not the JSON that it should be", fix: "restore it from a copy")
-        }
-        guard file.version == 1 else {
-            throw CommandFailure(
-                "\(name) is of version \(file.version), which this program does not know", fix: "update it")
-        }
+        let file = try UserFile(from: directory)
         if let user = file.users.first(where: { !$0.password.isValid }) {
             throw CommandFailure("\(name): the password of '\(user.login)' is damaged", fix: "remove and add the user")
         }
         return file
-    }
-
-    func write(_ directory: PrivateDirectory<CommandFailure>) throws(CommandFailure) {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
-        guard let data = try? encoder.encode(self) else { throw CommandFailure("\(Self.name) cannot be written") }
-        try directory.write(Array(data) + [UInt8(ascii: "\n")], to: Self.name)
     }
 }
 

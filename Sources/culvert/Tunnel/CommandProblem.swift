@@ -15,11 +15,11 @@ struct CommandProblem: Error, Equatable {
     }
 
     /// The problem as people read it: message, fields, and what to do, on lines of their own.
-    init(_ error: TunnelError, of name: String? = nil) {
+    init(_ error: TunnelError, of name: String? = nil, isLogin: Bool = false) {
         var lines = [(name.map { "\($0): " } ?? "") + error.message]
         lines += error.problems.map { "  \($0.field) '\($0.value)' \($0.problem): \($0.fix)" }
         if !error.fix.isEmpty { lines.append("  fix: \(error.fix)") }
-        self.init(ExitStatus.of(error.code), lines.joined(separator: "\n"))
+        self.init(ExitStatus.of(error.code, isLogin: isLogin), lines.joined(separator: "\n"))
     }
 
     /// Says it and returns the status.
@@ -31,8 +31,11 @@ struct CommandProblem: Error, Equatable {
 
 extension ExitStatus {
     /// The status of a command that ends with such an error.
-    static func of(_ code: TunnelError.Code) -> Int32 {
+    /// - Parameter isLogin: Whether it is the error of a tunnel with a login.
+    static func of(_ code: TunnelError.Code, isLogin: Bool = false) -> Int32 {
         switch code {
+        case .authenticationFailed where isLogin: loginRefused
+        case .sessionTerminated: sessionEnded
         case .notRunning, .profileNotFound: notFound
         case .permissionDenied: notPermitted
         case .alreadyRunning: alreadyRunning

@@ -24,6 +24,14 @@ enum TunnelKind: Sendable {
         }
     }
 
+    /// Whether it is a tunnel with a login.
+    var isLogin: Bool {
+        if case .login = self { true } else { false }
+    }
+
+    /// The exit status of a process whose tunnel this error has ended.
+    func status(of error: TunnelError) -> Int32 { ExitStatus.of(error.code, isLogin: isLogin) }
+
     /// The kind that a profile is of.
     init(_ profile: TunnelProfile) throws(TunnelError) {
         switch profile.provider {

@@ -132,7 +132,8 @@
             do throws(TunnelError) {
                 try await channel.start(tunnel.request)
             } catch {
-                throw CommandProblem(Task.isCancelled ? .interruptedStart : error, of: name)
+                throw CommandProblem(
+                    Task.isCancelled ? .interruptedStart : error, of: name, isLogin: tunnel.kind.isLogin)
             }
         }
     }

@@ -217,6 +217,21 @@
                 .appendingPathComponent("../../../support/systemd/culvert@.service").standardized.path
         }
 
+        @Test(
+            "The unit does not retry a refused login, nor a session that the server ended, and retries a server that is away"
+        )
+        func unretried() throws {
+            let text = try String(contentsOfFile: Self.unitFile, encoding: .utf8)
+            let line = try #require(text.split(separator: "\n").first { $0.hasPrefix("RestartPreventExitStatus=") })
+            let statuses = line.split(separator: "=")[1].split(separator: " ").compactMap { Int32($0) }
+            for code in [TunnelError.Code.authenticationFailed, .sessionTerminated, .configurationInvalid] {
+                #expect(statuses.contains(ExitStatus.of(code, isLogin: true)), "\(code)")
+            }
+            for code in [TunnelError.Code.serverUnreachable, .networkUnavailable, .providerFailed] {
+                #expect(!statuses.contains(ExitStatus.of(code, isLogin: true)), "\(code)")
+            }
+        }
+
         private static let verifier = ["/usr/bin/systemd-analyze", "/bin/systemd-analyze"]
             .first { FileManager.default.isExecutableFile(atPath: $0) }
 

@@ -163,6 +163,16 @@ struct ServiceTests {
         #expect(told.withLock { $0 } == ["IPv6 is left out", "PrivateKey = [redacted]"])
     }
 
+    @Test(
+        "A refused login and a session that the server ended have their own statuses, and a gateway's refusal keeps its own"
+    )
+    func exitStatusesOfLogins() {
+        #expect(ExitStatus.of(.authenticationFailed, isLogin: true) == 7)
+        #expect(ExitStatus.of(.sessionTerminated, isLogin: true) == 8)
+        #expect(ExitStatus.of(.serverUnreachable, isLogin: true) == 6)
+        #expect(ExitStatus.of(.authenticationFailed) == 6)
+    }
+
     @Test("Errors end a command with a status that says what kind they are")
     func statuses() {
         #expect(ExitStatus.of(.serverUnreachable) == 6)

@@ -42,11 +42,3 @@ package enum RequestSource: Hashable, Sendable {
         return .address(.v6(UInt64(truncatingIfNeeded: address.value >> 64), 0))
     }
 }
-
-extension IPAddress {
-    /// An IPv4 address that was mapped into IPv6 is that address.
-    fileprivate var unmapped: IPAddress {
-        guard isIPv6, value >> 32 == 0xffff else { return self }
-        return .v4(UInt32(truncatingIfNeeded: value))
-    }
-}

@@ -61,7 +61,7 @@
             } catch {
                 tell(.failed(error))
                 if isForeground { StandardStream.write("error: \(error)\n", to: 2) }
-                return ExitStatus.of(error.code)
+                return tunnel.kind.status(of: error)
             }
         }
 
@@ -71,7 +71,7 @@
             } catch {
                 logger.log(level: error.code == .stopped ? .notice : .error, "the tunnel is not up: \(error)")
                 tell(.failed(error))
-                return ExitStatus.of(error.code)
+                return tunnel.kind.status(of: error)
             }
         }
 
@@ -275,7 +275,7 @@
                 case .down(nil): return ExitStatus.success
                 case .down(let error?):
                     logger.error("the tunnel has ended: \(error)")
-                    return ExitStatus.of(error.code)
+                    return tunnel.kind.status(of: error)
                 case .blocked:
                     // What its policy holds back, it holds back for ever, unless somebody tries again.
                     guard await startAgain(host, logger) else {

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import CTunnelSystem
+package import NetworkAddresses
+import TunnelSystem
+
+/// A netlink socket for requests about tracked connections in the network namespace of the calling thread. For one thread at a time.
+///
+/// Sources: linux/netfilter/nfnetlink_conntrack.h and net/netfilter/nf_conntrack_netlink.c.
+package final class ConnectionSocket {
+    private let socket: NetlinkSocket
+
+    package init() throws(LinuxNetworkError) {
+        do throws(SystemError) {
+            socket = try NetlinkSocket(protocolNumber: CTUNNEL_NETLINK_NETFILTER)
+        } catch {
+            throw RouteSocket.failure(error.operation, error.errno)
+        }
+    }
+
+    /// Message types of the subsystem, by their names in nfnetlink_conntrack.h.
+    private enum Message {
+        static let new: UInt16 = 1 << 8
+        static let get: UInt16 = 1 << 8 | 1
+        static let delete: UInt16 = 1 << 8 | 2
+    }
+
+    /// Attributes, by their names in nfnetlink_conntrack.h.
+    private enum Attribute {
+        static let originalTuple: UInt16 = 1
+        static let replyTuple: UInt16 = 2
+        static let id: UInt16 = 12
+        static let zone: UInt16 = 18
+        static let filter: UInt16 = 25
+        /// The attribute of a tuple that has its addresses.
+        static let addresses: UInt16 = 1
+        /// The sources among the addresses of a tuple.
+        static let source4: UInt16 = 1
+        static let source6: UInt16 = 3
+        /// The attributes of a filter: the parts of each tuple that the kernel compares.
+        static let originalFlags: UInt16 = 1
+        static let replyFlags: UInt16 = 2
+        static let isNested: UInt16 = 0x8000
+    }
+
+    /// `CTA_FILTER_F_CTA_IP_SRC` of nf_conntrack_netlink.c: the source of a tuple is compared.
+    private static let comparesSource: UInt32 = 1
+
+    /// One connection: what identifies it.
+    private struct Connection {
+        var tuple: [UInt8]
+        var zone: [UInt8]?
+        var id: [UInt8]?
+    }
+
+    /// The number of addresses for which the kernel searches by itself: it compares all connections for each.
+    private static let fewAddresses = 4
+
+    /// Deletes the connections that an address of these networks began or accepted, in front of or behind a translation.
+    /// - Returns: The number of deleted connections.
+    @discardableResult
+    package func deleteConnections(of networks: [IPPrefix]) throws(LinuxNetworkError) -> Int {
+        var count = 0
+        for isIPv6 in [false, true] {
+            let family = networks.filter { $0.isIPv6 == isIPv6 }
+            guard !family.isEmpty else { continue }
+            for connection in try connections(of: family, isIPv6: isIPv6) {
+                if try delete(connection, isIPv6: isIPv6) { count += 1 }
+            }
+        }
+        return count
+    }
+
+    /// Whether the kernel lacks the operation that failed.
+    package static func isUnsupported(_ error: LinuxNetworkError) -> Bool {
+        [EINVAL, EOPNOTSUPP, EPROTONOSUPPORT, EAFNOSUPPORT].contains(error.errno)
+    }
+
+    /// `struct nfgenmsg` of a family.
+    private static func header(isIPv6: Bool) -> [UInt8] { [UInt8(isIPv6 ? AF_INET6 : AF_INET), 0, 0, 0] }
+
+    private func connections(of networks: [IPPrefix], isIPv6: Bool) throws(LinuxNetworkError) -> [Connection] {
+        let request = NetlinkRequest(type: Message.get, flags: Netlink.dump, body: Self.header(isIPv6: isIPv6))
+        if networks.count <= Self.fewAddresses, networks.allSatisfy({ $0.length == $0.address.bitWidth }) {
+            do throws(LinuxNetworkError) { return try filteredConnections(of: networks, request) } catch {
+                guard Self.isUnsupported(error) else { throw error }
+            }
+        }
+        let addresses = Set(networks.filter { $0.length == $0.address.bitWidth }.map(\.address))
+        let others = networks.filter { $0.length < $0.address.bitWidth }
+        return try list(request) { address in addresses.contains(address) || others.contains { $0.contains(address) } }
+    }
+
+    private func filteredConnections(
+        of networks: [IPPrefix], _ request: NetlinkRequest
+    ) throws(LinuxNetworkError) -> [Connection] {
+        var found: [Connection] = []
+        for network in networks {
+            // The source of one tuple is the end that began, and that of the other is the end that answers. A kernel before 5.8 does not
+            // know the filter, and lists all.
+            for (tuple, flags) in [
+                (Attribute.originalTuple, Attribute.originalFlags), (Attribute.replyTuple, Attribute.replyFlags),
+            ] {
+                found += try list(Self.filtered(request, network.address, tuple, flags)) { $0 == network.address }
+            }
+        }
+        return found
+    }
+
+    private func list(
+        _ request: NetlinkRequest, where isWanted: (IPAddress) -> Bool
+    ) throws(LinuxNetworkError) -> [Connection] {
+        let replies: [NetlinkReply]
+        do throws(SystemError) {
+            replies = try socket.exchange(request, "list the tracked connections")
+        } catch {
+            throw RouteSocket.failure(error.operation, error.errno)
+        }
+        return replies.filter { $0.type == Message.new }.compactMap { reply in
+            let attributes = NetlinkReader(bytes: reply.body).attributes(from: 4)
+            guard let tuple = attributes[Attribute.originalTuple],
+                Self.addresses(attributes).contains(where: isWanted)
+            else { return nil }
+            return Connection(tuple: tuple, zone: attributes[Attribute.zone], id: attributes[Attribute.id])
+        }
+    }
+
+    /// A request for connections with this address as the source of a tuple.
+    private static func filtered(
+        _ request: NetlinkRequest, _ address: IPAddress, _ tuple: UInt16, _ flags: UInt16
+    ) -> NetlinkRequest {
+        let empty = NetlinkRequest(type: Message.get, body: [])
+        var (source, contents, filter, filtered) = (empty, empty, empty, request)
+        source.append(address.isIPv6 ? Attribute.source6 : Attribute.source4, address.bytes)
+        contents.append(Attribute.addresses | Attribute.isNested, source.body)
+        filter.append(flags, comparesSource)
+        filtered.append(tuple | Attribute.isNested, contents.body)
+        filtered.append(Attribute.filter | Attribute.isNested, filter.body)
+        return filtered
+    }
+
+    /// The addresses of both ends, in front of and behind a translation.
+    private static func addresses(_ attributes: NetlinkAttributes) -> [IPAddress] {
+        [Attribute.originalTuple, Attribute.replyTuple].flatMap { kind in
+            attributes.nested(kind)?.nested(Attribute.addresses)?.values.compactMap { IPAddress(bytes: $0) } ?? []
+        }
+    }
+
+    /// - Returns: Whether the connection existed.
+    private func delete(_ connection: Connection, isIPv6: Bool) throws(LinuxNetworkError) -> Bool {
+        var request = NetlinkRequest(type: Message.delete, body: Self.header(isIPv6: isIPv6))
+        request.append(Attribute.originalTuple | Attribute.isNested, connection.tuple)
+        if let zone = connection.zone { request.append(Attribute.zone, zone) }
+        // Without it, a new connection with the same ends could be deleted.
+        if let id = connection.id { request.append(Attribute.id, id) }
+        do throws(SystemError) {
+            _ = try socket.exchange(request, "delete a tracked connection")
+            return true
+        } catch {
+            guard error.errno != ENOENT else { return false }
+            throw RouteSocket.failure(error.operation, error.errno)
+        }
+    }
+}
