@@ -39,6 +39,12 @@ package struct Device: Hashable, Sendable {
     package var subnets: [IPPrefix]
     package var isEnabled: Bool
     package var expiresAt: Date?
+    /// The expiry that an administrator has set, or `nil`. A renewal ends there at the latest.
+    package var expiryLimit: Date?
+    /// Whether the store has noted the expiry, which then lasts even if the clock is set back.
+    package var hasExpired = false
+    /// Whether the store has this state. `false` while the end of access is in effect and not written yet.
+    package var isSaved = true
     package let createdAt: Date
     /// When the last handshake or packet was, as the runtime has told.
     package var lastSeenAt: Date?
@@ -84,7 +90,7 @@ package struct Device: Hashable, Sendable {
     }
 
     /// Whether it is let in as far as it goes by the device itself.
-    package func isActive(at now: Date) -> Bool { isEnabled && expiresAt.map { now < $0 } ?? true }
+    package func isActive(at now: Date) -> Bool { isEnabled && !hasExpired && expiresAt.map { now < $0 } ?? true }
 }
 
 /// A device that an administrator makes for a stock client: the private key stays where it was made.

@@ -17,6 +17,10 @@ package struct User: Hashable, Sendable {
     package var deviceLimit: Int?
     /// What the login tunnel's server compares a password with; nil for a user without a password.
     package var password: StoredPassword?
+    /// Whether the store has noted the expiry, which then lasts even if the clock is set back.
+    package var hasExpired = false
+    /// Whether the store has this state. `false` while the end of access is in effect and not written yet.
+    package var isSaved = true
     package let createdAt: Date
 
     package init(
@@ -36,7 +40,7 @@ package struct User: Hashable, Sendable {
     }
 
     /// Whether devices of this user are let in.
-    package func isActive(at now: Date) -> Bool { isEnabled && expiresAt.map { now < $0 } ?? true }
+    package func isActive(at now: Date) -> Bool { isEnabled && !hasExpired && expiresAt.map { now < $0 } ?? true }
 }
 
 /// A hashed password with all that it takes to compare another one: text that the store does not look into. Never printed.

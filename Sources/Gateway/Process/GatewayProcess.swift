@@ -64,11 +64,17 @@ package final class GatewayProcess: Sendable {
             }
             let connections = Mutex<(@Sendable () -> MetricFamily)?>(nil)
             let shown = Shown(connections)
-            parts.runtimeMetrics = { (runtime?.figures.families ?? []) + shown.families }
+            parts.runtimeMetrics = {
+                (runtime?.figures.families ?? []) + service.unsavedFamilies + shown.families
+            }
             parts.backup = { (passphrase, caller) async throws(GatewayError) in
                 try await Self.backup(folder, store, service, passphrase, caller)
             }
-            parts.readiness = { runtime?.readiness ?? Readiness() }
+            parts.readiness = {
+                var readiness = runtime?.readiness ?? Readiness()
+                readiness.unsaved = service.unsaved
+                return readiness
+            }
             let api = try GatewayAPI(service, parts, logger: logger)
             shown.connections.withLock { $0 = { [weak api] in api?.connections ?? Shown.none } }
             (self.store, self.service, self.runtime, self.api) = (store, service, runtime, api)
@@ -141,6 +147,7 @@ package final class GatewayProcess: Sendable {
                 Task { await group.triggerGracefulShutdown() }
             }
             await runtime?.stop()
+            await service.finish()
             try? store.close()
             try result.get()
         } catch let error as GatewayProcessError {
@@ -161,7 +168,7 @@ package final class GatewayProcess: Sendable {
                 if let runtime { return try await runtime.run() }
                 while (try? await Task.sleep(for: GatewayProcess.sweep)) != nil {
                     do throws(GatewayError) { try await service.sweep(.gateway) } catch {
-                        logger.error("what time has brought cannot be noted: \(error)")
+                        service.logFailure("cannot note expiries and delete old entries, will retry: \(error)")
                     }
                 }
             }

@@ -68,6 +68,7 @@ package actor GatewayRuntime {
     private var device: WireGuardDevice?
     private var login: CredentialServerDevice?
     private var isStopped = false
+    private var gate = AccessGate()
     private var peers: RuntimePeers
     private var logins = RuntimeLogins<ClientID>()
     /// The families that the network has in force; true for IPv6.
@@ -75,6 +76,10 @@ package actor GatewayRuntime {
     /// The last that follows the store: one after the other.
     private var following: Task<Void, Never>?
     private var traffic = TrafficLedger()
+    /// The writes to the store that run now. A store that does not answer delays no end of access.
+    private var (sweeping, flushing): (Task<Void, Never>?, Task<Void, Never>?)
+    /// The error of the last sweep, which is logged once.
+    private var sweepError: String?
     /// The last change of the store that `peers` includes; `nil` before the first.
     private var sequence: Int64?
     /// The last change of the store that is applied.
@@ -167,6 +172,7 @@ package actor GatewayRuntime {
     private func makeLogin(_ keys: LoginTunnelKeys, _ tun: any TunDevice) -> CredentialServerDevice {
         var options = CredentialServerDevice.Options()
         options.limits.clients = settings.devices
+        options.limits.verifiers = ProcessorCount.forLanes()
         options.layout = self.options.device.layout
         let arrivals = arrivals
         return CredentialServerDevice(
@@ -205,7 +211,7 @@ package actor GatewayRuntime {
                 switch event {
                 case .changes: await followAndTell()
                 case .second: await look()
-                case .flush: await flush()
+                case .flush: startFlush()
                 case .closed(let reason): end = .ended(reason)
                 case .loginFailed(let error): end = .login(error)
                 }
@@ -226,6 +232,8 @@ package actor GatewayRuntime {
         isStopped = true
         // Its last sessions say what they have moved.
         await login?.stop()
+        await sweeping?.value
+        await flushing?.value
         await flush()
         device?.close()
         await network.stop()
@@ -282,13 +290,19 @@ package actor GatewayRuntime {
     }
 
     private func readChanges() async throws(GatewayError) {
-        let changes =
-            if let sequence { try await service.peerChanges(after: sequence, .gateway) } else {
-                try await service.peers(.gateway)
-            }
-        if changes.serverKeysChanged || changes.isComplete { isKeyPending = true }
-        peers.update(with: changes)
-        sequence = changes.sequence
+        let denials = service.denials
+        do throws(GatewayError) {
+            let changes =
+                if let sequence { try await service.peerChanges(after: sequence, .gateway) } else {
+                    try await service.peers(.gateway)
+                }
+            if changes.serverKeysChanged || changes.isComplete { isKeyPending = true }
+            peers.update(with: gate.update(changes, denials: denials, at: clock.now()))
+            sequence = changes.sequence
+        } catch {
+            peers.update(with: gate.update(nil, denials: denials, at: clock.now()))
+            throw error
+        }
     }
 
     /// Applies the desired peers. WireGuard loses peers first and gets peers last, so that each packet meets its device's rules.
@@ -444,11 +458,36 @@ package actor GatewayRuntime {
     // MARK: - What time brings
 
     private func look() async {
-        do throws(GatewayError) { try await service.sweep(busy: logins.busy, .gateway) } catch {
-            logger.error("what time has brought cannot be noted: \(error)")
+        if gate.isDue(at: clock.now()) || !isCurrent || !peers.exclusions.isEmpty || !network.condition.isCurrent {
+            await followAndTell()
         }
-        if !isCurrent || !peers.exclusions.isEmpty || !network.condition.isCurrent { await followAndTell() }
         endSessions()
+        guard sweeping == nil, !isStopped else { return }
+        sweeping = Task {
+            await sweep()
+            sweeping = nil
+        }
+    }
+
+    private func sweep() async {
+        do throws(GatewayError) {
+            try await service.sweep(busy: logins.busy, .gateway)
+            sweepError = nil
+        } catch {
+            let reason = Self.reason(error)
+            if reason != sweepError {
+                logger.error("cannot note expiries and delete old entries, will retry: \(reason)")
+            }
+            sweepError = reason
+        }
+    }
+
+    private func startFlush() {
+        guard flushing == nil, !isStopped else { return }
+        flushing = Task {
+            await flush()
+            flushing = nil
+        }
     }
 
     /// Tells the store what was counted since the last time.
@@ -476,6 +515,10 @@ package actor GatewayRuntime {
     }
 
     // MARK: - The login tunnel
+
+    nonisolated func isKnownLogin(_ login: String, from source: IPAddress) -> Bool {
+        service.isKnownLogin(login, from: source)
+    }
 
     /// What becomes of a login. Whoever is let in is known to firewall and routes before its client hears of it.
     func verdict(on attempt: LoginAttempt) async -> LoginVerdict {

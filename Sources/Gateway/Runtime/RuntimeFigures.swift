@@ -46,6 +46,8 @@ package struct Readiness: Hashable, Sendable {
     package var problems: [NetworkProblem]
     /// The devices that are excluded, since the kernel or WireGuard refuses a value. The other devices are served.
     package var exclusions: [NetworkProblem]
+    /// The ends of access that are in effect and not saved, and a database that refuses writes. Devices are served.
+    package var unsaved: [NetworkProblem] = []
 
     package init(isReady: Bool = true, problems: [NetworkProblem] = [], exclusions: [NetworkProblem] = []) {
         (self.isReady, self.problems, self.exclusions) = (isReady, problems, exclusions)

@@ -13,12 +13,14 @@ extension GatewayService {
         of user: UserID? = nil, _ page: PageRequest, _ caller: Caller
     ) async throws(GatewayError) -> Page<Device> {
         try caller.check(.read)
-        return try await stored("device") { () throws(StoreError) in try await store.devices(of: user, page) }
+        var found = try await stored("device") { () throws(StoreError) in try await store.devices(of: user, page) }
+        found.items = found.items.map(inEffect)
+        return found
     }
 
     package func device(_ id: DeviceID, _ caller: Caller) async throws(GatewayError) -> Device {
         try caller.check(.read)
-        return try await find(id).device
+        return inEffect(try await find(id).device)
     }
 
     private func find(_ id: DeviceID) async throws(GatewayError) -> DeviceOfUser {
@@ -47,17 +49,19 @@ extension GatewayService {
         try Check.subnets(draft.subnets)
         try checkKey(draft.publicKey, "publicKey")
         var random = random
-        let device = Device(
+        var device = Device(
             id: DeviceID(using: &random), userID: draft.userID, kind: .exported, name: draft.name, notes: draft.notes,
             publicKey: draft.publicKey, keyAt: now, addresses: draft.addresses, subnets: draft.subnets,
             expiresAt: draft.expiresAt.map { Date(milliseconds: $0.milliseconds) }, createdAt: now)
+        device.expiryLimit = device.expiresAt
+        let added = device
         let limits = limits(at: now)
         let creation = try creation(creationKey, "device \(draft)", caller)
         let audit = record(
             .deviceAdded, "device:\(device.id)", caller,
             ["user": draft.userID.description, "name": draft.name, "key": draft.publicKey.base64])
         let made = try await changed("user") { () throws(StoreError) in
-            try await store.add(device, limits, creation, audit)
+            try await store.add(added, limits, creation, audit)
         }
         return Created(item: try grant(made.item), isRepetition: made.isRepetition)
     }
@@ -91,16 +95,27 @@ extension GatewayService {
         let audit = record(.deviceChanged, "device:\(id)", caller, update.details)
         let limits = limits(at: now)
         let checked = update
-        return try await changed("device") { () throws(StoreError) in
-            try await store.update(device: id, checked, limits, audit)
-        }.device
+        @Sendable func save() async throws(GatewayError) -> Device {
+            try await changed("device") { () throws(StoreError) in
+                try await store.update(device: id, checked, limits, audit)
+            }.device
+        }
+        guard let isEnabled = update.isEnabled else { return try await save() }
+        guard !isEnabled else { return try await permitAccess(.disabledDevice(id), save) }
+        var disabling = DeviceUpdate()
+        disabling.isEnabled = false
+        let short = record(.deviceChanged, "device:\(id)", caller, disabling.details)
+        if let changed = try await endAccess(.disabledDevice(id), short, save) { return changed }
+        guard update == disabling else { throw .onlyDisabled }
+        return try await device(id, caller)
     }
 
     /// Removes a device: its key and credential are good for nothing from then on.
-    package func removeDevice(_ id: DeviceID, _ caller: Caller) async throws(GatewayError) {
+    /// - Returns: Whether that is saved. It is in effect in any case.
+    @discardableResult
+    package func removeDevice(_ id: DeviceID, _ caller: Caller) async throws(GatewayError) -> Bool {
         try caller.check(.manage)
-        let audit = record(.deviceRemoved, "device:\(id)", caller)
-        try await changed("device") { () throws(StoreError) in try await store.remove(device: id, of: nil, audit) }
+        return try await endAccess(.removedDevice(id, of: nil), record(.deviceRemoved, "device:\(id)", caller))
     }
 }
 

@@ -26,6 +26,7 @@ extension GatewayService {
             guard keys.next == nil else { throw .serverKeyRotation("a next key is announced already") }
             keys.next = next
         }
+        state.withLock { $0.announcedKey = next.key.publicKey }
         try await note(
             record(
                 .serverKeyAnnounced, "gateway", caller,
@@ -42,10 +43,14 @@ extension GatewayService {
         try await note(record(.serverKeyRotationCancelled, "gateway", caller))
     }
 
-    /// Makes the next key the key, where its time has come.
-    func switchServerKey() async throws(GatewayError) {
+    /// Makes the next key the key, where its time has come and is certain. If this process announced the key, it knows the time in
+    /// between, unless the clock has jumped.
+    func switchServerKey(_ watch: ClockWatch) async throws(GatewayError) {
         let now = now
-        let isDue = state.withLock { $0.keys.next.map { $0.switchAt <= now } ?? false }
+        let isDue = state.withLock { state in
+            guard let next = state.keys.next, next.switchAt <= now else { return false }
+            return watch.isCertain || watch.isSteady && state.announcedKey == next.key.publicKey
+        }
         guard isDue else { return }
         let keys = try change { (keys) throws(GatewayError) in
             guard let next = keys.next, next.switchAt <= now else { return }

@@ -4,13 +4,14 @@
 import FoundationEssentials
 import Logging
 import Provisioning
+import Synchronization
 import WireGuardCore
 
 // What the runtime needs to keep WireGuard, firewall and routes equal to the store.
 
 extension GatewayService {
     /// How long a creation is known.
-    private static let creationLifetime = 86_400.0
+    private static let creationLifetime = 86_400
 
     /// All peers, and the change up to which they are up to date.
     package func peers(_ caller: Caller) async throws(GatewayError) -> PeerChanges {
@@ -27,17 +28,19 @@ extension GatewayService {
     }
 
     private func plans(_ feed: PeerFeed) -> PeerChanges {
-        let now = now
-        return PeerChanges(
+        PeerChanges(
             sequence: feed.sequence, isComplete: feed.isComplete,
             peers: feed.peers.map { record in
                 let device = record.device
-                let isActive = device.isActive(at: now) && record.user.isActive(at: now)
+                // The runtime enforces expiries that were not noted yet.
+                let isActive = device.isActive(at: .distantPast) && record.user.isActive(at: .distantPast)
                 let key = isActive ? device.publicKey : nil
                 return PeerPlan(
                     deviceID: device.id, publicKey: key, presharedKey: key == nil ? nil : presharedKey(of: device),
                     password: isActive && device.kind == .login ? record.user.password : nil,
-                    addresses: device.addresses, subnets: device.subnets, rules: record.rules)
+                    addresses: device.addresses, subnets: device.subnets, rules: record.rules,
+                    userID: record.user.id,
+                    expiresAt: [device.expiresAt, record.user.expiresAt].compactMap { $0 }.min())
             }, removed: feed.removed, serverKeysChanged: feed.serverKeysChanged)
     }
 
@@ -54,27 +57,46 @@ extension GatewayService {
     package func record(_ activity: [DeviceActivity], _ caller: Caller) async throws(GatewayError) {
         try caller.check(.run)
         guard !activity.isEmpty else { return }
-        try await stored("device") { () throws(StoreError) in try await store.record(activity) }
+        try await written("device") { () throws(StoreError) in try await store.record(activity) }
     }
 
     /// Notes what time has brought: expired devices, users and idle keys, the switch of server keys, old entries of the audit log.
-    /// To be called every few seconds.
+    /// Writes the ends of access that the store has refused. To be called every few seconds.
+    ///
+    /// While the time is not certain, it deletes and switches nothing.
     package func sweep(busy: [DeviceID] = [], _ caller: Caller) async throws(GatewayError) {
         try caller.check(.run)
-        try await switchServerKey()
+        let watch = observeClock()
+        await saveEnds()
+        var failure: GatewayError?
+        do throws(GatewayError) { try await sweepStore(busy, watch) } catch { failure = error }
+        try await switchServerKey(watch)
+        if let failure { throw failure }
+    }
+
+    private func sweepStore(_ busy: [DeviceID], _ watch: ClockWatch) async throws(GatewayError) {
         let now = now
+        func before(_ seconds: some BinaryInteger) -> Date {
+            watch.isCertain ? now.addingTimeInterval(-Double(seconds)) : .distantPast
+        }
         let auditLifetime = settings.auditLifetimeSeconds
-        let sweep = Sweep(
-            now: now, idleKeysBefore: now.addingTimeInterval(-Double(settings.addKey.idleKeySeconds)),
-            idleLeasesBefore: now.addingTimeInterval(-Double(settings.loginTunnel.leaseSeconds)), busy: busy,
-            auditBefore: auditLifetime > 0 ? now.addingTimeInterval(-Double(auditLifetime)) : nil,
-            creationsBefore: now.addingTimeInterval(-Self.creationLifetime))
-        let outcome = try await stored("sweep") { () throws(StoreError) in try await store.sweep(sweep) }
+        var sweep = Sweep(
+            now: now, idleKeysBefore: before(settings.addKey.idleKeySeconds),
+            idleLeasesBefore: before(settings.loginTunnel.leaseSeconds), busy: busy,
+            auditBefore: auditLifetime > 0 ? before(auditLifetime) : nil,
+            creationsBefore: before(Self.creationLifetime))
+        sweep.isTimeCertain = watch.isCertain
+        sweep.correctsTimes = watch.isCertain && state.withLock { !$0.hasCorrectedTimes }
+        sweep.isProbe = ends.withLock { $0.refusal != nil }
+        let checked = sweep
+        let outcome = try await written("sweep") { () throws(StoreError) in try await store.sweep(checked) }
+        if sweep.isProbe { ends.withLock { $0.setRefusal(nil, at: now) } }
+        state.withLock { $0.hasCorrectedTimes = watch.isCertain }
         guard !outcome.isEmpty else { return }
         logger.info(
             """
             expired: \(outcome.devices.count) devices, \(outcome.users.count) users, \(outcome.keys.count) idle keys, \
-            \(outcome.leases.count) devices of logins
+            \(outcome.leases.count) devices of logins; readmitted, since the clock was wrong: \(outcome.readmitted)
             """)
         signalChange()
     }

@@ -7,21 +7,23 @@ import Provisioning
 extension GatewayService {
     package func users(_ page: PageRequest, _ caller: Caller) async throws(GatewayError) -> Page<User> {
         try caller.check(.read)
-        return try await stored("user") { () throws(StoreError) in try await store.users(page) }
+        var found = try await stored("user") { () throws(StoreError) in try await store.users(page) }
+        found.items = found.items.map(inEffect)
+        return found
     }
 
     package func user(_ id: UserID, _ caller: Caller) async throws(GatewayError) -> User {
         try caller.check(.read)
         let user = try await stored("user") { () throws(StoreError) in try await store.user(id) }
         guard let user else { throw .notFound("user") }
-        return user
+        return inEffect(user)
     }
 
     package func user(login: String, _ caller: Caller) async throws(GatewayError) -> User {
         try caller.check(.read)
         let user = try await stored("user") { () throws(StoreError) in try await store.user(login: login) }
         guard let user else { throw .notFound("user") }
-        return user
+        return inEffect(user)
     }
 
     /// - Parameter creationKey: 1 to 128 characters that the caller made up: the same request with the same key makes nothing new.
@@ -62,9 +64,19 @@ extension GatewayService {
         if let limit = update.deviceLimit { try Check.limit(limit) }
         let audit = record(.userChanged, "user:\(id)", caller, update.details)
         let checked = update
-        return try await named(update.login ?? "") { () async throws(GatewayError) in
-            try await changed("user") { () throws(StoreError) in try await store.update(user: id, checked, audit) }
+        @Sendable func save() async throws(GatewayError) -> User {
+            try await named(checked.login ?? "") { () async throws(GatewayError) in
+                try await changed("user") { () throws(StoreError) in try await store.update(user: id, checked, audit) }
+            }
         }
+        guard let isEnabled = update.isEnabled else { return try await save() }
+        guard !isEnabled else { return try await permitAccess(.disabledUser(id), save) }
+        var disabling = UserUpdate()
+        disabling.isEnabled = false
+        let short = record(.userChanged, "user:\(id)", caller, disabling.details)
+        if let changed = try await endAccess(.disabledUser(id), short, save) { return changed }
+        guard update == disabling else { throw .onlyDisabled }
+        return try await user(id, caller)
     }
 
     /// Says which login is in use.
@@ -78,10 +90,11 @@ extension GatewayService {
     }
 
     /// Removes a user with all devices, tokens and invitations.
-    package func removeUser(_ id: UserID, _ caller: Caller) async throws(GatewayError) {
+    /// - Returns: Whether that is saved. It is in effect in any case.
+    @discardableResult
+    package func removeUser(_ id: UserID, _ caller: Caller) async throws(GatewayError) -> Bool {
         try caller.check(.manage)
-        let audit = record(.userRemoved, "user:\(id)", caller)
-        try await changed("user") { () throws(StoreError) in try await store.remove(user: id, audit) }
+        return try await endAccess(.removedUser(id), record(.userRemoved, "user:\(id)", caller))
     }
 }
 

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+package import FoundationEssentials
 package import NetworkAddresses
 package import WireGuardCore
 
 /// A device as the runtime needs it: a peer, its sources, its rules.
 package struct PeerPlan: Equatable, Sendable {
     package var deviceID: DeviceID
-    /// Nil where there is no key, or the device or its user is disabled or has expired: then it is no peer.
+    /// The device's user; `nil` if a user's end of access does not matter.
+    package var userID: UserID?
+    /// The time at which the device stops being a peer, or `nil`.
+    package var expiresAt: Date?
+    /// `nil` without a key, and if the device or its user is disabled or its expiry was noted. The device is then not a peer.
     package var publicKey: PublicKey?
     package var presharedKey: PresharedKey?
     /// Of a login's device, what a session's password was compared with. Nil for others, and where the device or its user is
@@ -22,9 +27,12 @@ package struct PeerPlan: Equatable, Sendable {
 
     package init(
         deviceID: DeviceID, publicKey: PublicKey?, presharedKey: PresharedKey?, password: StoredPassword? = nil,
-        addresses: [IPAddress], subnets: [IPPrefix], rules: [RuleContent]
+        addresses: [IPAddress], subnets: [IPPrefix], rules: [RuleContent], userID: UserID? = nil,
+        expiresAt: Date? = nil
     ) {
         self.deviceID = deviceID
+        self.userID = userID
+        self.expiresAt = expiresAt
         self.publicKey = publicKey
         self.password = password
         self.presharedKey = presharedKey

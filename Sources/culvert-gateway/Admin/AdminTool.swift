@@ -77,6 +77,11 @@ struct AdminTool {
 
     /// Says what was done, or shows what is there now.
     func done(_ text: String, _ item: JSONValue = .null) {
+        if item["isSaved"]?.flag == false {
+            console.problem(
+                "this is in effect, and not saved yet: the database refuses writes, and a restart of the gateway would undo it"
+            )
+        }
         if json { show(item == .null ? .object(["isDone": .bool(true)]) : item) } else { console.line(text) }
     }
 }

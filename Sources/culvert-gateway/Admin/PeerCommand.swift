@@ -164,8 +164,9 @@ struct PeerCommand: ParsableCommand {
         func run() throws {
             try carryOut { console throws(CommandFailure) in
                 let tool = AdminTool(options, console)
-                try tool.client.ask("DELETE", "/v1/devices/\(try tool.deviceID(device))")
-                tool.done("'\(device)' was revoked")
+                tool.done(
+                    "'\(device)' was revoked",
+                    try tool.client.ask("DELETE", "/v1/devices/\(try tool.deviceID(device))"))
             }
         }
     }

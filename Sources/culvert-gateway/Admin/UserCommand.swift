@@ -130,8 +130,8 @@ struct UserCommand: ParsableCommand {
         func run() throws {
             try carryOut { console throws(CommandFailure) in
                 let tool = AdminTool(options, console)
-                try tool.client.ask("DELETE", "/v1/users/\(try tool.user(user))")
-                tool.done("'\(user)' was removed")
+                tool.done(
+                    "'\(user)' was removed", try tool.client.ask("DELETE", "/v1/users/\(try tool.user(user))"))
             }
         }
     }

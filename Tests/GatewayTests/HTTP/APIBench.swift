@@ -20,6 +20,7 @@ final class APIBench: Sendable {
     enum Side: String, Sendable, CaseIterable { case device, admin }
 
     let service: GatewayService
+    let store: SQLiteStore
     let log: CapturedLog
     private let listeners: [Side: HTTPListener]
     private let ports: [Side: Int]
@@ -30,10 +31,10 @@ final class APIBench: Sendable {
     private let random = RandomSource()
 
     static func use(
-        limits: HTTPLimits = HTTPLimits(), _ body: (APIBench) async throws -> Void
+        limits: HTTPLimits = HTTPLimits(), isOnDisk: Bool = false, _ body: (APIBench) async throws -> Void
     ) async throws {
         try await TestFolder.use { folder in
-            let bench = try await APIBench(folder, limits)
+            let bench = try await APIBench(folder, limits, isOnDisk)
             let serving = bench.listeners.values.map { listener in Task { await listener.run() } }
             do { try await body(bench) } catch {
                 for listener in bench.listeners.values { await listener.stop(within: .zero) }
@@ -44,15 +45,15 @@ final class APIBench: Sendable {
         }
     }
 
-    private init(_ folder: String, _ limits: HTTPLimits) async throws {
+    private init(_ folder: String, _ limits: HTTPLimits, _ isOnDisk: Bool) async throws {
         var settings = GatewaySettings()
         settings.host = "127.0.0.1"
         settings.addresses = [try InterfaceAddress("10.66.0.1/16"), try InterfaceAddress("fd00:66::1/64")]
         let directory = try GatewayDirectory.make(folder + "/gateway", settings, backupKey: folder + "/backup.key")
         log = CapturedLog()
         let logger = log.logger
-        service = try GatewayService(
-            store: SQLiteStore.inMemory(), keys: directory, settings: settings, logger: logger)
+        store = try isOnDisk ? directory.openStore() : .inMemory()
+        service = try GatewayService(store: store, keys: directory, settings: settings, logger: logger)
         let pins = try directory.pins()
         place = InvitationPlace(host: "127.0.0.1", port: 8443, pins: [pins.active, pins.backup], label: "Test")
         var parts = GatewayAPI.Parts(

@@ -164,6 +164,10 @@ struct APIRequestTests {
             #expect(none.status == 503 && none.code == "unavailable")
             let problems = none.json["problems"]?.list ?? []
             #expect(problems.map { $0["what"]?.text } == [failed.what, excluded.what])
+            var unsaved = Readiness()
+            unsaved.unsaved = [failed]
+            let served = try await ask(unsaved)
+            #expect(served.status == 200 && served.json["problems"]?.list?.first?["what"]?.text == failed.what)
             let many = (0..<1000).map { NetworkProblem(what: "device \($0)", since: 0) }
             #expect(try await ask(Readiness(exclusions: many)).json["problems"]?.list?.count == 100)
         }

@@ -109,6 +109,27 @@ import WireGuardCore
         #expect(after.peers.map(\.deviceID) == [device.id] && after.peers.allSatisfy { $0.publicKey == nil })
     }
 
+    @Test("A device does not renew beyond the expiry that an administrator has set")
+    func renewalLimit() async throws {
+        let fixture = try ServiceFixture { $0.deviceLifetimeSeconds = 1000 }
+        let device = try await fixture.enrolled(try await fixture.user())
+        var update = DeviceUpdate()
+        update.expiresAt = .some(fixture.service.now.addingTimeInterval(500))
+        _ = try await fixture.service.updateDevice(device.id, update, fixture.admin)
+        fixture.clock.advance(by: .seconds(200))
+        #expect(try await fixture.service.renew(device.caller).device.expiresInSeconds == 300)
+        fixture.clock.advance(by: .seconds(299))
+        #expect(try await fixture.service.renew(device.caller).device.expiresInSeconds == 1)
+        // A later one is reached without renewals, and is the latest as well.
+        update.expiresAt = .some(fixture.service.now.addingTimeInterval(2000))
+        _ = try await fixture.service.updateDevice(device.id, update, fixture.admin)
+        fixture.clock.advance(by: .seconds(1500))
+        #expect(try await fixture.service.renew(device.caller).device.expiresInSeconds == 500)
+        update.expiresAt = .some(nil)
+        _ = try await fixture.service.updateDevice(device.id, update, fixture.admin)
+        #expect(try await fixture.service.renew(device.caller).device.expiresInSeconds == nil)
+    }
+
     @Test("Disabling a device or its user takes the peer away, and enabling brings it back as it was")
     func disabling() async throws {
         let fixture = try ServiceFixture()

@@ -30,7 +30,7 @@ final class MemoryKeys: ServerKeyStore {
 
 /// A gateway's service on a store in memory, with a clock that is moved by hand and a seed.
 struct ServiceFixture {
-    let clock = FakeClock(wall: FakeClock.Wall(seconds: 1_767_225_600))
+    let clock: FakeClock
     let random: RandomSource
     let store: any GatewayStore
     let keys: MemoryKeys
@@ -40,6 +40,7 @@ struct ServiceFixture {
 
     init(
         seed: UInt64 = 1, store: (any GatewayStore)? = nil, keys: MemoryKeys? = nil,
+        clock: FakeClock = FakeClock(wall: FakeClock.Wall(seconds: 1_767_225_600)),
         _ change: (inout GatewaySettings) -> Void = { _ in }
     ) throws {
         random = RandomSource(SeededGenerator(seed: seed))
@@ -50,7 +51,7 @@ struct ServiceFixture {
         settings.addresses = [try InterfaceAddress("10.66.0.1/16"), try InterfaceAddress("fd66::1/64")]
         settings.dns = [try IPAddress("10.66.0.1")]
         change(&settings)
-        let clock = clock
+        self.clock = clock
         service = try GatewayService(
             store: self.store, keys: self.keys, settings: settings,
             clock: GatewayClock(

@@ -97,10 +97,9 @@ package struct DeviceRoutes: Sendable {
             },
             APIRoute(
                 .delete, EnrolmentPath.devices + "/{id}", .device, "Revoke a device of the same user",
-                replies: [.init(status: 204, note: "It is gone")], problems: [404]
+                replies: [.init(status: 204, note: "It is gone"), .unsavedRemoval], problems: [404]
             ) { (request) async throws(GatewayError) in
-                try await service.removeOwnDevice(try request.id("device"), try request.caller)
-                return .empty
+                .removal(isSaved: try await service.removeOwnDevice(try request.id("device"), try request.caller))
             },
             SystemRoutes.health(at: EnrolmentPath.health),
         ]

@@ -28,7 +28,11 @@ package struct SystemRoutes: Sendable {
     private static let state = JSONSchema.object([.init("status", .choice(["ok"]))])
     private static let problems = JSONSchema.Member(
         "problems", .list(of: .object([.init("what", .text()), .init("since", .time)]), count: 0...mostProblems),
-        isRequired: false, note: "The parts of the gateway that are not in effect, and the devices that are excluded")
+        isRequired: false,
+        note: """
+            The parts of the gateway that are not in effect, a database that refuses writes, revocations that are in effect and \
+            not saved, and the devices that are excluded
+            """)
     /// The most problems that a reply names: there may be one for each device.
     private static let mostProblems = 100
 
@@ -40,7 +44,8 @@ package struct SystemRoutes: Sendable {
     }
 
     private static func reply(_ readiness: Readiness) -> APIReply {
-        let problems = (readiness.problems + readiness.exclusions).prefix(mostProblems).map { problem in
+        let problems = (readiness.problems + readiness.unsaved + readiness.exclusions).prefix(mostProblems).map {
+            problem in
             JSONValue.object([
                 "what": .string(problem.what), "since": .time(Date(timeIntervalSince1970: problem.since)),
             ])

@@ -42,7 +42,8 @@ extension SQLiteStore {
                         (SELECT COUNT(*) FROM devices JOIN users ON users.id = devices.user_id
                             WHERE devices.public_key IS NOT NULL AND devices.enabled AND users.enabled
                                 AND COALESCE(devices.expires_at > \(time), TRUE)
-                                AND COALESCE(users.expires_at > \(time), TRUE)) AS active,
+                                AND COALESCE(users.expires_at > \(time), TRUE)
+                                AND NOT devices.expiry_noted AND NOT users.expiry_noted) AS active,
                         (SELECT COUNT(*) FROM devices WHERE kind = \(Device.Kind.login.rawValue)) AS logins,
                         (SELECT COUNT(*) FROM invitations
                             WHERE used_at IS NULL AND revoked_at IS NULL AND expires_at > \(time)) AS open,
@@ -103,6 +104,7 @@ extension SQLiteStore {
                 try Self.ended(db, .device(id), .keyExpired, "device:\(id)", at: sweep.now)
                 outcome.keys.append(id)
             }
+            try Self.correct(db, sweep, &outcome)
             let busy = Set(sweep.busy)
             for row in try Row.fetchAll(
                 db,

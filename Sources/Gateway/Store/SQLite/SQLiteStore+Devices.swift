@@ -88,12 +88,13 @@ extension SQLiteStore {
             literal: """
                 INSERT INTO devices (
                     id, user_id, kind, name, notes, platform, public_key, key_at, credential_hash, made_by, request_hash,
-                    enabled, expires_at, created_at
+                    enabled, expires_at, expiry_limit, created_at
                 ) VALUES (
                     \(device.id.description), \(device.userID.description), \(device.kind.rawValue), \(device.name),
                     \(device.notes), \(device.platform), \(device.publicKey?.data), \(device.keyAt?.milliseconds),
                     \(device.credentialHash?.data), \(maker), \(request?.data), \(device.isEnabled),
-                    \(device.expiresAt?.milliseconds), \(device.createdAt.milliseconds))
+                    \(device.expiresAt?.milliseconds), \(device.expiryLimit?.milliseconds),
+                    \(device.createdAt.milliseconds))
                 """)
     }
 
@@ -162,12 +163,13 @@ extension SQLiteStore {
             if let name = update.name { device.name = name }
             if let notes = update.notes { device.notes = notes }
             if let isEnabled = update.isEnabled { device.isEnabled = isEnabled }
-            if let expiresAt = update.expiresAt { device.expiresAt = expiresAt }
+            if let expiresAt = update.expiresAt { (device.expiresAt, device.expiryLimit) = (expiresAt, expiresAt) }
             try db.execute(
                 literal: """
                     UPDATE devices SET name = \(device.name), notes = \(device.notes), enabled = \(device.isEnabled),
                         expiry_noted = expiry_noted AND expires_at IS \(device.expiresAt?.milliseconds),
-                        expires_at = \(device.expiresAt?.milliseconds)
+                        expires_at = \(device.expiresAt?.milliseconds),
+                        expiry_limit = \(device.expiryLimit?.milliseconds)
                     WHERE id = \(id.description)
                     """)
             if let subnets = update.subnets { try Self.setSubnets(db, of: id, subnets, limits) }
@@ -181,7 +183,9 @@ extension SQLiteStore {
         try await write { db in
             try db.execute(
                 literal: """
-                    UPDATE devices SET expires_at = \(end.milliseconds), expiry_noted = 0 WHERE id = \(id.description)
+                    UPDATE devices SET expiry_noted = 0,
+                        expires_at = MIN(\(end.milliseconds), COALESCE(expiry_limit, \(end.milliseconds)))
+                    WHERE id = \(id.description)
                     """)
             return try Self.finish(db, id, audit)
         }

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import FoundationEssentials
+import Logging
+package import PacketTunnelLinux
+import Synchronization
+import TunnelSystem
+
+// The end of access takes effect first, and is written as soon as the store accepts it.
+
+extension GatewayService {
+    /// The devices and users that are denied, even if the store admits them. A caller that reads this before it reads the store never
+    /// misses an end of access.
+    package var denials: AccessDenials { ends.withLock { $0.denials } }
+
+    // MARK: - Ending access
+
+    /// Ends access: in memory first, then in the store.
+    /// - Returns: Whether the store has it. Otherwise it is in effect, and ``saveEnds()`` repeats the write.
+    /// - Throws: The error of the store, unless the store does not work. After an error the access has not ended.
+    func endAccess(_ end: AccessEnd, _ audit: AuditRecord) async throws(GatewayError) -> Bool {
+        try await endAccess(end, audit) { () async throws(GatewayError) in try await self.write(end, audit) } != nil
+    }
+
+    /// Ends access in memory first, then with an operation of the store.
+    /// - Returns: The result of the operation; `nil` if the end of access is in effect and not saved.
+    func endAccess<Result: Sendable>(
+        _ end: AccessEnd, _ audit: AuditRecord,
+        _ operation: @escaping @Sendable () async throws(GatewayError) -> Result
+    ) async throws(GatewayError) -> Result? {
+        ends.withLock { $0.add(end, audit) }
+        signalChange()
+        return try await endings.run { await self.save(end, operation) }.get()
+    }
+
+    /// Permits access with an operation of the store, which also revokes an end that is not saved yet.
+    func permitAccess<Permitted: Sendable>(
+        _ end: AccessEnd, _ operation: @escaping @Sendable () async throws(GatewayError) -> Permitted
+    ) async throws(GatewayError) -> Permitted {
+        try await endings.run { () async -> Result<Permitted, GatewayError> in
+            do throws(GatewayError) {
+                let result = try await operation()
+                self.forget(end)
+                return .success(result)
+            } catch {
+                return .failure(error)
+            }
+        }.get()
+    }
+
+    /// Writes the ends of access that the store has refused.
+    package func saveEnds() async {
+        guard ends.withLock({ $0.entries.contains(where: \.isRefused) }) else { return }
+        await endings.run {
+            for entry in self.ends.withLock({ $0.entries }) where entry.isRefused {
+                let saved = await self.save(entry.end) { () async throws(GatewayError) in
+                    try await self.write(entry.end, entry.audit)
+                }
+                if case .success(.some) = saved {
+                    self.logger.notice("saved, and in effect before: \(entry.end.text)")
+                }
+            }
+        }
+    }
+
+    private func save<Saved: Sendable>(
+        _ end: AccessEnd, _ operation: @Sendable () async throws(GatewayError) -> Saved
+    ) async -> Result<Saved?, GatewayError> {
+        do throws(GatewayError) {
+            let saved = try await operation()
+            forget(end)
+            return .success(saved)
+        } catch {
+            if case .unavailable(let reason) = error {
+                ends.withLock { $0.markRefused(end) }
+                logFailure("\(end.text), which is in effect and cannot be saved, will retry: \(reason)")
+                return .success(nil)
+            }
+            forget(end)
+            return .failure(error)
+        }
+    }
+
+    /// Forgets an end that the store has, or that does not hold. The store was changed before, so that a reader of the store sees it.
+    private func forget(_ end: AccessEnd) {
+        ends.withLock { $0.remove(end) }
+        signalChange()
+    }
+
+    private func write(_ end: AccessEnd, _ audit: AuditRecord) async throws(GatewayError) {
+        switch end {
+        case .removedDevice(let id, let owner):
+            try await changed("device") { () throws(StoreError) in
+                try await store.remove(device: id, of: owner, audit)
+            }
+        case .removedUser(let id):
+            try await changed("user") { () throws(StoreError) in try await store.remove(user: id, audit) }
+        case .disabledDevice(let id):
+            var update = DeviceUpdate()
+            update.isEnabled = false
+            let (limits, checked) = (limits(at: now), update)
+            _ = try await changed("device") { () throws(StoreError) in
+                try await store.update(device: id, checked, limits, audit)
+            }
+        case .disabledUser(let id):
+            var update = UserUpdate()
+            update.isEnabled = false
+            let checked = update
+            _ = try await changed("user") { () throws(StoreError) in
+                try await store.update(user: id, checked, audit)
+            }
+        }
+    }
+
+    // MARK: - Reading
+
+    /// Refuses a device whose access has ended, even if the store admits it.
+    func checkEnds(_ found: DeviceOfUser) throws(GatewayError) {
+        let ends = ends.withLock { $0 }
+        guard !ends.removes(found.device.id), !ends.contains(.removedUser(found.user.id)) else { throw .deviceUnknown }
+        guard !ends.denials.users.contains(found.user.id) else { throw .userDisabled }
+        guard !ends.denials.devices.contains(found.device.id) else { throw .deviceDisabled }
+    }
+
+    /// The device as it is in effect.
+    func inEffect(_ device: Device) -> Device {
+        guard denials.devices.contains(device.id) else { return device }
+        var device = device
+        (device.isEnabled, device.isSaved) = (false, false)
+        return device
+    }
+
+    /// The user as it is in effect.
+    func inEffect(_ user: User) -> User {
+        guard denials.users.contains(user.id) else { return user }
+        var user = user
+        (user.isEnabled, user.isSaved) = (false, false)
+        return user
+    }
+
+    // MARK: - A store that refuses writes
+
+    /// Runs an operation of the store that writes. Its failure is one that `/ready` shows.
+    func written<Result>(
+        _ subject: String, _ operation: () async throws(StoreError) -> Result
+    ) async throws(GatewayError) -> Result {
+        do throws(GatewayError) { return try await stored(subject, operation) } catch {
+            if case .unavailable(let reason) = error {
+                let now = now
+                ends.withLock { $0.setRefusal(reason, at: now) }
+            }
+            throw error
+        }
+    }
+
+    /// Logs an error that may come often: each text once a minute.
+    package func logFailure(_ text: String) {
+        let time = nanoseconds
+        let isDue = state.withLock { state in
+            if let last = state.failures[text], time - last < 60_000_000_000 { return false }
+            state.failures[text] = time
+            return true
+        }
+        if isDue { logger.error("\(text)") }
+    }
+
+    /// The ends of access that are in effect and not saved, and a database that refuses writes. Devices are served nevertheless.
+    package var unsaved: [NetworkProblem] {
+        let ends = ends.withLock { $0 }
+        var problems: [NetworkProblem] = []
+        if let refusal = ends.refusal {
+            problems.append(
+                NetworkProblem(
+                    what: "the database refuses writes: \(refusal.reason)", since: refusal.since.timeIntervalSince1970))
+        }
+        for entry in ends.entries where entry.isRefused {
+            problems.append(
+                NetworkProblem(
+                    what: "\(entry.end.text), which is in effect and not saved: a restart would undo it",
+                    since: entry.audit.at.timeIntervalSince1970))
+        }
+        return problems
+    }
+
+    /// The metrics of ``unsaved``.
+    package var unsavedFamilies: [MetricFamily] {
+        let ends = ends.withLock { $0 }
+        return [
+            MetricFamily(
+                "culvert_gateway_unsaved_ends", .gauge,
+                "Revocations and disablings that are in effect and that the database does not have yet",
+                ends.entries.count(where: \.isRefused)),
+            MetricFamily(
+                "culvert_gateway_database_refuses_writes_since_timestamp_seconds", .gauge,
+                "Since when the database has refused writes, in seconds since 1970; absent if it accepts them",
+                ends.refusal.map { [.init($0.since.timeIntervalSince1970, labels: [])] } ?? []),
+        ]
+    }
+
+    /// Saves for a last time, and logs the ends of access that the next start undoes.
+    package func finish() async {
+        await saveEnds()
+        let lost = ends.withLock { $0.entries.map(\.end.text) }
+        for text in lost { logger.critical("not saved, and undone by the next start: \(text)") }
+    }
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import FoundationEssentials
+import NetworkAddresses
+import PacketTunnel
+import PacketTunnelTesting
+import Provisioning
+import Testing
+import WireGuardCore
+
+@testable import Gateway
+
+/// A time server's mistake was enough before: 400 days ahead for seconds deleted the audit log and switched the server key for good.
+@Suite("A gateway whose clock jumps") struct ClockJumpTests {
+    private static let jump = Duration.seconds(400 * 86_400)
+
+    private struct Scene {
+        let fixture: ServiceFixture
+        let device: DeviceID
+        let slot: DeviceID
+
+        var service: GatewayService { fixture.service }
+
+        /// The number of entries of the audit log.
+        func entries() async throws -> Int {
+            try await service.audit(AuditFilter(), PageRequest(limit: 500), fixture.admin).items.count
+        }
+
+        /// Advances both clocks in steps, with a sweep after each.
+        func pass(_ seconds: Int, step: Int = 60) async throws {
+            var rest = seconds
+            while rest > 0 {
+                fixture.clock.advance(by: .seconds(min(step, rest)))
+                rest -= step
+                try await service.sweep(.gateway)
+            }
+        }
+    }
+
+    /// A gateway that has run for a while, with a device that expires an hour later, a key in a slot and an announced key.
+    private func scene() async throws -> Scene {
+        let fixture = try ServiceFixture { $0.serverKeyOverlapSeconds = 86_400 }
+        let anna = try await fixture.user()
+        let draft = DeviceDraft(
+            userID: anna.id, name: "one", publicKey: fixture.key().publicKey,
+            expiresAt: fixture.service.now.addingTimeInterval(7200))
+        let device = try await fixture.service.addDevice(draft, fixture.admin).item.device.id
+        let token = try await fixture.token(.addKey, of: anna).secret.exportedText
+        let slot = try await fixture.service.addKey(
+            token: token, publicKey: fixture.key().publicKey, from: fixture.home)
+        _ = try await fixture.service.announceServerKey(fixture.admin)
+        let scene = Scene(fixture: fixture, device: device, slot: slot.device.id)
+        try await scene.pass(3600, step: 600)
+        return scene
+    }
+
+    @Test("400 days ahead and back, no entry of the audit log and no key is deleted, and the server key stays")
+    func forwardAndBack() async throws {
+        let scene = try await scene()
+        let (entries, keys) = (try await scene.entries(), scene.service.serverKeys)
+        scene.fixture.clock.jumpWall(by: Self.jump)
+        try await scene.pass(9 * 60)
+        #expect(try await scene.entries() >= entries)
+        #expect(scene.service.serverKeys == keys)
+        scene.fixture.clock.jumpWall(by: .zero - Self.jump)
+        try await scene.pass(9 * 60)
+        #expect(try await scene.entries() >= entries)
+        #expect(scene.service.serverKeys == keys)
+        #expect(try await scene.service.device(scene.slot, scene.fixture.admin).publicKey != nil)
+    }
+
+    @Test("A device that expired in a wrong time is admitted again, and is out after its expiry, also after a restart")
+    func expiryNotedTooEarly() async throws {
+        let scene = try await scene()
+        let (fixture, service) = (scene.fixture, scene.service)
+        fixture.clock.jumpWall(by: Self.jump)
+        try await scene.pass(5, step: 1)
+        fixture.clock.jumpWall(by: .zero - Self.jump)
+        try await scene.pass(5, step: 1)
+        let admitted = try await service.peers(.gateway).peers.first { $0.deviceID == scene.device }
+        #expect(admitted?.publicKey != nil)
+        let restarted = try ServiceFixture(store: fixture.store, keys: fixture.keys, clock: fixture.clock).service
+        let sequence = try await restarted.peers(.gateway).sequence
+        fixture.clock.advance(by: .seconds(3600))
+        try await restarted.sweep(.gateway)
+        let changes = try await restarted.peerChanges(after: sequence, .gateway)
+        let out = try #require(changes.peers.first { $0.deviceID == scene.device }, "the runtime hears of the expiry")
+        #expect(out.publicKey == nil)
+    }
+
+    @Test("Set back by a day, the clock admits no expired device for ten minutes, also after a restart")
+    func backwards() async throws {
+        let scene = try await scene()
+        let fixture = scene.fixture
+        try await scene.pass(3600, step: 600)
+        fixture.clock.jumpWall(by: .seconds(-86_400))
+        try await scene.pass(9 * 60)
+        func isOut(_ service: GatewayService) async throws -> Bool {
+            try await service.peers(.gateway).peers.contains { $0.deviceID == scene.device && $0.publicKey == nil }
+        }
+        #expect(try await isOut(scene.service))
+        let restarted = try ServiceFixture(store: fixture.store, keys: fixture.keys, clock: fixture.clock).service
+        try await restarted.sweep(.gateway)
+        #expect(try await isOut(restarted))
+        fixture.clock.advance(by: .seconds(600))
+        try await restarted.sweep(.gateway)
+        #expect(try await !isOut(restarted))
+    }
+
+    @Test("A new time counts once it has persisted for ten minutes")
+    func persists() async throws {
+        let scene = try await scene()
+        let (entries, keys) = (try await scene.entries(), scene.service.serverKeys)
+        scene.fixture.clock.jumpWall(by: Self.jump)
+        try await scene.pass(600)
+        #expect(scene.service.serverKeys == keys)
+        try await scene.pass(60)
+        #expect(scene.service.serverKeys == ServerKeys(current: try #require(keys.next).key))
+        #expect(try await scene.entries() < entries)
+        #expect(try await scene.service.device(scene.slot, scene.fixture.admin).publicKey == nil)
+    }
+
+    @Test("A machine that was suspended for 400 days has not jumped")
+    func suspended() async throws {
+        let scene = try await scene()
+        let keys = scene.service.serverKeys
+        scene.fixture.clock.advance(by: Self.jump)
+        try await scene.service.sweep(.gateway)
+        #expect(scene.service.serverKeys == ServerKeys(current: try #require(keys.next).key))
+        #expect(try await scene.service.device(scene.slot, scene.fixture.admin).publicKey == nil)
+    }
+
+    @Test(
+        "Times that a wrong clock has recorded are corrected: when a device was seen, and when an address was released")
+    func recordedTimes() async throws {
+        let scene = try await scene()
+        let (fixture, service) = (scene.fixture, scene.service)
+        fixture.clock.jumpWall(by: Self.jump)
+        try await scene.pass(5, step: 1)
+        try await service.record(
+            [DeviceActivity(deviceID: scene.slot, traffic: Device.Traffic(received: 1), lastSeenAt: service.now)],
+            .gateway)
+        try await service.removeDevice(scene.device, fixture.admin)
+        fixture.clock.jumpWall(by: .zero - Self.jump)
+        try await scene.pass(5, step: 1)
+        let seen = try #require(try await service.device(scene.slot, fixture.admin).lastSeenAt)
+        #expect(seen <= service.now)
+        #expect(try await service.status(fixture.admin).pools.map(\.resting) == [1, 1])
+        fixture.clock.advance(by: .seconds(90_000))
+        try await service.sweep(.gateway)
+        #expect(try await service.status(fixture.admin).pools.map(\.resting) == [0, 0])
+    }
+}
