@@ -137,6 +137,11 @@ package final class HTTPListener: Sendable {
             return state
         }
         guard case .open(let channel, _) = state else { return }
+        // NIO ends the process if a connection is accepted while the channel closes, since no task reads from it.
+        try? await channel.setOption(ChannelOptions.autoRead, value: false).get()
+        for _ in 0..<2 {
+            for loop in MultiThreadedEventLoopGroup.singleton.makeIterator() { try? await loop.submit {}.get() }
+        }
         try? await channel.close()
         table.drain()
         let end = ContinuousClock.now + limit
