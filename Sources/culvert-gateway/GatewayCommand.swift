@@ -27,7 +27,8 @@ struct GatewayCommand: ParsableCommand {
         version: "culvert-gateway \(programVersion)",
         subcommands: [
             InitCommand.self, RunCommand.self, InviteCommand.self, PeerCommand.self, UserCommand.self,
-            TokenCommand.self, InvitationCommand.self, RuleCommand.self, AuditCommand.self, StatusCommand.self,
+            TokenCommand.self, InvitationCommand.self, RuleCommand.self, CooldownCommand.self, AuditCommand.self,
+            StatusCommand.self,
             LoginTunnelCommand.self, KeyCommand.self, BackupCommand.self, RestoreCommand.self, GatewayDemoCommand.self,
         ])
 

@@ -24,6 +24,7 @@
             "user password": ["sample", "--remove"], "token revoke": ["sample"], "invitation revoke": ["sample"],
             "rule add": ["allow", "--user", "sample"], "rule list": ["--user", "sample"],
             "rule remove": ["sample", "--user", "sample"], "rule clear": ["--user", "sample"],
+            "cooldown clear": ["--all"],
         ]
 
         @Test("docs/command-line.txt has the commands, options, exit statuses and JSON members of culvert-gateway")

@@ -33,7 +33,7 @@
             for command in [
                 [], ["init"], ["peer", "add"], ["user", "set"], ["user", "password"], ["login-tunnel"],
                 ["token", "add"],
-                ["invite"], ["rule", "add"], ["audit"],
+                ["invite"], ["rule", "add"], ["audit"], ["cooldown"], ["cooldown", "list"], ["cooldown", "clear"],
             ] {
                 let captured = CapturedConsole()
                 #expect(Program.run(command + ["--help"], console: captured.console()) == ExitStatus.success)

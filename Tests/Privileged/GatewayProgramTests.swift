@@ -86,6 +86,40 @@
             return id
         }
 
+        @Test("Twenty commands in parallel add twenty rules, and remove them all")
+        func parallelRules() throws {
+            let scene = try GatewayProgramScene()
+            try scene.run()
+            try scene.culvert("gateway", "user", "add", "anna")
+            /// Runs a command for each of the words in parallel, all of which must succeed.
+            func inParallel(_ words: String, _ command: String) throws -> String {
+                try scene.network.world.host.run(
+                    "bash", "-c",
+                    """
+                    for word in \(words); do \(CulvertUpScene.program) gateway rule \(command) --user anna & done
+                    failures=0
+                    for job in $(jobs -p); do wait "$job" || failures=$((failures + 1)); done
+                    echo "failures: $failures"
+                    """
+                ).output
+            }
+            func rules() throws -> [[String: Any]] {
+                let text = try scene.culvert("gateway", "rule", "list", "--user", "anna", "--json")
+                let document = try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: [[String: Any]]]
+                return try #require(document?["rules"])
+            }
+            let numbers = (1...20).map { "\($0)" }
+            let added = try inParallel(numbers.joined(separator: " "), "add deny --to 203.0.113.$word/32")
+            #expect(added.contains("failures: 0") && added.components(separatedBy: "was added").count == 21, "\(added)")
+            let networks = try rules().compactMap { ($0["networks"] as? [String])?.first }
+            #expect(Set(networks) == Set(numbers.map { "203.0.113.\($0)/32" }) && networks.count == 20)
+            let removed = try inParallel(
+                try rules().compactMap { $0["id"] as? String }.joined(separator: " "), "remove $word")
+            #expect(removed.contains("failures: 0"), "\(removed)")
+            #expect(try rules().isEmpty)
+            try scene.stop()
+        }
+
         @Test("A second gateway on a folder is refused before it changes anything of the host")
         func second() throws {
             let scene = try GatewayProgramScene()

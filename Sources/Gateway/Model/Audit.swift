@@ -12,6 +12,7 @@ package struct AuditRecord: Hashable, Sendable {
         case userExpired, keyExpired
         case tokenAdded, tokenRevoked, invitationAdded, invitationRevoked, invitationMisused
         case rulesChanged
+        case cooldownsCleared
         case serverKeyAnnounced, serverKeySwitched, serverKeyRotationCancelled
         case backupMade, restored
         case proofRefused
@@ -46,10 +47,13 @@ package struct AuditEntry: Hashable, Sendable {
     /// Later entries have higher ones.
     package let number: Int64
     package let record: AuditRecord
+    /// The number of equal events within a minute of the first one, whose time the record has.
+    package let count: Int
 
-    package init(number: Int64, record: AuditRecord) {
+    package init(number: Int64, record: AuditRecord, count: Int = 1) {
         self.number = number
         self.record = record
+        self.count = count
     }
 }
 

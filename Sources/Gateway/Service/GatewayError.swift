@@ -21,6 +21,10 @@ package enum GatewayError: Error, Hashable, Sendable {
     case forbidden
     /// There were too many failures lately: for so many seconds nothing is looked at.
     case tooManyFailures(retryAfterSeconds: Int)
+    /// The caller's credential is valid but made too many changes. The next one is possible after that many seconds.
+    case tooManyChanges(retryAfterSeconds: Int)
+    /// Another request has changed the list since the caller read it.
+    case changed(String)
     /// The user has as many devices as there may be.
     case deviceLimit(Int)
     /// The gateway has as many devices as there may be.
@@ -44,6 +48,8 @@ package enum GatewayError: Error, Hashable, Sendable {
     case creationConflict(subject: String?)
     /// A new server key is announced already, or none is.
     case serverKeyRotation(String)
+    /// A device or user is disabled, which is not saved yet. The other changes of the request were not made.
+    case onlyDisabled
     /// The store, or the disk, does not do what it should. The reason is for the log.
     case unavailable(String)
 }
@@ -51,7 +57,7 @@ package enum GatewayError: Error, Hashable, Sendable {
 extension GatewayError {
     /// What kind of failure it is, for those that answer in a protocol of their own.
     package enum Category: Hashable, Sendable {
-        case unauthorized, forbidden, notFound, conflict, invalid, tooMany, full, unavailable
+        case unauthorized, forbidden, notFound, conflict, changed, invalid, tooMany, full, unavailable
     }
 
     package var category: Category {
@@ -60,12 +66,13 @@ extension GatewayError {
         case .deviceDisabled, .deviceExpired, .userDisabled, .userExpired, .tokenExpired, .invitationExpired,
             .invitationRevoked, .invitationUsed, .forbidden, .deviceLimit, .nonceUnknown, .proofWrong:
             .forbidden
-        case .tooManyFailures: .tooMany
+        case .tooManyFailures, .tooManyChanges: .tooMany
+        case .changed: .changed
         case .gatewayFull, .poolFull: .full
         case .keyInUse, .loginInUse, .addressInUse, .subnetInUse, .creationConflict, .serverKeyRotation: .conflict
         case .notFound, .noLoginTunnel: .notFound
         case .invalid: .invalid
-        case .unavailable: .unavailable
+        case .unavailable, .onlyDisabled: .unavailable
         }
     }
 
@@ -84,6 +91,8 @@ extension GatewayError {
         case .invitationUsed: "invitationUsed"
         case .forbidden: "forbidden"
         case .tooManyFailures: "tooManyFailures"
+        case .tooManyChanges: "tooManyChanges"
+        case .changed: "changed"
         case .deviceLimit: "deviceLimit"
         case .gatewayFull: "gatewayFull"
         case .poolFull: "poolFull"
@@ -97,7 +106,7 @@ extension GatewayError {
         case .proofWrong: "proofWrong"
         case .creationConflict: "creationConflict"
         case .serverKeyRotation: "serverKeyRotation"
-        case .unavailable: "unavailable"
+        case .unavailable, .onlyDisabled: "unavailable"
         }
     }
 }
@@ -118,6 +127,9 @@ extension GatewayError: CustomStringConvertible {
         case .invitationUsed: "the invitation was used already; if it was not by you, tell the gateway's administrator"
         case .forbidden: "this secret is not good for that"
         case .tooManyFailures(let seconds): "there were too many failures: try again in \(seconds) s"
+        case .tooManyChanges(let seconds): "there were too many changes: try again in \(seconds) s"
+        case .changed(let what):
+            "another request has changed this list of the \(what): read it again, and repeat the change"
         case .deviceLimit(let limit): "the user has \(limit) devices already, which is the limit: remove one"
         case .gatewayFull(let limit): "the gateway has \(limit) devices already, which is the limit"
         case .poolFull(let network, let inUse, let resting):
@@ -135,6 +147,8 @@ extension GatewayError: CustomStringConvertible {
         case .creationConflict(let subject):
             "this creation key was used before" + (subject.map { ", and made \($0)" } ?? "")
         case .serverKeyRotation(let problem): problem
+        case .onlyDisabled:
+            "the disabling is in effect and not saved yet; the other changes were not made: the database refuses writes"
         case .unavailable: "the gateway cannot do this now"
         }
     }

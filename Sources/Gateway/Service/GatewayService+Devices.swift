@@ -34,7 +34,7 @@ extension GatewayService {
         let now = now
         var random = random
         let lifetime = settings.deviceLifetimeSeconds
-        let enrolment = Enrolment(
+        var enrolment = Enrolment(
             secret: kind,
             request: SecretHash(
                 of: hash.bytes + request.publicKey.bytes + SecretHash(request.credential).bytes),
@@ -42,7 +42,10 @@ extension GatewayService {
             credentialHash: SecretHash(request.credential), name: request.name, platform: request.platform,
             expiresAt: lifetime > 0 ? now.addingTimeInterval(Double(lifetime)) : nil, limits: limits(at: now), now: now,
             source: source)
-        switch try await stored("device", { () throws(StoreError) in try await store.enrol(enrolment) }) {
+        // A misuse is recorded separately.
+        enrolment.misuses = 0
+        let wanted = enrolment
+        switch try await stored("device", { () throws(StoreError) in try await store.enrol(wanted) }) {
         case .made(let made):
             succeeded(bearer, source)
             signalChange()
@@ -55,7 +58,10 @@ extension GatewayService {
         case .refused(let refusal):
             switch refusal {
             case .unknown: throw failure(.unauthorized, bearer, source)
-            case .used: throw failure(.invitationUsed, bearer, source)
+            case .used:
+                let error = failure(.invitationUsed, bearer, source)
+                await recordMisuse(wanted, isLimited: error != .invitationUsed)
+                throw error
             case .expired: throw secret.kind == .token ? .tokenExpired : .invitationExpired
             case .revoked: throw secret.kind == .token ? .tokenExpired : .invitationRevoked
             case .userDisabled: throw .userDisabled
@@ -91,11 +97,13 @@ extension GatewayService {
     package func renew(_ caller: Caller) async throws(GatewayError) -> EnrolmentGrant {
         let found = try await own(caller)
         let lifetime = settings.deviceLifetimeSeconds
-        let end = now.addingTimeInterval(Double(lifetime))
-        // An end that an administrator has set stays, and there is no entry of the log for each minute.
+        // An expiry that an administrator has set is the latest one.
+        let end = min(now.addingTimeInterval(Double(lifetime)), found.device.expiryLimit ?? .distantFuture)
+        // There is no entry of the log for each minute, and none with a time that may be wrong.
         guard lifetime > 0, let before = found.device.expiresAt, end.timeIntervalSince(before) > 60,
-            before.timeIntervalSince(now) <= Double(lifetime)
+            observeClock().isSteady
         else { return try grant(found) }
+        try checkRate(of: .device(found.device.id))
         let audit = record(.deviceRenewed, "device:\(found.device.id)", caller)
         return try grant(
             try await changed("device") { () throws(StoreError) in
@@ -140,12 +148,15 @@ extension GatewayService {
     }
 
     /// Removes a device of the same user. Another user's is as unknown as one that is not there.
-    package func removeOwnDevice(_ id: DeviceID, _ caller: Caller) async throws(GatewayError) {
+    /// - Returns: Whether that is saved. It is in effect in any case.
+    @discardableResult
+    package func removeOwnDevice(_ id: DeviceID, _ caller: Caller) async throws(GatewayError) -> Bool {
         let found = try await own(caller)
-        let audit = record(.deviceRemoved, "device:\(id)", caller)
-        try await changed("device") { () throws(StoreError) in
-            try await store.remove(device: id, of: found.user.id, audit)
-        }
+        try checkRate(of: .devices(found.user.id))
+        let other = try await stored("device") { () throws(StoreError) in try await store.device(id) }
+        guard other?.user.id == found.user.id else { throw .notFound("device") }
+        return try await endAccess(
+            .removedDevice(id, of: found.user.id), record(.deviceRemoved, "device:\(id)", caller))
     }
 
     // MARK: - PIA's clients
@@ -171,6 +182,7 @@ extension GatewayService {
         if found.device.publicKey == publicKey, let keyAt = found.device.keyAt, now.timeIntervalSince(keyAt) < 60 {
             return try grant(found)
         }
+        try checkRate(of: .device(slot))
         let now = now
         let limits = limits(at: now)
         let audit = AuditRecord(

@@ -54,6 +54,7 @@ extension GatewayService {
         }
         try checkKey(request.publicKey, "publicKey")
         guard request.publicKey != old else { throw .invalid(field: "publicKey", problem: "it is the old key") }
+        try checkRate(of: .device(id))
         let audit = record(
             .deviceKeyRotated, "device:\(id)", caller, ["from": old.base64, "to": request.publicKey.base64])
         do throws(GatewayError) {

@@ -11,9 +11,40 @@ extension GatewayService {
         return try await stored(owner.kind) { () throws(StoreError) in try await store.rules(of: owner) }
     }
 
-    /// Puts these in the place of all rules of the owner, in this order.
+    /// Adds a rule to the rules of the owner. Concurrent additions are all kept.
+    /// - Returns: All rules of the owner, in their order.
+    package func addRule(
+        to owner: Rule.Owner, _ addition: RuleAddition, creationKey: String? = nil, _ caller: Caller
+    ) async throws(GatewayError) -> Created<[Rule]> {
+        try caller.check(.manage)
+        try Check.rules([addition.content])
+        if case .device(let id) = owner { try await checkLasts(id) }
+        var random = random
+        let rule = Rule(id: RuleID(using: &random), owner: owner, content: addition.content)
+        let creation = try creation(creationKey, "rule \(owner.text) \(addition)", caller)
+        let audit = record(.rulesChanged, owner.text, caller, ["added": rule.id.description])
+        return try await changed(owner.kind) { () throws(StoreError) in
+            try await store.add(rule, isFirst: addition.isFirst, limit: Rule.most, creation, audit)
+        }
+    }
+
+    /// Removes one rule of the owner. Concurrent changes of other rules are all kept.
+    /// - Returns: The rules that are left, in their order.
+    package func removeRule(
+        _ id: RuleID, of owner: Rule.Owner, _ caller: Caller
+    ) async throws(GatewayError) -> [Rule] {
+        try caller.check(.manage)
+        let audit = record(.rulesChanged, owner.text, caller, ["removed": id.description])
+        return try await changed("rule") { () throws(StoreError) in
+            try await store.remove(rule: id, of: owner, audit)
+        }
+    }
+
+    /// Replaces the rules of the owner with these, in this order.
+    /// - Parameter versions: The versions of the list that may be replaced (``Rule/version(of:)``), or `nil` for any.
+    /// - Throws: `.changed` if the list has another version.
     package func setRules(
-        of owner: Rule.Owner, _ rules: [RuleContent], _ caller: Caller
+        of owner: Rule.Owner, _ rules: [RuleContent], ifVersion versions: [String]? = nil, _ caller: Caller
     ) async throws(GatewayError) -> [Rule] {
         try caller.check(.manage)
         try Check.rules(rules)
@@ -21,7 +52,9 @@ extension GatewayService {
         var random = random
         let made = rules.map { Rule(id: RuleID(using: &random), owner: owner, content: $0) }
         let audit = record(.rulesChanged, owner.text, caller, ["rules": "\(made.count)"])
-        try await changed(owner.kind) { () throws(StoreError) in try await store.setRules(of: owner, made, audit) }
+        try await changed(owner.kind) { () throws(StoreError) in
+            try await store.setRules(of: owner, made, ifVersion: versions, audit)
+        }
         return made
     }
 

@@ -24,6 +24,10 @@ package final class GatewayService: Sendable {
     let endpoints: [EndpointAddress]
     let passwords: PasswordWork
     let state: Mutex<State>
+    let clockWatch: Mutex<ClockWatch>
+    let ends = Mutex(AccessEnds())
+    /// The operations that end or permit access.
+    let endings = SerialOperations()
     private let listeners = Mutex<[UInt64: AsyncStream<Void>.Continuation]>([:])
 
     /// What is in memory only: whatever a restart may forget.
@@ -40,6 +44,16 @@ package final class GatewayService: Sendable {
         var secrets = BoundedTable<SecretHash, RememberedSecret>(capacity: 256)
         /// When a device failed to prove its old key last, as the log has it.
         var proofs = BoundedTable<DeviceID, Int64>(capacity: 1024)
+        /// When an error was logged last, by its text.
+        var failures = BoundedTable<String, Int64>(capacity: 64)
+        /// The next server key that this process has announced.
+        var announcedKey: PublicKey?
+        /// Whether times that a wrong clock has recorded were corrected since the time has been certain.
+        var hasCorrectedTimes = false
+        /// The rates of changes by valid credentials.
+        var changes = TokenBuckets<ChangeSource>(capacity: 20_000, perSecond: 2, burst: 5)
+        /// The misuses of invitations that are not recorded yet.
+        var misuses = BoundedTable<SecretHash, Int>(capacity: 1024)
         /// When the use of tokens was noted last.
         var uses = BoundedTable<TokenID, Int64>(capacity: 1024)
     }
@@ -66,13 +80,16 @@ package final class GatewayService: Sendable {
         self.logger = logger
         self.random = random
         self.clock = clock
+        clockWatch = Mutex(ClockWatch(clock.now(), nanoseconds: clock.nanoseconds()))
         passwords = PasswordWork(passwordCost)
         keyStore = keys
         presharedMaster = try keys.presharedMaster()
         state = Mutex(
             State(
                 keys: try keys.serverKeys(), limiter: LoginLimiter(settings.failures),
-                logins: LoginLimiter(settings.failures)))
+                logins: LoginLimiter(
+                    settings.failures,
+                    successes: LoginLimiter.Successes(sessionsPerUser: settings.loginTunnel.sessionsPerUser))))
     }
 
     // MARK: - Time
@@ -104,9 +121,11 @@ package final class GatewayService: Sendable {
             case .gatewayFull(let limit):
                 say("there are \(limit) devices, which is the limit")
                 throw .gatewayFull(limit)
+            case .changed: throw .changed(subject)
+            case .ruleLimit(let limit): throw .invalid(field: "rules", problem: "must not be more than \(limit)")
             case .creationConflict(let subject): throw .creationConflict(subject: subject)
             case .newerVersion(let problem), .unavailable(let problem):
-                logger.error("the store: \(problem)")
+                logFailure("the store: \(problem)")
                 throw .unavailable(problem)
             }
         }
@@ -116,7 +135,7 @@ package final class GatewayService: Sendable {
     func changed<Result>(
         _ subject: String, _ operation: () async throws(StoreError) -> Result
     ) async throws(GatewayError) -> Result {
-        let result = try await stored(subject, operation)
+        let result = try await written(subject, operation)
         signalChange()
         return result
     }
@@ -141,8 +160,10 @@ package final class GatewayService: Sendable {
     }
 
     func limits(at now: Date) -> DeviceLimits {
-        DeviceLimits(
-            servers: settings.addresses, restSince: now.addingTimeInterval(-Double(settings.addressRestSeconds)),
+        // While the clock has jumped, it is not known which addresses have rested.
+        let rest = observeClock().isSteady ? now.addingTimeInterval(-Double(settings.addressRestSeconds)) : .distantPast
+        return DeviceLimits(
+            servers: settings.addresses, restSince: rest,
             devicesPerUser: settings.devicesPerUser, devices: settings.devices)
     }
 

@@ -45,7 +45,7 @@ package protocol GatewayStore: Sendable {
     func device(credential: SecretHash) async throws(StoreError) -> DeviceOfUser?
     /// By id.
     func devices(of user: UserID?, _ page: PageRequest) async throws(StoreError) -> Page<Device>
-    /// Moves the end on.
+    /// Moves the expiry on, but not beyond the one that an administrator has set.
     func renew(device: DeviceID, until end: Date, _ audit: AuditRecord) async throws(StoreError) -> DeviceOfUser
     /// Puts a key in the place of the old one, if it is still that.
     /// - Throws: `.notFound` where the old key is not the device's any more.
@@ -84,8 +84,24 @@ package protocol GatewayStore: Sendable {
     // MARK: Rules
 
     func rules(of owner: Rule.Owner) async throws(StoreError) -> [Rule]
-    /// Puts these in the place of all rules of the owner.
-    func setRules(of owner: Rule.Owner, _ rules: [Rule], _ audit: AuditRecord) async throws(StoreError)
+    /// Replaces the rules of the owner with these.
+    /// - Parameter versions: The versions of the list that may be replaced (``Rule/version(of:)``), or `nil` for any.
+    /// - Throws: `.changed` if the list has another version.
+    func setRules(
+        of owner: Rule.Owner, _ rules: [Rule], ifVersion versions: [String]?, _ audit: AuditRecord
+    ) async throws(StoreError)
+    /// Adds a rule to the rules of its owner.
+    /// - Parameter limit: The most rules that the owner may have then.
+    /// - Returns: All rules of the owner.
+    /// - Throws: `.ruleLimit`, `.creationConflict`.
+    func add(
+        _ rule: Rule, isFirst: Bool, limit: Int, _ creation: Creation?, _ audit: AuditRecord
+    ) async throws(StoreError) -> Created<[Rule]>
+
+    /// Removes one rule of its owner. The other rules keep their IDs.
+    /// - Returns: The rules that are left.
+    /// - Throws: `.notFound` if the owner has no such rule.
+    func remove(rule: RuleID, of owner: Rule.Owner, _ audit: AuditRecord) async throws(StoreError) -> [Rule]
 
     // MARK: What has changed
 
@@ -107,4 +123,23 @@ package protocol GatewayStore: Sendable {
     /// - Parameter restSince: addresses that were given back after this rest.
     func pools(_ servers: [InterfaceAddress], restSince: Date) async throws(StoreError) -> [PoolFigures]
     func leases(_ page: PageRequest) async throws(StoreError) -> Page<AddressLease>
+
+    // MARK: Cooldowns
+
+    /// Returns a page of the addresses that were released after `restSince`, ordered by address.
+    func cooldowns(
+        _ filter: CooldownFilter, restSince: Date, _ page: PageRequest
+    ) async throws(StoreError) -> Page<Cooldown>
+    /// Ends the cooldown of addresses that were released after `restSince`, so that devices can get them.
+    /// - Returns: The number of these addresses. If it is 0, nothing is written.
+    func clearCooldowns(
+        _ filter: CooldownFilter, restSince: Date, _ audit: AuditRecord
+    ) async throws(StoreError) -> Int
+}
+
+extension GatewayStore {
+    /// Replaces the rules of the owner with these, in any version.
+    package func setRules(of owner: Rule.Owner, _ rules: [Rule], _ audit: AuditRecord) async throws(StoreError) {
+        try await setRules(of: owner, rules, ifVersion: nil, audit)
+    }
 }

@@ -12,6 +12,10 @@ package enum StoreError: Error, Hashable, Sendable {
     case poolFull(IPPrefix, inUse: Int, resting: Int)
     case deviceLimit(Int)
     case gatewayFull(Int)
+    /// The list has another version than the caller expects.
+    case changed
+    /// The user or device has as many rules as allowed.
+    case ruleLimit(Int)
     /// Another request with this creation key asked for something else.
     case creationConflict(subject: String)
     /// The database is of a later version of this program.

@@ -68,6 +68,8 @@ package struct Enrolment: Sendable {
     package var limits: DeviceLimits
     package var now: Date
     package var source: IPAddress?
+    /// The number of misuses to record if the invitation was used by another request. If it is 0, nothing is written then.
+    package var misuses = 1
 
     package init(
         secret: Secret, request: SecretHash, deviceID: DeviceID, publicKey: PublicKey, credentialHash: SecretHash,
@@ -186,6 +188,12 @@ package struct Sweep: Hashable, Sendable {
     package var creationsBefore: Date
     /// How many changes are remembered.
     package var changesKept: Int
+    /// Whether the clock shows a time that has persisted, so that expiries that were noted too early are corrected.
+    package var isTimeCertain = false
+    /// Whether times that are later than now are corrected.
+    package var correctsTimes = false
+    /// Whether something is written in any case, to find out whether the store accepts writes.
+    package var isProbe = false
 
     package init(
         now: Date, idleKeysBefore: Date, idleLeasesBefore: Date = .distantPast, busy: [DeviceID] = [],
@@ -211,8 +219,12 @@ package struct SweepOutcome: Hashable, Sendable {
     package var keys: [DeviceID] = []
     /// Devices of logins that are gone.
     package var leases: [DeviceID] = []
+    /// The number of devices and users whose expiry had been noted too early.
+    package var readmitted = 0
 
     package init() {}
 
-    package var isEmpty: Bool { devices.isEmpty && users.isEmpty && keys.isEmpty && leases.isEmpty }
+    package var isEmpty: Bool {
+        devices.isEmpty && users.isEmpty && keys.isEmpty && leases.isEmpty && readmitted == 0
+    }
 }

@@ -36,15 +36,6 @@ struct RuleCommand: ParsableCommand {
         }
     }
 
-    /// The rules without what the gateway has given them.
-    static func drafts(_ reply: JSONValue) -> [JSONValue] {
-        (reply["rules"]?.list ?? []).map { rule in
-            guard case .object(var members) = rule else { return rule }
-            members["id"] = nil
-            return .object(members)
-        }
-    }
-
     struct Add: ParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Add a rule behind the others.")
         @Argument(help: "allow or deny.") var action: String
@@ -73,9 +64,9 @@ struct RuleCommand: ParsableCommand {
                     "networks": .array((to + from).map { .string($0) }), "transport": .string(transport),
                     "ports": .array(port.map { .string($0) }), "notes": .string(notes),
                 ])
-                var rules = RuleCommand.drafts(try tool.client.ask("GET", path))
-                rules.insert(rule, at: first ? 0 : rules.count)
-                tool.done("the rule was added", try tool.client.ask("PUT", path, .object(["rules": .array(rules)])))
+                tool.done(
+                    "the rule was added",
+                    try tool.client.ask("POST", path, .object(["rule": rule, "isFirst": .bool(first)])))
             }
         }
     }
@@ -108,13 +99,8 @@ struct RuleCommand: ParsableCommand {
             try carryOut { console throws(CommandFailure) in
                 let tool = AdminTool(options, console)
                 let path = try owner.path(tool)
-                let rules = try tool.client.ask("GET", path)["rules"]?.list ?? []
-                let left = rules.filter { $0["id"]?.text != id }
-                guard left.count < rules.count else {
-                    throw CommandFailure("there is no such rule", status: ExitStatus.notFound)
-                }
-                let drafts = RuleCommand.drafts(.object(["rules": .array(left)]))
-                tool.done("the rule was removed", try tool.client.ask("PUT", path, .object(["rules": .array(drafts)])))
+                let left = try tool.client.ask("DELETE", "\(path)/\(AdminClient.escaped(id))")
+                tool.done("the rule was removed", left)
             }
         }
     }

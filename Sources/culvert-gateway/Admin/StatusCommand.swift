@@ -47,7 +47,7 @@ struct AuditCommand: ParsableCommand {
                 try tool.client.ask("GET", path)["items"]?.list ?? [], as: "entries",
                 [
                     ("at", "at"), ("action", "action"), ("subject", "subject"), ("actor", "actor"),
-                    ("source", "source"),
+                    ("source", "source"), ("count", "count"),
                 ])
         }
     }

@@ -175,6 +175,9 @@ import WireGuardCore
             try await service.removeDevice(laptop.id, admin)
             let changes = try await service.peerChanges(after: feed.sequence, .gateway)
             #expect(changes.removed == [laptop.id])
+            let cooldowns = try await service.cooldowns(CooldownFilter(userID: anna.id), PageRequest(), admin).items
+            #expect(Set(cooldowns.map(\.address)) == Set(laptop.addresses) && cooldowns.first?.login == "anna")
+            #expect(try await service.audit(AuditFilter(), PageRequest(), admin).items.allSatisfy { $0.count == 1 })
         }
     }
 

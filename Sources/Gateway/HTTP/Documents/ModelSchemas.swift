@@ -10,7 +10,7 @@ enum ModelSchemas {
         ("Problem", problem), ("Grant", grant), ("User", user), ("UserDraft", userDraft), ("UserUpdate", userUpdate),
         ("Device", device), ("DeviceDraft", deviceDraft), ("DeviceUpdate", deviceUpdate), ("Token", token),
         ("TokenDraft", tokenDraft), ("Invitation", invitation), ("InvitationDraft", invitationDraft), ("Rule", rule),
-        ("RuleDraft", ruleDraft), ("AuditEntry", auditEntry), ("Status", status),
+        ("RuleDraft", ruleDraft), ("Cooldown", cooldown), ("AuditEntry", auditEntry), ("Status", status),
     ]
 
     static let problem = problemSchema(with: [])
@@ -48,7 +48,12 @@ enum ModelSchemas {
         .init("id", .id), .init("login", .text()), .init("name", .text()), .init("notes", .text()),
         .init("isEnabled", .flag), .init("expiresAt", .time, isRequired: false),
         .init("deviceLimit", .count, isRequired: false), .init("hasPassword", .flag), .init("createdAt", .time),
+        isSaved,
     ])
+
+    private static let isSaved = JSONSchema.Member(
+        "isSaved", .flag, isRequired: false,
+        note: "false while the end of access is in effect and not written to the database")
 
     private static let deviceLimit = JSONSchema.integer(0...1_000_000)
 
@@ -75,7 +80,7 @@ enum ModelSchemas {
         .init("addresses", .list(of: .address)), .init("subnets", .list(of: .prefix)), .init("isEnabled", .flag),
         .init("expiresAt", .time, isRequired: false), .init("createdAt", .time),
         .init("lastSeenAt", .time, isRequired: false), .init("lastEndpoint", .text(), isRequired: false),
-        .init("receivedBytes", .count), .init("sentBytes", .count),
+        .init("receivedBytes", .count), .init("sentBytes", .count), isSaved,
     ])
 
     static let deviceDraft = JSONSchema.object(
@@ -148,6 +153,14 @@ enum ModelSchemas {
         .init("source", .address, isRequired: false),
         .init("action", .choice(AuditRecord.Action.allCases.map(\.rawValue))), .init("subject", .text()),
         .init("details", .texts),
+        .init("count", .count, note: "The number of equal events within a minute of the first, whose time is `at`"),
+    ])
+
+    static let cooldown = JSONSchema.object([
+        .init("address", .address), .init("network", .prefix),
+        .init("user", .id, isRequired: false, note: "The user whose device had the address"),
+        .init("login", .text(), isRequired: false, note: "The login of this user, unless the user was removed"),
+        .init("releasedAt", .time), .init("endsAt", .time),
     ])
 
     static let status = JSONSchema.object([

@@ -27,7 +27,7 @@ package struct AdminRoutes: Sendable {
 
     package var all: [APIRoute] {
         users + logins(loginTunnel) + devices + tokens + invitationRoutes + rules("users", "user") { .user($0) }
-            + rules("devices", "device") { .device($0) } + audit + keys + backups
+            + rules("devices", "device") { .device($0) } + cooldowns + audit + keys + backups
     }
 
     // MARK: - Parts that many have
@@ -88,18 +88,20 @@ package struct AdminRoutes: Sendable {
             },
             APIRoute(
                 .patch, "/v1/users/{id}", .manage, "Change a user", body: .named("UserUpdate"),
-                replies: [.init(status: 200, schema: .named("User"), note: "As it is now")], problems: [404, 409]
+                replies: [
+                    .init(status: 200, schema: .named("User"), note: "As it is now"), .unsavedUpdate("User"),
+                ], problems: [404, 409]
             ) { (request) async throws(GatewayError) in
                 let id = try request.id("user")
                 let update = try request.read { (json) throws(ContractError) in try UserUpdate(json: json) }
-                return APIReply(200, try await service.updateUser(id, update, try request.caller).json)
+                let user = try await service.updateUser(id, update, try request.caller)
+                return APIReply(user.isSaved ? 200 : 202, user.json)
             },
             APIRoute(
                 .delete, "/v1/users/{id}", .manage, "Remove a user with all devices, tokens and invitations",
-                replies: [.init(status: 204, note: "It is gone")], problems: [404]
+                replies: [.init(status: 204, note: "It is gone"), .unsavedRemoval], problems: [404]
             ) { (request) async throws(GatewayError) in
-                try await service.removeUser(try request.id("user"), try request.caller)
-                return .empty
+                .removal(isSaved: try await service.removeUser(try request.id("user"), try request.caller))
             },
         ]
     }
@@ -141,18 +143,20 @@ package struct AdminRoutes: Sendable {
             },
             APIRoute(
                 .patch, "/v1/devices/{id}", .manage, "Change a device", body: .named("DeviceUpdate"),
-                replies: [.init(status: 200, schema: .named("Device"), note: "As it is now")], problems: [404, 409]
+                replies: [
+                    .init(status: 200, schema: .named("Device"), note: "As it is now"), .unsavedUpdate("Device"),
+                ], problems: [404, 409]
             ) { (request) async throws(GatewayError) in
                 let id = try request.id("device")
                 let update = try request.read { (json) throws(ContractError) in try DeviceUpdate(json: json) }
-                return APIReply(200, try await service.updateDevice(id, update, try request.caller).json)
+                let device = try await service.updateDevice(id, update, try request.caller)
+                return APIReply(device.isSaved ? 200 : 202, device.json)
             },
             APIRoute(
                 .delete, "/v1/devices/{id}", .manage, "Revoke a device",
-                replies: [.init(status: 204, note: "It is gone")], problems: [404]
+                replies: [.init(status: 204, note: "It is gone"), .unsavedRemoval], problems: [404]
             ) { (request) async throws(GatewayError) in
-                try await service.removeDevice(try request.id("device"), try request.caller)
-                return .empty
+                .removal(isSaved: try await service.removeDevice(try request.id("device"), try request.caller))
             },
         ]
     }
@@ -221,34 +225,6 @@ package struct AdminRoutes: Sendable {
             ) { (request) async throws(GatewayError) in
                 APIReply(
                     200, try await service.revokeInvitation(try request.id("invitation"), try request.caller).json)
-            },
-        ]
-    }
-
-    // MARK: - Rules
-
-    private func rules(
-        _ folder: String, _ what: String, _ owner: @escaping @Sendable (RandomID) -> Rule.Owner
-    ) -> [APIRoute] {
-        let list = JSONSchema.object([.init("rules", .list(of: .named("Rule")))])
-        return [
-            APIRoute(
-                .get, "/v1/\(folder)/{id}/rules", .read, "The rules of a \(what), in their order",
-                replies: [.init(status: 200, schema: list, note: "The first that fits counts")], problems: [404]
-            ) { (request) async throws(GatewayError) in
-                let rules = try await service.rules(of: owner(try request.id(what)), try request.caller)
-                return APIReply(200, .members(["rules": .array(rules.map(\.json))]))
-            },
-            APIRoute(
-                .put, "/v1/\(folder)/{id}/rules", .manage, "Put rules in the place of all that a \(what) has",
-                body: .object(
-                    [.init("rules", .list(of: .named("RuleDraft"), count: 0...100))], isClosed: true),
-                replies: [.init(status: 200, schema: list, note: "As they are now")], problems: [404, 409]
-            ) { (request) async throws(GatewayError) in
-                let id = try request.id(what)
-                let wanted = try request.read { (json) throws(ContractError) in try RuleContent.list(json: json) }
-                let rules = try await service.setRules(of: owner(id), wanted, try request.caller)
-                return APIReply(200, .members(["rules": .array(rules.map(\.json))]))
             },
         ]
     }

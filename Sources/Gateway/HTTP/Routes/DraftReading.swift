@@ -88,11 +88,11 @@ extension RuleContent {
     /// All rules of somebody: `{"rules": […]}`.
     static func list(json: JSONValue) throws(ContractError) -> [RuleContent] {
         try ContractFields(json, known: ["rules"]).value("rules") { (value) throws(ContractError) in
-            try value.list(0...100) { (value) throws(ContractError) in try RuleContent(value) }
+            try value.list(0...Rule.most) { (value) throws(ContractError) in try RuleContent(value) }
         }
     }
 
-    private init(_ value: ContractValue) throws(ContractError) {
+    fileprivate init(_ value: ContractValue) throws(ContractError) {
         let fields = try ContractFields(
             value.json, path: value.field, known: ["action", "direction", "networks", "transport", "ports", "notes"])
         self.init(
@@ -108,6 +108,15 @@ extension RuleContent {
                 try value.list(0...64) { (value) throws(ContractError) in try value.ports() }
             } ?? [],
             notes: try fields.present("notes") { (value) throws(ContractError) in try value.label(0...500) } ?? "")
+    }
+}
+
+extension RuleAddition {
+    init(json: JSONValue) throws(ContractError) {
+        let fields = try ContractFields(json, known: ["rule", "isFirst"])
+        self.init(
+            try fields.value("rule") { (value) throws(ContractError) in try RuleContent(value) },
+            isFirst: try fields.present("isFirst") { (value) throws(ContractError) in try value.flag() } ?? false)
     }
 }
 

@@ -25,6 +25,7 @@ extension User {
             "id": .id(id), "login": .string(login), "name": .string(name), "notes": .string(notes),
             "isEnabled": .bool(isEnabled), "expiresAt": .time(expiresAt), "deviceLimit": deviceLimit.map { .count($0) },
             "hasPassword": .bool(password != nil), "createdAt": .time(createdAt),
+            "isSaved": isSaved ? nil : .bool(false),
         ])
     }
 }
@@ -38,7 +39,7 @@ extension Device {
             "subnets": .texts(subnets), "isEnabled": .bool(isEnabled), "expiresAt": .time(expiresAt),
             "createdAt": .time(createdAt), "lastSeenAt": .time(lastSeenAt),
             "lastEndpoint": lastEndpoint.map { .string("\($0)") }, "receivedBytes": .count(traffic.received),
-            "sentBytes": .count(traffic.sent),
+            "sentBytes": .count(traffic.sent), "isSaved": isSaved ? nil : .bool(false),
         ])
     }
 }
@@ -83,6 +84,7 @@ extension AuditEntry {
             "number": .integer(number), "at": .time(record.at), "actor": .string(record.actor),
             "source": record.source.map { .string("\($0)") }, "action": .string(record.action.rawValue),
             "subject": .string(record.subject), "details": .object(record.details.mapValues { .string($0) }),
+            "count": .count(count),
         ])
     }
 }

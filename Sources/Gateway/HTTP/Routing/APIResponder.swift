@@ -122,7 +122,8 @@ package final class APIResponder: HTTPAnswering {
             read = APIRequest(
                 asker: caller, source: source, bearer: bearer, path: values,
                 query: try RequestFields.query(request.uri.query, route.parameters.filter { $0.place == .query }),
-                creationKey: try RequestFields.creationKey(request.headers), body: [])
+                creationKey: try RequestFields.creationKey(request.headers),
+                versions: try RequestFields.versions(request.headers), body: [])
         } catch {
             throw Refusal(error)
         }
@@ -138,7 +139,7 @@ package final class APIResponder: HTTPAnswering {
         case .finished(.success(let reply)): return reply
         case .finished(.failure(let error)):
             if case .unavailable(let reason) = error {
-                logger.error("\(route.method) \(route.path): \(reason)")
+                service.logFailure("\(route.method) \(route.path): \(reason)")
             }
             throw Refusal(error)
         case .timedOut: throw Refusal(ProblemDetails(.timedOut))

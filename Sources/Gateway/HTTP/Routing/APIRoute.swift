@@ -99,6 +99,8 @@ package struct APIRequest: Sendable {
     var query: [String: String]
     /// Made up by whoever asks, so that a repetition makes nothing new.
     var creationKey: String?
+    /// The versions that the caller permits to replace (`If-Match`), or `nil` for any.
+    var versions: [String]?
     var body: [UInt8]
 
     /// Who asks.

@@ -13,7 +13,8 @@ extension GatewayError {
             case .notFound: (404, "There is nothing with this id")
             case .conflict: (409, "Something else is in the way")
             case .invalid: (400, "The request cannot be read")
-            case .tooMany: (429, "Too many failures from here")
+            case .changed: (412, "The resource has changed")
+            case .tooMany: (429, self.isOfFailures ? "Too many failures from here" : "Too many changes")
             case .full: (503, "There is no more room")
             case .unavailable: (503, "The gateway cannot do this now")
             }
@@ -26,7 +27,8 @@ extension GatewayError {
     private var contractCode: String {
         switch self {
         case .invalid: ProblemDetails.Code.requestInvalid.rawValue
-        case .tooManyFailures: ProblemDetails.Code.tooManyRequests.rawValue
+        case .tooManyFailures, .tooManyChanges: ProblemDetails.Code.tooManyRequests.rawValue
+        case .changed: ProblemDetails.Code.preconditionFailed.rawValue
         case .proofWrong: ProblemDetails.Code.proofInvalid.rawValue
         default: code
         }
@@ -34,7 +36,13 @@ extension GatewayError {
 
     /// How long to wait, in seconds.
     var retryAfter: Int? {
-        guard case .tooManyFailures(let seconds) = self else { return nil }
-        return seconds
+        switch self {
+        case .tooManyFailures(let seconds), .tooManyChanges(let seconds): seconds
+        default: nil
+        }
+    }
+
+    private var isOfFailures: Bool {
+        if case .tooManyFailures = self { true } else { false }
     }
 }

@@ -9,6 +9,8 @@ extension ProblemDetails.Code {
     package static let malformedRequest = Self(rawValue: "malformedRequest")
     /// Its head has more bytes or fields than are read.
     package static let headersTooLarge = Self(rawValue: "headersTooLarge")
+    /// The resource has another version than the request names in `If-Match`.
+    package static let preconditionFailed = Self(rawValue: "preconditionFailed")
     /// Its body has more bytes than are read.
     package static let bodyTooLarge = Self(rawValue: "bodyTooLarge")
     /// Its body is no JSON by its own account.

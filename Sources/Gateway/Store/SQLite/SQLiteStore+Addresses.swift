@@ -30,8 +30,11 @@ extension SQLiteStore {
                 }
                 return address
             }
-            return try rested(db, range, for: device, restSince: limits.restSince)
+            return try ownAtRest(db, range, for: device, limits)
+                ?? rested(db, range, for: device, until: limits.restSince)
                 ?? unused(db, range, for: device)
+                // Refusing a device would be worse than a short rest.
+                ?? rested(db, range, for: device, until: .distantFuture)
                 ?? { throw try full(db, range, restSince: limits.restSince) }()
         }
     }
@@ -44,29 +47,53 @@ extension SQLiteStore {
             literal: """
                 INSERT INTO addresses (address, network, family, device_id)
                 VALUES (\(address.data), \(range.network.description), \(family(range)), \(device.description))
-                ON CONFLICT (address) DO UPDATE SET device_id = excluded.device_id, released_at = NULL
+                ON CONFLICT (address) DO UPDATE SET device_id = excluded.device_id, released_at = NULL, user_id = NULL
                 WHERE device_id IS NULL AND released_at <= \(restSince.milliseconds)
                 """)
         return db.changesCount == 1
     }
 
-    /// The one that has rested longest, if it has long enough.
+    /// Takes the address that was released first, if that was not after `latest`.
     private static func rested(
-        _ db: Database, _ range: AddressRange, for device: DeviceID, restSince: Date
+        _ db: Database, _ range: AddressRange, for device: DeviceID, until latest: Date, _ condition: SQL = "TRUE"
     ) throws -> IPAddress? {
         // The network may have become another one since it was given back.
         let row = try Row.fetchOne(
             db,
             literal: """
-                UPDATE addresses SET device_id = \(device.description), released_at = NULL
+                UPDATE addresses SET device_id = \(device.description), released_at = NULL, user_id = NULL
                 WHERE address = (
                     SELECT address FROM addresses
-                    WHERE network = \(range.network.description) AND device_id IS NULL
-                        AND released_at <= \(restSince.milliseconds) AND address <> \(range.server.data)
+                    WHERE network = \(range.network.description) AND device_id IS NULL AND \(condition)
+                        AND released_at <= \(latest.milliseconds) AND address <> \(range.server.data)
                     ORDER BY released_at, address LIMIT 1)
                 RETURNING address
                 """)
         return try row.map { try Fields($0).address("address") }
+    }
+
+    /// Takes the address that the device's user released first, if the number of the user's devices and resting addresses
+    /// exceeds the limit of devices. So a user who enrols and revokes in a loop occupies no more of the pool.
+    private static func ownAtRest(
+        _ db: Database, _ range: AddressRange, for device: DeviceID, _ limits: DeviceLimits
+    ) throws -> IPAddress? {
+        let row = try Row.fetchOne(
+            db,
+            literal: """
+                SELECT users.id AS user_id, users.device_limit,
+                    (SELECT COUNT(*) FROM devices WHERE devices.user_id = users.id) AS devices,
+                    (SELECT COUNT(*) FROM addresses
+                        WHERE addresses.user_id = users.id AND network = \(range.network.description)
+                            AND addresses.device_id IS NULL
+                            AND released_at > \(limits.restSince.milliseconds)) AS resting
+                FROM users WHERE users.id = (SELECT devices.user_id FROM devices WHERE devices.id = \(device.description))
+                """)
+        guard let fields = row.map(Fields.init) else { return nil }
+        let (devices, resting) = (try fields.count("devices"), try fields.count("resting"))
+        let limit = try fields.optional("device_limit", as: Int64.self) ?? Int64(limits.devicesPerUser)
+        guard resting > 0, devices + resting > UInt64(clamping: limit) else { return nil }
+        let user = try fields.text("user_id")
+        return try rested(db, range, for: device, until: .distantFuture, "user_id = \(user)")
     }
 
     /// The lowest that nobody has had yet.
@@ -122,7 +149,8 @@ extension SQLiteStore {
     static func releaseAddresses(_ db: Database, of device: DeviceID, at time: Date) throws {
         try db.execute(
             literal: """
-                UPDATE addresses SET device_id = NULL, released_at = \(time.milliseconds)
+                UPDATE addresses SET device_id = NULL, released_at = \(time.milliseconds),
+                    user_id = (SELECT user_id FROM devices WHERE devices.id = \(device.description))
                 WHERE device_id = \(device.description)
                 """)
     }

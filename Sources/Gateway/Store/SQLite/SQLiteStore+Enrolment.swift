@@ -12,12 +12,33 @@ extension SQLiteStore {
     private static let loggedMisuses = 20
 
     package func enrol(_ enrolment: Enrolment) async throws(StoreError) -> EnrolmentOutcome {
-        try await write { db in
+        if enrolment.misuses == 0, try await read({ db in try Self.isMisuse(db, enrolment) }) { return .refused(.used) }
+        return try await write { db in
             switch enrolment.secret {
             case .invitation(let hash): try Self.enrol(db, enrolment, withInvitation: hash)
             case .token(let hash): try Self.enrol(db, enrolment, withToken: hash)
             }
         }
+    }
+
+    private static func isMisuse(_ db: Database, _ enrolment: Enrolment) throws -> Bool {
+        guard case .invitation(let hash) = enrolment.secret,
+            let row = try Row.fetchOne(db, literal: "SELECT * FROM invitations WHERE hash = \(hash.data)")
+        else { return false }
+        let invitation = try IssuedInvitation(row)
+        return try invitation.usedAt != nil && madeBefore(db, invitation, row, enrolment) == nil
+    }
+
+    /// The device that the identical request has made, for as long as the device is unchanged.
+    private static func madeBefore(
+        _ db: Database, _ invitation: IssuedInvitation, _ row: Row, _ enrolment: Enrolment
+    ) throws -> DeviceOfUser? {
+        guard try Fields(row).optionalHash("request_hash") == enrolment.request, let id = invitation.deviceID,
+            let before = try device(db, "id = \(id.description)"),
+            before.device.publicKey == enrolment.publicKey,
+            before.device.credentialHash == enrolment.credentialHash
+        else { return nil }
+        return before
     }
 
     private static func enrol(
@@ -28,14 +49,7 @@ extension SQLiteStore {
         }
         let invitation = try IssuedInvitation(row)
         if invitation.usedAt != nil {
-            // The identical request, for as long as the device is as that request has made it.
-            if try Fields(row).optionalHash("request_hash") == enrolment.request, let id = invitation.deviceID,
-                let before = try device(db, "id = \(id.description)"),
-                before.device.publicKey == enrolment.publicKey,
-                before.device.credentialHash == enrolment.credentialHash
-            {
-                return .repeated(before)
-            }
+            if let before = try madeBefore(db, invitation, row, enrolment) { return .repeated(before) }
             try noteMisuse(db, invitation, enrolment)
             return .refused(.used)
         }
@@ -54,8 +68,11 @@ extension SQLiteStore {
     }
 
     private static func noteMisuse(_ db: Database, _ invitation: IssuedInvitation, _ enrolment: Enrolment) throws {
+        guard enrolment.misuses > 0 else { return }
         try db.execute(
-            literal: "UPDATE invitations SET misuses = misuses + 1 WHERE id = \(invitation.id.description)")
+            literal: """
+                UPDATE invitations SET misuses = misuses + \(enrolment.misuses) WHERE id = \(invitation.id.description)
+                """)
         guard invitation.misuses < loggedMisuses else { return }
         try log(
             db,
@@ -64,7 +81,7 @@ extension SQLiteStore {
                 action: .invitationMisused, subject: "invitation:\(invitation.id)",
                 details: [
                     "device": invitation.deviceID?.description ?? "removed", "key": enrolment.publicKey.base64,
-                    "misuses": "\(invitation.misuses + 1)",
+                    "misuses": "\(invitation.misuses + enrolment.misuses)",
                 ]))
     }
 

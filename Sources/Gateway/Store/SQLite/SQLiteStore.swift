@@ -170,9 +170,8 @@ package final class SQLiteStore: GatewayStore {
 
     /// Writes an entry of the log.
     static func log(_ db: Database, _ audit: AuditRecord) throws {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        let details = String(decoding: try encoder.encode(audit.details), as: UTF8.self)
+        if try countRepetition(db, audit) { return }
+        let details = try detailsText(audit.details)
         try db.execute(
             literal: """
                 INSERT INTO audit (at, actor, source, action, subject, details) VALUES (

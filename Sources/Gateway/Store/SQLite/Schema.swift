@@ -9,6 +9,9 @@ enum Schema {
         var migrator = DatabaseMigrator()
         migrator.registerMigration("1") { database in try database.execute(sql: first) }
         migrator.registerMigration("2") { database in try database.execute(sql: logins) }
+        migrator.registerMigration("3", migrate: addExpiryLimits)
+        migrator.registerMigration("4") { database in try database.execute(sql: auditCounts) }
+        migrator.registerMigration("5") { database in try database.execute(sql: cooldowns) }
         return migrator
     }
 

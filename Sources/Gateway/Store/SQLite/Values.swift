@@ -119,6 +119,7 @@ extension User {
             expiresAt: try fields.optionalTime("expires_at"), deviceLimit: try fields.optionalInt("device_limit"),
             password: try fields.optional("password", as: String.self).map(StoredPassword.init(text:)),
             createdAt: try fields.time("created_at"))
+        hasExpired = try fields.flag("expiry_noted")
     }
 }
 
@@ -136,6 +137,8 @@ extension Device {
             lastEndpoint: try fields.optional("last_endpoint", as: String.self).flatMap { try? Endpoint($0) },
             traffic: Traffic(received: try fields.count("received"), sent: try fields.count("sent")))
         rotationHash = try fields.optionalHash("rotation_hash")
+        expiryLimit = try fields.optionalTime("expiry_limit")
+        hasExpired = try fields.flag("expiry_noted")
     }
 }
 
@@ -203,7 +206,8 @@ extension AuditEntry {
             record: AuditRecord(
                 at: try fields.time("at"), actor: try fields.text("actor"),
                 source: try fields.optional("source", as: String.self).flatMap { try? IPAddress($0) },
-                action: try fields.choice("action"), subject: try fields.text("subject"), details: details ?? [:]))
+                action: try fields.choice("action"), subject: try fields.text("subject"), details: details ?? [:]),
+            count: Int(clamping: try fields.count("count")))
     }
 }
 

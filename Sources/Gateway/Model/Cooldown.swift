@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+package import FoundationEssentials
+package import NetworkAddresses
+
+/// A recently released address, which no device gets unless all other addresses are in use.
+package struct Cooldown: Hashable, Sendable {
+    package let address: IPAddress
+    package let network: IPPrefix
+    /// The user whose device had the address; `nil` if an earlier version has released it.
+    package let userID: UserID?
+    /// The login of that user; `nil` if the user was removed.
+    package let login: String?
+    package let releasedAt: Date
+
+    package init(address: IPAddress, network: IPPrefix, userID: UserID?, login: String?, releasedAt: Date) {
+        self.address = address
+        self.network = network
+        self.userID = userID
+        self.login = login
+        self.releasedAt = releasedAt
+    }
+}
+
+/// A condition for cooldowns; without values it includes all of them.
+package struct CooldownFilter: Hashable, Sendable {
+    package var userID: UserID?
+    package var address: IPAddress?
+
+    package init(userID: UserID? = nil, address: IPAddress? = nil) {
+        self.userID = userID
+        self.address = address
+    }
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import ArgumentParser
+import CommandLineSupport
+import PacketTunnel
+
+/// `culvert gateway cooldown`.
+struct CooldownCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "cooldown", abstract: "List and clear addresses that rest after use.",
+        discussion: """
+            When a device is removed, its addresses rest for a day (addressRestSeconds), so that no other device gets packets \
+            that were for it. They count against the device's user: a user whose devices and resting addresses exceed the limit \
+            of devices gets the own ones again. If no other address is free, the one that has rested longest is used.
+
+            Examples:
+              sudo culvert gateway cooldown list
+              sudo culvert gateway cooldown list --user anna --json
+              sudo culvert gateway cooldown clear --address 10.66.0.7
+              sudo culvert gateway cooldown clear --user anna
+              sudo culvert gateway cooldown clear --all
+            """,
+        subcommands: [List.self, Clear.self])
+
+    struct List: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "List addresses that rest after use.",
+            discussion: """
+                Examples:
+                  sudo culvert gateway cooldown list
+                  sudo culvert gateway cooldown list --user anna --json
+                """)
+        @Option(help: "Show only addresses of this user: a login or an ID.") var user: String?
+        @OptionGroup var options: ListOptions
+
+        func run() throws {
+            try carryOut { console throws(CommandFailure) in
+                let tool = AdminTool(options, console)
+                var path = "/v1/cooldowns"
+                if let user { path += "?user=\(try tool.user(user))" }
+                tool.show(
+                    try tool.client.all(path), as: "cooldowns",
+                    [
+                        ("address", "address"), ("network", "network"), ("user", "login"), ("released", "releasedAt"),
+                        ("ends", "endsAt"),
+                    ])
+            }
+        }
+    }
+
+    struct Clear: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "End the rest of addresses, so that devices can get them.",
+            discussion: """
+                Examples:
+                  sudo culvert gateway cooldown clear --address 10.66.0.7
+                  sudo culvert gateway cooldown clear --user anna
+                  sudo culvert gateway cooldown clear --all
+                """)
+        @Option(help: "Clear only this address.") var address: String?
+        @Option(help: "Clear only addresses of this user: a login or an ID.") var user: String?
+        @Flag(help: "Clear all addresses.") var all = false
+        @OptionGroup var options: ListOptions
+
+        func validate() throws {
+            guard [address != nil, user != nil, all].count(where: { $0 }) == 1 else {
+                throw ValidationError("name one of --address, --user and --all")
+            }
+        }
+
+        func run() throws {
+            try carryOut { console throws(CommandFailure) in
+                let tool = AdminTool(options, console)
+                var path = "/v1/cooldowns"
+                if let address { path += "?address=\(AdminClient.escaped(address))" }
+                if let user { path += "?user=\(try tool.user(user))" }
+                let reply = try tool.client.ask("DELETE", path)
+                tool.done("cleared addresses: \(reply["cleared"]?.cell ?? "-")", reply)
+            }
+        }
+    }
+}

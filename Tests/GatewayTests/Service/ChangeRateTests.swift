@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import FoundationEssentials
+import GRDB
+import NetworkAddresses
+import PacketTunnelTesting
+import Provisioning
+import Testing
+import WireGuardCore
+
+@testable import Gateway
+
+@Suite("Rate of changes by valid credentials") struct ChangeRateTests {
+    private static let limited = GatewayError.tooManyChanges(retryAfterSeconds: 1)
+
+    /// The number of rows that the store has written.
+    private func written(_ fixture: ServiceFixture) async throws -> Int {
+        let store = try #require(fixture.store as? SQLiteStore)
+        return try await store.database.read { $0.totalChangesCount }
+    }
+
+    private func entries(_ fixture: ServiceFixture, _ action: AuditRecord.Action) async throws -> [AuditEntry] {
+        try await fixture.service.audit(AuditFilter(action: action), PageRequest(limit: 500), fixture.admin).items
+    }
+
+    /// Checks that a refused call writes nothing.
+    private func expectLimited(
+        _ fixture: ServiceFixture, sourceLocation: SourceLocation = #_sourceLocation,
+        _ call: () async throws -> Void
+    ) async throws {
+        let before = try await written(fixture)
+        await #expect(throws: Self.limited, sourceLocation: sourceLocation) { try await call() }
+        #expect(try await written(fixture) == before, sourceLocation: sourceLocation)
+    }
+
+    @Test("A device rotates its key in a burst of five and twice a second, and one entry of the audit log counts that")
+    func rotations() async throws {
+        let fixture = try ServiceFixture()
+        let anna = try await fixture.user()
+        let (device, other) = (try await fixture.enrolled(anna), try await fixture.enrolled(anna))
+        var key = device.key
+        func rotate(_ key: PrivateKey, _ device: ServiceFixture.Enrolled) async throws -> PrivateKey {
+            let nonce = try await fixture.service.rotationNonce(device.caller)
+            let new = fixture.key()
+            let request = try #require(RotationRequest(from: key, to: new.publicKey, answering: nonce))
+            let grant = try await fixture.service.rotate(request, device.caller)
+            #expect(grant.device.publicKey == new.publicKey)
+            // The identical request changes nothing, and is not limited.
+            #expect(try await fixture.service.rotate(request, device.caller) == grant)
+            return new
+        }
+        for _ in 0..<5 { key = try await rotate(key, device) }
+        for _ in 0..<20 { try await expectLimited(fixture) { _ = try await rotate(key, device) } }
+        _ = try await rotate(other.key, other)
+        for _ in 0..<10 {
+            fixture.clock.advance(by: .milliseconds(500))
+            key = try await rotate(key, device)
+            try await expectLimited(fixture) { _ = try await rotate(key, device) }
+        }
+        let all = try await entries(fixture, .deviceKeyRotated)
+        #expect(all.map(\.count) == [1, 15])
+        #expect(all.last?.record.details == ["from": device.key.publicKey.base64, "to": key.publicKey.base64])
+        // The request that was limited succeeds later.
+        fixture.clock.advance(by: .seconds(5))
+        for _ in 0..<5 { key = try await rotate(key, device) }
+        let nonce = try await fixture.service.rotationNonce(device.caller)
+        let request = try #require(RotationRequest(from: key, to: fixture.key().publicKey, answering: nonce))
+        try await expectLimited(fixture) { _ = try await fixture.service.rotate(request, device.caller) }
+        fixture.clock.advance(by: .seconds(1))
+        _ = try await fixture.service.rotate(request, device.caller)
+    }
+
+    @Test("A slot takes a burst of five keys and two keys a second, and the current key at any time")
+    func slots() async throws {
+        let fixture = try ServiceFixture()
+        let anna = try await fixture.user()
+        let token = try await fixture.token(.addKey, of: anna).secret.exportedText
+        let other = try await fixture.token(.addKey, of: anna).secret.exportedText
+        func add(_ key: PublicKey, _ token: String) async throws {
+            _ = try await fixture.service.addKey(token: token, publicKey: key, from: fixture.home)
+        }
+        var key = fixture.key().publicKey
+        try await add(key, token)
+        for _ in 0..<4 {
+            key = fixture.key().publicKey
+            try await add(key, token)
+        }
+        for _ in 0..<20 {
+            try await expectLimited(fixture) { try await add(fixture.key().publicKey, token) }
+            let before = try await written(fixture)
+            try await add(key, token)
+            #expect(try await written(fixture) == before)
+        }
+        try await add(fixture.key().publicKey, other)
+        fixture.clock.advance(by: .milliseconds(500))
+        try await add(fixture.key().publicKey, token)
+        #expect(try await entries(fixture, .deviceKeyRotated).map(\.count) == [1, 6])
+    }
+
+    @Test("The devices of a user remove each other in a burst of five and twice a second")
+    func removals() async throws {
+        let fixture = try ServiceFixture()
+        let (anna, ben) = (try await fixture.user("anna"), try await fixture.user("ben"))
+        for _ in 0..<5 {
+            let device = try await fixture.enrolled(anna)
+            try await fixture.service.removeOwnDevice(device.id, device.caller)
+        }
+        let device = try await fixture.enrolled(anna)
+        try await expectLimited(fixture) { try await fixture.service.removeOwnDevice(device.id, device.caller) }
+        let other = try await fixture.enrolled(ben)
+        try await fixture.service.removeOwnDevice(other.id, other.caller)
+        // An administrator is not limited.
+        try await fixture.service.removeDevice(device.id, fixture.admin)
+    }
+
+    @Test("Replaying a used invitation writes nothing while its source waits, and all replays are counted later")
+    func replays() async throws {
+        let fixture = try ServiceFixture()
+        let anna = try await fixture.user()
+        let secret = try await fixture.service.addInvitation(InvitationDraft(userID: anna.id), fixture.admin).secret
+        func replay(from source: IPAddress) async throws -> GatewayError? {
+            let request = EnrolmentRequest(publicKey: fixture.key().publicKey, credential: fixture.secret(.device))
+            do throws(GatewayError) {
+                _ = try await fixture.service.enrol(bearer: secret.exportedText, request, from: source)
+                return nil
+            } catch {
+                return error
+            }
+        }
+        func misuses() async throws -> Int? {
+            try await fixture.service.invitations(PageRequest(), fixture.admin).items.first?.misuses
+        }
+        #expect(try await replay(from: fixture.home) == nil)
+        var limited = 0
+        for _ in 0..<100 {
+            let before = try await written(fixture)
+            let error = try #require(try await replay(from: fixture.home))
+            guard error != .invitationUsed else { continue }
+            #expect(error.code == "tooManyFailures")
+            limited += 1
+            #expect(try await written(fixture) == before)
+        }
+        #expect(limited > 90)
+        // Other sources do not wait. Their writes are bounded for each invitation.
+        var writes = 0
+        for last in 0..<100 as Range<UInt8> {
+            let before = try await written(fixture)
+            #expect(try await replay(from: .v4(198, 51, 100, last)) == .invitationUsed)
+            if try await written(fixture) > before { writes += 1 }
+        }
+        #expect(writes <= 5)
+        fixture.clock.advance(by: .seconds(1))
+        #expect(try await replay(from: .v4(203, 0, 113, 9)) == .invitationUsed)
+        #expect(try await misuses() == 201)
+        #expect(try await entries(fixture, .invitationMisused).count <= 7)
+    }
+
+    @Test("A limited change is answered with 429 and the seconds to wait")
+    func answer() {
+        let error = GatewayError.tooManyChanges(retryAfterSeconds: 1)
+        #expect(error.problem.status == 429 && error.problem.code == .tooManyRequests && error.retryAfter == 1)
+        #expect(error.problem.title != GatewayError.tooManyFailures(retryAfterSeconds: 1).problem.title)
+    }
+}
