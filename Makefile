@@ -6,8 +6,8 @@
 PREFIX ?= /usr/local
 DESTDIR ?=
 root = $(DESTDIR)$(PREFIX)
-# SwiftPM fails if the path of the temporary folder has letters beyond ASCII: scripts/stages.bash has its `swift` as well.
-swift := $(if $(shell printf '%s' "$$TMPDIR" | LC_ALL=C tr -d ' -~'),TMPDIR=/tmp )swift
+# scripts/stages.bash gives these variables to `swift build` as well, and says why.
+swift := SWIFT_DETERMINISTIC_HASHING=1 $(if $(shell printf '%s' "$$TMPDIR" | LC_ALL=C tr -d ' -~'),TMPDIR=/tmp )swift
 release := $(shell scripts/release-flags)
 bin = $(shell $(swift) build $(release) --show-bin-path)
 built = .build/release

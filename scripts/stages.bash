@@ -25,7 +25,13 @@ swift_temporary() {
     local LC_ALL=C
     if [[ ${TMPDIR:-/tmp} == *[^\ -~]* ]]; then printf /tmp; else printf '%s' "${TMPDIR:-/tmp}"; fi
 }
-swift() { TMPDIR=$(swift_temporary) command swift "$@"; }
+# SwiftPM passes the package's traits in the order of a set. In a random order they would be other flags after each new plan of
+# a build, and all of our modules would be compiled again. Tests keep random orders.
+swift() {
+    local variables=(TMPDIR="$(swift_temporary)")
+    [[ $1 != build ]] || variables+=(SWIFT_DETERMINISTIC_HASHING=1)
+    env "${variables[@]}" swift "$@"
+}
 swiftc() { TMPDIR=$(swift_temporary) command swiftc "$@"; }
 
 # stage NAME: ends the stage before it and begins this one.

@@ -6,7 +6,8 @@
 //   test-events ended FILE...           the tests that passed or were skipped, one ID a line
 //   test-events started FILE...        the tests that started and neither passed nor were skipped
 //   test-events skipped FILE...        the tests and suites that were skipped: ID, tab, reason
-//   test-events slowest COUNT FILE...  the tests that took longest: seconds, tab, ID
+//   test-events slowest COUNT PARALLEL FILE...
+//                                       the tests that took longest, of which PARALLEL ran side by side: seconds, tab, ID
 //   test-events targets COUNT FOLDER   the targets whose compilation took longest: seconds of all its files, tab, target
 //
 // An ID is as `swift test list` prints it: Module.Suite/function(labels:).
@@ -31,15 +32,41 @@ struct Event: Decodable {
 
 /// The course of one test.
 struct Course {
-    var began: Double?
-    var ended: Double?
+    var hasStarted = false
+    /// Seconds in which at least one case of the test ran. Swift Testing reports the cases of tests with arguments alone: for
+    /// another test these are the seconds from its start to its end, or 0 if it waited for its turn.
+    var seconds: Double { caseSeconds ?? ownSeconds }
+    private var caseSeconds: Double?
+    private var ownSeconds = 0.0
+    private var began: Double?
+    private var openCases = 0
+    private var openSince = 0.0
     var hasPassed = false
     var hasFailed = false
     var skipReason: String?
 
     // A test with arguments may leave out one case and fail with another.
     var isEnded: Bool { !hasFailed && (hasPassed || skipReason != nil) }
-    var duration: Double { if let began, let ended { ended - began } else { 0 } }
+
+    mutating func start(at instant: Double, waits: Bool) {
+        hasStarted = true
+        began = waits ? nil : instant
+    }
+
+    mutating func end(at instant: Double) {
+        if let began { ownSeconds = instant - began }
+    }
+
+    mutating func startCase(at instant: Double) {
+        if openCases == 0 { openSince = instant }
+        openCases += 1
+    }
+
+    mutating func endCase(at instant: Double) {
+        guard openCases > 0 else { return }
+        openCases -= 1
+        if openCases == 0 { caseSeconds = (caseSeconds ?? 0) + instant - openSince }
+    }
 }
 
 func fail(_ message: String) -> Never {
@@ -61,23 +88,32 @@ func reason(in text: String) -> String {
 }
 
 /// Reads event streams. Each line is an event; the last line of a process that was killed may be cut off.
-func courses(in files: some Sequence<String>) -> [String: Course] {
+/// - Parameter parallelTests: the most tests that ran side by side in a process.
+func courses(in files: some Sequence<String>, parallelTests: Int = .max) -> [String: Course] {
     let decoder = JSONDecoder()
     var courses: [String: Course] = [:]
     for file in files {
         guard let data = FileManager.default.contents(atPath: file) else { fail("\(file) cannot be read") }
+        var running: Set<String> = []
         for line in data.split(separator: UInt8(ascii: "\n")) {
             guard let event = try? decoder.decode(Event.self, from: line), event.kind == "event",
                 let id = event.payload.testID.map(name(of:))
             else { continue }
             let payload = event.payload
+            let instant = payload.instant?.absolute ?? 0
             switch payload.kind {
             case "testStarted":
-                courses[id, default: Course()].began = payload.instant?.absolute
+                courses[id, default: Course()].start(at: instant, waits: running.count >= parallelTests)
+                if isTest(id) { running.insert(id) }
+            case "testCaseStarted":
+                courses[id, default: Course()].startCase(at: instant)
+            case "testCaseEnded":
+                courses[id, default: Course()].endCase(at: instant)
             case "testEnded":
-                courses[id, default: Course()].ended = payload.instant?.absolute
+                running.remove(id)
+                courses[id, default: Course()].end(at: instant)
                 let symbols = payload.messages?.map(\.symbol) ?? []
-                courses[id]?.hasPassed = symbols.first?.hasPrefix("pass") == true
+                courses[id, default: Course()].hasPassed = symbols.first?.hasPrefix("pass") == true
                 courses[id]?.hasFailed = symbols.first == "fail"
             case "testSkipped", "testCancelled", "testCaseCancelled":
                 let reasons = (payload.messages ?? []).map { reason(in: $0.text) }
@@ -122,16 +158,19 @@ switch (arguments.first, arguments.dropFirst()) {
 case ("ended", let files) where !files.isEmpty:
     for (id, course) in courses(in: files) where isTest(id) && course.isEnded { print(id) }
 case ("started", let files) where !files.isEmpty:
-    for (id, course) in courses(in: files) where isTest(id) && course.began != nil && !course.isEnded { print(id) }
+    for (id, course) in courses(in: files) where isTest(id) && course.hasStarted && !course.isEnded { print(id) }
 case ("skipped", let files) where !files.isEmpty:
     let skipped = courses(in: files).compactMap { id, course in course.skipReason.map { (id, $0) } }
     for (id, reason) in skipped.sorted(by: <) { print("\(id)\t\(reason)") }
-case ("slowest", let rest) where rest.count > 1:
-    guard let count = rest.first.flatMap({ Int($0) }) else { fail("a count is expected, not '\(rest.first ?? "")'") }
-    table(courses(in: rest.dropFirst()).filter { isTest($0.key) }.mapValues(\.duration), count: count)
+case ("slowest", let rest) where rest.count > 2:
+    let numbers = rest.prefix(2).compactMap { Int($0) }
+    guard numbers.count == 2 else { fail("two numbers are expected, not '\(rest.prefix(2).joined(separator: " "))'") }
+    table(
+        courses(in: rest.dropFirst(2), parallelTests: numbers[1]).filter { isTest($0.key) }.mapValues(\.seconds),
+        count: numbers[0])
 case ("targets", let rest) where rest.count == 2:
     guard let count = rest.first.flatMap({ Int($0) }), let folder = rest.last else { fail("a count is expected") }
     do { table(try targets(in: folder), count: count) } catch { fail("\(folder) cannot be read: \(error)") }
 default:
-    fail("usage: test-events ended|started|skipped FILE..., slowest COUNT FILE..., targets COUNT FOLDER")
+    fail("usage: test-events ended|started|skipped FILE..., slowest COUNT PARALLEL FILE..., targets COUNT FOLDER")
 }

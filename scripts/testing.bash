@@ -8,6 +8,9 @@
 # Every script that builds the tests uses these flags, so that nothing is built twice.
 test_flags=(--build-tests -debug-info-format none -Xswiftc -index-ignore-system-modules -Xswiftc -index-ignore-clang-modules)
 
+# As many tests as run side by side in a process hold no more than 600 files open. More at a time are not faster.
+parallel_tests=24
+
 # build_tests ARGUMENT...
 build_tests() { build_quietly "${test_flags[@]}" "$@"; }
 
@@ -109,7 +112,7 @@ print_flaky() {
 print_reports() {
     if compgen -G "$CULVERT_REPORTS/*.jsonl" >/dev/null; then
         say "the slowest tests, in seconds:"
-        test_events slowest 20 "$CULVERT_REPORTS"/*.jsonl
+        test_events slowest 20 $parallel_tests "$CULVERT_REPORTS"/*.jsonl
     fi
     if [[ -d .build/stats ]]; then
         say "the targets that took the compiler longest, in seconds of all their files:"
