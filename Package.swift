@@ -402,7 +402,7 @@ let package = Package(
             dependencies: [
                 "CompatibilityFixtures",
                 "culvert-credential-server", "CommandLineSupport", "CommandLineTesting", "NetworkAddresses",
-                "PasswordHashing",
+                "PasswordHashing", tunnelServer,
                 "PacketTunnel", "TunnelSystem", "PacketTunnelTesting", argumentParser, logging,
             ],
             swiftSettings: settings),

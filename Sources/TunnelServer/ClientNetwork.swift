@@ -69,6 +69,11 @@ final class ClientNetwork {
         inadmissible[prefix] = nil
     }
 
+    /// All desired addresses, and networks behind clients.
+    var allDesired: [IPPrefix] { Array(desired.keys) }
+
+    func isDesired(_ prefix: IPPrefix) -> Bool { desired[prefix] != nil }
+
     /// The clients that a change removes.
     func removed(by changes: [IPPrefix: ClientAccess?], isComplete: Bool) -> [IPPrefix] {
         let unnamed = isComplete ? desired.keys.filter { changes[$0] == nil } : []

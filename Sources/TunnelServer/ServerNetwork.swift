@@ -14,7 +14,9 @@ package import TunnelIO
 /// process leaves that was killed, the next start undoes. What others delete of the rules is made again at once, and where that
 /// is impossible the interface goes down until it is.
 ///
-/// It is in the network namespace of the thread that makes it, and has a thread of its own.
+/// It is in the network namespace of the thread that makes it, and has two threads. The second one ends the connections of
+/// removed clients, which may take long. A change is applied without waiting for it; only the answer to a change that admits a client
+/// with one of their addresses waits. A caller that makes its changes one after another waits with all later ones.
 package final class ServerNetwork: Sendable {
     package let settings: ServerNetworkSettings
     private let loop: EventLoop
@@ -23,10 +25,62 @@ package final class ServerNetwork: Sendable {
     private let waiting = Mutex(Waiting())
     private let shared = Shared()
 
+    /// The thread that ends connections.
+    private let ends: EventLoop
+
     /// What is used on the loop's thread only.
     private final class OnLoop: @unchecked Sendable {
         let core: ServerNetworkCore
-        init(_ core: ServerNetworkCore) { self.core = core }
+        private let endNow: ServerNetworkCore.EndOtherConnections
+        private weak let loop: EventLoop?
+        private weak let ends: EventLoop?
+        /// The answers that wait until connections of these networks have ended.
+        private var answers: [(networks: Set<IPPrefix>, answer: @Sendable () -> Void)] = []
+
+        init(
+            _ core: ServerNetworkCore, loop: EventLoop, ends: EventLoop,
+            _ endConnections: @escaping ServerNetworkCore.EndOtherConnections
+        ) {
+            self.core = core
+            (self.loop, self.ends) = (loop, ends)
+            endNow = endConnections
+        }
+
+        /// Has the other thread end the connections of removed clients.
+        /// - Parameters:
+        ///   - retries: Whether those are tried again that an earlier attempt has not ended.
+        ///   - whenDone: Called on the loop's thread after each attempt.
+        func endConnections(retries: Bool = true, whenDone: @escaping @Sendable () -> Void) {
+            guard let end = core.connectionsToEnd(retries: retries) else { return }
+            let isTaken = ends?.perform { [self] in
+                let result = Result { () throws(LinuxNetworkError) in
+                    try endNow(Array(end.attempt.networks), end.attempt.kept)
+                }
+                loop?.perform { [self] in
+                    core.ended(end, result)
+                    endConnections(retries: false, whenDone: whenDone)
+                    answer(tried: end.attempt)
+                    whenDone()
+                }
+            }
+            // The thread ends with the network.
+            if isTaken != true { core.ended(end, .success((0, nil))) }
+        }
+
+        /// Calls `answer` when connections of former clients with these addresses have ended, or an attempt to end them has failed.
+        func afterConnections(of networks: some Sequence<IPPrefix>, _ answer: @escaping @Sendable () -> Void) {
+            let networks = core.withConnections(Set(networks))
+            guard core.isEndingConnections, !networks.isEmpty else { return answer() }
+            answers.append((networks, answer))
+        }
+
+        private func answer(tried: ConnectionEnds.Attempt) {
+            let waiting = answers
+            answers = []
+            for (networks, answer) in waiting {
+                afterConnections(of: networks.filter { !tried.includes($0) }, answer)
+            }
+        }
     }
 
     /// Changes of clients that wait for the ones before: they are made together.
@@ -40,6 +94,8 @@ package final class ServerNetwork: Sendable {
 
     private struct Request {
         var prefixes: [IPPrefix]
+        /// Whether the request admits a client.
+        var admits: Bool
         var completion: @Sendable (TunnelServerError?) -> Void
     }
 
@@ -58,26 +114,51 @@ package final class ServerNetwork: Sendable {
     }
 
     /// - Throws: `.network` for a name that no interface can have, or without netlink or threads.
-    package init(
+    package convenience init(
         _ settings: ServerNetworkSettings, logger: Logger = Logger(label: "server")
+    ) throws(TunnelServerError) {
+        try self.init(settings, logger: logger) { (networks, kept) throws(LinuxNetworkError) in
+            try ConnectionSocket().deleteConnections(of: networks, except: kept)
+        }
+    }
+
+    /// - Parameter endConnections: Ends the connections of networks, without exceptions. Called on any thread of the network.
+    convenience init(
+        _ settings: ServerNetworkSettings, logger: Logger, endConnections: @escaping ServerNetworkCore.EndConnections
+    ) throws(TunnelServerError) {
+        try self.init(settings, logger: logger) { (networks, _) throws(LinuxNetworkError) in
+            try endConnections(networks)
+        }
+    }
+
+    /// - Parameter endOtherConnections: Ends the connections of networks. Called on any thread of the network.
+    init(
+        _ settings: ServerNetworkSettings, logger: Logger,
+        endOtherConnections: @escaping ServerNetworkCore.EndOtherConnections
     ) throws(TunnelServerError) {
         self.settings = settings
         do throws(TunnelIOError) {
             loop = try EventLoop()
+            ends = try EventLoop()
             try loop.startThread(name: "culvert-srv")
+            try ends.startThread(name: "culvert-ends")
         } catch {
             throw .interface(error)
         }
         do throws(LinuxNetworkError) {
-            core = OnLoop(try ServerNetworkCore(settings, logger: logger))
+            core = OnLoop(
+                try ServerNetworkCore(settings, logger: logger, endConnections: endOtherConnections), loop: loop,
+                ends: ends, endOtherConnections)
             watch = try NetworkWatch(
                 tunnel: settings.name, folder: JournalDirectory(path: settings.journalFolder), loop: loop)
         } catch {
             throw .network(error)
         }
         do throws(TunnelIOError) {
-            try watch.start { [core, shared] parts, culprit in
+            try watch.start { [core, shared, weak watch] parts, culprit in
                 let again = core.core.look(at: parts, culprit: culprit)
+                // The attempt may fail after this look has said when the next one is.
+                core.endConnections { [weak watch] in shared.update(from: core.core, watch) }
                 shared.update(from: core.core)
                 return again
             }
@@ -92,6 +173,7 @@ package final class ServerNetwork: Sendable {
     deinit {
         watch.stop()
         loop.stop()
+        ends.stop()
     }
 
     /// What others undid, and was made again.
@@ -136,11 +218,16 @@ package final class ServerNetwork: Sendable {
     /// - Parameters:
     ///   - changes: The access of each address, or network behind a client; `nil` removes it.
     ///   - isComplete: Whether all other clients are removed.
+    ///   - released: Clients that were removed before this change, even if it admits them again: their connections end. If other
+    ///     clients have their addresses now, the answer waits for that.
     /// - Returns: All clients that are excluded now, each with the reason. They are tried again every few seconds.
     package func apply(
-        _ changes: [IPPrefix: ClientAccess?], isComplete: Bool = false
+        _ changes: [IPPrefix: ClientAccess?], isComplete: Bool = false, released: Set<IPPrefix> = []
     ) async throws(TunnelServerError) -> [IPPrefix: TunnelServerError] {
-        try await onThread { core throws(TunnelServerError) in try core.change(changes, isComplete: isComplete) }
+        try await onThread(admitting: released.union(changes.keys)) {
+            core throws(TunnelServerError) in
+            try core.change(changes, isComplete: isComplete, released: released)
+        }
     }
 
     /// Lets nothing of a client in or out any more, nor of networks behind it.
@@ -175,19 +262,19 @@ package final class ServerNetwork: Sendable {
                 waiting.changes.updateValue(rules.map { ClientAccess(rules: $0) }, forKey: prefix)
             }
             if rules == nil { waiting.released.formUnion(prefixes) }
-            waiting.requests.append(Request(prefixes: prefixes, completion: completion))
+            waiting.requests.append(Request(prefixes: prefixes, admits: rules != nil, completion: completion))
             defer { waiting.isScheduled = true }
             return !waiting.isScheduled
         }
         guard schedules else { return }
         if !loop.perform({ [self] in makeChanges() }) {
-            finishChanges { _, _ throws(TunnelServerError) in throw .notRunning }
+            finishChanges(isOnLoop: false) { _, _ throws(TunnelServerError) in throw .notRunning }
         }
     }
 
     private func makeChanges() {
-        finishChanges { (changes, released) throws(TunnelServerError) in
-            defer { shared.update(from: core.core, watch) }
+        finishChanges(isOnLoop: true) { (changes, released) throws(TunnelServerError) in
+            defer { endConnections() }
             let refused = try core.core.change(changes, released: released)
             // The callers get the error, and may try again.
             core.core.forget(changes.keys.filter { refused[$0] != nil })
@@ -195,7 +282,14 @@ package final class ServerNetwork: Sendable {
         }
     }
 
+    /// Has the connections of removed clients ended, and publishes the state.
+    private func endConnections() {
+        core.endConnections { [core, shared, watch] in shared.update(from: core.core, watch) }
+        shared.update(from: core.core, watch)
+    }
+
     private func finishChanges(
+        isOnLoop: Bool,
         _ body: ([IPPrefix: ClientAccess?], Set<IPPrefix>) throws(TunnelServerError) -> [IPPrefix: TunnelServerError]
     ) {
         let taken = waiting.withLock { waiting in
@@ -206,21 +300,29 @@ package final class ServerNetwork: Sendable {
         var refused: [IPPrefix: TunnelServerError] = [:]
         do throws(TunnelServerError) { refused = try body(taken.changes, taken.released) } catch { failure = error }
         for request in taken.requests {
-            request.completion(failure ?? request.prefixes.lazy.compactMap { refused[$0] }.first)
+            let problem = failure ?? request.prefixes.lazy.compactMap { refused[$0] }.first
+            guard isOnLoop, request.admits, problem == nil else {
+                request.completion(problem)
+                continue
+            }
+            core.afterConnections(of: request.prefixes) { request.completion(nil) }
         }
     }
 
+    /// - Parameter admitted: The answer waits for the end of connections of the predecessors of those among these that are clients
+    ///   after the operation.
     private func onThread<Result: Sendable>(
+        admitting admitted: some Sequence<IPPrefix> = [],
         _ body: @escaping @Sendable (ServerNetworkCore) throws(TunnelServerError) -> Result
     ) async throws(TunnelServerError) -> Result {
+        let admitted = Array(admitted)
         let result: Swift.Result<Result, TunnelServerError> = await withCheckedContinuation { continuation in
-            let isTaken = loop.perform { [core, shared, watch] in
-                let result: Swift.Result<Result, TunnelServerError>
-                do throws(TunnelServerError) { result = .success(try body(core.core)) } catch {
-                    result = .failure(error)
+            let isTaken = loop.perform { [self] in
+                let result = Swift.Result { () throws(TunnelServerError) in try body(core.core) }
+                endConnections()
+                core.afterConnections(of: admitted.filter(core.core.isDesired)) {
+                    continuation.resume(returning: result)
                 }
-                shared.update(from: core.core, watch)
-                continuation.resume(returning: result)
             }
             if !isTaken { continuation.resume(returning: .failure(.notRunning)) }
         }

@@ -28,8 +28,9 @@ final class ServerNetworkCore {
     /// The other parts that are not in effect, each with its problem: those of clients, and those of the rest.
     private var clientProblem: LinuxNetworkError?
     private var routingProblems: [(part: String, what: String)] = []
-    /// The networks whose connections must end, since their clients were removed.
-    private var released: Set<IPPrefix> = []
+    /// The networks whose connections must end, and the number of the start that they belong to.
+    private var ends = ConnectionEnds()
+    private var starts = 0
     private var connectionProblem: LinuxNetworkError?
     /// The time from which excluded clients are tried again.
     private var nextExclusions = Int64.min
@@ -50,8 +51,20 @@ final class ServerNetworkCore {
         var plan: [Change]
     }
 
-    init(_ settings: ServerNetworkSettings, logger: Logger) throws(LinuxNetworkError) {
+    /// The number of connections that were ended, and the error of the first that was not.
+    typealias EndCount = (count: Int, failure: LinuxNetworkError?)
+    typealias EndResult = Result<EndCount, LinuxNetworkError>
+    /// Ends the connections of these networks.
+    typealias EndConnections = @Sendable ([IPPrefix]) throws(LinuxNetworkError) -> EndCount
+    /// Ends the connections of these networks, but none of these addresses unless the networks name the address itself.
+    typealias EndOtherConnections = @Sendable ([IPPrefix], Set<IPAddress>) throws(LinuxNetworkError) -> EndCount
+    private let endConnections: EndOtherConnections
+
+    init(
+        _ settings: ServerNetworkSettings, logger: Logger, endConnections: @escaping EndOtherConnections
+    ) throws(LinuxNetworkError) {
         wanted = settings
+        self.endConnections = endConnections
         self.logger = logger
         network = try LinuxNetwork()
     }
@@ -75,8 +88,9 @@ final class ServerNetworkCore {
         }
         do throws(TunnelServerError) {
             let made = try make(settings, ledger, isMultiQueue: isMultiQueue)
+            starts += 1
             // An earlier process may have been killed before it ended them.
-            endConnections(ofAll: settings)
+            ends = ConnectionEnds(failed: endConnections(ofAll: settings) ? [] : settings.networks)
             running = made
             return (made.device, made.further, settings)
         } catch {
@@ -141,7 +155,8 @@ final class ServerNetworkCore {
         self.running = nil
         for device in [running.device] + running.further { device.close() }
         stop(running.ledger)
-        endConnections(ofAll: running.firewall.settings)
+        _ = endConnections(ofAll: running.firewall.settings)
+        ends = ConnectionEnds()
         isHeld = false
         (firewallProblem, unknownSince, clientProblem, routingProblems) = (nil, nil, nil, [])
         (problems, exclusions) = (NetworkProblems(), NetworkProblems())
@@ -227,48 +242,79 @@ final class ServerNetworkCore {
         _ changes: [IPPrefix: ClientAccess?], isComplete: Bool = false, released removed: Set<IPPrefix> = []
     ) throws(TunnelServerError) -> [IPPrefix: TunnelServerError] {
         guard let running else { throw .notRunning }
-        released.formUnion(removed.union(running.clients.removed(by: changes, isComplete: isComplete)))
+        ends.release(removed.union(running.clients.removed(by: changes, isComplete: isComplete)))
+        ends.admit(changes.filter { $0.value != nil && !running.clients.isDesired($0.key) }.keys)
         running.clients.setDesired(changes, isComplete: isComplete)
         if !running.clients.isCurrent { hasChangedClients = true }
         defer { publish() }
         try Self.onHost { () throws(LinuxNetworkError) in try applyClients(running) }
-        endReleasedConnections()
         return running.clients.refusals
     }
 
     // MARK: - Connections
 
-    /// Whether connections of removed clients may still exist.
-    var hasConnectionsToEnd: Bool { !released.isEmpty }
-
-    /// Ends the connections of removed clients, which the firewall no longer knows: another client may get their addresses.
-    private func endReleasedConnections() {
-        guard !released.isEmpty, endConnections(of: Array(released)) else { return }
-        released = []
+    /// The end of connections of removed clients, on another thread.
+    struct ConnectionEnd: Sendable {
+        let attempt: ConnectionEnds.Attempt
+        fileprivate let start: Int
     }
 
-    private func endConnections(ofAll settings: ServerNetworkSettings) {
-        if settings.endsConnections { _ = endConnections(of: settings.networks + released) }
-        released = []
+    /// Whether connections of removed clients are being ended.
+    var isEndingConnections: Bool { ends.attempt != nil }
+    /// Whether connections of removed clients must be ended, and are not being ended.
+    var hasConnectionsToEnd: Bool { ends.isDue }
+
+    /// The networks among these whose former clients' connections are being ended, or will be. A new client would get their packets.
+    func withConnections(_ networks: Set<IPPrefix>) -> Set<IPPrefix> {
+        networks.filter(ends.includes)
+    }
+
+    /// Whether a prefix is a desired client's.
+    func isDesired(_ prefix: IPPrefix) -> Bool { running?.clients.isDesired(prefix) == true }
+
+    /// The connections that must be ended now, which the firewall no longer permits; `nil` if there are none, or if another thread ends connections now.
+    /// ``ended(_:_:)`` must be called with the result.
+    /// - Parameter retries: Whether those are tried again that an earlier attempt has not ended.
+    func connectionsToEnd(retries: Bool) -> ConnectionEnd? {
+        guard let running, running.clients.isCurrent else { return nil }
+        return ends.begin(retries: retries, clients: running.clients.allDesired)
+            .map { ConnectionEnd(attempt: $0, start: starts) }
+    }
+
+    /// Takes the result of ``connectionsToEnd(retries:)``. Connections that were not ended are tried again, except for those of
+    /// addresses that clients have now.
+    func ended(_ end: ConnectionEnd, _ result: EndResult) {
+        guard end.start == starts, running != nil else { return }
+        ends.finish(isDone: note(result), isClient: isDesired)
     }
 
     /// - Returns: `false` if it must be tried again.
-    private func endConnections(of networks: [IPPrefix]) -> Bool {
-        do throws(LinuxNetworkError) {
-            let count = try ConnectionSocket().deleteConnections(of: networks)
-            connectionProblem = nil
+    private func endConnections(ofAll settings: ServerNetworkSettings) -> Bool {
+        guard settings.endsConnections else { return true }
+        let networks = settings.networks + ends.networks
+        return note(Result { () throws(LinuxNetworkError) in try endConnections(networks, []) })
+    }
+
+    /// - Returns: `false` if it must be tried again.
+    private func note(_ result: EndResult) -> Bool {
+        switch result {
+        case .success(let (count, failure)):
             logger.debug("ended \(count) connections of former clients")
-            return true
-        } catch {
+            report(failure, isFinal: false)
+            return failure == nil
+        case .failure(let error):
             // A kernel that does not list connections will not do so later.
             let isFinal = ConnectionSocket.isUnsupported(error)
-            if error != connectionProblem {
-                logger.warning(
-                    "cannot end the connections of former clients\(isFinal ? "" : ", will retry"): \(error)")
-            }
-            connectionProblem = error
+            report(error, isFinal: isFinal)
             return isFinal
         }
+    }
+
+    private func report(_ error: LinuxNetworkError?, isFinal: Bool) {
+        if let error, error != connectionProblem {
+            logger.warning("cannot end the connections of former clients\(isFinal ? "" : ", will retry"): \(error)")
+        }
+        connectionProblem = error
     }
 
     /// Removes clients that are excluded from the desired ones.
@@ -373,7 +419,6 @@ final class ServerNetworkCore {
             attempt { () throws(LinuxNetworkError) in try applyClients(running) }
         }
         if parts.contains(.routing) || !routingProblems.isEmpty { lookAtRouting(running) }
-        if running.clients.isCurrent { endReleasedConnections() }
         if hasConnectionsToEnd || !isComplete || firewallProblem != nil || clientProblem != nil
             || !routingProblems.isEmpty || isHeld
         {

@@ -158,6 +158,16 @@ package final class PrivateDirectory<Failure: StorageFailure>: Sendable {
         return true
     }
 
+    /// Gives a file another name, and replaces a file that has it.
+    package func rename(_ name: String, to other: String) throws(Failure) {
+        try check(name: name)
+        try check(name: other)
+        guard unsafe renameat(descriptor.number, name, descriptor.number, other) == 0 else {
+            throw Self.failure("rename", "\(path)/\(name)", errno)
+        }
+        _ = fsync(descriptor.number)
+    }
+
     /// Removes a file; none is fine.
     package func remove(_ name: String) throws(Failure) {
         try check(name: name)

@@ -26,7 +26,9 @@ import TunnelSystem
         mutating func give(back addresses: [IPAddress], of _: String, at _: Int64) {
             free += addresses.filter { $0.bytes[3] < 10 }
         }
-        func entries(at _: Int64) -> [AddressFile.Entry] { free.map { AddressFile.Entry(address: $0) } }
+        func file(at _: Int64, isLast: Bool) -> AddressFile {
+            AddressFile(addresses: free.map { AddressFile.Entry(address: $0) })
+        }
     }
 
     private final class World: Sendable {
@@ -38,6 +40,9 @@ import TunnelSystem
             let lines = Mutex<[String]>([])
             let shutOut = Mutex<[IPAddress]>([])
             let now = Mutex<Int64>(0)
+            /// Called with the number of the hash while a password is hashed.
+            let whileHashing = Mutex<(@Sendable (Int) -> Void)?>(nil)
+            let hashes = Mutex<Int>(0)
         }
 
         init(sessionsPerUser: Int = 2) {
@@ -50,7 +55,15 @@ import TunnelSystem
                     disconnect: { id in shared.ids.withLock { $0.append(id) } },
                     expire: { id in shared.expired.withLock { $0.append(id) } },
                     shutOut: { addresses in shared.shutOut.withLock { $0 += addresses } },
-                    now: { shared.now.withLock { $0 } }))
+                    now: { shared.now.withLock { $0 } },
+                    matches: { hash, password in
+                        let number = shared.hashes.withLock { hashes in
+                            hashes += 1
+                            return hashes
+                        }
+                        shared.whileHashing.withLock { $0 }?(number)
+                        return hash.matches(password)
+                    }))
         }
 
         func log(_ id: Int, _ login: String, _ password: String, from source: IPAddress = home)
@@ -160,6 +173,38 @@ import TunnelSystem
         #expect(world.desk.sessionCount == 0)
     }
 
+    @Test(
+        "A password that changes while it is hashed is compared once more, and is not called wrong if it changes again",
+        arguments: [
+            (["battery staple"], "battery staple", .accepted([.v4(10, 66, 0, 2)])),
+            (["battery staple"], "correct horse", .wrong),
+            (["correct horse", "battery staple"], "correct horse", .changed),
+        ] as [([String], String, LoginDesk<Int>.Judgement)])
+    func changedMeanwhile(_ later: [String], _ typed: String, _ expected: LoginDesk<Int>.Judgement) throws {
+        let world = World()
+        let desk = world.desk
+        desk.use(UserFile(users: [try Self.user("anna", "correct horse")]))
+        let files = try later.map { UserFile(users: [try Self.user("anna", $0)]) }
+        world.disconnected.whileHashing.withLock {
+            $0 = { number in if number <= files.count { desk.use(files[number - 1]) } }
+        }
+        #expect(world.log(1, "anna", typed) == expected)
+        #expect(world.disconnected.hashes.withLock { $0 } == 2)
+    }
+
+    @Test("A user whose addresses change while its password is hashed gets the new ones")
+    func addressesChangedMeanwhile() throws {
+        let world = World()
+        let desk = world.desk
+        let anna = try Self.user("anna", "correct horse")
+        desk.use(UserFile(users: [anna]))
+        var changed = anna
+        changed.addresses = [.v4(10, 66, 0, 99)]
+        let file = UserFile(users: [changed])
+        world.disconnected.whileHashing.withLock { $0 = { _ in desk.use(file) } }
+        #expect(world.log(1, "anna", "correct horse") == .accepted([.v4(10, 66, 0, 99)]))
+    }
+
     @Test("Sessions end whose user is removed or has another password, and no others")
     func removal() throws {
         let world = World()
@@ -240,13 +285,13 @@ import TunnelSystem
         let world = World()
         world.desk.use(UserFile(users: [try Self.user("anna", "correct horse")]))
         let first = try #require(world.desk.changedAddresses(since: nil))
-        #expect(first.entries.count == 3)
+        #expect(first.file.addresses.count == 3)
         #expect(world.desk.changedAddresses(since: first.revision) == nil)
         _ = world.log(1, "anna", "correct horse")
         let second = try #require(world.desk.changedAddresses(since: first.revision))
-        #expect(second.entries.count == 2)
+        #expect(second.file.addresses.count == 2)
         world.desk.ended(1, "closed")
-        #expect(world.desk.changedAddresses(since: second.revision)?.entries.count == 3)
+        #expect(world.desk.changedAddresses(since: second.revision)?.file.addresses.count == 3)
     }
 
     @Test("A password is UTF-8 of 8 characters at least and 512 bytes at most, and its hash is read as it was written")

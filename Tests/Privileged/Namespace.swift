@@ -61,6 +61,14 @@
             ["ip", "netns", "exec", name] + arguments
         }
 
+        /// The connections of an address that the namespace tracks.
+        func connections(of address: String) throws -> [Substring] {
+            try ["ipv4", "ipv6"].flatMap { family in
+                try run("conntrack", "-L", "-f", family).output.split(separator: "\n")
+                    .filter { $0.split(separator: " ").contains { $0.hasSuffix("=\(address)") } }
+            }
+        }
+
         /// Runs `body` on a thread that is in the namespace: devices and sockets that it makes are of the namespace.
         func perform<Result>(_ body: () throws -> Result) throws -> Result {
             let namespace = try NetworkNamespace(path: "/run/netns/\(name)")

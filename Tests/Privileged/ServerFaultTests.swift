@@ -71,17 +71,34 @@
             await scene.stop()
         }
 
+        /// A gateway that serves the device of the first client.
+        private struct Served {
+            let scene: GatewayTunnelScene
+            let runtime: GatewayRuntime
+            /// The device of the first client.
+            let id: DeviceID
+            let anna: GatewayClient
+            let ben: GatewayClient
+
+            init() async throws {
+                scene = try GatewayTunnelScene()
+                anna = try GatewayClient(in: scene.anna, addresses: ["10.66.0.2"])
+                ben = try GatewayClient(in: scene.ben, addresses: ["10.66.0.3"])
+                id = try scene.source.set(key: anna.key.publicKey, addresses: ["10.66.0.2"])
+                try await scene.start()
+                runtime = try #require(scene.runtime)
+                for client in [anna, ben] { try client.use(scene.source.serverKeys.current.publicKey) }
+                #expect(try anna.pings("203.0.113.7", patience: 9))
+            }
+        }
+
         @Test(
             "A rule that nft fails to add takes effect within five seconds of nft's return, and until then is reported")
         func lostRule() async throws {
-            let scene = try GatewayTunnelScene()
-            let anna = try GatewayClient(in: scene.anna, addresses: ["10.66.0.2"])
-            let ben = try GatewayClient(in: scene.ben, addresses: ["10.66.0.3"])
-            let id = try scene.source.set(key: anna.key.publicKey, addresses: ["10.66.0.2"])
-            try await scene.start()
-            let runtime = try #require(scene.runtime)
-            for client in [anna, ben] { try client.use(scene.source.serverKeys.current.publicKey) }
-            #expect(try anna.pings("203.0.113.7", patience: 9))
+            let gateway = try await Served()
+            let (scene, runtime, id, anna, ben) = (
+                gateway.scene, gateway.runtime, gateway.id, gateway.anna, gateway.ben
+            )
             let nft = try ReplacedProgram("nft", .fails)
             scene.source.setRules(id, [RuleContent(.deny, networks: [try IPPrefix("203.0.113.0/24")])])
             try eventually("the gateway is not ready", within: .seconds(2)) { !runtime.readiness.isReady }
@@ -99,13 +116,8 @@
 
         @Test("A firewall whose state stays unknown stops forwarding after five seconds, which is reported")
         func unknownForLong() async throws {
-            let scene = try GatewayTunnelScene()
-            let anna = try GatewayClient(in: scene.anna, addresses: ["10.66.0.2"])
-            let id = try scene.source.set(key: anna.key.publicKey, addresses: ["10.66.0.2"])
-            try await scene.start()
-            let runtime = try #require(scene.runtime)
-            try anna.use(scene.source.serverKeys.current.publicKey)
-            #expect(try anna.pings("203.0.113.7", patience: 9))
+            let gateway = try await Served()
+            let (scene, runtime, id, anna) = (gateway.scene, gateway.runtime, gateway.id, gateway.anna)
             let nft = try ReplacedProgram("nft", .fails)
             scene.source.setRules(id, [RuleContent(.deny, networks: [try IPPrefix("203.0.113.0/24")])])
             let duration = try eventually("nothing is forwarded", within: .seconds(9)) { scene.figures.network.isHeld }
@@ -122,14 +134,10 @@
 
         @Test("A rule that nft refuses excludes its device only, which is named and has no traffic")
         func refused() async throws {
-            let scene = try GatewayTunnelScene()
-            let anna = try GatewayClient(in: scene.anna, addresses: ["10.66.0.2"])
-            let ben = try GatewayClient(in: scene.ben, addresses: ["10.66.0.3"])
-            let id = try scene.source.set(key: anna.key.publicKey, addresses: ["10.66.0.2"])
-            try await scene.start()
-            let runtime = try #require(scene.runtime)
-            for client in [anna, ben] { try client.use(scene.source.serverKeys.current.publicKey) }
-            #expect(try anna.pings("203.0.113.7", patience: 9))
+            let gateway = try await Served()
+            let (scene, runtime, id, anna, ben) = (
+                gateway.scene, gateway.runtime, gateway.id, gateway.anna, gateway.ben
+            )
             let nft = try ReplacedProgram("nft", .refuses("198.51.77.0"))
             scene.source.setRules(id, [RuleContent(.deny, networks: [try IPPrefix("198.51.77.0/24")])])
             try eventually("the device is named", within: .seconds(5)) {

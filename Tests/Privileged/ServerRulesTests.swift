@@ -242,6 +242,20 @@
             await scene.stop()
         }
 
+        @Test("The connections of an address end when another client gets it with the same rules")
+        func handedOn() async throws {
+            let scene = try await ServerRulesScene()
+            for name in ["anna", "ben"] { try await scene.allow(name) }
+            for client in [scene.anna, scene.ben] { #expect(try scene.pings("203.0.113.7", from: client, patience: 9)) }
+            let host = scene.world.host
+            for address in ["10.66.0.2", "10.66.0.3"] { #expect(try !host.connections(of: address).isEmpty) }
+            _ = try await scene.network.apply([:], released: [try IPPrefix("10.66.0.2")])
+            #expect(try host.connections(of: "10.66.0.2").isEmpty)
+            #expect(try !host.connections(of: "10.66.0.3").isEmpty)
+            #expect(try scene.pings("203.0.113.7", from: scene.anna, patience: 9))
+            await scene.stop()
+        }
+
         @Test("Among ten thousand clients with a thousand lists of rules, one change is in force within five seconds")
         func manyClients() async throws {
             let scene = try await ServerRulesScene { settings in

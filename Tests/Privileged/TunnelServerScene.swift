@@ -3,6 +3,7 @@
 
 #if os(Linux)
     import Foundation
+    import Logging
     import NetworkAddresses
     import Testing
     import TunnelIO
@@ -85,8 +86,14 @@
         }
 
         /// Starts the server, with a client of 10.66.0.2 and fd66::2 behind it, and another one that is not there.
-        func start(_ settings: ServerNetworkSettings) async throws {
-            let network = try world.host.perform { try ServerNetwork(settings) }
+        /// - Parameter endConnections: Replaces the end of connections.
+        func start(
+            _ settings: ServerNetworkSettings, endConnections: ServerNetworkCore.EndConnections? = nil
+        ) async throws {
+            let network = try world.host.perform {
+                guard let endConnections else { return try ServerNetwork(settings) }
+                return try ServerNetwork(settings, logger: Logger(label: "server"), endConnections: endConnections)
+            }
             self.network = network
             let (device, _, _) = try await network.start()
             let end = try client.perform { try LinuxTun(name: "tun0", mtu: 1400) }

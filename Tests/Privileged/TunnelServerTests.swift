@@ -203,6 +203,51 @@
             await scene.stop()
         }
 
+        /// Earlier versions made all clients wait.
+        @Test("A client waits for the end of connections only if it gets an address that another client had")
+        func endsConnectionsMeanwhile() async throws {
+            let scene = try TunnelServerScene()
+            let ends = Monitor((networks: [IPPrefix](), isOpen: false))
+            try await scene.start(try scene.settings()) { networks in
+                ends.update { ends in
+                    ends.networks += networks
+                    return true
+                }
+                let deadline = LaneClock.now() + 30 * LaneClock.nanosecondsPerSecond
+                _ = ends.wait(until: deadline) { $0.isOpen ? true : nil }
+                return (0, nil)
+            }
+            let network = try #require(scene.network)
+            let former = try IPAddress("10.66.0.3")
+            let began = ContinuousClock.now
+            try await network.remove([former])
+            try eventually("the connections are being ended") {
+                ends.withValue { $0.networks } == [IPPrefix(host: former)]
+            }
+            try await network.allow([try IPAddress("10.66.0.4")])
+            let isAnswered = Monitor(false)
+            let next = Task {
+                try await network.allow([former])
+                isAnswered.update { isAnswered in
+                    isAnswered = true
+                    return true
+                }
+            }
+            try eventually("the firewall knows the next client") {
+                try scene.world.host.run("nft", "list", "ruleset").output.contains("10.66.0.3")
+            }
+            try await network.allow([try IPAddress("10.66.0.5")])
+            #expect(!isAnswered.withValue { $0 })
+            #expect(ContinuousClock.now - began < .seconds(30))
+            ends.update { ends in
+                ends.isOpen = true
+                return true
+            }
+            try await next.value
+            #expect(isAnswered.withValue { $0 })
+            await scene.stop()
+        }
+
         @Test("Ten thousand clients come, are made again after a flush, and go")
         func manyClients() async throws {
             let scene = try TunnelServerScene()

@@ -56,6 +56,35 @@ private let second: Int64 = 1_000_000_000
         #expect(try Set([pool.take(for: "anna", at: 1002), pool.take(for: "anna", at: 1002)]) == Set(both))
     }
 
+    @Test("The upcoming addresses are those that new users get, in this order")
+    func upcoming() throws {
+        var pool = try pool("10.66.0.1/26", rest: .seconds(60))
+        for _ in 0..<3 { pool.give(back: try pool.take(for: "anna", at: 0), of: "anna", at: 0) }
+        let held = try [pool.take(for: "anna", at: 0), pool.take(for: "ben", at: 0)]
+        pool.give(back: held[0], of: "anna", at: second)
+        for now in [2 * second, 61 * second] {
+            var pool = pool
+            let upcoming = pool.upcoming(100, at: now)
+            // An eighth of the pool.
+            #expect(upcoming.count == 7 && pool.upcoming(2, at: now) == Array(upcoming.prefix(2)))
+            #expect(upcoming.contains(held[0]) == (now > 60 * second) && !upcoming.contains(held[1]))
+            for address in upcoming { #expect(try pool.take(for: "cleo", at: now) == address) }
+        }
+    }
+
+    @Test("If the former users are unknown, all addresses rest, for less time if no other is free")
+    func restsOthers() throws {
+        var pool = try pool("10.66.0.1/24", rest: .seconds(3600))
+        pool.restore([AddressUse(try IPAddress("10.66.0.9"), of: "anna", restsSince: nil)], at: 0)
+        pool.restOthers(since: 0)
+        #expect(pool.upcoming(10, at: 0).isEmpty && pool.othersRestSince(at: 0) == 0)
+        #expect(throws: AddressPoolError.self) { try pool.take(for: "ben", at: 59 * second) }
+        #expect(try pool.take(for: "anna", at: 0) == IPAddress("10.66.0.9"))
+        #expect(try pool.take(for: "ben", at: 60 * second) == IPAddress("10.66.0.2"))
+        #expect(pool.othersRestSince(at: 3600 * second) == nil)
+        #expect(pool.upcoming(1, at: 3600 * second) == [try IPAddress("10.66.0.3")])
+    }
+
     @Test("Where no other address is free, the one that has rested longest is given early, but not at once")
     func restsLessInNeed() throws {
         var pool = try pool("10.66.0.1/29", rest: .seconds(3600))

@@ -32,7 +32,7 @@ private let second: Int64 = 1_000_000_000
     func knownSources() throws {
         var limiter = LoginLimiter()
         let home = try IPAddress("2001:db8:1::5")
-        limiter.succeeded(from: home, as: anna)
+        limiter.succeeded(from: home, as: anna, at: 0)
         for number in 0..<200 {
             limiter.failed(from: .v4(UInt32(0xc000_0200) + UInt32(number)), as: anna, at: 0)
         }
@@ -51,13 +51,13 @@ private let second: Int64 = 1_000_000_000
     func neighbours() throws {
         var limiter = LoginLimiter()
         let home = try IPAddress("192.0.2.7")
-        limiter.succeeded(from: home, as: anna)
+        limiter.succeeded(from: home, as: anna, at: 0)
         for number in 0..<40 as Range<Int64> { limiter.failed(from: home, as: "ben", at: number * 300 * second) }
         let now = 39 * 300 * second
         #expect(limiter.wait(from: home, as: "ben", at: now) == 300 * second)
         #expect(limiter.wait(from: home, as: "cleo", at: now) == 300 * second)
         #expect(limiter.wait(from: home, as: anna, at: now) == 0)
-        #expect(limiter.isKnown(anna, from: home) && !limiter.isKnown("ben", from: home))
+        #expect(limiter.isKnown(anna, from: home, at: now) && !limiter.isKnown("ben", from: home, at: now))
     }
 
     @Test(
@@ -66,7 +66,7 @@ private let second: Int64 = 1_000_000_000
     func ownFailures() throws {
         var limiter = LoginLimiter()
         let home = try IPAddress("192.0.2.7")
-        limiter.succeeded(from: home, as: anna)
+        limiter.succeeded(from: home, as: anna, at: 0)
         var waits: [Int64] = []
         for number in 0..<12 as Range<Int64> {
             limiter.failed(from: home, as: anna, at: number * 60 * second)
@@ -75,7 +75,7 @@ private let second: Int64 = 1_000_000_000
         #expect(waits == [0, 0, 0, 0, 0, 1, 2, 4, 8, 15, 15, 15])
         // Its neighbours do not wait for these.
         #expect(limiter.wait(from: home, as: "ben", at: 11 * 60 * second) == 0)
-        limiter.succeeded(from: home, as: anna)
+        limiter.succeeded(from: home, as: anna, at: 0)
         #expect(limiter.wait(from: home, as: anna, at: 11 * 60 * second) == 0)
     }
 
@@ -87,7 +87,7 @@ private let second: Int64 = 1_000_000_000
         for tenth in 0..<600 as Range<Int64> {
             let now = tenth * second / 10
             guard limiter.wait(from: home, as: anna, at: now) == 0 else { continue }
-            limiter.succeeded(from: home, as: anna)
+            limiter.succeeded(from: home, as: anna, at: now)
             limiter.charge(anna, at: now)
             count += 1
         }
@@ -95,6 +95,25 @@ private let second: Int64 = 1_000_000_000
         #expect((39...40).contains(count), "\(count)")
         #expect(limiter.wait(from: home, as: "ben", at: 60 * second) == 0)
         #expect(limiter.wait(from: home, as: anna, at: 120 * second) == 0)
+    }
+
+    @Test("A source is known for seven days after a success, and then the login waits there as anywhere else")
+    func forgetsVisitors() throws {
+        var limiter = LoginLimiter()
+        let home = try IPAddress("192.0.2.7")
+        let day = 24 * 3600 * second
+        limiter.succeeded(from: home, as: anna, at: day)
+        #expect(limiter.isKnown(anna, from: home, at: 8 * day - 1))
+        // Its failures do not make it known for longer.
+        limiter.failed(from: home, as: anna, at: 7 * day)
+        #expect(!limiter.isKnown(anna, from: home, at: 8 * day))
+        for _ in 0..<8 { limiter.failed(from: home, as: "ben", at: 8 * day - 1) }
+        #expect(limiter.wait(from: home, as: anna, at: 8 * day - 1) == 0)
+        #expect(limiter.wait(from: home, as: anna, at: 8 * day) > 0)
+        limiter.failed(from: home, as: anna, at: 8 * day)
+        #expect(!limiter.isKnown(anna, from: home, at: 8 * day))
+        limiter.succeeded(from: home, as: anna, at: 8 * day)
+        #expect(limiter.isKnown(anna, from: home, at: 8 * day) && limiter.wait(from: home, as: anna, at: 8 * day) == 0)
     }
 
     @Test("An IPv6 network of 64 bits is one source, and so is an IPv4 address that is mapped into IPv6")
@@ -117,7 +136,7 @@ private let second: Int64 = 1_000_000_000
             for number in 0..<5 { limiter.failed(from: source, as: "victim\(round)-\(number)", at: 0) }
             let isLate = limiter.wait(from: source, as: "victim", at: 0) > 0
             #expect(isLate == (round > 0), "\(round)")
-            limiter.succeeded(from: source, as: anna)
+            limiter.succeeded(from: source, as: anna, at: 0)
             #expect(limiter.wait(from: source, as: anna, at: 0) == 0)
         }
     }
@@ -130,7 +149,7 @@ private let second: Int64 = 1_000_000_000
         limiter.failed(from: source, as: anna, at: 901 * second)
         #expect(limiter.wait(from: source, as: anna, at: 901 * second) == 0)
         for _ in 0..<8 { limiter.failed(from: source, as: anna, at: 901 * second) }
-        limiter.succeeded(from: source, as: anna)
+        limiter.succeeded(from: source, as: anna, at: 0)
         #expect(limiter.wait(from: source, as: anna, at: 901 * second) == 0)
     }
 
@@ -139,7 +158,7 @@ private let second: Int64 = 1_000_000_000
         var limiter = LoginLimiter(capacity: 100)
         for number in 0..<20_000 as Range<UInt32> {
             limiter.failed(from: .v4(number), as: "login\(number)", at: 0)
-            limiter.succeeded(from: .v4(number), as: "login\(number)")
+            limiter.succeeded(from: .v4(number), as: "login\(number)", at: 0)
         }
         #expect(limiter.counts.sources <= 100 && limiter.counts.logins <= 100 && limiter.counts.known <= 100)
     }

@@ -7,8 +7,11 @@ import WireGuardCore
 /// The logins that wait for a verdict, and those that the driver verifies. A value without a clock.
 ///
 /// Places are limited for each source, each network and each login. If there is no place, the new login replaces one of the party that
-/// has the most, if its own party has fewer: no party keeps the others out. Known logins are verified first, then those whose network
-/// has waited the longest. Two logins with the same name are never verified at the same time.
+/// has the most, if its own party has fewer: no party keeps the others out. The party of a known login is its name, from all
+/// sources; that of any other login is its network.
+///
+/// Known logins are verified first, but no more than ``mostKnownTurns`` of them in a row while another login waits. The party whose
+/// last turn is the longest ago is next. Two logins with the same name are never verified at the same time.
 struct LoginQueue {
     struct Login {
         let client: ClientID
@@ -43,6 +46,14 @@ struct LoginQueue {
         }
 
         var name: String { login.request.login }
+        var party: Party { login.isKnown ? .name(name) : .network(network) }
+    }
+
+    /// The owner of a share of the places and turns.
+    private enum Party: Hashable {
+        case name(String)
+        case network(IPPrefix)
+        case source(IPPrefix)
     }
 
     private let limits: ServerLimits
@@ -50,12 +61,16 @@ struct LoginQueue {
     private var waiting: [Entry] = []
     /// The logins that the driver verifies, by their clients.
     private var verifying: [ClientID: String] = [:]
-    /// The number of the last turn that a source or a network had.
-    private var turns: [IPPrefix: Int] = [:]
+    /// The number of the last turn of each party.
+    private var turns: [Party: Int] = [:]
     private var lastTurn = 0
+    /// The number of known logins since the last turn of another login.
+    private var knownTurns = 0
 
-    /// The number of sources and networks whose turns are remembered.
+    /// The number of parties whose turns are remembered.
     private static let mostTurns = 8192
+    /// The number of known logins that are verified in a row while another login waits.
+    private static let mostKnownTurns = 3
 
     init(_ limits: ServerLimits) { self.limits = limits }
 
@@ -67,35 +82,44 @@ struct LoginQueue {
     /// Adds a login behind those that wait.
     mutating func add(_ login: Login) -> Admission {
         let entry = Entry(login)
+        // Places of known logins do not count for the others: strangers behind the same address cannot take them, or the reverse.
+        let alike = waiting.indices.filter { waiting[$0].login.isKnown == login.isKnown }
+        let ofLogin = alike.filter { waiting[$0].name == entry.name }
         if login.isKnown {
-            let own = waiting.count { $0.login.isKnown && $0.name == entry.name && $0.source == entry.source }
-            guard own < limits.sourceVerifications else { return .full }
+            if ofLogin.count >= limits.knownVerifications {
+                return replace(ofLogin, with: entry) { .source($0.source) }
+            }
         } else {
-            // Places of known logins do not count: strangers behind the same address cannot take them.
-            let strangers = waiting.indices.filter { !waiting[$0].login.isKnown }
-            let ofSource = strangers.filter { waiting[$0].source == entry.source }
-            if ofSource.count >= limits.sourceVerifications { return replace(ofSource, with: entry, by: \.name) }
-            let ofNetwork = strangers.filter { waiting[$0].network == entry.network }
-            if ofNetwork.count >= limits.networkVerifications { return replace(ofNetwork, with: entry, by: \.source) }
-            let ofLogin = strangers.filter { waiting[$0].name == entry.name }
-            if ofLogin.count >= limits.loginVerifications { return replace(ofLogin, with: entry, by: \.network) }
+            let ofSource = alike.filter { waiting[$0].source == entry.source }
+            if ofSource.count >= limits.sourceVerifications { return replace(ofSource, with: entry) { .name($0.name) } }
+            let ofNetwork = alike.filter { waiting[$0].network == entry.network }
+            if ofNetwork.count >= limits.networkVerifications {
+                return replace(ofNetwork, with: entry) { .source($0.source) }
+            }
+            if ofLogin.count >= limits.loginVerifications {
+                return replace(ofLogin, with: entry) { .network($0.network) }
+            }
         }
         guard count < limits.verifications else {
-            return replace(waiting.indices.filter { !waiting[$0].login.isKnown }, with: entry, by: \.network)
+            // The first login of a known name has a place if any other party has one.
+            let isUrgent = login.isKnown && ofLogin.isEmpty
+            return replace(Array(waiting.indices), with: entry, isUrgent: isUrgent, by: \.party)
         }
         waiting.append(entry)
         return .queued
     }
 
-    /// Replaces the latest login of the party that has the most of these.
-    private mutating func replace<Party: Hashable>(
-        _ indices: [Int], with entry: Entry, by party: KeyPath<Entry, Party>
+    /// Replaces the latest login of the party that has the most of these, and of several such parties rather one that is not known.
+    /// - Parameter isUrgent: Whether it replaces one of any other party.
+    private mutating func replace(
+        _ indices: [Int], with entry: Entry, isUrgent: Bool = false, by party: (Entry) -> Party
     ) -> Admission {
         var counts: [Party: Int] = [:]
-        for index in indices { counts[waiting[index][keyPath: party], default: 0] += 1 }
-        let own = entry.login.isKnown ? 0 : counts[entry[keyPath: party], default: 0] + 1
+        for index in indices { counts[party(waiting[index]), default: 0] += 1 }
+        let own = isUrgent ? 0 : counts[party(entry), default: 0] + 1
         let most = counts.values.max() ?? 0
-        guard own < most, let index = indices.last(where: { counts[waiting[$0][keyPath: party]] == most }) else {
+        let candidates = indices.filter { counts[party(waiting[$0])] == most }
+        guard own < most, let index = candidates.last(where: { !waiting[$0].login.isKnown }) ?? candidates.last else {
             return .full
         }
         let displaced = waiting.remove(at: index)
@@ -117,12 +141,13 @@ struct LoginQueue {
         guard verifying.count < max(limits.verifiers, 1) else { return nil }
         let names = Set(verifying.values)
         let ready = waiting.indices.filter { !names.contains(waiting[$0].name) }
-        guard let index = ready.min(by: { rank($0) < rank($1) }) else { return nil }
+        let putsKnownFirst = knownTurns < Self.mostKnownTurns
+        guard let index = ready.min(by: { rank($0, putsKnownFirst) < rank($1, putsKnownFirst) }) else { return nil }
         let entry = waiting.remove(at: index)
         verifying[entry.login.client] = entry.name
+        knownTurns = entry.login.isKnown ? knownTurns + 1 : 0
         lastTurn += 1
-        turns[entry.source] = lastTurn
-        turns[entry.network] = lastTurn
+        for party in [entry.party, .source(entry.source)] { turns[party] = lastTurn }
         if turns.count > Self.mostTurns {
             let oldest = lastTurn - Self.mostTurns / 4
             turns = turns.filter { $0.value > oldest }
@@ -130,9 +155,12 @@ struct LoginQueue {
         return entry.login
     }
 
-    private func rank(_ index: Int) -> (Int, Int, Int, Int) {
+    private func rank(_ index: Int, _ putsKnownFirst: Bool) -> (Int, Int, Int, Int) {
         let entry = waiting[index]
-        return (entry.login.isKnown ? 0 : 1, turns[entry.network] ?? 0, turns[entry.source] ?? 0, index)
+        return (
+            entry.login.isKnown == putsKnownFirst ? 0 : 1, turns[entry.party] ?? 0, turns[.source(entry.source)] ?? 0,
+            index
+        )
     }
 
     /// Records that a login has its verdict.

@@ -16,6 +16,8 @@ package struct ServerLimits: Sendable {
     package var networkVerifications = 32
     /// The most logins with the same name that wait, from sources where it has not succeeded recently.
     package var loginVerifications = 16
+    /// The most logins with the same name that wait, from all sources where it has succeeded recently.
+    package var knownVerifications = 8
     /// The most logins that the driver verifies at the same time.
     package var verifiers = 1
     /// How long a handshake waits for its login, and a refused one stays to repeat the refusal.

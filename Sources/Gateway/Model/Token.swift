@@ -29,6 +29,8 @@ package struct Token: Hashable, Sendable {
     package let expiresAt: Date?
     package var lastUsedAt: Date?
     package var revokedAt: Date?
+    /// Whether the store has this state. `false` while the revocation is in effect and not written yet.
+    package var isSaved = true
 
     package init(
         id: TokenID, scope: Scope, userID: UserID?, deviceID: DeviceID? = nil, name: String, hash: SecretHash,
@@ -82,6 +84,8 @@ package struct IssuedInvitation: Hashable, Sendable {
     package var revokedAt: Date?
     /// Attempts to use it again with something else.
     package var misuses: Int
+    /// Whether the store has this state. `false` while the revocation is in effect and not written yet.
+    package var isSaved = true
 
     package init(
         id: InvitationID, userID: UserID, deviceName: String, hash: SecretHash, hint: String, createdAt: Date,

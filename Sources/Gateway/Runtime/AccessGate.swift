@@ -41,7 +41,8 @@ struct AccessGate: Sendable {
 
     private func isDenied(_ plan: PeerPlan, at now: Date) -> Bool {
         if let end = plan.expiresAt, end <= now { return true }
-        return denials.devices.contains(plan.deviceID) || plan.userID.map(denials.users.contains) == true
+        if denials.devices.contains(plan.deviceID) || plan.userID.map(denials.users.contains) == true { return true }
+        return plan.password != nil && plan.userID.map(denials.passwords.contains) == true
     }
 
     private func effective(_ plan: PeerPlan) -> PeerPlan {

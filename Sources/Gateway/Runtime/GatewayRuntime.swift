@@ -73,13 +73,13 @@ package actor GatewayRuntime {
     private var logins = RuntimeLogins<ClientID>()
     /// The families that the network has in force; true for IPv6.
     private var families: Set<Bool> = []
-    /// The last that follows the store: one after the other.
-    private var following: Task<Void, Never>?
+    /// The rounds that follow the store.
+    private let following = SerialOperations()
     private var traffic = TrafficLedger()
     /// The writes to the store that run now. A store that does not answer delays no end of access.
     private var (sweeping, flushing): (Task<Void, Never>?, Task<Void, Never>?)
-    /// The error of the last sweep, which is logged once.
-    private var sweepError: String?
+    /// The errors that were logged in the last minute.
+    private var failures = OncePerMinute<String>(capacity: 16)
     /// The last change of the store that `peers` includes; `nil` before the first.
     private var sequence: Int64?
     /// The last change of the store that is applied.
@@ -244,13 +244,7 @@ package actor GatewayRuntime {
 
     /// Brings into force what is different, after those that do already.
     private func followAndTell() async {
-        let before = following
-        let task = Task {
-            await before?.value
-            await followOnce()
-        }
-        following = task
-        await task.value
+        await following.run { await self.followOnce() }
     }
 
     private func followOnce() async {
@@ -327,19 +321,23 @@ package actor GatewayRuntime {
         try updateEngine(device)
     }
 
+    /// Applies the desired clients. What is removed has no access before this waits for anything. If a device gets an address of another
+    /// one, this waits for an attempt to end the former device's connections, and later rounds and logins wait with it.
     private func updateNetwork() async throws(GatewayError) -> [IPPrefix: TunnelServerError] {
         let update = peers.network.begin()
         var refused = peers.refused
         // The network tries excluded addresses again by itself.
-        if !update.isEmpty || !refused.isEmpty || !network.condition.isCurrent {
+        if !update.isEmpty || !refused.isEmpty || !network.condition.isCurrent || !peers.released.isEmpty {
             do throws(TunnelServerError) {
-                refused = try await network.apply(update.changes, isComplete: update.isComplete)
+                refused = try await network.apply(
+                    update.changes, isComplete: update.isComplete, released: peers.released)
             } catch {
                 errors.network = "\(error)"
                 throw .unavailable("\(error)")
             }
         }
         peers.network.finish(update)
+        peers.recordReleased()
         return refused
     }
 
@@ -472,13 +470,9 @@ package actor GatewayRuntime {
     private func sweep() async {
         do throws(GatewayError) {
             try await service.sweep(busy: logins.busy, .gateway)
-            sweepError = nil
         } catch {
-            let reason = Self.reason(error)
-            if reason != sweepError {
-                logger.error("cannot note expiries and delete old entries, will retry: \(reason)")
-            }
-            sweepError = reason
+            let text = "cannot note expiries and delete old entries, will retry: \(Self.reason(error))"
+            if failures.allows(text, at: clock.nanoseconds()) { logger.error("\(text)") }
         }
     }
 

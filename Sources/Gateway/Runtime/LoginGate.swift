@@ -33,6 +33,7 @@ extension LoginJudgement.Refusal {
             Body.Refusal(.attempts, message: "too many attempts: try again in \(seconds) s")
         case .disabled: Body.Refusal(.credentials, message: "the user is disabled: ask the gateway's administrator")
         case .expired: Body.Refusal(.credentials, message: "the user has expired: ask the gateway's administrator")
+        case .changed: Body.Refusal(.unavailable, message: "the user was changed just now: try again")
         case .full(let reason): Body.Refusal(.full, message: String(reason.prefix(150)))
         }
     }

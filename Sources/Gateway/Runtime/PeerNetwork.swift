@@ -16,9 +16,11 @@ package protocol PeerNetwork: Sendable {
     /// - Parameters:
     ///   - changes: The access of each address, or network behind a peer; `nil` removes it. Empty to repeat what failed.
     ///   - isComplete: Whether all other addresses and networks are removed.
+    ///   - released: Addresses whose former device's connections must end. If another device has them now, the call returns after an
+    ///     attempt to end them.
     /// - Returns: All addresses and networks that are excluded now, each with the reason.
     func apply(
-        _ changes: [IPPrefix: ClientAccess?], isComplete: Bool
+        _ changes: [IPPrefix: ClientAccess?], isComplete: Bool, released: Set<IPPrefix>
     ) async throws(TunnelServerError) -> [IPPrefix: TunnelServerError]
     /// Undoes everything.
     func stop() async
@@ -73,9 +75,9 @@ package struct HostPeerNetwork: PeerNetwork {
     }
 
     package func apply(
-        _ changes: [IPPrefix: ClientAccess?], isComplete: Bool
+        _ changes: [IPPrefix: ClientAccess?], isComplete: Bool, released: Set<IPPrefix>
     ) async throws(TunnelServerError) -> [IPPrefix: TunnelServerError] {
-        try await network.apply(changes, isComplete: isComplete)
+        try await network.apply(changes, isComplete: isComplete, released: released)
     }
 
     package func stop() async { await network.stop() }
@@ -101,7 +103,7 @@ package struct MemoryPeerNetwork: PeerNetwork {
     package func start() async throws(TunnelServerError) -> PeerNetworkDevices { devices }
 
     package func apply(
-        _: [IPPrefix: ClientAccess?], isComplete _: Bool
+        _: [IPPrefix: ClientAccess?], isComplete _: Bool, released _: Set<IPPrefix>
     ) async throws(TunnelServerError) -> [IPPrefix: TunnelServerError] { [:] }
     package func stop() async {}
     package var condition: NetworkCondition { NetworkCondition() }

@@ -13,9 +13,9 @@ package protocol PeerSource: Sendable {
     func peerChanges(after sequence: Int64, _ caller: Caller) async throws(GatewayError) -> PeerChanges
     /// Judges a login to the login tunnel, and leases addresses.
     func logIn(_ request: LoginRequest, _ caller: Caller) async throws(GatewayError) -> LoginJudgement
-    /// Whether a login has succeeded from an address recently. It does not wait.
+    /// Whether a login has succeeded from an address in the last seven days. It does not wait.
     func isKnownLogin(_ login: String, from source: IPAddress) -> Bool
-    /// The devices and users that are denied, even if the store admits them. Read it before the store.
+    /// The devices, users and passwords that are denied, even if the store admits them. Read it before the store.
     var denials: AccessDenials { get }
     /// Yields when there may be new changes, at once for the first time.
     func changeSignals() -> AsyncStream<Void>

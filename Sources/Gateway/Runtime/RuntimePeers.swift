@@ -41,6 +41,9 @@ struct RuntimePeers: Sendable {
     private var touchedKeys: Set<PublicKey> = []
     /// The keys that are no longer a peer's, while WireGuard may still have them.
     private(set) var leaving: [PublicKey: DeviceID] = [:]
+    /// The addresses and networks that a device had, until the network ends their connections. Another device may have them now, with
+    /// the same access.
+    private(set) var released: Set<IPPrefix> = []
     /// The interface that logins' devices are behind.
     private let loginTunnel: String?
 
@@ -69,6 +72,7 @@ struct RuntimePeers: Sendable {
             }
             for prefix in old.sources where owners[prefix] == id && new?.sources.contains(prefix) != true {
                 owners[prefix] = nil
+                released.insert(prefix)
                 network.setDesired(nil, for: prefix)
             }
         }
@@ -114,6 +118,9 @@ struct RuntimePeers: Sendable {
 
     /// Records that WireGuard has none of the keys that left.
     mutating func recordLeft() { leaving = [:] }
+
+    /// Records that the network ends the connections of all released addresses.
+    mutating func recordReleased() { released = [] }
 
     private func enginePeer(_ key: PublicKey) -> EnginePeer? {
         guard let id = devices[key], let peer = peers[id] else { return nil }

@@ -3,18 +3,20 @@
 
 import FoundationEssentials
 import PacketTunnelLinux
-import Synchronization
 
-/// The devices and users that are denied, while the store may still admit them.
+/// The devices, users and passwords that are denied, while the store may still admit them.
 package struct AccessDenials: Hashable, Sendable {
     package var devices: Set<DeviceID> = []
     package var users: Set<UserID> = []
+    /// The users whose password is denied.
+    package var passwords: Set<UserID> = []
 
     package init() {}
 
     package mutating func formUnion(_ other: AccessDenials) {
         devices.formUnion(other.devices)
         users.formUnion(other.users)
+        passwords.formUnion(other.passwords)
     }
 }
 
@@ -25,6 +27,10 @@ enum AccessEnd: Hashable, Sendable {
     case removedUser(UserID)
     case disabledDevice(DeviceID)
     case disabledUser(UserID)
+    case removedPassword(UserID)
+    /// The token is revoked, with the device of its slot.
+    case revokedToken(TokenID, SecretHash, slot: DeviceID?)
+    case revokedInvitation(InvitationID, SecretHash)
 
     /// The words for `/ready` and the log.
     var text: String {
@@ -33,6 +39,9 @@ enum AccessEnd: Hashable, Sendable {
         case .removedUser(let id): "user \(id) is removed"
         case .disabledDevice(let id): "device \(id) is disabled"
         case .disabledUser(let id): "user \(id) is disabled"
+        case .removedPassword(let id): "the password of user \(id) is removed"
+        case .revokedToken(let id, _, _): "token \(id) is revoked"
+        case .revokedInvitation(let id, _): "invitation \(id) is revoked"
         }
     }
 }
@@ -46,16 +55,19 @@ struct AccessEnds: Sendable {
         var isRefused = false
     }
 
-    /// The entries in the order of the requests.
+    /// The entries in the order of the requests, except that the store's last refusal is the last.
     private(set) var entries: [Entry] = []
     private(set) var denials = AccessDenials()
     /// The time and reason of the first refusal since the store accepted a write.
     private(set) var refusal: (since: Date, reason: String)?
 
-    mutating func add(_ end: AccessEnd, _ audit: AuditRecord) {
-        guard !contains(end) else { return }
+    /// - Returns: `false` if the end exists already.
+    @discardableResult
+    mutating func add(_ end: AccessEnd, _ audit: AuditRecord) -> Bool {
+        guard !contains(end) else { return false }
         entries.append(Entry(end: end, audit: audit))
         update()
+        return true
     }
 
     mutating func remove(_ end: AccessEnd) {
@@ -63,8 +75,12 @@ struct AccessEnds: Sendable {
         update()
     }
 
+    /// Marks an end as refused, and moves it to the end of the queue: the next sweep tries another one first.
     mutating func markRefused(_ end: AccessEnd) {
-        for index in entries.indices where entries[index].end == end { entries[index].isRefused = true }
+        guard let index = entries.firstIndex(where: { $0.end == end }) else { return }
+        var entry = entries.remove(at: index)
+        entry.isRefused = true
+        entries.append(entry)
     }
 
     mutating func setRefusal(_ reason: String?, at now: Date) { refusal = reason.map { (refusal?.since ?? now, $0) } }
@@ -75,31 +91,27 @@ struct AccessEnds: Sendable {
         entries.contains { if case .removedDevice(device, _) = $0.end { true } else { false } }
     }
 
+    /// The time of the revocation of a token or an invitation.
+    func revocation(of secret: SecretHash) -> Date? {
+        for entry in entries {
+            switch entry.end {
+            case .revokedToken(_, secret, _), .revokedInvitation(_, secret): return entry.audit.at
+            default: continue
+            }
+        }
+        return nil
+    }
+
     private mutating func update() {
         denials = AccessDenials()
         for entry in entries {
             switch entry.end {
             case .removedDevice(let id, _), .disabledDevice(let id): denials.devices.insert(id)
             case .removedUser(let id), .disabledUser(let id): denials.users.insert(id)
+            case .removedPassword(let id): denials.passwords.insert(id)
+            case .revokedToken(_, _, let slot): if let slot { denials.devices.insert(slot) }
+            case .revokedInvitation: break
             }
         }
-    }
-}
-
-/// Operations that run one after another, in the order of the calls. A cancelled caller does not end its operation.
-final class SerialOperations: Sendable {
-    private let last = Mutex<Task<Void, Never>?>(nil)
-
-    func run<Result: Sendable>(_ operation: @escaping @Sendable () async -> Result) async -> Result {
-        let task = last.withLock { last in
-            let before = last
-            let task = Task {
-                await before?.value
-                return await operation()
-            }
-            last = Task { _ = await task.value }
-            return task
-        }
-        return await task.value
     }
 }

@@ -11,7 +11,6 @@ enum Check {
     static let labelLength = 64
     private static let notesLength = 2000
     private static let mostSubnets = 32
-    private static let mostRules = 200
     private static let mostParts = 64
 
     static func label(_ text: String, _ field: String, _ length: ClosedRange<Int>) throws(GatewayError) {
@@ -79,8 +78,8 @@ enum Check {
     }
 
     static func rules(_ rules: [RuleContent]) throws(GatewayError) {
-        guard rules.count <= mostRules else {
-            throw .invalid(field: "rules", problem: "there are \(mostRules) at most")
+        guard rules.count <= Rule.most else {
+            throw .invalid(field: "rules", problem: "must not be more than \(Rule.most)")
         }
         for rule in rules {
             guard rule.networks.count <= mostParts, rule.ports.count <= mostParts else {

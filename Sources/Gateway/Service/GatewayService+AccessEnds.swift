@@ -10,8 +10,8 @@ import TunnelSystem
 // The end of access takes effect first, and is written as soon as the store accepts it.
 
 extension GatewayService {
-    /// The devices and users that are denied, even if the store admits them. A caller that reads this before it reads the store never
-    /// misses an end of access.
+    /// The devices, users and passwords that are denied, even if the store admits them. A caller that reads this before it reads the
+    /// store never misses an end of access.
     package var denials: AccessDenials { ends.withLock { $0.denials } }
 
     // MARK: - Ending access
@@ -29,9 +29,9 @@ extension GatewayService {
         _ end: AccessEnd, _ audit: AuditRecord,
         _ operation: @escaping @Sendable () async throws(GatewayError) -> Result
     ) async throws(GatewayError) -> Result? {
-        ends.withLock { $0.add(end, audit) }
+        let isNew = ends.withLock { $0.add(end, audit) }
         signalChange()
-        return try await endings.run { await self.save(end, operation) }.get()
+        return try await endings.run { await self.save(end, audit, isNew: isNew, operation) }.get()
     }
 
     /// Permits access with an operation of the store, which also revokes an end that is not saved yet.
@@ -54,18 +54,25 @@ extension GatewayService {
         guard ends.withLock({ $0.entries.contains(where: \.isRefused) }) else { return }
         await endings.run {
             for entry in self.ends.withLock({ $0.entries }) where entry.isRefused {
-                let saved = await self.save(entry.end) { () async throws(GatewayError) in
+                let saved = await self.save(entry.end, entry.audit, isNew: true) { () async throws(GatewayError) in
                     try await self.write(entry.end, entry.audit)
                 }
-                if case .success(.some) = saved {
-                    self.logger.notice("saved, and in effect before: \(entry.end.text)")
+                switch saved {
+                case .success(.some): self.logger.notice("saved, and in effect before: \(entry.end.text)")
+                // Each further write could wait as long for a database that another process has locked. The next call begins with another
+                // one, so that one that always fails does not hold up the others.
+                case .success(nil): return
+                case .failure: break
                 }
             }
         }
     }
 
+    /// - Parameter isNew: Whether an error of this request revokes the end. The reply to an earlier request may have said that
+    ///   it is in effect.
     private func save<Saved: Sendable>(
-        _ end: AccessEnd, _ operation: @Sendable () async throws(GatewayError) -> Saved
+        _ end: AccessEnd, _ audit: AuditRecord, isNew: Bool,
+        _ operation: @Sendable () async throws(GatewayError) -> Saved
     ) async -> Result<Saved?, GatewayError> {
         do throws(GatewayError) {
             let saved = try await operation()
@@ -73,11 +80,15 @@ extension GatewayService {
             return .success(saved)
         } catch {
             if case .unavailable(let reason) = error {
-                ends.withLock { $0.markRefused(end) }
+                ends.withLock { ends in
+                    // A request that permits access may have removed it.
+                    ends.add(end, audit)
+                    ends.markRefused(end)
+                }
                 logFailure("\(end.text), which is in effect and cannot be saved, will retry: \(reason)")
                 return .success(nil)
             }
-            forget(end)
+            if isNew { forget(end) }
             return .failure(error)
         }
     }
@@ -106,11 +117,22 @@ extension GatewayService {
         case .disabledUser(let id):
             var update = UserUpdate()
             update.isEnabled = false
-            let checked = update
-            _ = try await changed("user") { () throws(StoreError) in
-                try await store.update(user: id, checked, audit)
+            try await write(update, of: id, audit)
+        case .removedPassword(let id):
+            var update = UserUpdate()
+            update.password = .some(nil)
+            try await write(update, of: id, audit)
+        case .revokedToken(let id, _, _):
+            _ = try await changed("token") { () throws(StoreError) in try await store.revoke(token: id, audit) }
+        case .revokedInvitation(let id, _):
+            _ = try await written("invitation") { () throws(StoreError) in
+                try await store.revoke(invitation: id, audit)
             }
         }
+    }
+
+    private func write(_ update: UserUpdate, of user: UserID, _ audit: AuditRecord) async throws(GatewayError) {
+        _ = try await changed("user") { () throws(StoreError) in try await store.update(user: user, update, audit) }
     }
 
     // MARK: - Reading
@@ -133,11 +155,31 @@ extension GatewayService {
 
     /// The user as it is in effect.
     func inEffect(_ user: User) -> User {
-        guard denials.users.contains(user.id) else { return user }
+        let denials = denials
         var user = user
-        (user.isEnabled, user.isSaved) = (false, false)
+        if denials.users.contains(user.id) { (user.isEnabled, user.isSaved) = (false, false) }
+        if denials.passwords.contains(user.id) { (user.password, user.isSaved) = (nil, false) }
         return user
     }
+
+    /// The token as it is in effect.
+    func inEffect(_ token: Token) -> Token {
+        guard let time = revocation(of: token.hash) else { return token }
+        var token = token
+        (token.revokedAt, token.isSaved) = (token.revokedAt ?? time, false)
+        return token
+    }
+
+    /// The invitation as it is in effect.
+    func inEffect(_ invitation: IssuedInvitation) -> IssuedInvitation {
+        guard let time = revocation(of: invitation.hash) else { return invitation }
+        var invitation = invitation
+        (invitation.revokedAt, invitation.isSaved) = (invitation.revokedAt ?? time, false)
+        return invitation
+    }
+
+    /// The time at which a token or an invitation was revoked, if the store does not have that yet.
+    func revocation(of secret: SecretHash) -> Date? { ends.withLock { $0.revocation(of: secret) } }
 
     // MARK: - A store that refuses writes
 
@@ -157,12 +199,7 @@ extension GatewayService {
     /// Logs an error that may come often: each text once a minute.
     package func logFailure(_ text: String) {
         let time = nanoseconds
-        let isDue = state.withLock { state in
-            if let last = state.failures[text], time - last < 60_000_000_000 { return false }
-            state.failures[text] = time
-            return true
-        }
-        if isDue { logger.error("\(text)") }
+        if state.withLock({ $0.failures.allows(text, at: time) }) { logger.error("\(text)") }
     }
 
     /// The ends of access that are in effect and not saved, and a database that refuses writes. Devices are served nevertheless.
@@ -201,6 +238,7 @@ extension GatewayService {
     /// Saves for a last time, and logs the ends of access that the next start undoes.
     package func finish() async {
         await saveEnds()
+        await recordMisuses(olderThan: .zero)
         let lost = ends.withLock { $0.entries.map(\.end.text) }
         for text in lost { logger.critical("not saved, and undone by the next start: \(text)") }
     }

@@ -100,12 +100,12 @@ extension GatewayService {
                 try await store.update(device: id, checked, limits, audit)
             }.device
         }
-        guard let isEnabled = update.isEnabled else { return try await save() }
-        guard !isEnabled else { return try await permitAccess(.disabledDevice(id), save) }
+        guard let isEnabled = update.isEnabled else { return inEffect(try await save()) }
+        guard !isEnabled else { return inEffect(try await permitAccess(.disabledDevice(id), save)) }
         var disabling = DeviceUpdate()
         disabling.isEnabled = false
         let short = record(.deviceChanged, "device:\(id)", caller, disabling.details)
-        if let changed = try await endAccess(.disabledDevice(id), short, save) { return changed }
+        if let changed = try await endAccess(.disabledDevice(id), short, save) { return inEffect(changed) }
         guard update == disabling else { throw .onlyDisabled }
         return try await device(id, caller)
     }

@@ -16,6 +16,16 @@ enum ChangeSource: Hashable, Sendable {
     case invitation(SecretHash)
 }
 
+/// The misuses of an invitation that are counted in memory.
+struct PendingMisuses: Sendable {
+    var latest: Enrolment
+    var count = 0
+    /// The time of the first one, in nanoseconds.
+    var since: Int64
+    /// The time at which the store refused them last, in nanoseconds.
+    var refusedAt = Int64.min
+}
+
 // A source may make two changes a second, with a burst of five, so that no valid credential can fill the disk.
 
 extension GatewayService {
@@ -30,26 +40,59 @@ extension GatewayService {
         }
     }
 
-    /// Records the misuse of an invitation. Misuses beyond the rate are counted in memory, and recorded with a later one.
+    /// Records the misuse of an invitation. Misuses beyond the rate are counted in memory, and recorded with a later one, a minute
+    /// after the first of them (``sweep(busy:_:)``) or at the end of the process.
     /// - Parameter isLimited: Whether the source of the request has to wait.
     func recordMisuse(_ enrolment: Enrolment, isLimited: Bool) async {
         guard case .invitation(let hash) = enrolment.secret else { return }
-        let time = Instant(nanoseconds: nanoseconds)
-        let count = state.withLock { state in
-            let count = (state.misuses[hash] ?? 0) + 1
-            let isRecorded = !isLimited && state.changes.allow(.invitation(hash), at: time)
-            state.misuses[hash] = isRecorded ? nil : count
-            return isRecorded ? count : 0
+        let time = nanoseconds
+        let due = state.withLock { state -> PendingMisuses? in
+            var pending = state.misuses[hash] ?? PendingMisuses(latest: enrolment, since: time)
+            (pending.latest, pending.count) = (enrolment, pending.count + 1)
+            let isDue = !isLimited && state.changes.allow(.invitation(hash), at: Instant(nanoseconds: time))
+            state.misuses[hash] = isDue ? nil : pending
+            return isDue ? pending : nil
         }
-        guard count > 0 else { return }
-        var misuse = enrolment
-        misuse.misuses = count
+        if let due { _ = await write(due, of: hash) }
+    }
+
+    /// Records the misuses that are counted in memory.
+    /// - Parameter age: The time since the first misuse of an invitation. Later ones are left for a later call.
+    func recordMisuses(olderThan age: Duration) async {
+        let latest = nanoseconds - age.components.seconds * 1_000_000_000
+        let due = state.withLock { state in
+            state.misuses.keys.compactMap { hash in state.misuses[hash].map { (hash, $0) } }
+                .filter { $0.1.since <= latest }
+        }
+        // The one that was refused last comes last, so that one that always fails does not hold up the others.
+        for (hash, _) in due.sorted(by: { $0.1.refusedAt < $1.1.refusedAt }) {
+            let pending = state.withLock { state in
+                defer { state.misuses[hash] = nil }
+                return state.misuses[hash]
+            }
+            // A store that has refused one probably refuses the others too.
+            if let pending, await !write(pending, of: hash) { return }
+        }
+    }
+
+    /// - Returns: `false` if the store has refused it. It is then counted in memory again.
+    private func write(_ pending: PendingMisuses, of hash: SecretHash) async -> Bool {
+        var misuse = pending.latest
+        misuse.misuses = pending.count
+        let counted = misuse
         do throws(GatewayError) {
-            let counted = misuse
-            _ = try await stored("device") { () throws(StoreError) in try await store.enrol(counted) }
+            _ = try await written("device") { () throws(StoreError) in try await store.enrol(counted) }
+            return true
         } catch {
             // The store has logged its failure. The request is refused either way.
-            state.withLock { $0.misuses[hash] = ($0.misuses[hash] ?? 0) + count }
+            let time = nanoseconds
+            state.withLock { state in
+                var later = state.misuses[hash] ?? pending
+                if state.misuses[hash] != nil { later.count += pending.count }
+                (later.since, later.refusedAt) = (pending.since, time)
+                state.misuses[hash] = later
+            }
+            return false
         }
     }
 }

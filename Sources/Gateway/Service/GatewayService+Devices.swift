@@ -31,6 +31,9 @@ extension GatewayService {
         guard request.credential.kind == .device else {
             throw .invalid(field: "credential", problem: "it begins with cd_")
         }
+        guard revocation(of: hash) == nil else {
+            throw secret.kind == .token ? .tokenExpired : .invitationRevoked
+        }
         let now = now
         var random = random
         let lifetime = settings.deviceLifetimeSeconds
@@ -133,7 +136,7 @@ extension GatewayService {
                 try await store.devices(of: found.user.id, request)
             }
             for device in part.items {
-                guard let key = device.publicKey else { continue }
+                guard let key = device.publicKey, !ends.withLock({ $0.removes(device.id) }) else { continue }
                 entries.append(
                     DeviceListEntry(
                         id: device.id, name: device.name, platform: device.platform, publicKey: key,
@@ -172,7 +175,9 @@ extension GatewayService {
         let token = try await stored("token") { () throws(StoreError) in try await store.token(hash) }
         // Whatever else it is good for, it is not shown here: addresses of requests get into logs.
         guard let token, token.scope == .addKey else { throw failure(.unauthorized, bearer, source) }
-        guard token.revokedAt == nil, !token.isExpired(at: now), let slot = token.deviceID else { throw .tokenExpired }
+        guard inEffect(token).revokedAt == nil, !token.isExpired(at: now), let slot = token.deviceID else {
+            throw .tokenExpired
+        }
         try checkKey(publicKey, "pubkey")
         let found = try await stored("device") { () throws(StoreError) in try await store.device(slot) }
         guard let found else { throw .tokenExpired }

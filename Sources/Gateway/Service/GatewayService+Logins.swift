@@ -40,61 +40,83 @@ package enum LoginJudgement: Equatable, Sendable {
         case disabled, expired
         /// The password was right, and there is no address or no device to be had.
         case full(String)
+        /// The user was changed again and again while the password was compared: a later attempt may succeed.
+        case changed
     }
 }
 
 extension GatewayService {
-    /// Sets what a user logs in to the login tunnel with, or takes it away. Sessions begun with the old password end.
+    /// Sets or removes the password with which a user logs in to the login tunnel. Sessions begun with the old password end. The removal
+    /// takes effect even if the database refuses writes.
     package func setPassword(
         of id: UserID, _ password: [UInt8]?, _ caller: Caller
     ) async throws(GatewayError) -> User {
         try caller.check(.manage)
-        var update = UserUpdate()
-        update.password = .some(nil)
-        if let password {
-            guard PasswordHash.isAcceptable(password) else {
-                throw .invalid(
-                    field: "password",
-                    problem:
-                        "it has \(PasswordHash.fewestCharacters) characters at least and \(PasswordHash.mostBytes) bytes at most"
-                )
-            }
-            // What the login tunnel can carry of it, however few characters those are.
-            guard try await user(id, caller).login.utf8.count <= 128 else {
-                throw .invalid(
-                    field: "login", problem: "for the login tunnel it has 128 bytes at most: give the user another")
-            }
-            update.password = .some(try await passwords.hash(password))
+        let audit = record(.userChanged, "user:\(id)", caller, ["password": "changed"])
+        guard let password else {
+            _ = try await endAccess(.removedPassword(id), audit)
+            return try await user(id, caller)
         }
-        return try await updateUser(id, update, caller)
+        guard PasswordHash.isAcceptable(password) else {
+            throw .invalid(
+                field: "password",
+                problem:
+                    "it has \(PasswordHash.fewestCharacters) characters at least and \(PasswordHash.mostBytes) bytes at most"
+            )
+        }
+        // The login tunnel carries no longer login, even if it has few characters.
+        guard try await user(id, caller).login.utf8.count <= 128 else {
+            throw .invalid(
+                field: "login", problem: "for the login tunnel it has 128 bytes at most: give the user another")
+        }
+        var update = UserUpdate()
+        update.password = .some(try await passwords.hash(password))
+        let checked = update
+        let changed = try await permitAccess(.removedPassword(id)) { () async throws(GatewayError) in
+            try await self.changed("user") { () throws(StoreError) in
+                try await self.store.update(user: id, checked, audit)
+            }
+        }
+        return inEffect(changed)
     }
 
-    /// Whether a login has succeeded from an address recently. It does not wait.
+    /// Whether a login has succeeded from an address in the last seven days. It does not wait.
     package func isKnownLogin(_ login: String, from source: IPAddress) -> Bool {
-        state.withLock { $0.logins.isKnown(login, from: source) }
+        let time = nanoseconds
+        return logins.withLock { $0.isKnown(login, from: source, at: time) }
     }
 
     /// Judges a login. A wrong password and an unknown login are alike in the answer, in what they take and in what is counted.
     package func logIn(_ request: LoginRequest, _ caller: Caller) async throws(GatewayError) -> LoginJudgement {
         try caller.check(.run)
         let (source, time) = (request.source.address, nanoseconds)
-        let wait = state.withLock { $0.logins.wait(from: source, as: request.login, at: time) }
-        let user = try await stored("user") { () throws(StoreError) in try await store.user(login: request.login) }
+        let wait = logins.withLock { $0.wait(from: source, as: request.login, at: time) }
+        let user = try await user(of: request)
         guard wait == 0 else {
             let seconds = Int((wait + 999_999_999) / 1_000_000_000)
             return try await refuse(
                 .tooEarly(seconds: seconds), user, source, "too many attempts, \(seconds) s to wait")
         }
+        if let judgement = try await judge(request, user) { return judgement }
+        // The user was changed while the password was compared.
+        let present = try await self.user(of: request)
+        if let judgement = try await judge(request, present) { return judgement }
+        return try await refuse(.changed, present, source, "the user was changed while the password was compared")
+    }
+
+    private func user(of request: LoginRequest) async throws(GatewayError) -> User? {
+        try await stored("user") { () throws(StoreError) in try await store.user(login: request.login) }.map(inEffect)
+    }
+
+    /// - Returns: `nil` if the user's password was changed during the comparison.
+    private func judge(_ request: LoginRequest, _ user: User?) async throws(GatewayError) -> LoginJudgement? {
+        let source = request.source.address
         let isRight = try await passwords.matches(user?.password, request.password)
         guard let user, let password = user.password, isRight else {
+            guard try await self.user(of: request)?.password == user?.password else { return nil }
             let time = nanoseconds
-            state.withLock { $0.logins.failed(from: source, as: request.login, at: time) }
+            logins.withLock { $0.failed(from: source, as: request.login, at: time) }
             return try await refuse(.wrong, user, source, "wrong password or unknown login")
-        }
-        let succeeded = nanoseconds
-        state.withLock { state in
-            state.logins.succeeded(from: source, as: request.login)
-            state.logins.charge(request.login, at: succeeded)
         }
         var random = random
         let now = now
@@ -106,20 +128,32 @@ extension GatewayService {
         do throws(GatewayError) {
             outcome = try await changed("user") { () throws(StoreError) in try await store.lease(lease) }
         } catch {
+            noteSuccess(request)
             switch error {
             case .poolFull, .deviceLimit, .gatewayFull:
                 return try await refuse(.full("\(error)"), user, source, error.code)
             default: throw error
             }
         }
+        // A password that no longer holds has not succeeded: the login is judged again.
+        if case .changed = outcome { return nil }
+        noteSuccess(request)
         switch outcome {
         case .given(let given):
             logger.info("'\(user.login)' logged in from \(source), and has device \(given.device.id)")
             return .accepted(given.device.id, password, given.device.addresses)
-        // As whoever comes a moment later is answered.
-        case .changed: return try await refuse(.wrong, user, source, "another password by now")
+        case .changed: return nil
         case .userDisabled: return try await refuse(.disabled, user, source, "the user is disabled")
         case .userExpired: return try await refuse(.expired, user, source, "the user has expired")
+        }
+    }
+
+    /// Notes a login whose password was right, and charges for it.
+    private func noteSuccess(_ request: LoginRequest) {
+        let time = nanoseconds
+        logins.withLock { logins in
+            logins.succeeded(from: request.source.address, as: request.login, at: time)
+            logins.charge(request.login, at: time)
         }
     }
 

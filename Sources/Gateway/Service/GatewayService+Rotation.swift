@@ -77,12 +77,7 @@ extension GatewayService {
     private func noteRefusal(_ id: DeviceID, _ caller: Caller) async throws(GatewayError) {
         say("device \(id) did not prove its old key")
         let time = nanoseconds
-        let isDue = state.withLock { state in
-            if let last = state.proofs[id], time - last < 60_000_000_000 { return false }
-            state.proofs[id] = time
-            return true
-        }
-        guard isDue else { return }
+        guard state.withLock({ $0.proofs.allows(id, at: time) }) else { return }
         let audit = record(.proofRefused, "device:\(id)", caller)
         try await stored("device") { () throws(StoreError) in try await store.append(audit, change: nil) }
     }

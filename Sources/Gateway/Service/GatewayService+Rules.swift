@@ -63,7 +63,7 @@ extension GatewayService {
     package func status(_ caller: Caller) async throws(GatewayError) -> GatewayStatus {
         try caller.check(.read)
         let now = now
-        let restSince = limits(at: now).restSince
+        let restSince = restSince(at: now)
         let counts = try await stored("status") { () throws(StoreError) in try await store.counts(at: now) }
         let pools = try await stored("status") { () throws(StoreError) in
             try await store.pools(settings.addresses, restSince: restSince)

@@ -61,13 +61,14 @@ extension GatewayService {
     }
 
     /// Notes what time has brought: expired devices, users and idle keys, the switch of server keys, old entries of the audit log.
-    /// Writes the ends of access that the store has refused. To be called every few seconds.
+    /// Writes the ends of access that the store has refused, and misuses that were counted in memory. To be called every few seconds.
     ///
     /// While the time is not certain, it deletes and switches nothing.
     package func sweep(busy: [DeviceID] = [], _ caller: Caller) async throws(GatewayError) {
         try caller.check(.run)
         let watch = observeClock()
         await saveEnds()
+        await recordMisuses(olderThan: .seconds(60))
         var failure: GatewayError?
         do throws(GatewayError) { try await sweepStore(busy, watch) } catch { failure = error }
         try await switchServerKey(watch)

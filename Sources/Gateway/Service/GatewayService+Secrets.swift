@@ -41,7 +41,7 @@ extension GatewayService {
     }
 
     private func caller(_ token: Token, _ source: IPAddress) throws(GatewayError) -> Caller {
-        guard token.revokedAt == nil, !token.isExpired(at: now) else { throw .tokenExpired }
+        guard inEffect(token).revokedAt == nil, !token.isExpired(at: now) else { throw .tokenExpired }
         switch token.scope {
         case .admin: return Caller(.admin(token.id), from: source)
         case .readOnly: return Caller(.readOnly(token.id), from: source)
@@ -80,7 +80,8 @@ extension GatewayService {
     }
 
     func succeeded(_ bearer: String?, _ source: IPAddress) {
-        state.withLock { $0.limiter.succeeded(from: source, as: Self.prefix(bearer)) }
+        let time = nanoseconds
+        state.withLock { $0.limiter.succeeded(from: source, as: Self.prefix(bearer), at: time) }
     }
 
     /// What somebody has typed is not kept: the limiter remembers a hash of this.
@@ -89,12 +90,7 @@ extension GatewayService {
     /// Once a minute is enough to see which tokens are in use.
     private func noteUse(of token: Token) async {
         let time = nanoseconds
-        let isDue = state.withLock { state in
-            if let last = state.uses[token.id], time - last < 60_000_000_000 { return false }
-            state.uses[token.id] = time
-            return true
-        }
-        guard isDue else { return }
+        guard state.withLock({ $0.uses.allows(token.id, at: time) }) else { return }
         let now = now
         // A store that refuses writes keeps no administrator out. It logs the error.
         _ = try? await written("token") { () throws(StoreError) in try await store.noteUse(of: token.id, at: now) }

@@ -13,7 +13,9 @@ extension GatewayService {
 
     package func tokens(_ page: PageRequest, _ caller: Caller) async throws(GatewayError) -> Page<Token> {
         try caller.check(.read)
-        return try await stored("token") { () throws(StoreError) in try await store.tokens(page) }
+        var found = try await stored("token") { () throws(StoreError) in try await store.tokens(page) }
+        found.items = found.items.map(inEffect)
+        return found
     }
 
     package func addToken(
@@ -51,20 +53,30 @@ extension GatewayService {
         let made = try await changed("user") { () throws(StoreError) in
             try await store.add(token, slot: device, limits, creation, audit)
         }
-        return try issued(made, secret, creation, made.item.id)
+        return try issued(
+            Created(item: inEffect(made.item), isRepetition: made.isRepetition), secret, creation, made.item.id)
     }
 
+    /// Revokes a token, and removes the device of its slot. If the database refuses writes, the revocation is in effect nevertheless.
     package func revokeToken(_ id: TokenID, _ caller: Caller) async throws(GatewayError) -> Token {
         try caller.check(.manage)
+        let found = try await stored("token") { () throws(StoreError) in try await store.token(id) }
+        guard let found else { throw .notFound("token") }
         let audit = record(.tokenRevoked, "token:\(id)", caller)
-        return try await changed("token") { () throws(StoreError) in try await store.revoke(token: id, audit) }
+        let saved = try await endAccess(.revokedToken(id, found.hash, slot: found.deviceID), audit) {
+            () async throws(GatewayError) in
+            try await self.changed("token") { () throws(StoreError) in try await self.store.revoke(token: id, audit) }
+        }
+        return inEffect(saved ?? found)
     }
 
     package func invitations(
         _ page: PageRequest, _ caller: Caller
     ) async throws(GatewayError) -> Page<IssuedInvitation> {
         try caller.check(.read)
-        return try await stored("invitation") { () throws(StoreError) in try await store.invitations(page) }
+        var found = try await stored("invitation") { () throws(StoreError) in try await store.invitations(page) }
+        found.items = found.items.map(inEffect)
+        return found
     }
 
     package func addInvitation(
@@ -87,17 +99,24 @@ extension GatewayService {
         let made = try await stored("user") { () throws(StoreError) in
             try await store.add(invitation, creation, audit)
         }
-        return try issued(made, secret, creation, made.item.id)
+        return try issued(
+            Created(item: inEffect(made.item), isRepetition: made.isRepetition), secret, creation, made.item.id)
     }
 
+    /// Revokes an invitation. If the database refuses writes, the revocation is in effect nevertheless.
     package func revokeInvitation(
         _ id: InvitationID, _ caller: Caller
     ) async throws(GatewayError) -> IssuedInvitation {
         try caller.check(.manage)
+        let found = try await stored("invitation") { () throws(StoreError) in try await store.invitation(id) }
+        guard let found else { throw .notFound("invitation") }
         let audit = record(.invitationRevoked, "invitation:\(id)", caller)
-        return try await stored("invitation") { () throws(StoreError) in
-            try await store.revoke(invitation: id, audit)
+        let saved = try await endAccess(.revokedInvitation(id, found.hash), audit) { () async throws(GatewayError) in
+            try await self.written("invitation") { () throws(StoreError) in
+                try await self.store.revoke(invitation: id, audit)
+            }
         }
+        return inEffect(saved ?? found)
     }
 
     /// What was made, with its secret. The store has no secrets: for a repetition there is one in memory for ten minutes, and after

@@ -44,9 +44,10 @@ extension GatewayService {
             createdAt: now)
         let creation = try creation(creationKey, "user \(draft)", caller)
         let audit = record(.userAdded, "user:\(user.id)", caller, ["login": user.login])
-        return try await named(draft.login) { () async throws(GatewayError) in
+        let made = try await named(draft.login) { () async throws(GatewayError) in
             try await changed("user") { () throws(StoreError) in try await store.add(user, creation, audit) }
         }
+        return Created(item: inEffect(made.item), isRepetition: made.isRepetition)
     }
 
     package func updateUser(
@@ -69,12 +70,12 @@ extension GatewayService {
                 try await changed("user") { () throws(StoreError) in try await store.update(user: id, checked, audit) }
             }
         }
-        guard let isEnabled = update.isEnabled else { return try await save() }
-        guard !isEnabled else { return try await permitAccess(.disabledUser(id), save) }
+        guard let isEnabled = update.isEnabled else { return inEffect(try await save()) }
+        guard !isEnabled else { return inEffect(try await permitAccess(.disabledUser(id), save)) }
         var disabling = UserUpdate()
         disabling.isEnabled = false
         let short = record(.userChanged, "user:\(id)", caller, disabling.details)
-        if let changed = try await endAccess(.disabledUser(id), short, save) { return changed }
+        if let changed = try await endAccess(.disabledUser(id), short, save) { return inEffect(changed) }
         guard update == disabling else { throw .onlyDisabled }
         return try await user(id, caller)
     }

@@ -24,6 +24,8 @@ package final class GatewayService: Sendable {
     let endpoints: [EndpointAddress]
     let passwords: PasswordWork
     let state: Mutex<State>
+    /// The limits of the login tunnel's logins. Its server asks for them under its own lock, so that this one is held for no other work.
+    let logins: Mutex<LoginLimiter>
     let clockWatch: Mutex<ClockWatch>
     let ends = Mutex(AccessEnds())
     /// The operations that end or permit access.
@@ -34,8 +36,6 @@ package final class GatewayService: Sendable {
     struct State: Sendable {
         var keys: ServerKeys
         var limiter: LoginLimiter
-        /// Of the login tunnel.
-        var logins: LoginLimiter
         var log = BoundedLog()
         /// Which refused logins are in the audit log.
         var refusals = BoundedLog()
@@ -43,9 +43,9 @@ package final class GatewayService: Sendable {
         /// Secrets of what was made lately, for the request that is repeated because its answer was lost.
         var secrets = BoundedTable<SecretHash, RememberedSecret>(capacity: 256)
         /// When a device failed to prove its old key last, as the log has it.
-        var proofs = BoundedTable<DeviceID, Int64>(capacity: 1024)
+        var proofs = OncePerMinute<DeviceID>(capacity: 1024)
         /// When an error was logged last, by its text.
-        var failures = BoundedTable<String, Int64>(capacity: 64)
+        var failures = OncePerMinute<String>(capacity: 64)
         /// The next server key that this process has announced.
         var announcedKey: PublicKey?
         /// Whether times that a wrong clock has recorded were corrected since the time has been certain.
@@ -53,9 +53,9 @@ package final class GatewayService: Sendable {
         /// The rates of changes by valid credentials.
         var changes = TokenBuckets<ChangeSource>(capacity: 20_000, perSecond: 2, burst: 5)
         /// The misuses of invitations that are not recorded yet.
-        var misuses = BoundedTable<SecretHash, Int>(capacity: 1024)
+        var misuses = BoundedTable<SecretHash, PendingMisuses>(capacity: 1024)
         /// When the use of tokens was noted last.
-        var uses = BoundedTable<TokenID, Int64>(capacity: 1024)
+        var uses = OncePerMinute<TokenID>(capacity: 1024)
     }
 
     struct RememberedSecret: Sendable {
@@ -63,11 +63,14 @@ package final class GatewayService: Sendable {
         var until: Int64
     }
 
-    /// - Parameter passwordCost: what the hash of a new password costs.
+    /// - Parameters:
+    ///   - passwordCost: The cost of the hash of a new password.
+    ///   - whenCompared: Called after a login's password was compared, before the result is used.
     /// - Throws: `.invalid` where the settings cannot be used.
     package init(
         store: any GatewayStore, keys: any ServerKeyStore, settings: GatewaySettings, clock: GatewayClock = .system,
-        random: RandomSource = RandomSource(), passwordCost: PasswordHash.Cost = PasswordHash.Cost(), logger: Logger
+        random: RandomSource = RandomSource(), passwordCost: PasswordHash.Cost = PasswordHash.Cost(), logger: Logger,
+        whenCompared: @escaping @Sendable () async -> Void = {}
     ) throws(GatewayError) {
         if let problem = settings.problem {
             throw .invalid(field: problem.field, problem: problem.words)
@@ -81,15 +84,14 @@ package final class GatewayService: Sendable {
         self.random = random
         self.clock = clock
         clockWatch = Mutex(ClockWatch(clock.now(), nanoseconds: clock.nanoseconds()))
-        passwords = PasswordWork(passwordCost)
+        passwords = PasswordWork(passwordCost, whenCompared: whenCompared)
         keyStore = keys
         presharedMaster = try keys.presharedMaster()
-        state = Mutex(
-            State(
-                keys: try keys.serverKeys(), limiter: LoginLimiter(settings.failures),
-                logins: LoginLimiter(
-                    settings.failures,
-                    successes: LoginLimiter.Successes(sessionsPerUser: settings.loginTunnel.sessionsPerUser))))
+        state = Mutex(State(keys: try keys.serverKeys(), limiter: LoginLimiter(settings.failures)))
+        logins = Mutex(
+            LoginLimiter(
+                settings.failures,
+                successes: LoginLimiter.Successes(sessionsPerUser: settings.loginTunnel.sessionsPerUser)))
     }
 
     // MARK: - Time
@@ -160,11 +162,16 @@ package final class GatewayService: Sendable {
     }
 
     func limits(at now: Date) -> DeviceLimits {
-        // While the clock has jumped, it is not known which addresses have rested.
-        let rest = observeClock().isSteady ? now.addingTimeInterval(-Double(settings.addressRestSeconds)) : .distantPast
-        return DeviceLimits(
-            servers: settings.addresses, restSince: rest,
+        DeviceLimits(
+            servers: settings.addresses, restSince: restSince(at: now),
             devicesPerUser: settings.devicesPerUser, devices: settings.devices)
+    }
+
+    /// The time since which released addresses rest. While the time is not certain, it is not known which addresses have rested, so all
+    /// of them do. If an administrator has ended an address's rest, the store has 1970 as the time of its release.
+    func restSince(at now: Date) -> Date {
+        guard observeClock().isCertain else { return Date(timeIntervalSince1970: 0) }
+        return now.addingTimeInterval(-Double(settings.addressRestSeconds))
     }
 
     // MARK: - What is said

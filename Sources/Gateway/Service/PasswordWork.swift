@@ -12,8 +12,13 @@ import TunnelSystem
 final class PasswordWork: Sendable {
     let cost: PasswordHash.Cost
     private let threads = Mutex<WorkThreads?>(nil)
+    private let whenCompared: @Sendable () async -> Void
 
-    init(_ cost: PasswordHash.Cost) { self.cost = cost }
+    /// - Parameter whenCompared: Called after each comparison, before its result is used.
+    init(_ cost: PasswordHash.Cost, whenCompared: @escaping @Sendable () async -> Void) {
+        self.cost = cost
+        self.whenCompared = whenCompared
+    }
 
     /// The hash of a new password, as the store has it.
     func hash(_ password: [UInt8]) async throws(GatewayError) -> StoredPassword {
@@ -30,11 +35,13 @@ final class PasswordWork: Sendable {
     func matches(_ stored: StoredPassword?, _ password: SecretBytes) async throws(GatewayError) -> Bool {
         let known = stored.flatMap { try? JSONDecoder().decode(PasswordHash.self, from: Data($0.text.utf8)) }
             .flatMap { $0.isValid ? $0 : nil }
-        return try await perform { [cost] in
+        let isRight = try await perform { [cost] in
             var bytes = password.bytes
             defer { wipe(&bytes) }
             return (known ?? .dummy(cost)).matches(bytes)
         }
+        await whenCompared()
+        return isRight
     }
 
     private func perform<Result: Sendable>(

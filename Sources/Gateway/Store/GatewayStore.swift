@@ -72,6 +72,7 @@ package protocol GatewayStore: Sendable {
     ) async throws(StoreError) -> Created<Token>
     func revoke(token: TokenID, _ audit: AuditRecord) async throws(StoreError) -> Token
     func token(_ hash: SecretHash) async throws(StoreError) -> Token?
+    func token(_ id: TokenID) async throws(StoreError) -> Token?
     func tokens(_ page: PageRequest) async throws(StoreError) -> Page<Token>
     /// Notes that a token was good for something: no entry of the log.
     func noteUse(of token: TokenID, at now: Date) async throws(StoreError)
@@ -79,6 +80,7 @@ package protocol GatewayStore: Sendable {
         _ invitation: IssuedInvitation, _ creation: Creation?, _ audit: AuditRecord
     ) async throws(StoreError) -> Created<IssuedInvitation>
     func revoke(invitation: InvitationID, _ audit: AuditRecord) async throws(StoreError) -> IssuedInvitation
+    func invitation(_ id: InvitationID) async throws(StoreError) -> IssuedInvitation?
     func invitations(_ page: PageRequest) async throws(StoreError) -> Page<IssuedInvitation>
 
     // MARK: Rules

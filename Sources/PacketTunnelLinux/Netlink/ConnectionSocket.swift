@@ -10,10 +10,13 @@ import TunnelSystem
 /// Sources: linux/netfilter/nfnetlink_conntrack.h and net/netfilter/nf_conntrack_netlink.c.
 package final class ConnectionSocket {
     private let socket: NetlinkSocket
+    /// The socket for deletions, which are made while the other one lists.
+    private let deletions: NetlinkSocket
 
     package init() throws(LinuxNetworkError) {
         do throws(SystemError) {
             socket = try NetlinkSocket(protocolNumber: CTUNNEL_NETLINK_NETFILTER)
+            deletions = try NetlinkSocket(protocolNumber: CTUNNEL_NETLINK_NETFILTER)
         } catch {
             throw RouteSocket.failure(error.operation, error.errno)
         }
@@ -57,19 +60,27 @@ package final class ConnectionSocket {
     /// The number of addresses for which the kernel searches by itself: it compares all connections for each.
     private static let fewAddresses = 4
 
-    /// Deletes the connections that an address of these networks began or accepted, in front of or behind a translation.
-    /// - Returns: The number of deleted connections.
-    @discardableResult
-    package func deleteConnections(of networks: [IPPrefix]) throws(LinuxNetworkError) -> Int {
+    /// The outcome of deletions.
+    private struct Outcome {
         var count = 0
+        var failure: LinuxNetworkError?
+    }
+
+    /// Deletes the connections that an address of these networks began or accepted, in front of or behind a translation. All are
+    /// tried. Each is deleted as it is listed, so the memory does not depend on their number, or on that of the host's.
+    /// - Parameter kept: Addresses whose connections are not deleted, except for addresses that `networks` names themselves.
+    /// - Returns: The number of deleted connections, and the error of the first that was not deleted.
+    /// - Throws: The error of the kernel's list.
+    @discardableResult
+    package func deleteConnections(
+        of networks: [IPPrefix], except kept: Set<IPAddress> = []
+    ) throws(LinuxNetworkError) -> (count: Int, failure: LinuxNetworkError?) {
+        var outcome = Outcome()
         for isIPv6 in [false, true] {
             let family = networks.filter { $0.isIPv6 == isIPv6 }
-            guard !family.isEmpty else { continue }
-            for connection in try connections(of: family, isIPv6: isIPv6) {
-                if try delete(connection, isIPv6: isIPv6) { count += 1 }
-            }
+            if !family.isEmpty { try deleteConnections(of: family, except: kept, isIPv6: isIPv6, &outcome) }
         }
-        return count
+        return (outcome.count, outcome.failure)
     }
 
     /// Whether the kernel lacks the operation that failed.
@@ -80,49 +91,59 @@ package final class ConnectionSocket {
     /// `struct nfgenmsg` of a family.
     private static func header(isIPv6: Bool) -> [UInt8] { [UInt8(isIPv6 ? AF_INET6 : AF_INET), 0, 0, 0] }
 
-    private func connections(of networks: [IPPrefix], isIPv6: Bool) throws(LinuxNetworkError) -> [Connection] {
+    private func deleteConnections(
+        of networks: [IPPrefix], except kept: Set<IPAddress>, isIPv6: Bool, _ outcome: inout Outcome
+    ) throws(LinuxNetworkError) {
         let request = NetlinkRequest(type: Message.get, flags: Netlink.dump, body: Self.header(isIPv6: isIPv6))
         if networks.count <= Self.fewAddresses, networks.allSatisfy({ $0.length == $0.address.bitWidth }) {
-            do throws(LinuxNetworkError) { return try filteredConnections(of: networks, request) } catch {
+            do throws(LinuxNetworkError) { return try deleteFiltered(networks, request, &outcome) } catch {
                 guard Self.isUnsupported(error) else { throw error }
             }
         }
         let addresses = Set(networks.filter { $0.length == $0.address.bitWidth }.map(\.address))
         let others = networks.filter { $0.length < $0.address.bitWidth }
-        return try list(request) { address in addresses.contains(address) || others.contains { $0.contains(address) } }
+        try deleteListed(request, isIPv6: isIPv6, &outcome) { ends in
+            if ends.contains(where: addresses.contains) { return true }
+            return !ends.contains(where: kept.contains)
+                && ends.contains { address in others.contains { $0.contains(address) } }
+        }
     }
 
-    private func filteredConnections(
-        of networks: [IPPrefix], _ request: NetlinkRequest
-    ) throws(LinuxNetworkError) -> [Connection] {
-        var found: [Connection] = []
+    private func deleteFiltered(
+        _ networks: [IPPrefix], _ request: NetlinkRequest, _ outcome: inout Outcome
+    ) throws(LinuxNetworkError) {
         for network in networks {
             // The source of one tuple is the end that began, and that of the other is the end that answers. A kernel before 5.8 does not
             // know the filter, and lists all.
             for (tuple, flags) in [
                 (Attribute.originalTuple, Attribute.originalFlags), (Attribute.replyTuple, Attribute.replyFlags),
             ] {
-                found += try list(Self.filtered(request, network.address, tuple, flags)) { $0 == network.address }
+                let filtered = Self.filtered(request, network.address, tuple, flags)
+                try deleteListed(filtered, isIPv6: network.isIPv6, &outcome) { $0.contains(network.address) }
             }
         }
-        return found
     }
 
-    private func list(
-        _ request: NetlinkRequest, where isWanted: (IPAddress) -> Bool
-    ) throws(LinuxNetworkError) -> [Connection] {
-        let replies: [NetlinkReply]
+    private func deleteListed(
+        _ request: NetlinkRequest, isIPv6: Bool, _ outcome: inout Outcome, where isWanted: ([IPAddress]) -> Bool
+    ) throws(LinuxNetworkError) {
         do throws(SystemError) {
-            replies = try socket.exchange(request, "list the tracked connections")
+            try socket.exchange(request, "list the tracked connections") { reply in
+                guard reply.type == Message.new else { return }
+                let attributes = NetlinkReader(bytes: reply.body).attributes(from: 4)
+                guard let tuple = attributes[Attribute.originalTuple],
+                    isWanted(Self.addresses(attributes))
+                else { return }
+                let connection = Connection(
+                    tuple: tuple, zone: attributes[Attribute.zone], id: attributes[Attribute.id])
+                do throws(LinuxNetworkError) {
+                    if try delete(connection, isIPv6: isIPv6) { outcome.count += 1 }
+                } catch {
+                    outcome.failure = outcome.failure ?? error
+                }
+            }
         } catch {
             throw RouteSocket.failure(error.operation, error.errno)
-        }
-        return replies.filter { $0.type == Message.new }.compactMap { reply in
-            let attributes = NetlinkReader(bytes: reply.body).attributes(from: 4)
-            guard let tuple = attributes[Attribute.originalTuple],
-                Self.addresses(attributes).contains(where: isWanted)
-            else { return nil }
-            return Connection(tuple: tuple, zone: attributes[Attribute.zone], id: attributes[Attribute.id])
         }
     }
 
@@ -155,7 +176,7 @@ package final class ConnectionSocket {
         // Without it, a new connection with the same ends could be deleted.
         if let id = connection.id { request.append(Attribute.id, id) }
         do throws(SystemError) {
-            _ = try socket.exchange(request, "delete a tracked connection")
+            _ = try deletions.exchange(request, "delete a tracked connection")
             return true
         } catch {
             guard error.errno != ENOENT else { return false }

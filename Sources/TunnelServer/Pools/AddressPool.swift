@@ -72,6 +72,8 @@ package struct AddressPool: Sendable {
     private var fixed: Set<UInt128> = []
     /// Those that were given back.
     private var resting = RestQueue()
+    /// The time since which all other addresses rest, since it is not known who had them; `nil` if they need no rest.
+    private var othersRestSince: Int64?
 
     /// The pool of the network that the server's own address is in.
     /// - Throws: `.noRoom`.
@@ -115,14 +117,24 @@ package struct AddressPool: Sendable {
         }
         // Those that were used before come first, so that memory does not grow with the number of clients that ever were.
         if let lease = popOldest(since: now &- rest, for: owner) { return lease }
+        if let lease = takeNext(since: now &- rest, for: owner) { return lease }
+        if let lease = popOldest(since: now &- restInNeed, for: owner) { return lease }
+        if let lease = takeNext(since: now &- restInNeed, for: owner) { return lease }
+        throw .full(network, inUse: inUse.count, resting: resting.count)
+    }
+
+    /// An address that this pool has not given yet, if those rest since this moment.
+    private mutating func takeNext(since limit: Int64, for owner: String?) -> Lease? {
+        guard (othersRestSince ?? .min) <= limit else { return nil }
         while let value = next {
-            next = value < usable.upperBound ? value + 1 : nil
+            next = following(value)
             // An address of an earlier run may rest, though this one has not given it yet.
             if isFree(value), !resting.contains(value) { return use(value, of: owner, nil) }
         }
-        if let lease = popOldest(since: now &- restInNeed, for: owner) { return lease }
-        throw .full(network, inUse: inUse.count, resting: resting.count)
+        return nil
     }
+
+    private func following(_ value: UInt128) -> UInt128? { value < usable.upperBound ? value + 1 : nil }
 
     private mutating func popOldest(since limit: Int64, for owner: String?) -> Lease? {
         while let (value, rest) = resting.popOldest(since: limit) {
@@ -155,7 +167,7 @@ package struct AddressPool: Sendable {
     mutating func undo(_ lease: Lease) {
         let value = lease.address.value
         guard inUse.removeValue(forKey: value) != nil, !fixed.contains(value) else { return }
-        resting.insert(value, lease.rest ?? RestQueue.Rest(since: .min, owner: nil))
+        resting.insert(value, lease.rest ?? RestQueue.Rest(since: othersRestSince ?? .min, owner: nil))
     }
 
     private func check(_ address: IPAddress) throws(AddressPoolError) {
@@ -184,6 +196,24 @@ package struct AddressPool: Sendable {
         }
         return present + former
     }
+
+    /// The next addresses for users that have none: up to `count`, and no more than an eighth of the pool.
+    func upcoming(_ count: Int, at now: Int64) -> [IPAddress] {
+        let count = min(count, range.capacity / 8)
+        var values = resting.oldest(count, since: now &- rest).filter { isFree($0) }
+        var place = (othersRestSince ?? .min) <= now &- rest ? next : nil
+        while values.count < count, let value = place {
+            place = following(value)
+            if isFree(value), !resting.contains(value) { values.append(value) }
+        }
+        return values.map(range.address)
+    }
+
+    /// The time since which the addresses rest that ``uses(at:)`` does not have; `nil` if they need no rest.
+    func othersRestSince(at now: Int64) -> Int64? { othersRestSince.flatMap { $0 > now &- rest ? $0 : nil } }
+
+    /// Has all addresses rest that this pool has not given yet. It is not known when which client had them.
+    mutating func restOthers(since time: Int64) { othersRestSince = time }
 
     /// Has the addresses of an earlier run rest. The rest of those that clients had at its end begins now.
     mutating func restore(_ uses: [AddressUse], at now: Int64) {

@@ -66,6 +66,21 @@ package struct AddressPools: Sendable {
     /// The addresses that other users do not get now, without those that belong to a user.
     package func uses(at now: Int64) -> [AddressUse] { pools.flatMap { $0.uses(at: now) } }
 
+    /// The next addresses for users that have none: up to `count` of each pool, and no more than an eighth of it.
+    package func upcoming(_ count: Int, at now: Int64) -> [IPAddress] {
+        pools.flatMap { $0.upcoming(count, at: now) }
+    }
+
+    /// The time since which all addresses rest that ``uses(at:)`` does not have; `nil` if they need no rest.
+    package func othersRestSince(at now: Int64) -> Int64? {
+        pools.lazy.compactMap { $0.othersRestSince(at: now) }.max()
+    }
+
+    /// Has all addresses rest that no client has had yet, since it is not known who had them in an earlier run.
+    package mutating func restOthers(since time: Int64) {
+        for index in pools.indices { pools[index].restOthers(since: time) }
+    }
+
     /// Has the addresses of an earlier run rest. The rest of those that clients had at its end begins now.
     package mutating func restore(_ uses: [AddressUse], at now: Int64) {
         for index in pools.indices { pools[index].restore(uses, at: now) }

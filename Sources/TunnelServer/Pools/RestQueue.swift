@@ -67,6 +67,17 @@ struct RestQueue: Sendable {
         return nil
     }
 
+    /// The addresses that have rested longest, and since this moment at least.
+    func oldest(_ count: Int, since limit: Int64) -> [UInt128] {
+        var values: [UInt128] = []
+        for place in order[start...] where values.count < count {
+            guard let entry = rests[place.value], entry.stamp == place.stamp else { continue }
+            guard entry.rest.since <= limit else { break }
+            values.append(place.value)
+        }
+        return values
+    }
+
     /// Takes out the one that this owner gave back last.
     mutating func popLatest(of owner: String) -> (UInt128, Rest)? {
         guard let value = owned[owner]?.last else { return nil }

@@ -12,6 +12,7 @@ package struct BoundedTable<Key: Hashable & Sendable, Value: Sendable>: Sendable
     package init(capacity: Int) { self.capacity = max(capacity, 1) }
 
     package var count: Int { entries.count }
+    package var keys: [Key] { Array(entries.keys) }
 
     /// Setting nil forgets.
     package subscript(key: Key) -> Value? {

@@ -12,8 +12,10 @@ private let second: Int64 = 1_000_000_000
 /// for nothing: a wait ends, whoever knocks, and the right password works after it. Nobody is locked out: a source that has not
 /// failed itself does not wait for the failures of that login elsewhere.
 ///
-/// A login that has succeeded from a source recently waits for its own failures there alone, and for at most
+/// A login that has succeeded from a source in the last seven days waits for its own failures there alone, and for at most
 /// ``Limits/longestLoginWait``. The failures of its neighbours there, and its failures elsewhere, do not delay it.
+///
+/// All times are nanoseconds of one clock that goes forward only, and counts while the machine sleeps.
 ///
 /// Successes are limited too, if ``Successes`` are given: each one costs as much as a failure.
 package struct LoginLimiter: Sendable {
@@ -59,6 +61,12 @@ package struct LoginLimiter: Sendable {
         var last: Int64 = 0
     }
 
+    /// The last success of a login from a source, with its failures there since.
+    private struct Visit {
+        var success: Int64
+        var failures = Failures()
+    }
+
     private struct Visitor: Hashable {
         var login: Int
         var source: IPPrefix
@@ -69,10 +77,13 @@ package struct LoginLimiter: Sendable {
     private var sources: BoundedTable<IPPrefix, Failures>
     /// By the hash of a login, seeded for this process: what somebody typed is not kept.
     private var logins: BoundedTable<Int, Failures>
-    /// The sources that logins succeeded from recently, with the failures of that login from there since.
-    private var known: BoundedTable<Visitor, Failures>
+    private var known: BoundedTable<Visitor, Visit>
     /// The time from which earlier successes of a login no longer count.
     private var spent: BoundedTable<Int, Int64>
+
+    /// The time for which a success makes its source known, in nanoseconds: seven days. A user who logs in on working days stays known
+    /// over a weekend; an address that another user has got since does not.
+    package static let knownLifetime = 7 * 24 * 3600 * second
 
     /// - Parameter successes: `nil` for no limit.
     package init(_ limits: Limits = Limits(), successes: Successes? = nil, capacity: Int = 16_384) {
@@ -84,9 +95,13 @@ package struct LoginLimiter: Sendable {
         spent = BoundedTable(capacity: capacity)
     }
 
-    /// Whether a login has succeeded from a source recently.
-    package func isKnown(_ login: String, from address: IPAddress) -> Bool {
-        known[Visitor(login: login.hashValue, source: address.sourceNetwork)] != nil
+    /// Whether a login has succeeded from a source in the last seven days (``knownLifetime``).
+    package func isKnown(_ login: String, from address: IPAddress, at now: Int64) -> Bool {
+        visit(Visitor(login: login.hashValue, source: address.sourceNetwork), at: now) != nil
+    }
+
+    private func visit(_ visitor: Visitor, at now: Int64) -> Visit? {
+        known[visitor].flatMap { now - $0.success < Self.knownLifetime ? $0 : nil }
     }
 
     /// How many sources, logins and visitors are remembered.
@@ -96,7 +111,7 @@ package struct LoginLimiter: Sendable {
     package func wait(from address: IPAddress, as login: String, at now: Int64) -> Int64 {
         let (source, login) = (address.sourceNetwork, login.hashValue)
         var until: Int64 = 0
-        if let own = known[Visitor(login: login, source: source)] {
+        if let own = visit(Visitor(login: login, source: source), at: now)?.failures {
             if !isForgotten(own, at: now) { until = own.until }
         } else if let own = sources[source], !isForgotten(own, at: now) {
             until = max(own.until, logins[login]?.until ?? 0)
@@ -111,9 +126,11 @@ package struct LoginLimiter: Sendable {
     package mutating func failed(from address: IPAddress, as login: String, at now: Int64) {
         let (source, login) = (address.sourceNetwork, login.hashValue)
         let visitor = Visitor(login: login, source: source)
-        if let own = known[visitor] {
-            known[visitor] = failure(after: own, limits.longestLoginWait, at: now)
+        if var own = visit(visitor, at: now) {
+            own.failures = failure(after: own.failures, limits.longestLoginWait, at: now)
+            known[visitor] = own
         } else {
+            known[visitor] = nil
             sources[source] = failure(after: sources[source], limits.longestSourceWait, at: now)
         }
         logins[login] = failure(after: logins[login], limits.longestLoginWait, at: now)
@@ -131,8 +148,8 @@ package struct LoginLimiter: Sendable {
     }
 
     /// Notes a login that was good. It waits for its source's failures no longer; other logins do, since a user may be guessing at them.
-    package mutating func succeeded(from address: IPAddress, as login: String) {
-        known[Visitor(login: login.hashValue, source: address.sourceNetwork)] = Failures()
+    package mutating func succeeded(from address: IPAddress, as login: String, at now: Int64) {
+        known[Visitor(login: login.hashValue, source: address.sourceNetwork)] = Visit(success: now)
     }
 
     /// Charges a login for a success.

@@ -91,11 +91,22 @@
         package func exchange(
             _ request: NetlinkRequest, _ operation: @autoclosure () -> String
         ) throws(SystemError) -> [NetlinkReply] {
+            var replies: [NetlinkReply] = []
+            try exchange(request, operation()) { replies.append($0) }
+            return replies
+        }
+
+        /// Sends a request and passes on the answer as it is read, so that a long list needs no memory. The handler must not use this
+        /// socket.
+        /// - Throws: the error number that the kernel answers. Part of the answer may have been passed on.
+        package func exchange(
+            _ request: NetlinkRequest, _ operation: @autoclosure () -> String, each handle: (NetlinkReply) -> Void
+        ) throws(SystemError) {
             let sequence = Self.sequences.wrappingAdd(1, ordering: .relaxed).newValue
             // A list has an end of its own.
             let isList = request.flags & Netlink.dump == Netlink.dump
             let message = request.message(sequence: sequence, flags: isList ? 0 : Netlink.acknowledge)
-            return try exchange(message, sequence, operation())
+            try exchange(message, sequence, operation(), each: handle)
         }
 
         /// Sends a request between the messages that begin and end a transaction, as nfnetlink wants changes, and waits until the
@@ -109,17 +120,17 @@
             let message =
                 begin.message(sequence: sequence) + request.message(sequence: sequence, flags: Netlink.acknowledge)
                 + end.message(sequence: sequence)
-            _ = try exchange(message, sequence, operation())
+            try exchange(message, sequence, operation()) { _ in }
         }
 
         private func exchange(
-            _ message: [UInt8], _ sequence: UInt32, _ operation: @autoclosure () -> String
-        ) throws(SystemError) -> [NetlinkReply] {
+            _ message: [UInt8], _ sequence: UInt32, _ operation: @autoclosure () -> String,
+            each handle: (NetlinkReply) -> Void
+        ) throws(SystemError) {
             let number = descriptor.number
             try SystemCall.check(operation()) {
                 unsafe message.withUnsafeBytes { unsafe send(number, $0.baseAddress, $0.count, 0) }
             }
-            var replies: [NetlinkReply] = []
             var failure: Int32 = 0
             while true {
                 switch receive() {
@@ -129,15 +140,15 @@
                 case .messages(let messages, _):
                     for reply in messages where reply.sequence == sequence {
                         // The end of a list may be what says that it is wrong.
-                        if reply.type == Netlink.done, reply.isInterrupted { replies.append(reply) }
+                        if reply.type == Netlink.done, reply.isInterrupted { handle(reply) }
                         guard let reason = reply.errorNumber ?? (reply.type == Netlink.done ? 0 : nil) else {
-                            replies.append(reply)
+                            handle(reply)
                             continue
                         }
                         guard reason == 0, failure == 0 else {
                             throw SystemError(operation(), errno: reason == 0 ? failure : reason)
                         }
-                        return replies
+                        return
                     }
                 }
             }

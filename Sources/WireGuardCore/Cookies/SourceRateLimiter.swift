@@ -3,18 +3,12 @@
 
 package import NetworkAddresses
 
-/// A token bucket for each source of handshake messages: an IPv4 address, or the /64 of an IPv6 address, since one
-/// host commonly has a whole /64.
+/// A token bucket for each source of handshake messages (``NetworkAddresses/IPAddress/sourceNetwork``).
 ///
 /// Ask only after mac2 has proved that the source can receive at its address (WireGuard paper, section 5.3): an
 /// attacker who forges addresses then never gets this far, and each entry stands for a real host.
 package struct SourceRateLimiter: Sendable {
-    private struct Source: Hashable {
-        var value: UInt64
-        var isV6: Bool
-    }
-
-    private var buckets: TokenBuckets<Source>
+    private var buckets: TokenBuckets<IPPrefix>
 
     /// A limiter that allows each source `burst` messages at once and `perSecond` in the long run, and remembers at
     /// most `capacity` sources. Values below one count as one.
@@ -27,7 +21,7 @@ package struct SourceRateLimiter: Sendable {
 
     /// Takes a token from the bucket of `source`; false when there is none.
     package mutating func allow(_ source: IPAddress, at now: Instant) -> Bool {
-        buckets.allow(Self.key(of: source), at: now)
+        buckets.allow(source.sourceNetwork, at: now)
     }
 
     /// Forgets the sources whose bucket is full, as a new source's would be.
@@ -36,17 +30,5 @@ package struct SourceRateLimiter: Sendable {
     @discardableResult
     package mutating func removeStale(at now: Instant, lookingAt most: Int = .max) -> Bool {
         buckets.removeStale(at: now, lookingAt: most)
-    }
-
-    /// IPv4 in full, also where a dual-stack socket writes it as `::ffff:a.b.c.d`; IPv6 by its first half.
-    private static func key(of address: IPAddress) -> Source {
-        switch address.family {
-        case .v4:
-            Source(value: address.low, isV6: false)
-        case .v6 where address.high == 0 && address.low >> 32 == 0xffff:
-            Source(value: address.low & 0xffff_ffff, isV6: false)
-        case .v6:
-            Source(value: address.high, isV6: true)
-        }
     }
 }

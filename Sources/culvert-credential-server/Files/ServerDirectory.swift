@@ -94,13 +94,38 @@ struct ServerDirectory {
 
     func users() throws(CommandFailure) -> UserFile { try UserFile.read(files) }
 
-    func addresses() throws(CommandFailure) -> [AddressFile.Entry] { try AddressFile(from: files).addresses }
-
-    func write(_ addresses: [AddressFile.Entry]) throws(CommandFailure) {
-        var file = AddressFile()
-        file.addresses = addresses
-        try file.write(files)
+    /// The stored uses of addresses. A damaged file is copied, and replaced by one that has all addresses rest, so that the next start
+    /// knows of it too.
+    /// - Returns: The contents, and the damage.
+    /// - Throws: if the system cannot read the file, or cannot write the copy or the replacement. The file stays as it is then.
+    func addresses() throws(CommandFailure) -> (file: AddressFile, damage: CommandFailure?) {
+        guard let bytes = try files.read(AddressFile.name) else { return (AddressFile(), nil) }
+        do throws(CommandFailure) { return (try AddressFile(json: bytes), nil) } catch {
+            let copy = try keepUnreadable(bytes)
+            var file = AddressFile()
+            file.othersSince = ProcessEnvironment.wallClock() / 1_000_000_000
+            try write(file)
+            return (file, CommandFailure("\(error); its copy is \(path)/\(copy)"))
+        }
     }
+
+    /// Writes a copy of a damaged file of addresses under a name that no other file has.
+    /// - Returns: The name.
+    private func keepUnreadable(_ bytes: [UInt8]) throws(CommandFailure) -> String {
+        var number = 1
+        while true {
+            let name = AddressFile.unreadable(number)
+            guard let present = try files.read(name) else {
+                try files.write(bytes, to: name)
+                return name
+            }
+            // An earlier start may have failed after its copy.
+            if present == bytes { return name }
+            number += 1
+        }
+    }
+
+    func write(_ addresses: AddressFile) throws(CommandFailure) { try addresses.write(files) }
 
     /// Changes the file of users, while nobody else does.
     func changeUsers<Result>(

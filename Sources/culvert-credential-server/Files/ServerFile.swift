@@ -21,6 +21,10 @@ extension ServerFile {
             self.init()
             return
         }
+        try self.init(json: bytes)
+    }
+
+    init(json bytes: [UInt8]) throws(CommandFailure) {
         do {
             self = try JSONDecoder().decode(Self.self, from: Data(bytes))
         } catch {

@@ -17,8 +17,9 @@ protocol AddressSource: Sendable {
     /// - Parameter login: whom they are for. What it gave back it may get again at once.
     mutating func take(own: [IPAddress], for login: String, at now: Int64) -> [IPAddress]?
     mutating func give(back addresses: [IPAddress], of login: String, at now: Int64)
-    /// The uses of addresses that the next run must know of.
-    func entries(at now: Int64) -> [AddressFile.Entry]
+    /// The addresses that the next run must know of.
+    /// - Parameter isLast: Whether all sessions have ended.
+    func file(at now: Int64, isLast: Bool) -> AddressFile
 }
 
 /// Verifies logins against the file of users, and tracks the sessions. A call may hash a password, so it needs a thread that has no
@@ -34,6 +35,8 @@ final class LoginDesk<SessionID: Hashable & Sendable>: Sendable {
         case tooEarly(seconds: Int)
         /// No address is left.
         case full
+        /// The user was changed again and again while the password was hashed: a later attempt may succeed.
+        case changed
         case unavailable
     }
 
@@ -48,6 +51,8 @@ final class LoginDesk<SessionID: Hashable & Sendable>: Sendable {
         var shutOut: @Sendable ([IPAddress]) -> Void = { _ in }
         /// Nanoseconds of a clock that goes forward only.
         var now: @Sendable () -> Int64
+        /// Whether a hash is that of a password.
+        var matches: @Sendable (PasswordHash, [UInt8]) -> Bool = { $0.matches($1) }
     }
 
     private struct Session {
@@ -70,7 +75,6 @@ final class LoginDesk<SessionID: Hashable & Sendable>: Sendable {
         /// The same by their users.
         private(set) var owned: [String: Set<SessionID>] = [:]
         var lastNumber = 0
-        var limiter: LoginLimiter
         var log = BoundedLog()
         var addresses: any AddressSource {
             didSet { revision += 1 }
@@ -78,10 +82,7 @@ final class LoginDesk<SessionID: Hashable & Sendable>: Sendable {
         /// Increases with each change of `addresses`.
         private(set) var revision = 0
 
-        init(limiter: LoginLimiter, addresses: any AddressSource) {
-            self.limiter = limiter
-            self.addresses = addresses
-        }
+        init(addresses: any AddressSource) { self.addresses = addresses }
 
         mutating func set(_ id: SessionID, _ session: Session) {
             sessions[id] = session
@@ -97,6 +98,8 @@ final class LoginDesk<SessionID: Hashable & Sendable>: Sendable {
     }
 
     private let state: Mutex<State>
+    /// The tunnel's server asks for known logins under its own lock, so this one is held for no other work.
+    private let limiter: Mutex<LoginLimiter>
     private let defaultCost: PasswordHash.Cost
     private let sessionsPerUser: Int
     private let effects: Effects
@@ -113,7 +116,8 @@ final class LoginDesk<SessionID: Hashable & Sendable>: Sendable {
         self.effects = effects
         self.logger = logger
         let successes = LoginLimiter.Successes(sessionsPerUser: sessionsPerUser)
-        state = Mutex(State(limiter: LoginLimiter(limits, successes: successes), addresses: addresses))
+        limiter = Mutex(LoginLimiter(limits, successes: successes))
+        state = Mutex(State(addresses: addresses))
     }
 
     // MARK: - Users
@@ -146,12 +150,23 @@ final class LoginDesk<SessionID: Hashable & Sendable>: Sendable {
         expired.forEach(effects.expire)
     }
 
-    /// The uses of addresses that the next run must know of, if they may have changed.
-    /// - Parameter revision: The revision that is stored; `nil` if no revision is.
-    func changedAddresses(since revision: Int?) -> (revision: Int, entries: [AddressFile.Entry])? {
-        state.withLock { state in
-            state.revision == revision ? nil : (state.revision, state.addresses.entries(at: effects.now()))
+    /// The uses of addresses that the next run must know of, if they may have changed. They are collected without the lock, which logins
+    /// need.
+    /// - Parameters:
+    ///   - revision: The revision that is stored; `nil` if no revision is.
+    ///   - isLast: Whether all sessions have ended.
+    func changedAddresses(since revision: Int?, isLast: Bool = false) -> (revision: Int, file: AddressFile)? {
+        let now = effects.now()
+        let changed = state.withLock { state in
+            state.revision == revision ? nil : (revision: state.revision, addresses: state.addresses)
         }
+        return changed.map { ($0.revision, $0.addresses.file(at: now, isLast: isLast)) }
+    }
+
+    /// The addresses among a session's that do not belong to its user.
+    func borrowed(_ addresses: [IPAddress], of login: String) -> [IPAddress] {
+        let own = state.withLock { $0.users[login]?.addresses ?? [] }
+        return addresses.filter { !own.contains($0) }
     }
 
     /// How many sessions there are.
@@ -159,30 +174,41 @@ final class LoginDesk<SessionID: Hashable & Sendable>: Sendable {
 
     // MARK: - Logins
 
-    /// Whether a login has succeeded from an address recently.
+    /// Whether a login has succeeded from an address recently (``LoginLimiter/isKnown(_:from:at:)``).
     func isKnown(_ login: String, from source: IPAddress) -> Bool {
-        state.withLock { $0.limiter.isKnown(login, from: source) }
+        let now = effects.now()
+        return limiter.withLock { $0.isKnown(login, from: source, at: now) }
     }
 
     func judge(_ id: SessionID, login: String, password: SecretBytes, from source: IPAddress) -> Judgement {
         let now = effects.now()
-        let (wait, user) = state.withLock { state in
-            (state.limiter.wait(from: source, as: login, at: now), state.users[login])
-        }
+        let wait = limiter.withLock { $0.wait(from: source, as: login, at: now) }
         guard wait == 0 else {
             let seconds = Int((wait + 999_999_999) / 1_000_000_000)
             return refuse(.tooEarly(seconds: seconds), login, source, "too many attempts, \(seconds) s to wait")
         }
-        let hash = user?.password ?? .dummy(cost(ofUnknown: login))
         var bytes = password.bytes
         defer { wipe(&bytes) }
-        let isRight = hash.matches(bytes)
-        guard let user, isRight else {
-            state.withLock { $0.limiter.failed(from: source, as: login, at: effects.now()) }
-            return refuse(.wrong, login, source, "wrong password or unknown login")
+        // Once more if the password was changed while it was hashed.
+        for _ in 0..<2 {
+            if let judgement = judge(id, login, bytes, source) { return judgement }
         }
-        return begin(id, user, source)
+        return refuse(.changed, login, source, "the user was changed while the password was hashed")
     }
+
+    /// - Returns: `nil` if the user's password was changed during the hash.
+    private func judge(_ id: SessionID, _ login: String, _ password: [UInt8], _ source: IPAddress) -> Judgement? {
+        let user = user(login)
+        let hash = user?.password ?? .dummy(cost(ofUnknown: login))
+        let isRight = effects.matches(hash, password)
+        if let user, isRight { return begin(id, user, source) }
+        guard self.user(login)?.password == user?.password else { return nil }
+        let now = effects.now()
+        limiter.withLock { $0.failed(from: source, as: login, at: now) }
+        return refuse(.wrong, login, source, "wrong password or unknown login")
+    }
+
+    private func user(_ login: String) -> User? { state.withLock { $0.users[login] } }
 
     private func cost(ofUnknown login: String) -> PasswordHash.Cost {
         var hasher = Hasher()
@@ -194,15 +220,12 @@ final class LoginDesk<SessionID: Hashable & Sendable>: Sendable {
         }
     }
 
-    private func begin(_ id: SessionID, _ user: User, _ source: IPAddress) -> Judgement {
-        let result = state.withLock { state -> ([IPAddress]?, [SessionID])? in
-            // The user may have changed while the password was hashed.
-            guard let present = state.users[user.login], present.password == user.password,
-                present.addresses == user.addresses
-            else { return nil }
+    /// - Parameter verified: The user when its password was hashed.
+    /// - Returns: `nil` if the user's password was changed since.
+    private func begin(_ id: SessionID, _ verified: User, _ source: IPAddress) -> Judgement? {
+        let result = state.withLock { state -> (User, [IPAddress]?, [SessionID])? in
+            guard let user = state.users[verified.login], user.password == verified.password else { return nil }
             let now = effects.now()
-            state.limiter.succeeded(from: source, as: user.login)
-            state.limiter.charge(user.login, at: now)
             // Of the user's sessions the oldest make room, and whoever has an address of the user's own.
             let own = (state.owned[user.login] ?? []).compactMap { id in state.sessions[id].map { (id, $0) } }
                 .filter { !$0.1.isLeaving }.sorted { $0.1.number < $1.1.number }.map(\.0)
@@ -227,10 +250,13 @@ final class LoginDesk<SessionID: Hashable & Sendable>: Sendable {
                     number: state.lastNumber)
                 state.set(id, session)
             }
-            return (addresses, Array(over))
+            return (user, addresses, Array(over))
         }
-        guard let (addresses, over) = result else {
-            return refuse(.wrong, user.login, source, "the user was changed while the password was hashed")
+        guard let (user, addresses, over) = result else { return nil }
+        let now = effects.now()
+        limiter.withLock { limiter in
+            limiter.succeeded(from: source, as: user.login, at: now)
+            limiter.charge(user.login, at: now)
         }
         over.forEach(effects.disconnect)
         guard let addresses else { return refuse(.full, user.login, source, "no address is left") }

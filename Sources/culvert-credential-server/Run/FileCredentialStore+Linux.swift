@@ -23,13 +23,13 @@
         private let hashing: WorkThreads
         /// The file of users as it was read last. Held while it is read, so that one change is read once.
         private let stamp = Mutex<ServerDirectory.Stamp?>(nil)
-        /// The revision of the addresses in their file. Held while they are written.
-        private let written = Mutex(WrittenAddresses())
-
-        private struct WrittenAddresses {
-            var revision: Int?
-            var problem: CommandFailure?
-        }
+        private let keeper: AddressKeeper
+        /// The thread that writes the file of addresses: a slow disk does not keep a password from being hashed.
+        private let files: WorkThreads
+        /// The time of the last login that had the file written without waiting for it.
+        private let lastWrite = Mutex<Int64>(0)
+        /// Whether a background write is under way.
+        private let isWriting = Mutex(false)
 
         /// - Parameters:
         ///   - addresses: the server's own addresses that are in force.
@@ -51,10 +51,12 @@
                 throw CommandFailure("\(ServerConfiguration.name): addresses: \(error)")
             }
             let now = LaneClock.now()
-            do throws(CommandFailure) {
-                pools.restore(try directory.addresses().map { AddressUse($0, at: now) }, at: now)
-            } catch {
-                logger.error("cannot read which addresses users had, other users may get them sooner: \(error)")
+            let (stored, damage) = try directory.addresses()
+            pools.restore(stored, at: now)
+            if let damage {
+                logger.error(
+                    "cannot read which addresses users had, so all of them rest before other users get them: \(damage)"
+                )
             }
             desk = LoginDesk(
                 cost: configuration.passwordCost, limits: configuration.failures,
@@ -69,11 +71,18 @@
                     }, now: { LaneClock.now() }))
             do throws(TunnelIOError) {
                 hashing = try WorkThreads(name: "culvert-login")
+                files = try WorkThreads(name: "culvert-files", count: 1)
             } catch {
                 throw CommandFailure("\(error)")
             }
+            keeper = AddressKeeper(logger: logger) { [desk] revision, isLast in
+                desk.changedAddresses(since: revision, isLast: isLast)
+            } store: { (file) throws(CommandFailure) in
+                try directory.write(file)
+            }
             let file = try directory.users()
             desk.use(file)
+            keeper.write()
             stamp.withLock { $0 = directory.stamp }
             if file.users.isEmpty {
                 logger.notice("there are no users yet: 'culvert credential-server user add' makes one")
@@ -90,14 +99,18 @@
         func verdict(on attempt: LoginAttempt) async -> LoginVerdict {
             let judgement = await hashing.run { [self] in
                 readUsersAgain()
-                let judgement = desk.judge(
+                return desk.judge(
                     attempt.session, login: attempt.login, password: attempt.password, from: attempt.source.address)
-                // A server that is killed from now on must know of it at its next start.
-                if case .accepted = judgement { writeAddresses() }
-                return judgement
             }
             switch judgement ?? .unavailable {
             case .accepted(let addresses):
+                // A server that is killed from now on must know of them at its next start.
+                if !keeper.isStored(desk.borrowed(addresses, of: attempt.login), of: attempt.login) {
+                    await writeAddresses()
+                } else if isDue() {
+                    // Then the user has the same addresses after a crash. Later logins wait for the next regular write.
+                    startWrite()
+                }
                 do throws(TunnelServerError) {
                     try await network.allow(addresses)
                 } catch {
@@ -117,6 +130,8 @@
             case .tooEarly(let seconds):
                 return .refused(Body.Refusal(.attempts, message: "too many attempts: try again in \(seconds) s"))
             case .full: return .refused(Body.Refusal(.full))
+            case .changed:
+                return .refused(Body.Refusal(.unavailable, message: "the user was changed just now: try again"))
             case .unavailable: return .refused(Body.Refusal(.unavailable))
             }
         }
@@ -133,29 +148,44 @@
 
         // MARK: - What time brings
 
-        /// Reads the users again if they were changed, ends sessions that must end, and writes changed addresses to their file. Must be
-        /// called every second, and at the end.
+        /// Reads the users again if they were changed, ends sessions that must end, and starts to write changed addresses to their file.
+        /// Must be called every second. It does not wait for the write: a slow disk does not delay the end of access.
         func look() async {
-            await hashing.run { [self] in
+            _ = await hashing.run { [self] in
                 readUsersAgain()
                 desk.look(lifetime: configuration.sessionLifetime)
-                writeAddresses()
+            }
+            startWrite()
+        }
+
+        /// Starts to write the file, unless such a write is under way.
+        private func startWrite() {
+            let isFirst = isWriting.withLock { isWriting in
+                defer { isWriting = true }
+                return !isWriting
+            }
+            guard isFirst else { return }
+            Task {
+                await writeAddresses()
+                isWriting.withLock { $0 = false }
             }
         }
 
-        private func writeAddresses() {
-            written.withLock { written in
-                guard let (revision, entries) = desk.changedAddresses(since: written.revision) else { return }
-                do throws(CommandFailure) {
-                    try directory.write(entries)
-                    written = WrittenAddresses(revision: revision)
-                } catch {
-                    if error != written.problem {
-                        logger.error("cannot write which addresses users have, will retry: \(error)")
-                    }
-                    written.problem = error
-                }
+        /// Whether the last login that had the file written is a second ago.
+        private func isDue() -> Bool {
+            let now = LaneClock.now()
+            return lastWrite.withLock { last in
+                guard now - last >= LaneClock.nanosecondsPerSecond else { return false }
+                last = now
+                return true
             }
+        }
+
+        /// Writes which addresses rest, after all sessions have ended.
+        func close() async { await writeAddresses(isLast: true) }
+
+        private func writeAddresses(isLast: Bool = false) async {
+            _ = await files.run { [keeper] in keeper.write(isLast: isLast) }
         }
 
         /// How many sessions there are.
@@ -202,30 +232,7 @@
             pools.give(back: addresses, of: login, at: now)
         }
 
-        func entries(at now: Int64) -> [AddressFile.Entry] {
-            pools.uses(at: now).map { AddressFile.Entry($0, at: now) }.sorted {
-                ($0.address.isIPv6 ? 1 : 0, $0.address.value) < ($1.address.isIPv6 ? 1 : 0, $1.address.value)
-            }
-        }
+        func file(at now: Int64, isLast: Bool) -> AddressFile { pools.file(at: now, isLast: isLast) }
     }
 
-    extension AddressFile.Entry {
-        fileprivate init(_ use: AddressUse, at now: Int64) {
-            self.init(
-                address: use.address, login: use.owner,
-                since: use.restsSince.map { Self.wallClock - (now - $0) / LaneClock.nanosecondsPerSecond })
-        }
-
-        fileprivate static var wallClock: Int64 { ProcessEnvironment.wallClock() / LaneClock.nanosecondsPerSecond }
-    }
-
-    extension AddressUse {
-        /// - Parameter now: Nanoseconds of the clock of rests. A time in the future counts as now.
-        fileprivate init(_ entry: AddressFile.Entry, at now: Int64) {
-            let wallClock = AddressFile.Entry.wallClock
-            self.init(
-                entry.address, of: entry.login,
-                restsSince: entry.since.map { now - max(wallClock - max($0, 0), 0) * LaneClock.nanosecondsPerSecond })
-        }
-    }
 #endif

@@ -90,6 +90,8 @@
         /// The device, which the store that it is made with knows as well.
         private final class Running: Sendable {
             private let device = Mutex<CredentialServerDevice?>(nil)
+            /// The time after which the server no longer waits for passwords that are hashed, and for the disk.
+            private static let stopLimit = Duration.seconds(10)
 
             func disconnect(_ id: ClientID, _ reason: EndReason) { device.withLock { $0 }?.disconnect(id, reason) }
 
@@ -126,9 +128,19 @@
                 }
                 looks.cancel()
                 logger.notice("ending \(store.sessionCount) sessions")
-                await device.stop()
-                // All sessions have ended: their addresses rest from now on.
-                await store.look()
+                // A new task, since this one is cancelled. The sessions end first, even if the disk hangs.
+                let outcome = await Task {
+                    await withDeadline(Self.stopLimit, clock: ContinuousClock()) {
+                        await device.stop()
+                        await looks.value
+                        // All sessions have ended: their addresses rest from now on.
+                        await store.close()
+                    }
+                }.value
+                if case .timedOut = outcome {
+                    logger.error(
+                        "the end took too long, maybe because of the disk: addresses rest from the next start on")
+                }
                 let statistics = device.statistics
                 logger.info(
                     "logins: \(statistics.accepted) accepted, \(statistics.refused) refused; \(statistics.protocolDrops)"

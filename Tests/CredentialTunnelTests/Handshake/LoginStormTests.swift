@@ -62,6 +62,9 @@ private final class LoginStorm {
         server.isKnown = { $0 == login && $1 == address }
     }
 
+    /// Says which logins have succeeded from which addresses.
+    func setKnown(_ isKnown: @escaping (String, IPAddress) -> Bool) { server.isKnown = isKnown }
+
     /// A client that begins after some time. The password "right" is the right one.
     func add(_ login: String, _ password: String, from address: IPAddress, after delay: Duration = .zero) {
         let source = Endpoint(address: address, port: UInt16(4000 + members.count))
@@ -177,6 +180,36 @@ private final class LoginStorm {
         let accepted = storm.outcomes(of: honest).count { $0 == .accepted }
         print("login storm: \(accepted) of 4 honest users beside 150 right logins of one user; \(storm.statistics)")
         #expect(accepted == 4)
+    }
+
+    @Test(
+        "Users log in while a few users flood the server from many sources where they have logged in before",
+        arguments: [1, 8, 16], [false, true])
+    func knownUsers(_ names: Int, _ areHonestKnown: Bool) {
+        let storm = LoginStorm()
+        storm.setKnown { login, _ in login.hasPrefix("mallory") || areHonestKnown }
+        for number in 0..<240 {
+            storm.add("mallory\(number % names)", "right", from: .v4(203, UInt8(number), 113, 1))
+        }
+        addHonest(to: storm)
+        storm.run()
+        #expect(storm.outcomes(of: honest) == [.accepted, .accepted, .accepted, .accepted])
+        // Known ones have a turn after each name of the crowd; of four turns, the others have one.
+        let turns = storm.hashed.enumerated().filter { honest.contains($0.element) }.map(\.offset)
+        #expect((turns.max() ?? .max) < (areHonestKnown ? names + 12 : 26), "\(turns)")
+    }
+
+    @Test("The waiting logins of one name are limited over all sources where it is known")
+    func knownName() {
+        var limits = ServerLimits()
+        limits.verifications = 64
+        let storm = LoginStorm(limits: limits)
+        storm.setKnown { login, _ in login == "mallory" }
+        for number in 0..<20 as Range<UInt8> { storm.add("mallory", "right", from: .v4(203, number, 113, 1)) }
+        storm.run()
+        #expect(storm.statistics.verificationsFull > 0, "\(storm.statistics)")
+        // No source takes the place of another one.
+        #expect(storm.statistics.verificationsReplaced == 0, "\(storm.statistics)")
     }
 
     @Test("Two logins with the same name are not verified at the same time")

@@ -32,7 +32,7 @@ final class MemoryPeerNetwork: PeerNetwork {
     }
 
     func apply(
-        _: [IPPrefix: ClientAccess?], isComplete _: Bool
+        _: [IPPrefix: ClientAccess?], isComplete _: Bool, released _: Set<IPPrefix>
     ) async throws(TunnelServerError) -> [IPPrefix: TunnelServerError] { [:] }
 
     func stop() async {}

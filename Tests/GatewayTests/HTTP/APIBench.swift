@@ -6,6 +6,7 @@ import HTTPTypes
 import Logging
 import NetworkAddresses
 import PacketTunnel
+import PasswordHashing
 import Provisioning
 import Synchronization
 import Testing
@@ -53,7 +54,9 @@ final class APIBench: Sendable {
         log = CapturedLog()
         let logger = log.logger
         store = try isOnDisk ? directory.openStore() : .inMemory()
-        service = try GatewayService(store: store, keys: directory, settings: settings, logger: logger)
+        service = try GatewayService(
+            store: store, keys: directory, settings: settings, passwordCost: PasswordHash.Cost(n: 16, r: 8, p: 1),
+            logger: logger)
         let pins = try directory.pins()
         place = InvitationPlace(host: "127.0.0.1", port: 8443, pins: [pins.active, pins.backup], label: "Test")
         var parts = GatewayAPI.Parts(

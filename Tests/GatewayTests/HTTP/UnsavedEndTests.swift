@@ -2,7 +2,9 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import FoundationEssentials
+import GRDB
 import Logging
+import NetworkAddresses
 import PacketTunnel
 import PacketTunnelLinux
 import Provisioning
@@ -72,6 +74,30 @@ import WireGuardCore
         }
     }
 
+    @Test("A revocation that the database always refuses does not keep a later one from being saved")
+    func oneFails() async throws {
+        try await APIBench.use(isOnDisk: true) { bench in
+            let admin = try await bench.token(.admin)
+            let anna = try await bench.user("anna")
+            let (one, two) = (try await bench.enrol(anna), try await bench.enrol(anna))
+            try await bench.store.database.write { db in
+                try db.execute(
+                    sql: """
+                        CREATE TRIGGER refuse BEFORE DELETE ON devices WHEN OLD.id = '\(one.id)'
+                        BEGIN SELECT RAISE(ABORT, 'refused'); END
+                        """)
+            }
+            #expect(try await bench.ask("DELETE", "/v1/devices/\(one.id)", bearer: admin).status == 202)
+            try await bench.store.refuseWrites(true)
+            #expect(try await bench.ask("DELETE", "/v1/devices/\(two.id)", bearer: admin).status == 202)
+            try await bench.store.refuseWrites(false)
+            for _ in 0..<2 { try await bench.service.sweep(.gateway) }
+            #expect(try await bench.ask("GET", "/v1/devices/\(two.id)", bearer: admin).status == 404)
+            let ends = bench.service.unsaved.map(\.what).filter { $0.hasSuffix("a restart would undo it") }
+            #expect(ends.count == 1 && ends.first?.hasPrefix("device \(one.id) is revoked") == true)
+        }
+    }
+
     @Test("Enabling a device takes back a disabling that is not saved, once the database accepts writes")
     func enabled() async throws {
         try await APIBench.use(isOnDisk: true) { bench in
@@ -90,6 +116,143 @@ import WireGuardCore
         }
     }
 
+    @Test("A disabling that is in effect and not saved stays after a later request with a conflict")
+    func conflict() async throws {
+        try await APIBench.use(isOnDisk: true) { bench in
+            let admin = try await bench.token(.admin)
+            let device = try await bench.enrol(try await bench.user("anna"))
+            let path = "/v1/devices/\(device.id)"
+            try await bench.store.refuseWrites(true)
+            #expect(try await bench.ask("PATCH", path, bearer: admin, #"{"isEnabled":false}"#).status == 202)
+            let id = try #require(DeviceID(device.id))
+            let audit = AuditRecord(
+                at: bench.service.now, actor: "test", source: nil, action: .deviceChanged, subject: "device",
+                details: [:])
+            await #expect(throws: GatewayError.self) {
+                _ = try await bench.service.endAccess(.disabledDevice(id), audit) {
+                    () throws(GatewayError) -> Bool in throw .loginInUse("ben")
+                }
+            }
+            #expect(try await bench.ask("GET", path, bearer: admin).json["isEnabled"] == .bool(false))
+        }
+    }
+
+    @Test("A renamed device or user whose disabling is not saved is reported as disabled and not saved")
+    func renamed() async throws {
+        try await APIBench.use(isOnDisk: true) { bench in
+            let admin = try await bench.token(.admin)
+            let anna = try await bench.user("anna")
+            let device = try await bench.enrol(anna)
+            let paths = ["/v1/devices/\(device.id)", "/v1/users/\(anna)"]
+            try await bench.store.refuseWrites(true)
+            for path in paths {
+                #expect(try await bench.ask("PATCH", path, bearer: admin, #"{"isEnabled":false}"#).status == 202)
+            }
+            try await bench.store.refuseWrites(false)
+            for path in paths {
+                let renamed = try await bench.ask("PATCH", path, bearer: admin, #"{"name":"new"}"#)
+                #expect(renamed.status == 202 && renamed.json["name"]?.text == "new")
+                #expect(renamed.json["isEnabled"] == .bool(false) && renamed.json["isSaved"] == .bool(false))
+            }
+        }
+    }
+
+    @Test("A revoked token, slot and invitation and a removed password are out before they are saved, with status 202")
+    func secrets() async throws {
+        try await APIBench.use(isOnDisk: true) { bench in
+            let (service, admin) = (bench.service, try await bench.token(.admin))
+            let anna = try await bench.user("anna")
+            let reader = try await service.addToken(TokenDraft(scope: .readOnly, name: "reader"), .local(0))
+            let maker = try await service.addToken(TokenDraft(scope: .enrol, userID: anna, name: "maker"), .local(0))
+            let slot = try await service.addToken(TokenDraft(scope: .addKey, userID: anna, name: "slot"), .local(0))
+            let invitation = try await service.addInvitation(InvitationDraft(userID: anna), .local(0))
+            let password = Array("correct horse battery".utf8)
+            _ = try await service.setPassword(of: anna, password, .local(0))
+            let slotDevice = try #require(slot.item.deviceID)
+            var random = RandomSource()
+            let key = PrivateKey(using: &random).publicKey
+            let home = IPAddress.v4(192, 0, 2, 7)
+            _ = try await service.addKey(token: slot.secret.exportedText, publicKey: key, from: home)
+
+            try await bench.store.refuseWrites(true)
+            for (path, member) in [
+                ("tokens/\(reader.item.id)", "revokedAt"), ("tokens/\(maker.item.id)", "revokedAt"),
+                ("tokens/\(slot.item.id)", "revokedAt"), ("invitations/\(invitation.item.id)", "revokedAt"),
+                ("users/\(anna)/password", "hasPassword"),
+            ] {
+                let reply = try await bench.ask("DELETE", "/v1/\(path)", bearer: admin)
+                #expect(reply.status == 202 && reply.json["isSaved"] == .bool(false), "\(path): \(reply.body)")
+                #expect(reply.json[member] != nil && reply.json[member] != .bool(true), "\(path): \(reply.body)")
+            }
+            let shown = service.unsaved.map(\.what).filter { $0.contains("in effect and not saved") }
+            #expect(shown.count == 5)
+            #expect(shown.contains { $0.hasPrefix("token \(reader.item.id) is revoked") })
+            #expect(shown.contains { $0.hasPrefix("invitation \(invitation.item.id) is revoked") })
+            #expect(shown.contains { $0.hasPrefix("the password of user \(anna) is removed") })
+            for list in ["tokens", "invitations"] {
+                let items = try #require(try await bench.ask("GET", "/v1/\(list)", bearer: admin).json["items"]?.list)
+                #expect(items.count { $0["isSaved"] == .bool(false) } == (list == "tokens" ? 3 : 1))
+            }
+
+            // The store still has all of them, and would accept their use.
+            try await bench.store.refuseWrites(false)
+            func expectRefused() async throws {
+                await #expect(throws: GatewayError.tokenExpired) {
+                    _ = try await service.caller(bearer: reader.secret.exportedText, from: home)
+                }
+                for (secret, error) in [
+                    (maker.secret, GatewayError.tokenExpired), (invitation.secret, .invitationRevoked),
+                ] {
+                    let request = EnrolmentRequest(
+                        publicKey: PrivateKey(using: &random).publicKey,
+                        credential: BearerSecret(.device, using: &random))
+                    await #expect(throws: error) {
+                        _ = try await service.enrol(bearer: secret.exportedText, request, from: home)
+                    }
+                }
+                await #expect(throws: GatewayError.tokenExpired) {
+                    _ = try await service.addKey(token: slot.secret.exportedText, publicKey: key, from: home)
+                }
+                let login = LoginRequest(
+                    login: "anna", password: SecretBytes(password), source: try Endpoint("192.0.2.7:4000"), busy: [])
+                #expect(try await service.logIn(login, .gateway) == .refused(.wrong))
+            }
+            try await expectRefused()
+            #expect(service.denials.devices == [slotDevice] && service.denials.passwords == [anna])
+            try await service.sweep(.gateway)
+            #expect(service.unsaved.isEmpty && service.denials == AccessDenials())
+            try await expectRefused()
+            let actions = try await service.audit(AuditFilter(), PageRequest(limit: 500), .local(0)).items
+                .map(\.record.action)
+            #expect(actions.count { $0 == .tokenRevoked } == 3 && actions.count { $0 == .invitationRevoked } == 1)
+            #expect(try await bench.ask("GET", "/v1/devices/\(slotDevice)", bearer: admin).status == 404)
+            #expect(
+                try await service.tokens(PageRequest(), .local(0)).items.count { $0.revokedAt != nil && $0.isSaved }
+                    == 3)
+        }
+    }
+
+    @Test("A new password takes the place of a removal that is not saved, once the database accepts writes")
+    func newPassword() async throws {
+        try await APIBench.use(isOnDisk: true) { bench in
+            let admin = try await bench.token(.admin)
+            let anna = try await bench.user("anna")
+            let (path, body) = ("/v1/users/\(anna)/password", #"{"password":"correct horse battery"}"#)
+            #expect(try await bench.ask("PUT", path, bearer: admin, body).json["hasPassword"] == .bool(true))
+            try await bench.store.refuseWrites(true)
+            #expect(try await bench.ask("DELETE", path, bearer: admin).json["hasPassword"] == .bool(false))
+            #expect(try await bench.ask("PUT", path, bearer: admin, body).status == 503)
+            let user = try await bench.ask("GET", "/v1/users/\(anna)", bearer: admin)
+            #expect(user.json["hasPassword"] == .bool(false) && user.json["isEnabled"] == .bool(true))
+            try await bench.store.refuseWrites(false)
+            let set = try await bench.ask("PUT", path, bearer: admin, body)
+            #expect(set.status == 200 && set.json["hasPassword"] == .bool(true))
+            try await bench.service.sweep(.gateway)
+            let saved = try await bench.ask("GET", "/v1/users/\(anna)", bearer: admin)
+            #expect(saved.json["hasPassword"] == .bool(true) && saved.json["isSaved"] == nil)
+        }
+    }
+
     @Test("An unknown device is not found, and nothing is left of the request")
     func unknown() async throws {
         try await APIBench.use(isOnDisk: true) { bench in
@@ -97,6 +260,10 @@ import WireGuardCore
             let path = "/v1/devices/\(String(repeating: "a", count: 26))"
             #expect(try await bench.ask("DELETE", path, bearer: admin).status == 404)
             #expect(try await bench.ask("PATCH", path, bearer: admin, #"{"isEnabled":false}"#).status == 404)
+            for other in ["tokens", "invitations", "users"] {
+                let path = path.replacing("devices", with: other) + (other == "users" ? "/password" : "")
+                #expect(try await bench.ask("DELETE", path, bearer: admin).status == 404)
+            }
             #expect(bench.service.denials == AccessDenials() && bench.service.unsaved.isEmpty)
         }
     }

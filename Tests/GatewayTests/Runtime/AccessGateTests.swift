@@ -42,6 +42,22 @@ import WireGuardCore
         #expect(gate.update(nil, denials: AccessDenials(), at: Self.start).peers == [one])
     }
 
+    @Test("A denied password denies the devices of its user's logins, and no others")
+    func passwords() {
+        var generator = SeededGenerator(seed: 1)
+        let anna = UserID(using: &generator)
+        var login = plan(2, of: anna)
+        (login.publicKey, login.password) = (nil, StoredPassword(text: "hash"))
+        let phone = plan(3, of: anna)
+        var denials = AccessDenials()
+        denials.passwords = [anna]
+        var gate = AccessGate()
+        let peers = gate.update(changes([login, phone], isComplete: true), denials: denials, at: Self.start).peers
+        #expect(peers.first { $0.deviceID == login.deviceID }?.password == .some(nil))
+        #expect(peers.first { $0.deviceID == phone.deviceID } == phone)
+        #expect(gate.update(changes([]), denials: AccessDenials(), at: Self.start).peers == [login])
+    }
+
     @Test("A denied device or user stays denied until the store was read after the denial has ended")
     func denials() {
         var generator = SeededGenerator(seed: 1)

@@ -27,6 +27,7 @@ private final class FaultyNetwork: PeerNetwork {
         var takesEffect = false
         var refused: [IPPrefix: TunnelServerError] = [:]
         var condition = NetworkCondition()
+        var released: Set<IPPrefix> = []
         /// A call that waits for ``FaultyNetwork/proceed()``.
         var waiting: CheckedContinuation<Void, Never>?
         var waits = false
@@ -46,7 +47,7 @@ private final class FaultyNetwork: PeerNetwork {
     }
 
     func apply(
-        _ changes: [IPPrefix: ClientAccess?], isComplete: Bool
+        _ changes: [IPPrefix: ClientAccess?], isComplete: Bool, released: Set<IPPrefix>
     ) async throws(TunnelServerError) -> [IPPrefix: TunnelServerError] {
         await withCheckedContinuation { continuation in
             let waits = state.withLock { state in
@@ -61,6 +62,7 @@ private final class FaultyNetwork: PeerNetwork {
             state.calls += 1
             let fails = state.failing?.contains(state.calls) == true
             guard !fails || state.takesEffect else { return (true, [IPPrefix: TunnelServerError]()) }
+            state.released.formUnion(released)
             if isComplete { state.present = [:] }
             for (prefix, access) in changes { state.present[prefix] = access }
             return (fails, state.refused)
@@ -118,8 +120,11 @@ struct GatewayRuntimeTests {
     }
 
     /// Adds a device that has a key.
-    private func device(_ made: Made, of user: User, _ name: String) async throws -> Device {
-        let draft = DeviceDraft(userID: user.id, name: name, publicKey: made.fixture.key().publicKey)
+    private func device(
+        _ made: Made, of user: User, _ name: String, addresses: [IPAddress] = []
+    ) async throws -> Device {
+        let draft = DeviceDraft(
+            userID: user.id, name: name, publicKey: made.fixture.key().publicKey, addresses: addresses)
         let id = try await made.fixture.service.addDevice(draft, made.fixture.admin).item.device.id
         return try await made.fixture.service.device(id, made.fixture.admin)
     }
@@ -209,6 +214,30 @@ struct GatewayRuntimeTests {
             #expect(made.runtime.readiness.problems.first?.what.contains("being applied") == true)
             made.network.proceed()
             try await made.wait("the gateway is ready again") { made.isReady && made.runtime.figures.peers == 1 }
+        }
+    }
+
+    @Test("The network ends the connections of an address that passes from one device to another in the same round")
+    func handedOn() async throws {
+        try await run { made in
+            let (service, admin) = (made.fixture.service, made.fixture.admin)
+            let user = try await made.fixture.user()
+            let one = try await device(made, of: user, "one")
+            try await made.wait("the first device is in") { made.runtime.figures.peers == 1 && made.isReady }
+            made.network.state.withLock { $0.waits = true }
+            _ = try await device(made, of: user, "other")
+            try await made.wait("a round runs") { made.network.state.withLock { $0.waiting != nil } }
+            try await service.removeDevice(one.id, admin)
+            _ = try await service.clearCooldowns(CooldownFilter(), admin)
+            let two = try await device(made, of: user, "two", addresses: one.addresses)
+            #expect(Set(two.addresses) == Set(one.addresses))
+            made.network.state.withLock { $0.released = [] }
+            made.network.proceed()
+            let prefixes = Set(one.addresses.map { IPPrefix(host: $0) })
+            try await made.wait("the network has ended the connections") {
+                made.network.state.withLock { $0.released.isSuperset(of: prefixes) }
+            }
+            try await made.wait("all devices are in") { made.runtime.figures.peers == 2 && made.isReady }
         }
     }
 

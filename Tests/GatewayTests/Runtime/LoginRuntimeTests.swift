@@ -86,7 +86,7 @@ private final class RecordingNetwork: PeerNetwork {
     }
 
     func apply(
-        _ new: [IPPrefix: ClientAccess?], isComplete _: Bool
+        _ new: [IPPrefix: ClientAccess?], isComplete _: Bool, released _: Set<IPPrefix>
     ) async throws(TunnelServerError) -> [IPPrefix: TunnelServerError] {
         changes.withLock { $0.append(new) }
         return [:]

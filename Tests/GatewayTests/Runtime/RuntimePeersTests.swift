@@ -37,6 +37,8 @@ import WireGuardCore
         /// The peers of WireGuard at the time of the network's change.
         private(set) var engineBefore: [PublicKey: RuntimePeers.EnginePeer] = [:]
         private(set) var isUnchanged = true
+        /// The addresses whose connections the network has ended in the last round.
+        private(set) var released: Set<IPPrefix> = []
 
         init(loginTunnel: String? = nil) { peers = RuntimePeers(loginTunnel: loginTunnel) }
 
@@ -52,6 +54,8 @@ import WireGuardCore
             if update.isComplete { network = [:] }
             for (prefix, access) in update.changes { network[prefix] = access }
             peers.network.finish(update)
+            released = peers.released
+            peers.recordReleased()
             peers.admit(without: refused)
             updateEngine()
         }
@@ -125,6 +129,26 @@ import WireGuardCore
             #expect(made.engineBefore.isEmpty && made.engine.values.map(\.device) == [other.deviceID])
             #expect(made.network.values.map(\.rules.from.count) == [1])
         }
+    }
+
+    @Test(
+        "An address that another device gets with the same access is released, and stays so while rounds fail; a new key releases none"
+    )
+    mutating func released() throws {
+        var made = Made()
+        let one = try plan(key: PrivateKey(using: &generator).publicKey, "10.66.0.2")
+        let two = try plan(key: PrivateKey(using: &generator).publicKey, "10.66.0.2")
+        made.round(changes([one]))
+        #expect(made.released.isEmpty)
+        var rotated = one
+        rotated.publicKey = PrivateKey(using: &generator).publicKey
+        made.round(changes([rotated]))
+        #expect(made.released.isEmpty)
+        made.round(changes([two], removed: [one.deviceID]), failing: true)
+        made.round(changes([]))
+        #expect(try made.released == [IPPrefix("10.66.0.2")] && made.peers.released.isEmpty)
+        made.round(changes([]))
+        #expect(made.released.isEmpty)
     }
 
     @Test("A key that another device gets is removed before it is that device's peer")

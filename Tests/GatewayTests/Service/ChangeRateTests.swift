@@ -114,28 +114,109 @@ import WireGuardCore
         try await fixture.service.removeDevice(device.id, fixture.admin)
     }
 
-    @Test("Replaying a used invitation writes nothing while its source waits, and all replays are counted later")
-    func replays() async throws {
-        let fixture = try ServiceFixture()
-        let anna = try await fixture.user()
-        let secret = try await fixture.service.addInvitation(InvitationDraft(userID: anna.id), fixture.admin).secret
+    /// An invitation that was used, with its number of misuses.
+    private struct UsedInvitation {
+        let fixture: ServiceFixture
+        let secret: String
+
+        /// Uses it again.
         func replay(from source: IPAddress) async throws -> GatewayError? {
             let request = EnrolmentRequest(publicKey: fixture.key().publicKey, credential: fixture.secret(.device))
             do throws(GatewayError) {
-                _ = try await fixture.service.enrol(bearer: secret.exportedText, request, from: source)
+                _ = try await fixture.service.enrol(bearer: secret, request, from: source)
                 return nil
             } catch {
                 return error
             }
         }
+
         func misuses() async throws -> Int? {
             try await fixture.service.invitations(PageRequest(), fixture.admin).items.first?.misuses
         }
-        #expect(try await replay(from: fixture.home) == nil)
+    }
+
+    private func usedInvitation(_ fixture: ServiceFixture) async throws -> UsedInvitation {
+        let anna = try await fixture.user()
+        let secret = try await fixture.service.addInvitation(InvitationDraft(userID: anna.id), fixture.admin).secret
+        let invitation = UsedInvitation(fixture: fixture, secret: secret.exportedText)
+        #expect(try await invitation.replay(from: fixture.home) == nil)
+        return invitation
+    }
+
+    @Test(
+        "Misuses that are counted in memory are recorded a minute later, at the stop, and after the store has refused it"
+    )
+    func pendingMisuses() async throws {
+        try await TestFolder.use { folder in
+            let store = try SQLiteStore(path: "\(folder)/gateway.db")
+            let fixture = try ServiceFixture(store: store)
+            let (service, invitation) = (fixture.service, try await usedInvitation(fixture))
+            func replay(_ count: Int) async throws {
+                for _ in 0..<count { #expect(try await invitation.replay(from: fixture.home) != nil) }
+            }
+            try await replay(50)
+            let recorded = try #require(try await invitation.misuses())
+            #expect((1..<50).contains(recorded))
+            fixture.clock.advance(by: .seconds(59))
+            try await service.sweep(.gateway)
+            #expect(try await invitation.misuses() == recorded)
+            fixture.clock.advance(by: .seconds(1))
+            try await store.refuseWrites(true)
+            _ = try? await service.sweep(.gateway)
+            try await store.refuseWrites(false)
+            try await service.sweep(.gateway)
+            #expect(try await invitation.misuses() == 50)
+            let latest = try #require(try await entries(fixture, .invitationMisused).first)
+            #expect(latest.record.details["misuses"] == "50")
+            try await replay(50)
+            #expect(try #require(try await invitation.misuses()) < 100)
+            await service.finish()
+            #expect(try await invitation.misuses() == 100)
+            try store.close()
+        }
+    }
+
+    @Test(
+        "Misuses that the database always refuses do not keep those of another invitation from being recorded",
+        arguments: [0, 1])
+    func oneFails(_ refused: Int) async throws {
+        let fixture = try ServiceFixture()
+        var ids: [InvitationID] = []
+        for (login, source) in [("anna", fixture.home), ("ben", .v4(198, 51, 100, 1))] {
+            let user = try await fixture.user(login)
+            let made = try await fixture.service.addInvitation(InvitationDraft(userID: user.id), fixture.admin)
+            ids.append(made.item.id)
+            let invitation = UsedInvitation(fixture: fixture, secret: made.secret.exportedText)
+            for _ in 0..<20 { _ = try await invitation.replay(from: source) }
+        }
+        func misuses(_ index: Int) async throws -> Int? {
+            try await fixture.service.invitations(PageRequest(), fixture.admin).items.first { $0.id == ids[index] }?
+                .misuses
+        }
+        let id = ids[refused]
+        try await #require(fixture.store as? SQLiteStore).database.write { db in
+            try db.execute(
+                sql: """
+                    CREATE TRIGGER refuse BEFORE UPDATE ON invitations WHEN OLD.id = '\(id)'
+                    BEGIN SELECT RAISE(ABORT, 'refused'); END
+                    """)
+        }
+        for _ in 0..<2 {
+            fixture.clock.advance(by: .seconds(61))
+            _ = try? await fixture.service.sweep(.gateway)
+        }
+        #expect(try await misuses(1 - refused) == 19)
+        #expect(try #require(try await misuses(refused)) < 19)
+    }
+
+    @Test("Replaying a used invitation writes nothing while its source waits, and all replays are counted later")
+    func replays() async throws {
+        let fixture = try ServiceFixture()
+        let invitation = try await usedInvitation(fixture)
         var limited = 0
         for _ in 0..<100 {
             let before = try await written(fixture)
-            let error = try #require(try await replay(from: fixture.home))
+            let error = try #require(try await invitation.replay(from: fixture.home))
             guard error != .invitationUsed else { continue }
             #expect(error.code == "tooManyFailures")
             limited += 1
@@ -146,13 +227,13 @@ import WireGuardCore
         var writes = 0
         for last in 0..<100 as Range<UInt8> {
             let before = try await written(fixture)
-            #expect(try await replay(from: .v4(198, 51, 100, last)) == .invitationUsed)
+            #expect(try await invitation.replay(from: .v4(198, 51, 100, last)) == .invitationUsed)
             if try await written(fixture) > before { writes += 1 }
         }
         #expect(writes <= 5)
         fixture.clock.advance(by: .seconds(1))
-        #expect(try await replay(from: .v4(203, 0, 113, 9)) == .invitationUsed)
-        #expect(try await misuses() == 201)
+        #expect(try await invitation.replay(from: .v4(203, 0, 113, 9)) == .invitationUsed)
+        #expect(try await invitation.misuses() == 201)
         #expect(try await entries(fixture, .invitationMisused).count <= 7)
     }
 

@@ -132,6 +132,69 @@ import WireGuardCore
     }
 
     @Test(
+        "While the time is not certain, the list of cooldowns and the status show every released address"
+    )
+    func cooldowns() async throws {
+        let scene = try await scene()
+        let (fixture, service) = (scene.fixture, scene.service)
+        let (one, two) = (
+            try await service.device(scene.device, fixture.admin), try await fixture.enrolled(fixture.user("ben"))
+        )
+        try await service.removeDevice(one.id, fixture.admin)
+        try await scene.pass(90_000, step: 3600)
+        try await service.removeDevice(two.id, fixture.admin)
+        func expect(_ addresses: [IPAddress], _ what: Comment) async throws {
+            let found = try await service.cooldowns(CooldownFilter(), PageRequest(), fixture.admin).items.map(\.address)
+            #expect(Set(found) == Set(addresses), what)
+            #expect(try await service.status(fixture.admin).pools.map(\.resting).reduce(0, +) == addresses.count, what)
+        }
+        try await expect(two.grant.addresses, "before the jump")
+        for jump in [Self.jump, .zero - Self.jump - Self.jump] {
+            fixture.clock.jumpWall(by: jump)
+            try await service.sweep(.gateway)
+            try await expect(one.addresses + two.grant.addresses, "after the jump")
+        }
+        fixture.clock.jumpWall(by: Self.jump + Self.jump)
+        try await scene.pass(660)
+        try await expect([], "the new time is accepted")
+    }
+
+    @Test("A gateway that starts with a wrong clock gives no address that rests, unless an administrator ends its rest")
+    func startsWrong() async throws {
+        let scene = try await scene()
+        let fixture = scene.fixture
+        let addresses = try await scene.service.device(scene.device, fixture.admin).addresses
+        try await scene.service.removeDevice(scene.device, fixture.admin)
+        fixture.clock.jumpWall(by: Self.jump)
+        let restarted = try ServiceFixture(
+            seed: 2, store: fixture.store, keys: fixture.keys, clock: fixture.clock)
+        let ben = try await restarted.user("ben")
+        func add(_ address: IPAddress) async throws {
+            let draft = DeviceDraft(
+                userID: ben.id, name: "\(address)", publicKey: restarted.key().publicKey, addresses: [address])
+            _ = try await restarted.service.addDevice(draft, restarted.admin)
+        }
+        for address in addresses {
+            await #expect(throws: GatewayError.addressInUse(address)) { try await add(address) }
+        }
+        func resting() async throws -> [IPAddress] {
+            let list = try await restarted.service.cooldowns(CooldownFilter(), PageRequest(), restarted.admin).items
+            let status = try await restarted.service.status(restarted.admin)
+            #expect(status.pools.map(\.resting).reduce(0, +) == list.count)
+            return list.map(\.address)
+        }
+        #expect(Set(try await resting()) == Set(addresses))
+        #expect(
+            try await restarted.service.clearCooldowns(CooldownFilter(address: addresses[0]), restarted.admin) == 1)
+        #expect(try await resting() == [addresses[1]])
+        try await add(addresses[0])
+        fixture.clock.advance(by: .seconds(600))
+        try await restarted.service.sweep(.gateway)
+        #expect(try await resting() == [])
+        try await add(addresses[1])
+    }
+
+    @Test(
         "Times that a wrong clock has recorded are corrected: when a device was seen, and when an address was released")
     func recordedTimes() async throws {
         let scene = try await scene()

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CredentialTunnel
 import FoundationEssentials
 import NetworkAddresses
 import PacketTunnel
 import PacketTunnelTesting
 import Provisioning
+import Synchronization
 import Testing
 import TunnelSystem
 import WireGuardCore
@@ -70,6 +72,57 @@ import WireGuardCore
             fixture.clock.advance(by: .seconds(1))
             if login == "anna" { _ = try device(try await logIn(fixture)) }
         }
+    }
+
+    /// The passwords that a user gets, the next one after each comparison.
+    private final class Changes: Sendable {
+        let change = Mutex<(@Sendable (StoredPassword) async -> Void)?>(nil)
+        let passwords = Mutex<[StoredPassword]>([])
+
+        func next() async {
+            guard let change = change.withLock({ $0 }),
+                let password = passwords.withLock({ $0.isEmpty ? nil : $0.removeFirst() })
+            else { return }
+            await change(password)
+        }
+    }
+
+    @Test(
+        "A password that changes while it is compared is compared once more, and is not called wrong if it changes again",
+        arguments: [
+            (["battery staple"], "battery staple", true), (["battery staple"], password, false),
+            ([password, "battery staple"], password, nil),
+        ] as [([String], String, Bool?)])
+    func changedMeanwhile(_ later: [String], _ typed: String, _ isRight: Bool?) async throws {
+        let changes = Changes()
+        let fixture = try ServiceFixture(whenCompared: { await changes.next() })
+        let anna = try await fixture.user()
+        var stored: [StoredPassword] = []
+        for password in later {
+            try await set(password, of: anna, fixture)
+            stored.append(try #require(try await fixture.service.user(anna.id, fixture.admin).password))
+        }
+        try await set(Self.password, of: anna, fixture)
+        let (store, now) = (fixture.store, Date(timeIntervalSince1970: 1_767_225_600))
+        changes.passwords.withLock { $0 = stored }
+        changes.change.withLock {
+            $0 = { password in
+                var update = UserUpdate()
+                update.password = .some(password)
+                let audit = AuditRecord(
+                    at: now, actor: "test", source: nil, action: .userChanged, subject: "user:\(anna.id)", details: [:])
+                do { _ = try await store.update(user: anna.id, update, audit) } catch { Issue.record("\(error)") }
+            }
+        }
+        let judgement = try await logIn(fixture, "anna", typed)
+        #expect(changes.passwords.withLock { $0.isEmpty })
+        switch isRight {
+        case true?: _ = try device(judgement)
+        case false?: #expect(judgement == .refused(.wrong))
+        case nil: #expect(judgement == .refused(.changed) && LoginJudgement.Refusal.changed.body.reason == .unavailable)
+        }
+        // A password that no longer held does not make its source known.
+        #expect(fixture.service.isKnownLogin("anna", from: .v4(192, 0, 2, 7)) == (isRight == true))
     }
 
     @Test("Who is disabled or has expired hears so with the right password alone, and a limit of devices holds")

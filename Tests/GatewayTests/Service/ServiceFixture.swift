@@ -41,7 +41,8 @@ struct ServiceFixture {
     init(
         seed: UInt64 = 1, store: (any GatewayStore)? = nil, keys: MemoryKeys? = nil,
         clock: FakeClock = FakeClock(wall: FakeClock.Wall(seconds: 1_767_225_600)),
-        _ change: (inout GatewaySettings) -> Void = { _ in }
+        _ change: (inout GatewaySettings) -> Void = { _ in },
+        whenCompared: @escaping @Sendable () async -> Void = {}
     ) throws {
         random = RandomSource(SeededGenerator(seed: seed))
         self.store = try store ?? SQLiteStore.inMemory()
@@ -58,7 +59,7 @@ struct ServiceFixture {
                 now: { Date(timeIntervalSince1970: Double(clock.wall.seconds) + Double(clock.wall.nanoseconds) / 1e9) },
                 nanoseconds: { clock.nanoseconds }),
             random: random, passwordCost: PasswordHash.Cost(n: 16, r: 8, p: 1),
-            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, whenCompared: whenCompared)
     }
 
     func secret(_ kind: BearerSecret.Kind) -> BearerSecret {

@@ -62,11 +62,51 @@ import WireGuardCore
             let second = try SQLiteStore(path: path, migrator: migrator)
             #expect(try await second.user(user.id) == user)
             try second.close()
-            let copy = "\(folder)/gateway.db.before-next"
+            let copy = "\(folder)/gateway.db.version-\(try #require(Schema.migrator.migrations.last))"
             #expect(FileStatus(of: copy)?.mode == 0o600)
             let old = try SQLiteStore(path: copy)
             #expect(try await old.user(user.id) == user)
             try old.close()
+        }
+    }
+
+    @Test(
+        "A migration that fails half-way, and is tried again, leaves the copy of before it; each version is copied once"
+    )
+    func copies() async throws {
+        try await TestFolder.use { folder in
+            let path = "\(folder)/gateway.db"
+            try SQLiteStore(path: path).close()
+            func copies() throws -> [String] {
+                try FileManager.default.contentsOfDirectory(atPath: folder).filter { $0.hasPrefix("gateway.db.") }
+                    .filter { !$0.hasSuffix("-wal") && !$0.hasSuffix("-shm") }.sorted()
+            }
+            var migrator = Schema.migrator
+            migrator.registerMigration("next") { try $0.execute(sql: "ALTER TABLE users ADD COLUMN colour TEXT") }
+            var failing = migrator
+            failing.registerMigration("last") { try $0.execute(sql: "SELECT * FROM nowhere") }
+            #expect(throws: StoreError.self) { _ = try SQLiteStore(path: path, migrator: failing) }
+            let first = "gateway.db.version-\(try #require(Schema.migrator.migrations.last))"
+            #expect(try copies() == [first])
+            for _ in 0..<2 {
+                #expect(throws: StoreError.self) { _ = try SQLiteStore(path: path, migrator: failing) }
+                #expect(try copies() == [first, "gateway.db.version-next"])
+            }
+            // The program of before the migration reads the first copy.
+            let old = try SQLiteStore(path: "\(folder)/\(first)")
+            _ = try await StoreFixture(old).user("anna")
+            try old.close()
+            // A former file that was put back and changed is copied to another name.
+            let bytes = try Data(contentsOf: URL(filePath: "\(folder)/\(first)"))
+            for suffix in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: path + suffix) }
+            try bytes.write(to: URL(filePath: path))
+            try TestFolder.setMode(path, 0o600)
+            let restored = try SQLiteStore(path: path)
+            _ = try await StoreFixture(restored).user("ben")
+            try restored.close()
+            try SQLiteStore(path: path, migrator: migrator).close()
+            #expect(try copies() == [first, "\(first).2", "gateway.db.version-next"])
+            #expect(try Data(contentsOf: URL(filePath: "\(folder)/\(first)")) == bytes)
         }
     }
 

@@ -12,13 +12,20 @@ import Testing
         Rule(id: fixture.id(), owner: owner, content: RuleContent(.deny, notes: "\(number)"))
     }
 
+    /// Runs a test with the rules of a user.
+    private func run(
+        _ kind: StoreKind, _ body: (StoreFixture, any GatewayStore, Rule.Owner) async throws -> Void
+    ) async throws {
+        try await kind.run { fixture in
+            try await body(fixture, fixture.store, .user(try await fixture.user().id))
+        }
+    }
+
     @Test(
         "Twenty rules that are added in parallel all exist, and each addition is a change",
         arguments: StoreKind.allCases)
     func parallel(_ kind: StoreKind) async throws {
-        try await kind.run { fixture in
-            let store = fixture.store
-            let owner = Rule.Owner.user(try await fixture.user().id)
+        try await run(kind) { fixture, store, owner in
             let before = try await store.counts(at: fixture.start).sequence
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for number in 0..<20 {
@@ -67,20 +74,19 @@ import Testing
 
     @Test("A repeated addition with the same creation key adds nothing", arguments: StoreKind.allCases)
     func repetition(_ kind: StoreKind) async throws {
-        try await kind.run { fixture in
-            let owner = Rule.Owner.user(try await fixture.user().id)
+        try await run(kind) { fixture, store, owner in
             let creation = Creation(key: fixture.hash(), request: fixture.hash())
             for isRepetition in [false, true] {
-                let added = try await fixture.store.add(
+                let added = try await store.add(
                     rule(owner, 1, fixture), isFirst: false, limit: 100, creation, fixture.audit())
                 #expect(added.item.count == 1 && added.isRepetition == isRepetition)
             }
             let other = Creation(key: creation.key, request: fixture.hash())
             await #expect(throws: StoreError.self) {
-                _ = try await fixture.store.add(
+                _ = try await store.add(
                     rule(owner, 2, fixture), isFirst: false, limit: 100, other, fixture.audit())
             }
-            #expect(try await fixture.store.rules(of: owner).count == 1)
+            #expect(try await store.rules(of: owner).count == 1)
         }
     }
 
@@ -88,9 +94,7 @@ import Testing
         "A list is replaced only if it has one of the given versions, and a refusal changes nothing",
         arguments: StoreKind.allCases)
     func versions(_ kind: StoreKind) async throws {
-        try await kind.run { fixture in
-            let store = fixture.store
-            let owner = Rule.Owner.user(try await fixture.user().id)
+        try await run(kind) { fixture, store, owner in
             let (first, second) = ([rule(owner, 1, fixture)], [rule(owner, 2, fixture)])
             let empty = Rule.version(of: [])
             try await store.setRules(of: owner, first, ifVersion: [empty], fixture.audit())
@@ -123,9 +127,7 @@ import Testing
         "Rules that are removed in parallel are all removed, and the others keep their IDs",
         arguments: StoreKind.allCases)
     func removal(_ kind: StoreKind) async throws {
-        try await kind.run { fixture in
-            let store = fixture.store
-            let owner = Rule.Owner.user(try await fixture.user().id)
+        try await run(kind) { fixture, store, owner in
             let rules = (0..<10).map { rule(owner, $0, fixture) }
             try await store.setRules(of: owner, rules, fixture.audit())
             try await withThrowingTaskGroup(of: Void.self) { group in

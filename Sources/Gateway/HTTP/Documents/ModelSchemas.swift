@@ -105,7 +105,7 @@ enum ModelSchemas {
         .init("device", .id, isRequired: false), .init("name", .text()),
         .init("hint", .text(), note: "Its first characters"), .init("createdAt", .time),
         .init("expiresAt", .time, isRequired: false), .init("lastUsedAt", .time, isRequired: false),
-        .init("revokedAt", .time, isRequired: false),
+        .init("revokedAt", .time, isRequired: false), isSaved,
     ])
 
     private static let scope = JSONSchema.choice(Token.Scope.allCases.map(\.rawValue))
@@ -121,7 +121,7 @@ enum ModelSchemas {
         .init("id", .id), .init("user", .id), .init("deviceName", .text()), .init("hint", .text()),
         .init("createdAt", .time), .init("expiresAt", .time), .init("usedAt", .time, isRequired: false),
         .init("device", .id, isRequired: false), .init("revokedAt", .time, isRequired: false),
-        .init("misuses", .count, note: "Attempts to use it again with something else"),
+        .init("misuses", .count, note: "Attempts to use it again with something else"), isSaved,
     ])
 
     static let invitationDraft = JSONSchema.object(

@@ -185,9 +185,11 @@ package struct AdminRoutes: Sendable {
             },
             APIRoute(
                 .delete, "/v1/tokens/{id}", .manage, "Revoke a token",
-                replies: [.init(status: 200, schema: .named("Token"), note: "As it is now")], problems: [404]
+                replies: [.init(status: 200, schema: .named("Token"), note: "As it is now"), .unsavedUpdate("Token")],
+                problems: [404]
             ) { (request) async throws(GatewayError) in
-                APIReply(200, try await service.revokeToken(try request.id("token"), try request.caller).json)
+                let token = try await service.revokeToken(try request.id("token"), try request.caller)
+                return APIReply(token.isSaved ? 200 : 202, token.json)
             },
         ]
     }
@@ -220,11 +222,15 @@ package struct AdminRoutes: Sendable {
             },
             APIRoute(
                 .delete, "/v1/invitations/{id}", .manage, "Revoke an invitation",
-                replies: [.init(status: 200, schema: .named("Invitation"), note: "As it is now")],
+                replies: [
+                    .init(status: 200, schema: .named("Invitation"), note: "As it is now"),
+                    .unsavedUpdate("Invitation"),
+                ],
                 problems: [404, 409]
             ) { (request) async throws(GatewayError) in
-                APIReply(
-                    200, try await service.revokeInvitation(try request.id("invitation"), try request.caller).json)
+                let invitation = try await service.revokeInvitation(
+                    try request.id("invitation"), try request.caller)
+                return APIReply(invitation.isSaved ? 200 : 202, invitation.json)
             },
         ]
     }

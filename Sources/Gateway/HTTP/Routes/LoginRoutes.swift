@@ -35,7 +35,9 @@ extension AdminRoutes {
                 body: .object(
                     [.init("password", .text(length: PasswordHash.fewestCharacters...PasswordHash.mostBytes))],
                     isClosed: true),
-                replies: [.init(status: 200, schema: .named("User"), note: "As it is now")], problems: [404]
+                replies: [
+                    .init(status: 200, schema: .named("User"), note: "As it is now"), .unsavedUpdate("User"),
+                ], problems: [404]
             ) { (request) async throws(GatewayError) in
                 let id = try request.id("user")
                 var password = try request.read { (json) throws(ContractError) in
@@ -44,14 +46,17 @@ extension AdminRoutes {
                     }
                 }
                 defer { wipe(&password) }
-                return APIReply(200, try await service.setPassword(of: id, password, try request.caller).json)
+                let user = try await service.setPassword(of: id, password, try request.caller)
+                return APIReply(user.isSaved ? 200 : 202, user.json)
             },
             APIRoute(
                 .delete, "/v1/users/{id}/password", .manage, "Let a user log in to the login tunnel no more",
-                replies: [.init(status: 200, schema: .named("User"), note: "As it is now")], problems: [404]
+                replies: [
+                    .init(status: 200, schema: .named("User"), note: "As it is now"), .unsavedUpdate("User"),
+                ], problems: [404]
             ) { (request) async throws(GatewayError) in
-                APIReply(
-                    200, try await service.setPassword(of: try request.id("user"), nil, try request.caller).json)
+                let user = try await service.setPassword(of: try request.id("user"), nil, try request.caller)
+                return APIReply(user.isSaved ? 200 : 202, user.json)
             },
             APIRoute(
                 .get, "/v1/login-tunnel", .manage,

@@ -49,7 +49,7 @@ extension Token {
         .members([
             "id": .id(id), "scope": .string(scope.rawValue), "user": .id(userID), "device": .id(deviceID),
             "name": .string(name), "hint": .string(hint), "createdAt": .time(createdAt), "expiresAt": .time(expiresAt),
-            "lastUsedAt": .time(lastUsedAt), "revokedAt": .time(revokedAt),
+            "lastUsedAt": .time(lastUsedAt), "revokedAt": .time(revokedAt), "isSaved": isSaved ? nil : .bool(false),
         ])
     }
 }
@@ -60,6 +60,7 @@ extension IssuedInvitation {
             "id": .id(id), "user": .id(userID), "deviceName": .string(deviceName), "hint": .string(hint),
             "createdAt": .time(createdAt), "expiresAt": .time(expiresAt), "usedAt": .time(usedAt),
             "device": .id(deviceID), "revokedAt": .time(revokedAt), "misuses": .count(misuses),
+            "isSaved": isSaved ? nil : .bool(false),
         ])
     }
 }

@@ -36,9 +36,9 @@ package enum RequestSource: Hashable, Sendable {
         }
     }
 
-    /// What is counted together: an address, or an IPv6 network of 64 bits, of which one customer has all addresses.
+    /// The source whose requests are counted together: the network of an address (``NetworkAddresses/IPAddress/sourceNetwork``).
     package var network: RequestSource {
-        guard case .address(let address) = self, address.isIPv6 else { return self }
-        return .address(.v6(UInt64(truncatingIfNeeded: address.value >> 64), 0))
+        guard case .address(let address) = self else { return self }
+        return .address(address.sourceNetwork.address)
     }
 }

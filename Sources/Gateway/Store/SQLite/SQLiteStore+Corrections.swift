@@ -10,22 +10,8 @@ extension SQLiteStore {
     static func correct(_ db: Database, _ sweep: Sweep, _ outcome: inout SweepOutcome) throws {
         let now = sweep.now.milliseconds
         if sweep.isTimeCertain {
-            for row in try Row.fetchAll(
-                db, literal: "SELECT id FROM devices WHERE expiry_noted = 1 AND expires_at > \(now)")
-            {
-                let id = try Fields(row).id("id")
-                try db.execute(literal: "UPDATE devices SET expiry_noted = 0 WHERE id = \(id.description)")
-                try readmit(db, .device(id), .deviceChanged, "device:\(id)", at: sweep.now)
-                outcome.readmitted += 1
-            }
-            for row in try Row.fetchAll(
-                db, literal: "SELECT id FROM users WHERE expiry_noted = 1 AND expires_at > \(now)")
-            {
-                let id = try Fields(row).id("id")
-                try db.execute(literal: "UPDATE users SET expiry_noted = 0 WHERE id = \(id.description)")
-                try readmit(db, .user(id), .userChanged, "user:\(id)", at: sweep.now)
-                outcome.readmitted += 1
-            }
+            outcome.readmitted += try readmit(db, "device", .deviceChanged, at: sweep.now) { .device($0) }
+            outcome.readmitted += try readmit(db, "user", .userChanged, at: sweep.now) { .user($0) }
         }
         if sweep.correctsTimes {
             // Otherwise an idle key would never end, and an address would rest for as long as the clock had jumped.
@@ -40,18 +26,32 @@ extension SQLiteStore {
                         """)
             }
         }
-        // A transaction that changes no row also succeeds on a full disk.
-        if sweep.isProbe { try db.execute(sql: "UPDATE totals SET value = value WHERE name = 'sent'") }
+        // A transaction that changes no byte also succeeds on a full disk.
+        if sweep.isProbe {
+            for change in ["+ 1", "- 1"] {
+                try db.execute(sql: "UPDATE totals SET value = value \(change) WHERE name = 'sent'")
+            }
+        }
     }
 
+    /// Admits devices or users whose expiry was noted too early.
+    /// - Returns: The number of these.
     private static func readmit(
-        _ db: Database, _ change: Change.Subject, _ action: AuditRecord.Action, _ subject: String, at now: Date
-    ) throws {
-        try note(db, change, at: now)
-        try log(
-            db,
-            AuditRecord(
-                at: now, actor: Caller.gateway.name, source: nil, action: action, subject: subject,
-                details: ["expired": "false"]))
+        _ db: Database, _ kind: String, _ action: AuditRecord.Action, at now: Date,
+        _ change: (RandomID) -> Change.Subject
+    ) throws -> Int {
+        let rows = try Row.fetchAll(
+            db, literal: "SELECT id FROM \(sql: kind)s WHERE expiry_noted = 1 AND expires_at > \(now.milliseconds)")
+        for row in rows {
+            let id = try Fields(row).id("id")
+            try db.execute(literal: "UPDATE \(sql: kind)s SET expiry_noted = 0 WHERE id = \(id.description)")
+            try note(db, change(id), at: now)
+            try log(
+                db,
+                AuditRecord(
+                    at: now, actor: Caller.gateway.name, source: nil, action: action, subject: "\(kind):\(id)",
+                    details: ["expired": "false"]))
+        }
+        return rows.count
     }
 }

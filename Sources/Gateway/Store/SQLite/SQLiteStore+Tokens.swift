@@ -54,6 +54,10 @@ extension SQLiteStore {
         try await read { db in try Self.token(db, "hash = \(hash.data)") }
     }
 
+    package func token(_ id: TokenID) async throws(StoreError) -> Token? {
+        try await read { db in try Self.token(db, "id = \(id.description)") }
+    }
+
     private static func token(_ db: Database, _ condition: SQL) throws -> Token? {
         try Row.fetchOne(db, literal: "SELECT * FROM tokens WHERE \(condition)").map(Token.init)
     }
@@ -111,6 +115,10 @@ extension SQLiteStore {
             try Self.log(db, audit)
             return invitation
         }
+    }
+
+    package func invitation(_ id: InvitationID) async throws(StoreError) -> IssuedInvitation? {
+        try await read { db in try Self.invitation(db, id) }
     }
 
     private static func invitation(_ db: Database, _ id: InvitationID) throws -> IssuedInvitation? {

@@ -85,10 +85,10 @@ package final class SQLiteStore: GatewayStore {
     private static func migrate(
         _ database: any DatabaseWriter, _ path: String?, _ migrator: DatabaseMigrator
     ) throws {
-        let (isNewer, applied, isComplete) = try database.read { db in
+        let (isNewer, applied, version, isComplete) = try database.read { db in
             (
                 try migrator.hasBeenSuperseded(db), try migrator.appliedIdentifiers(db),
-                try migrator.hasCompletedMigrations(db)
+                try migrator.appliedMigrations(db).last, try migrator.hasCompletedMigrations(db)
             )
         }
         guard !isNewer else {
@@ -97,10 +97,32 @@ package final class SQLiteStore: GatewayStore {
                     + "\(applied.sorted().last ?? "unknown")); update the program, or restore a backup")
         }
         guard !isComplete else { return }
-        if let path, !applied.isEmpty {
-            try copy(database, to: "\(path).before-\(migrator.migrations.last ?? "")")
-        }
+        if let path, let version { try keepCopy(of: database, path, version) }
         try migrator.migrate(database)
+    }
+
+    /// Keeps a copy of the file before a migration. A migration may fail when a part of it is applied: the copy has the name of the
+    /// version that the file has, and replaces no earlier copy. If there is an identical one, no other is kept.
+    private static func keepCopy(of database: any DatabaseReader, _ path: String, _ version: String) throws {
+        let new = "\(path).copy"
+        do {
+            try copy(database, to: new)
+            var (kept, number) = ("\(path).version-\(version)", 1)
+            while FileStatus(of: kept, followsLinks: false) != nil {
+                if FileManager.default.contentsEqual(atPath: new, andPath: kept) {
+                    _ = unsafe unlink(new)
+                    return
+                }
+                number += 1
+                kept = "\(path).version-\(version).\(number)"
+            }
+            guard unsafe rename(new, kept) == 0 else {
+                throw StoreError.unavailable("'\(kept)' cannot be made: \(SystemError.words(errno))")
+            }
+        } catch {
+            _ = unsafe unlink(new)
+            throw error
+        }
     }
 
     /// Copies the database as it is at one moment, while it is in use.
