@@ -5,8 +5,8 @@ import NetworkAddresses
 
 /// The networks whose connections must end, since their clients were removed. A value without effects.
 ///
-/// A client that gets an address waits for one attempt to end the connections of its predecessor. No later attempt retries that
-/// address while the client is there: it would end the client's own connections.
+/// A client that gets an address waits for one attempt to end the connections of its predecessor. No later attempt includes that
+/// address while the client has it: it would end the client's own connections.
 struct ConnectionEnds {
     /// The addresses whose connections the next attempt must end.
     private var released: Set<IPPrefix> = []
@@ -51,8 +51,8 @@ struct ConnectionEnds {
     /// Whether an attempt that is being made, or the next one, ends the connections of an address that was released.
     func includes(_ prefix: IPPrefix) -> Bool { released.contains(prefix) || attempt?.includes(prefix) == true }
 
-    /// Has the connections of removed clients end. A network behind a client is no client's address, and may contain connections of
-    /// the host itself.
+    /// Has the connections of removed clients end. Networks behind clients are left out: they may contain connections of the
+    /// host itself.
     mutating func release(_ prefixes: some Sequence<IPPrefix>) { released.formUnion(prefixes.filter(Self.isAddress)) }
 
     /// Notes new clients. The connections of an address that an earlier attempt has not ended are tried once more, for which its

@@ -321,8 +321,8 @@ package actor GatewayRuntime {
         try updateEngine(device)
     }
 
-    /// Applies the desired clients. What is removed has no access before this waits for anything. If a device gets an address of another
-    /// one, this waits for an attempt to end the former device's connections, and later rounds and logins wait with it.
+    /// Applies the desired clients. Removals take effect before it waits. If a device gets the address of a former device, it waits for
+    /// an attempt to end the former device's connections; later rounds and logins wait too.
     private func updateNetwork() async throws(GatewayError) -> [IPPrefix: TunnelServerError] {
         let update = peers.network.begin()
         var refused = peers.refused

@@ -75,7 +75,7 @@ struct AccessEnds: Sendable {
         update()
     }
 
-    /// Marks an end as refused, and moves it to the end of the queue: the next sweep tries another one first.
+    /// Marks an end as refused, and moves it to the end of the queue, so that the next sweep tries other ends first.
     mutating func markRefused(_ end: AccessEnd) {
         guard let index = entries.firstIndex(where: { $0.end == end }) else { return }
         var entry = entries.remove(at: index)

@@ -59,8 +59,8 @@ extension GatewayService {
                 }
                 switch saved {
                 case .success(.some): self.logger.notice("saved, and in effect before: \(entry.end.text)")
-                // Each further write could wait as long for a database that another process has locked. The next call begins with another
-                // one, so that one that always fails does not hold up the others.
+                // Each further write could wait as long for a database that another process has locked. The next call begins with other
+                // ends, so that an end whose write always fails does not delay them.
                 case .success(nil): return
                 case .failure: break
                 }

@@ -135,7 +135,7 @@ extension GatewayService {
             default: throw error
             }
         }
-        // A password that no longer holds has not succeeded: the login is judged again.
+        // The password no longer holds, so the caller compares it again.
         if case .changed = outcome { return nil }
         noteSuccess(request)
         switch outcome {

@@ -67,7 +67,7 @@ struct RestQueue: Sendable {
         return nil
     }
 
-    /// The addresses that have rested longest, and since this moment at least.
+    /// Up to `count` addresses that have rested since `limit` or longer, the longest first.
     func oldest(_ count: Int, since limit: Int64) -> [UInt128] {
         var values: [UInt128] = []
         for place in order[start...] where values.count < count {
