@@ -38,7 +38,8 @@ struct EnrolTool: Sendable {
 
     // MARK: - Enrolling
 
-    /// Makes a profile of an invitation, and enrols. The profile is kept before the gateway is asked, and stays unless it says no.
+    /// Makes a profile of an invitation, and enrols. A new profile is kept before the request is sent, and stays unless the gateway
+    /// refuses the device; a profile that is replaced changes only after the gateway has accepted the new device.
     func enrol(
         _ invitation: Invitation, name: String?, deviceName: String?, replaces: Bool
     ) async throws(EnrolProblem) {
@@ -56,80 +57,52 @@ struct EnrolTool: Sendable {
                 ExitStatus.usage,
                 "there is a profile '\(name)' already\n  fix: use another name with --name, or --replace")
         }
-        let platform = MachineName.platform
         var configuration = EnrolledTunnelConfiguration(
-            invitation, deviceName: deviceName ?? MachineName.host, platform: platform)
+            invitation, deviceName: deviceName ?? MachineName.host, platform: MachineName.platform)
         configuration.allowsLocalNetwork = true
-        var generator = SystemRandomNumberGenerator()
-        let enrolment = DeviceEnrolment(
-            token: invitation.token, name: Self.label(configuration.deviceName), platform: platform, using: &generator)
         do throws(TunnelError) {
-            let backup = try await backup(old)
-            var profile = try await keep(configuration, enrolment, name, old, manager)
-            let keeper = try keeper(profile, configuration)
-            let done: DeviceEnrolment
-            do throws(ProvisioningError) {
-                done = try await keeper.refreshed(enrolment)
-            } catch {
-                guard !error.isPending else { throw pending(error, name) }
-                try await restore(profile, backup, manager)
-                throw error.tunnelError
-            }
-            configuration.deviceID = done.grant?.device.id
-            profile.configuration = try JSONValue(encoding: configuration)
-            try await manager.update(profile)
+            let done =
+                if let old {
+                    try await replace(old, with: configuration, invitation, manager)
+                } else {
+                    try await create(name, configuration, invitation, manager)
+                }
             tell("enrolled", done, name)
         } catch {
             throw EnrolProblem(error)
         }
     }
 
-    /// A profile as it was.
-    private struct Backup {
-        var profile: TunnelProfile
-        var secrets: [String: SecretBytes]
-    }
-
-    private func backup(_ profile: TunnelProfile?) async throws(TunnelError) -> Backup? {
-        guard let profile else { return nil }
-        let store = try directory.secrets()
-        var secrets: [String: SecretBytes] = [:]
-        for name in try await store.names(of: profile.id) {
-            secrets[name] = try await store.read(name, of: profile.id)
+    /// Creates a profile, and enrols.
+    private func create(
+        _ name: String, _ configuration: EnrolledTunnelConfiguration, _ invitation: Invitation, _ manager: TunnelManager
+    ) async throws(TunnelError) -> DeviceEnrolment {
+        var configuration = configuration
+        let enrolment = Self.enrolment(invitation, configuration)
+        var profile = TunnelProfile(name: name, provider: EnrolledTunnelConfiguration.provider)
+        try configuration.set(in: &profile)
+        try await manager.create(profile, secrets: [configuration.secretName: enrolment.secret])
+        let keeper = try keeper(profile, configuration)
+        let done: DeviceEnrolment
+        do throws(ProvisioningError) {
+            done = try await keeper.refreshed(enrolment)
+        } catch {
+            guard !error.isPending else { throw pending(error, name) }
+            try await manager.remove(profile.id)
+            throw error.tunnelError
         }
-        return Backup(profile: profile, secrets: secrets)
+        configuration.deviceID = done.grant?.device.id
+        try configuration.set(in: &profile)
+        try await manager.update(profile)
+        return done
     }
 
-    private func keep(
-        _ configuration: EnrolledTunnelConfiguration, _ enrolment: DeviceEnrolment, _ name: String,
-        _ old: TunnelProfile?,
-        _ manager: TunnelManager
-    ) async throws(TunnelError) -> TunnelProfile {
-        var profile =
-            old ?? TunnelProfile(name: name, provider: EnrolledTunnelConfiguration.provider)
-        profile.provider = EnrolledTunnelConfiguration.provider
-        profile.serverAddress = configuration.gateways.first?.authority ?? ""
-        profile.configuration = try JSONValue(encoding: configuration)
-        var secrets: [String: SecretBytes?] = [:]
-        if let old {
-            for name in try await directory.secrets().names(of: old.id) { secrets[name] = .some(nil) }
-            secrets[configuration.secretName] = enrolment.secret
-            try await manager.update(profile, secrets: secrets)
-        } else {
-            try await manager.create(profile, secrets: [configuration.secretName: enrolment.secret])
-        }
-        return profile
-    }
-
-    /// Undoes ``keep(_:_:_:_:_:)``.
-    private func restore(
-        _ profile: TunnelProfile, _ backup: Backup?, _ manager: TunnelManager
-    ) async throws(TunnelError) {
-        guard let backup else { return try await manager.remove(profile.id) }
-        var secrets: [String: SecretBytes?] = [:]
-        secrets[EnrolledTunnelConfiguration.defaultSecretName] = .some(nil)
-        for (name, secret) in backup.secrets { secrets[name] = secret }
-        try await manager.update(backup.profile, secrets: secrets)
+    /// A new key and credential for an invitation.
+    static func enrolment(_ invitation: Invitation, _ configuration: EnrolledTunnelConfiguration) -> DeviceEnrolment {
+        var generator = SystemRandomNumberGenerator()
+        return DeviceEnrolment(
+            token: invitation.token, name: label(configuration.deviceName), platform: configuration.platform,
+            using: &generator)
     }
 
     private func pending(_ error: ProvisioningError, _ name: String) -> TunnelError {
@@ -244,12 +217,19 @@ struct EnrolTool: Sendable {
         _ profile: TunnelProfile, _ configuration: EnrolledTunnelConfiguration
     ) throws(TunnelError) -> EnrolmentKeeper {
         let store = try directory.secrets()
-        let client = EnrolmentClient(
-            servers: configuration.gateways, transport: transport, deadline: deadline, logger: Self.logger)
-        return EnrolmentKeeper(client: client, logger: Self.logger) {
-            (secret) throws(TunnelError) in
+        return keeper(configuration) { (secret) throws(TunnelError) in
             try await store.write(secret, configuration.secretName, of: profile.id)
         }
+    }
+
+    /// - Parameter keep: Keeps the enrolment's secret.
+    func keeper(
+        _ configuration: EnrolledTunnelConfiguration,
+        keep: @escaping @Sendable (SecretBytes) async throws(TunnelError) -> Void
+    ) -> EnrolmentKeeper {
+        let client = EnrolmentClient(
+            servers: configuration.gateways, transport: transport, deadline: deadline, logger: Self.logger)
+        return EnrolmentKeeper(client: client, logger: Self.logger, keep: keep)
     }
 
     /// A name for people, as the gateway takes it.
@@ -318,9 +298,18 @@ struct EnrolTool: Sendable {
     }
 }
 
+extension EnrolledTunnelConfiguration {
+    /// Makes this the configuration of a profile.
+    func set(in profile: inout TunnelProfile) throws(TunnelError) {
+        profile.provider = Self.provider
+        profile.serverAddress = gateways.first?.authority ?? ""
+        profile.configuration = try JSONValue(encoding: self)
+    }
+}
+
 extension ProvisioningError {
     /// Whether the same may go well later, so that the device that was begun is kept.
-    fileprivate var isPending: Bool {
+    var isPending: Bool {
         switch tunnelError.code {
         case .serverUnreachable, .stopped: true
         default: false

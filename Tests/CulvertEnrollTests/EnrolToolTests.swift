@@ -7,9 +7,7 @@ import CommandLineTesting
 import Foundation
 import NetworkAddresses
 import PacketTunnel
-import PacketTunnelTesting
 import Provisioning
-import Synchronization
 import Testing
 import TrustPinningNIOTesting
 import TrustPinningTesting
@@ -17,95 +15,26 @@ import WireGuardCore
 
 @testable import culvert_enroll
 
-/// A gateway that gives every device the same, by what it is scripted to do.
-final class ScriptedGateway: ProvisioningTransport {
-    typealias Answer = @Sendable (ProvisioningRequest) throws(ProvisioningTransportError) -> ProvisioningReply
-
-    private let answer: Mutex<Answer>
-    private let requests = Mutex<[ProvisioningRequest]>([])
-
-    init(_ answer: @escaping Answer) { self.answer = Mutex(answer) }
-
-    var asked: [String] { requests.withLock { $0.map(\.description) } }
-
-    func set(_ other: @escaping Answer) { answer.withLock { $0 = other } }
-
-    func send(_ request: ProvisioningRequest) async throws(ProvisioningTransportError) -> ProvisioningReply {
-        requests.withLock { $0.append(request) }
-        return try answer.withLock { $0 }(request)
-    }
-
-    static func grant(for key: PublicKey, server: PublicKey) -> EnrolmentGrant {
-        var random = SeededGenerator(seed: 3)
-        let time = Date(timeIntervalSince1970: 1_780_000_000)
-        return EnrolmentGrant(
-            device: .init(
-                id: RandomID(using: &random), name: "laptop", user: "anna", publicKey: key, createdAt: time,
-                expiresInSeconds: 86_400),
-            addresses: [.v4(10, 66, 0, 2)],
-            servers: [
-                .init(publicKey: server, endpoints: [try? EndpointAddress("vpn.example.com:51820")].compactMap(\.self))
-            ],
-            routes: [.allIPv4], renewAfterSeconds: 3600, serverTime: time)
-    }
-
-    static func problem(_ code: ProblemDetails.Code) -> ProvisioningReply {
-        ProvisioningReply(
-            status: 403, body: ProblemDetails(title: "no", status: 403, detail: "used already", code: code).body)
-    }
-}
-
 @Suite("Enrolling from the command line", .timeLimit(.minutes(1)))
 struct EnrolToolTests {
-    private let folder: URL
-    private let captured = CapturedConsole()
-    private let invitation: Invitation
-    private let gateway: ScriptedGateway
-    private let serverKey: PublicKey
+    private let scene: EnrolScene
 
-    init() throws {
-        folder = FileManager.default.temporaryDirectory.appending(path: "culvert-enroll-\(UUID().uuidString)")
-        var random = SeededGenerator(seed: 51)
-        let pins = (1...2).compactMap { ServerKeyPin(bytes: [UInt8](repeating: $0, count: 32)) }
-        invitation = try Invitation(
-            host: "vpn.example.com", token: BearerSecret(.invitation, using: &random),
-            expires: Date(timeIntervalSinceNow: 600), pins: pins, gateway: "Example Office")
-        let serverKey = PrivateKey(using: &random).publicKey
-        self.serverKey = serverKey
-        gateway = ScriptedGateway { (request) throws(ProvisioningTransportError) in
-            guard let body = request.body, let enrolment = try? EnrolmentRequest(body: body) else {
-                throw .unreachable("no body")
-            }
-            return ProvisioningReply(
-                status: 201, body: ScriptedGateway.grant(for: enrolment.publicKey, server: serverKey).body)
-        }
-    }
+    init() throws { scene = try EnrolScene() }
 
-    private var tool: EnrolTool { tool(within: .seconds(30)) }
-
-    private func tool(within deadline: Duration) -> EnrolTool {
-        EnrolTool(
-            directory: ProfileDirectory(path: folder.path), console: captured.console(), transport: gateway,
-            deadline: deadline)
-    }
+    private var folder: URL { scene.folder }
+    private var captured: CapturedConsole { scene.captured }
+    private var invitation: Invitation { scene.invitation }
+    private var gateway: ScriptedGateway { scene.gateway }
+    private var serverKey: PublicKey { scene.serverKey }
+    private var tool: EnrolTool { scene.tool() }
 
     private func enrol(
         name: String? = nil, replaces: Bool = false, within deadline: Duration = .seconds(30)
-    ) async -> Int32 {
-        let (tool, invitation) = (tool(within: deadline), invitation)
-        return await tool.reporting { () throws(EnrolProblem) in
-            try await tool.enrol(invitation, name: name, deviceName: "laptop", replaces: replaces)
-        }
-    }
+    ) async -> Int32 { await scene.enrol(name: name, replaces: replaces, within: deadline) }
 
-    private func kept(_ name: String) async throws -> (TunnelProfile, DeviceEnrolment)? {
-        let manager = try await ProfileDirectory(path: folder.path).manager().manager
-        guard let profile = await manager.profiles.first(where: { $0.name == name }) else { return nil }
-        let secret = try await ProfileDirectory(path: folder.path).secrets().read("enrolment", of: profile.id)
-        return (profile, try DeviceEnrolment(secret))
-    }
+    private func kept(_ name: String) async throws -> (TunnelProfile, DeviceEnrolment)? { try await scene.kept(name) }
 
-    private func clean() { try? FileManager.default.removeItem(at: folder) }
+    private func clean() { scene.clean() }
 
     @Test("An invitation becomes a profile, whose secrets are in a file that only its owner can read")
     func enrols() async throws {

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import CommandLineSupport
+import PacketTunnel
+import Provisioning
+import WireGuardCore
+
+extension EnrolTool {
+    /// Replaces a profile by a new device, which is enrolled first.
+    ///
+    /// Until the gateway has accepted the new device, the old profile and its secrets stay unchanged. The new secret gets another name,
+    /// and the profile's file names the secret that the profile uses. That file is replaced in one step, so a crash leaves the old
+    /// profile with its secrets, or the new one with its secret. A repetition with the same invitation sends the same key and
+    /// credential: the gateway gives the same answer if it had accepted them and the reply was lost.
+    /// - Throws: ``TunnelError`` with a message that the profile is unchanged.
+    func replace(
+        _ old: TunnelProfile, with configuration: EnrolledTunnelConfiguration, _ invitation: Invitation,
+        _ manager: TunnelManager
+    ) async throws(TunnelError) -> DeviceEnrolment {
+        var configuration = configuration
+        let store = try directory.secrets()
+        let names = try await store.names(of: old.id)
+        let begun = await begun(invitation, old, names, store)
+        let enrolment = begun?.enrolment ?? Self.enrolment(invitation, configuration)
+        configuration.secretName = begun?.name ?? Self.unusedName(names)
+        let secretName = configuration.secretName
+        if begun?.name == nil { try await store.write(enrolment.secret, secretName, of: old.id) }
+
+        // The secret with the invitation stays until the profile uses it: only with that can a crash be made good.
+        let keeper = keeper(configuration) { (_) throws(TunnelError) in }
+        let done: DeviceEnrolment
+        do throws(ProvisioningError) {
+            done = try await keeper.refreshed(enrolment)
+        } catch {
+            let again = error.isPending ? "run the command again, with the same invitation" : nil
+            if again == nil { await remove([secretName], of: old, store) }
+            throw Self.unchanged(old.name, error.tunnelError, again)
+        }
+        configuration.deviceID = done.grant?.device.id
+        var profile = old
+        do throws(TunnelError) {
+            try configuration.set(in: &profile)
+            try await manager.update(profile)
+        } catch {
+            throw Self.unchanged(old.name, error, "run the command again, with the same invitation")
+        }
+        do throws(TunnelError) {
+            try await store.write(done.secret, secretName, of: old.id)
+        } catch {
+            // The next start enrols with the secret that is kept, and gets the same answer.
+            console.problem("warning: cannot store the grant: \(error); the next start requests it again")
+        }
+        await remove(names.filter { $0 != secretName }, of: old, store)
+        return done
+    }
+
+    /// An enrolment with this invitation that was begun and has not replaced the profile.
+    /// - Returns: the enrolment, and the name of its secret, or `nil` as the name if the profile itself uses that secret.
+    private func begun(
+        _ invitation: Invitation, _ profile: TunnelProfile, _ names: [String], _ store: some SecretStore
+    ) async -> (name: String?, enrolment: DeviceEnrolment)? {
+        var used: String?
+        if profile.provider == EnrolledTunnelConfiguration.provider {
+            used = (try? profile.configuration.decode(EnrolledTunnelConfiguration.self))?.secretName
+        }
+        var found: (name: String?, enrolment: DeviceEnrolment)?
+        for name in names {
+            guard let secret = try? await store.read(name, of: profile.id),
+                let enrolment = try? DeviceEnrolment(secret),
+                enrolment.token == invitation.token
+            else { continue }
+            if name != used { return (name, enrolment) }
+            found = (nil, enrolment)
+        }
+        return found
+    }
+
+    /// The first name of an enrolment's secret that is not among `names`.
+    private static func unusedName(_ names: [String]) -> String {
+        let first = EnrolledTunnelConfiguration.defaultSecretName
+        var (name, number) = (first, 1)
+        while names.contains(name) {
+            number += 1
+            name = "\(first)-\(number)"
+        }
+        return name
+    }
+
+    private func remove(_ names: [String], of profile: TunnelProfile, _ store: some SecretStore) async {
+        for name in names {
+            do throws(TunnelError) {
+                try await store.remove(name, of: profile.id)
+            } catch {
+                console.problem("warning: cannot remove the unused secret '\(name)' of '\(profile.name)': \(error)")
+            }
+        }
+    }
+
+    private static func unchanged(_ name: String, _ reason: TunnelError, _ again: String?) -> TunnelError {
+        TunnelError(
+            reason.code, "\(reason.message); the profile '\(name)' is unchanged",
+            fix: [reason.fix, again ?? ""].filter { !$0.isEmpty }.joined(separator: "; "), problems: reason.problems)
+    }
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import CommandLineSupport
+import CommandLineTesting
+import Foundation
+import PacketTunnel
+import PacketTunnelTesting
+import Provisioning
+import Synchronization
+import Testing
+import WireGuardCore
+
+@testable import culvert_enroll
+
+@Suite("Replacing a profile by a new device", .timeLimit(.minutes(1)))
+struct ReplacementTests {
+    private let scene: EnrolScene
+    /// A second invitation of the same gateway.
+    private let second: Invitation
+
+    init() throws {
+        scene = try EnrolScene()
+        var random = SeededGenerator(seed: 52)
+        let first = scene.invitation
+        second = try Invitation(
+            host: "new.example.com", token: BearerSecret(.invitation, using: &random), expires: first.expires,
+            pins: first.pins, gateway: first.gateway)
+    }
+
+    /// The files of the only profile.
+    private struct Files: Equatable {
+        var profile: TunnelProfile
+        var secrets: [String: DeviceEnrolment]
+
+        init(_ folder: URL) throws {
+            let profiles = folder.appending(path: "profiles")
+            let files = try FileManager.default.contentsOfDirectory(atPath: profiles.path)
+                .filter { $0.hasSuffix(".json") }
+            let file = try #require(files.first)
+            profile = try JSONDecoder().decode(
+                TunnelProfile.self, from: try Data(contentsOf: profiles.appending(path: file)))
+            secrets = [:]
+            let inner = folder.appending(path: "secrets/\(profile.id)")
+            for name in try FileManager.default.contentsOfDirectory(atPath: inner.path) {
+                let bytes = [UInt8](try Data(contentsOf: inner.appending(path: name)))
+                secrets[name] = try DeviceEnrolment(SecretBytes(bytes))
+            }
+        }
+
+        /// The enrolment that the profile uses.
+        var used: DeviceEnrolment? {
+            get throws {
+                let configuration: EnrolledTunnelConfiguration = try profile.configuration.decode()
+                return secrets[configuration.secretName]
+            }
+        }
+    }
+
+    /// The requests, and the files at the time of each.
+    private final class Seen: Sendable {
+        let requests = Mutex<[EnrolmentRequest]>([])
+        let files = Mutex<[Files]>([])
+    }
+
+    /// Records each request and the files at that time, and then answers.
+    private func watch(_ answer: @escaping ScriptedGateway.Answer) -> Seen {
+        let (seen, folder) = (Seen(), scene.folder)
+        scene.gateway.set { (request) throws(ProvisioningTransportError) in
+            guard let enrolment = try? EnrolmentRequest(body: request.body ?? []), let files = try? Files(folder) else {
+                throw .unsupported("there is no request or no profile")
+            }
+            seen.requests.withLock { $0.append(enrolment) }
+            seen.files.withLock { $0.append(files) }
+            return try answer(request)
+        }
+        return seen
+    }
+
+    private static let silence: ScriptedGateway.Answer = { (_) throws(ProvisioningTransportError) in
+        throw .unreachable("the reply was lost")
+    }
+
+    @Test("A profile stays unchanged while the gateway cannot be reached, and a repetition sends the same request")
+    func unreachable() async throws {
+        defer { scene.clean() }
+        #expect(await scene.enrol(name: "office") == 0)
+        let before = try Files(scene.folder)
+        let seen = watch(Self.silence)
+        #expect(
+            await scene.enrol(second, name: "office", replaces: true, within: .milliseconds(300))
+                == ExitStatus.unreachable)
+        var after = try Files(scene.folder)
+        #expect(after.profile == before.profile)
+        #expect(try after.used == before.used && before.used != nil)
+        #expect(scene.captured.error.contains("the profile 'office' is unchanged"))
+        #expect(scene.captured.error.contains("run the command again"))
+        #expect(!scene.captured.error.contains("is kept") && !scene.captured.error.contains("culvert up"))
+
+        let first = try #require(seen.requests.withLock { $0.first })
+        let again = watch(EnrolScene.accepting(scene.serverKey))
+        #expect(await scene.enrol(second, name: "office", replaces: true) == 0, "\(scene.captured.error)")
+        #expect(again.requests.withLock { $0 } == [first])
+        after = try Files(scene.folder)
+        let used = try #require(try after.used)
+        #expect(used.privateKey.publicKey == first.publicKey && used.credential == first.credential)
+        #expect(used.token == nil && used.grant != nil)
+        #expect(after.secrets.count == 1 && after.profile.serverAddress == "new.example.com:8443")
+        #expect(after.profile.id == before.profile.id)
+    }
+
+    @Test("An answer of another server leaves the old key and credential")
+    func untrusted() async throws {
+        defer { scene.clean() }
+        #expect(await scene.enrol(name: "office") == 0)
+        let before = try Files(scene.folder)
+        scene.gateway.set { (_) throws(ProvisioningTransportError) in throw .untrusted("no pin matches") }
+        #expect(
+            await scene.enrol(second, name: "office", replaces: true, within: .milliseconds(300))
+                == ExitStatus.unreachable)
+        let after = try Files(scene.folder)
+        #expect(try after.profile == before.profile && after.used == before.used)
+        #expect(scene.captured.error.contains("no pin matches") && scene.captured.error.contains("is unchanged"))
+    }
+
+    @Test("A refusal removes the new key, and leaves the profile and its secrets")
+    func refused() async throws {
+        defer { scene.clean() }
+        #expect(await scene.enrol(name: "office") == 0)
+        let before = try Files(scene.folder)
+        let seen = watch { (_) throws(ProvisioningTransportError) in ScriptedGateway.problem(.invitationUsed) }
+        #expect(await scene.enrol(second, name: "office", replaces: true) == ExitStatus.failure)
+        #expect(seen.requests.withLock { $0.count } == 1)
+        #expect(try Files(scene.folder) == before)
+        #expect(scene.captured.error.contains("used already") && scene.captured.error.contains("is unchanged"))
+    }
+
+    @Test("A crash at any point of a replacement leaves one usable profile")
+    func crash() async throws {
+        defer { scene.clean() }
+        #expect(await scene.enrol(name: "office") == 0)
+        let before = try Files(scene.folder)
+        let seen = watch(EnrolScene.accepting(scene.serverKey))
+        #expect(await scene.enrol(second, name: "office", replaces: true) == 0, "\(scene.captured.error)")
+        let after = try Files(scene.folder)
+
+        // During the request, the old profile has its secret, and the new secret is another file.
+        let during = try #require(seen.files.withLock { $0.first })
+        #expect(try during.profile == before.profile && during.used == before.used)
+        let request = try #require(seen.requests.withLock { $0.first })
+
+        // After the profile's file was replaced and before any secret was changed, the profile uses the secret of the request: the
+        // next start sends the same request, and the gateway gives the same answer.
+        var between = during
+        between.profile = after.profile
+        let begun = try #require(try between.used)
+        #expect(begun.token == second.token)
+        #expect(begun.privateKey.publicKey == request.publicKey && begun.credential == request.credential)
+
+        let used = try #require(try after.used)
+        #expect(used.privateKey == begun.privateKey && used.credential == begun.credential && used.grant != nil)
+        #expect(after.secrets.count == 1)
+        // The next replacement has a free name again.
+        #expect(await scene.enrol(name: "office", replaces: true) == 0)
+        #expect(try Files(scene.folder).secrets.count == 1)
+    }
+
+    @Test("A pending profile that is replaced with the same invitation keeps its key")
+    func sameInvitation() async throws {
+        defer { scene.clean() }
+        scene.gateway.set(Self.silence)
+        #expect(await scene.enrol(name: "office", within: .milliseconds(300)) == ExitStatus.unreachable)
+        let before = try #require(try Files(scene.folder).used)
+        scene.gateway.set(EnrolScene.accepting(scene.serverKey))
+        #expect(await scene.enrol(name: "office", replaces: true) == 0, "\(scene.captured.error)")
+        let after = try #require(try Files(scene.folder).used)
+        #expect(after.privateKey == before.privateKey && after.credential == before.credential && after.grant != nil)
+    }
+}
