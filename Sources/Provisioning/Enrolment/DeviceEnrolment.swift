@@ -27,7 +27,11 @@ public struct DeviceEnrolment: Sendable, Equatable {
     /// What it runs on, until the gateway knows it.
     public var platform: String?
     /// The key that a rotation is about to put in place of ``privateKey``; who has the last word is the gateway.
+    ///
+    /// It is kept until the gateway knows it, or until no request of the rotation can be accepted any longer.
     public var nextKey: PrivateKey?
+    /// The time for which ``nextKey`` must be kept.
+    var nextKeyWait: RotationWait?
     /// What the gateway gave last.
     public var grant: EnrolmentGrant?
     /// When that was, by this machine's clock.
@@ -60,6 +64,7 @@ public struct DeviceEnrolment: Sendable, Equatable {
         name = try fields.optional("name") { (value) throws(ContractError) in try value.label(1...64) }
         platform = try fields.optional("platform") { (value) throws(ContractError) in try value.label(1...32) }
         nextKey = try fields.optional("nextKey") { (value) throws(ContractError) in try value.privateKey() }
+        nextKeyWait = try fields.optional("nextKeyWait") { (value) throws(ContractError) in try RotationWait(value) }
         grant = try fields.optional("grant") { (value) throws(ContractError) in try EnrolmentGrant(json: value.json) }
         grantedAt = try fields.optional("grantedAt") { (value) throws(ContractError) in try value.time() }
     }
@@ -70,7 +75,8 @@ public struct DeviceEnrolment: Sendable, Equatable {
             "privateKey": .string(privateKey.exportedBase64), "credential": .string(credential.exportedText),
             "token": token.map { .string($0.exportedText) }, "name": name.map { .string($0) },
             "platform": platform.map { .string($0) }, "nextKey": nextKey.map { .string($0.exportedBase64) },
-            "grant": grant.map(\.json), "grantedAt": grantedAt.map { .time($0) },
+            "nextKeyWait": nextKeyWait.map(\.json), "grant": grant.map(\.json),
+            "grantedAt": grantedAt.map { .time($0) },
         ])
         return SecretBytes((try? json.text()) ?? [])
     }

@@ -66,18 +66,38 @@ public struct EnrolmentClient: Sendable {
     public func renew(
         credential: BearerSecret, publicKey: PublicKey
     ) async throws(ProvisioningError) -> EnrolmentGrant {
-        try await grant(.post, EnrolmentPath.renewal, credential, for: publicKey)
+        try await renew(credential: credential, publicKeys: [publicKey])
+    }
+
+    /// Moves the device's expiry on during an unfinished rotation, when the gateway may have either key.
+    func renew(
+        credential: BearerSecret, publicKeys: [PublicKey]
+    ) async throws(ProvisioningError) -> EnrolmentGrant {
+        try await grant(.post, EnrolmentPath.renewal, credential, forAny: publicKeys)
     }
 
     /// Gives the device another key. Keep the new key before: from the moment the gateway has heard of it, only it works.
     ///
-    /// After a failure it is not known which key the gateway has: ask for the grant, which says it.
+    /// After a failure it is not known which key the gateway has: ask for the grant, which says it. A request that was delayed can still
+    /// change the key for the lifetime of its nonce (a minute): keep both keys for that time.
     public func rotate(
         from old: PrivateKey, to new: PublicKey, credential: BearerSecret
     ) async throws(ProvisioningError) -> EnrolmentGrant {
-        let nonce = try await ask(.post, EnrolmentPath.rotationNonces, credential) {
+        let nonce = try await rotationNonce(credential: credential)
+        return try await rotate(from: old, to: new, answering: nonce, credential: credential)
+    }
+
+    /// Requests a nonce for a rotation.
+    func rotationNonce(credential: BearerSecret) async throws(ProvisioningError) -> RotationNonce {
+        try await ask(.post, EnrolmentPath.rotationNonces, credential) {
             (body) throws(ContractError) in try RotationNonce(body: body)
         }
+    }
+
+    /// Gives the device another key, with a nonce that was requested before.
+    func rotate(
+        from old: PrivateKey, to new: PublicKey, answering nonce: RotationNonce, credential: BearerSecret
+    ) async throws(ProvisioningError) -> EnrolmentGrant {
         guard let request = RotationRequest(from: old, to: new, answering: nonce) else {
             throw .reply(field: "serverKey", problem: "it is no key")
         }

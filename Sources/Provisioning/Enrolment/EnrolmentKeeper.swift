@@ -62,6 +62,8 @@ package struct EnrolmentKeeper: Sendable {
     ) async throws(ProvisioningError) -> DeviceEnrolment {
         var enrolment = enrolment
         let publicKey = enrolment.privateKey.publicKey
+        // The gateway has either key while a rotation is unfinished.
+        let publicKeys = [publicKey] + (enrolment.nextKey.map { [$0.publicKey] } ?? [])
         let grant: EnrolmentGrant
         if let token = enrolment.token {
             grant = try await client.enrol(
@@ -69,13 +71,10 @@ package struct EnrolmentKeeper: Sendable {
                     publicKey: publicKey, credential: enrolment.credential, name: enrolment.name,
                     platform: enrolment.platform), with: token)
             logger.notice("enrolled as \(grant.device.id) of \(grant.device.user)")
-        } else if let next = enrolment.nextKey {
-            grant = try await client.grant(
-                credential: enrolment.credential, publicKeys: [publicKey, next.publicKey])
         } else if renewing || enrolment.timeToRenewal(at: now()) == .zero {
-            grant = try await client.renew(credential: enrolment.credential, publicKey: publicKey)
+            grant = try await client.renew(credential: enrolment.credential, publicKeys: publicKeys)
         } else {
-            grant = try await client.grant(credential: enrolment.credential, publicKey: publicKey)
+            grant = try await client.grant(credential: enrolment.credential, publicKeys: publicKeys)
         }
         enrolment.adopt(grant, at: now())
         await keepLogging(enrolment)
@@ -84,16 +83,21 @@ package struct EnrolmentKeeper: Sendable {
 
     /// The enrolment with another key.
     package func rotated(_ enrolment: DeviceEnrolment) async throws(ProvisioningError) -> DeviceEnrolment {
-        // One that was begun and is unfinished is finished first.
-        var enrolment = enrolment.nextKey == nil ? enrolment : try await refreshed(enrolment)
+        // An unfinished enrolment or rotation is finished first.
+        var enrolment =
+            enrolment.nextKey == nil && enrolment.token == nil ? enrolment : try await refreshed(enrolment)
+        let nonce = try await client.rotationNonce(credential: enrolment.credential)
         var generator = random()
-        let next = PrivateKey(using: &generator)
+        // A request of an earlier attempt may still arrive. It names the same key then, so its arrival does no harm.
+        let next = enrolment.nextKey ?? PrivateKey(using: &generator)
         enrolment.nextKey = next
+        enrolment.nextKeyWait = RotationWait(
+            lifetimeSeconds: max(nonce.lifetimeSeconds, enrolment.nextKeyWait?.lifetimeSeconds ?? 0))
         do throws(TunnelError) { try await keep(enrolment.secret) } catch {
             throw .transport(.unsupported("the new key cannot be kept: \(error.message)"))
         }
         let grant = try await client.rotate(
-            from: enrolment.privateKey, to: next.publicKey, credential: enrolment.credential)
+            from: enrolment.privateKey, to: next.publicKey, answering: nonce, credential: enrolment.credential)
         enrolment.adopt(grant, at: now())
         await keepLogging(enrolment)
         return enrolment
@@ -116,11 +120,21 @@ package struct EnrolmentKeeper: Sendable {
 extension DeviceEnrolment {
     /// Takes on what the gateway gave, and the key that it knows.
     mutating func adopt(_ grant: EnrolmentGrant, at now: Date) {
-        if let nextKey, nextKey.publicKey == grant.device.publicKey { privateKey = nextKey }
-        nextKey = nil
+        // To the second, as it is kept.
+        let now = Date(timeIntervalSince1970: now.timeIntervalSince1970.rounded(.down))
+        if let nextKey {
+            var wait = nextKeyWait ?? RotationWait()
+            if nextKey.publicKey == grant.device.publicKey {
+                privateKey = nextKey
+                (self.nextKey, nextKeyWait) = (nil, nil)
+            } else if wait.hasEnded(gatewayTime: grant.serverTime, deviceTime: now) {
+                (self.nextKey, nextKeyWait) = (nil, nil)
+            } else {
+                nextKeyWait = wait
+            }
+        }
         (token, name, platform) = (nil, nil, nil)
         self.grant = grant
-        // To the second, as it is kept.
-        grantedAt = Date(timeIntervalSince1970: now.timeIntervalSince1970.rounded(.down))
+        grantedAt = now
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import Foundation
 import Logging
 import NetworkAddresses
 import PacketTunnel
@@ -30,6 +31,11 @@ final class StandInGateway: ProvisioningTransport {
         var lostReplies = 0
         /// The same of one path.
         var losesRepliesOf: String?
+        /// Whether rotation requests are delayed until ``StandInGateway/deliverRotations()``.
+        var delaysRotations = false
+        var delayedRotations: [ProvisioningRequest] = []
+        /// Seconds that have passed on the gateway's clock.
+        var elapsed: Double = 0
         var isDown = false
         var asked: [String] = []
         var templateGrant: EnrolmentGrant
@@ -58,6 +64,10 @@ final class StandInGateway: ProvisioningTransport {
                 state.lostRequests -= 1
                 return .failure(.unreachable("the request was lost"))
             }
+            if state.delaysRotations, request.target == EnrolmentPath.rotations {
+                state.delayedRotations.append(request)
+                return .failure(.unreachable("the request is delayed"))
+            }
             let reply = answer(request, &state)
             if state.losesRepliesOf == request.target { return .failure(.unreachable("the reply was lost")) }
             if state.lostReplies > 0 {
@@ -68,6 +78,14 @@ final class StandInGateway: ProvisioningTransport {
         }
         state.withLock { $0.onAnswer }()
         return try outcome.get()
+    }
+
+    /// Delivers the delayed rotation requests. The replies are lost.
+    func deliverRotations() {
+        state.withLock { state in
+            for request in state.delayedRotations { _ = answer(request, &state) }
+            state.delayedRotations = []
+        }
     }
 
     static func problem(_ status: Int, _ code: ProblemDetails.Code) -> ProvisioningReply {
@@ -84,7 +102,9 @@ final class StandInGateway: ProvisioningTransport {
             return Self.problem(401, .deviceUnknown)
         }
         func granted() -> ProvisioningReply {
-            ProvisioningReply(status: 200, body: state.devices[index].grant.body)
+            var grant = state.devices[index].grant
+            grant.serverTime += state.elapsed
+            return ProvisioningReply(status: 200, body: grant.body)
         }
         switch (request.method, request.target) {
         case (.get, EnrolmentPath.device): return granted()
