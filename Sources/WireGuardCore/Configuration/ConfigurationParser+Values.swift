@@ -323,7 +323,12 @@ extension ConfigurationParser {
         }
     }
 
-    private func command(_ value: Range<Int>) -> String { ASCII.string(bytes[value].span) }
+    /// Reads the command of a hook. Vertical tabs and form feeds separate the words of a line like spaces do, but in a command they
+    /// are control characters, which a written file must not have.
+    private mutating func command(_ value: Range<Int>) -> String {
+        if let index = value.first(where: { bytes[$0] == 11 || bytes[$0] == 12 }) { reportControlCharacter(index) }
+        return ASCII.string(bytes[value].span)
+    }
 }
 
 extension RouteTable {

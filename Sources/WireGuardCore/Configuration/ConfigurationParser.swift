@@ -250,7 +250,7 @@ struct ConfigurationParser {
         return true
     }
 
-    private mutating func reportControlCharacter(_ index: Int) {
+    mutating func reportControlCharacter(_ index: Int) {
         let text = Redaction.escapes(bytes[index..<(index + 1)].span)
         if bytes[index] == ASCII.carriageReturn {
             report(

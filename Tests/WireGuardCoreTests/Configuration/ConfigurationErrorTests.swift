@@ -80,6 +80,9 @@ struct ConfigurationErrorTests {
         BrokenFile("a byte order mark", "\u{feff}" + Sample.interface(), .byteOrderMark, 1, 1, "without BOM"),
         BrokenFile("a control character", Sample.interface("MTU = 14\u{1b}20"), .controlCharacter, 3, 9),
         BrokenFile("a zero byte", Sample.interface("MTU = 1420\0"), .controlCharacter, 3, 11),
+        BrokenFile(
+            "a vertical tab in a hook", Sample.interface("PostUp = a\u{b}b"), .controlCharacter, 3, 11, "delete"),
+        BrokenFile("a form feed in a hook", Sample.interface("PreDown = a\u{c} b # c"), .controlCharacter, 3, 12),
         BrokenFile("old Macintosh line ends", "[Interface]\rMTU = 1420\r", .controlCharacter, 1, 12, "LF"),
         BrokenFile("a no-break space", Sample.interface("MTU\u{a0}= 1420"), .invisibleCharacter, 3, 4, "type it anew"),
         BrokenFile("a zero-width space", Sample.interface("MTU = \u{200b}1420"), .invisibleCharacter, 3, 7),
