@@ -239,16 +239,19 @@ struct EnrolTool: Sendable {
         return line.isEmpty ? nil : String(line)
     }
 
-    /// The gateway's label, or the first part of its host's name, as an interface may be called.
+    /// Names that the kernel gives to an interface or refuses, and that a label must not choose.
+    private static let reservedNames: Set<String> = ["lo", "all", "default"]
+
+    /// The gateway's label, or the first part of its host's name, as an interface may be called. A letter or digit comes first: a label
+    /// must not make a name that looks like an option or is hidden.
     static func profileName(_ invitation: Invitation) -> String {
         let isAddress = invitation.host.contains(":") || invitation.host.allSatisfy { $0.isNumber || $0 == "." }
         let host = isAddress ? "gateway" : String(invitation.host.prefix { $0 != "." })
         for text in [invitation.gateway ?? "", host] {
-            let name = String(
-                text.lowercased().map { $0 == " " ? "-" : $0 }.filter { FileName.isInterface(String($0)) || $0 == "." }
-            )
-            .prefix(15)
-            if FileName.isInterface(String(name)) { return String(name) }
+            let signs = text.lowercased().map { $0 == " " ? "-" : $0 }
+                .filter { FileName.isInterface(String($0)) || $0 == "." }
+            let name = String(signs.drop { !$0.isLetter && !$0.isNumber }.prefix(15))
+            if FileName.isInterface(name), !reservedNames.contains(name) { return name }
         }
         return "gateway"
     }

@@ -98,7 +98,8 @@ struct EnrollCommand: AsyncParsableCommand {
             try finish(
                 await profiles.reporting { tool throws(EnrolProblem) in
                     try await tool.enrol(
-                        try InvitationSource.read(file), name: name, deviceName: deviceName, replaces: replace)
+                        try InvitationSource.read(file, tool.console), name: name, deviceName: deviceName,
+                        replaces: replace)
                 })
         }
     }

@@ -10,8 +10,9 @@ import TunnelSystem
 /// Where an invitation comes from.
 enum InvitationSource {
     /// Reads it from a file, standard input (`-`) or, without either, the terminal.
-    static func read(_ path: String?) throws(EnrolProblem) -> Invitation {
-        var bytes = try bytes(path)
+    /// - Parameter console: Gets a warning if other users can read or change the file.
+    static func read(_ path: String?, _ console: Console) throws(EnrolProblem) -> Invitation {
+        var bytes = try bytes(path, console)
         defer { wipe(&bytes) }
         do throws(ContractError) {
             return try Invitation(String(decoding: bytes, as: UTF8.self))
@@ -22,7 +23,7 @@ enum InvitationSource {
         }
     }
 
-    private static func bytes(_ path: String?) throws(EnrolProblem) -> [UInt8] {
+    private static func bytes(_ path: String?, _ console: Console) throws(EnrolProblem) -> [UInt8] {
         guard let path else {
             do throws(CommandFailure) {
                 return try HiddenPrompt.read(
@@ -37,7 +38,20 @@ enum InvitationSource {
         guard let bytes = SystemCall.readAll(descriptor, limit: 4 * Invitation.byteLimit) else {
             throw Self.problem(path)
         }
+        if isOpenToOthers(descriptor) {
+            console.problem(
+                """
+                warning: other users of this machine can read or change \(path == "-" ? "the invitation's file" : "'\(path)'")
+                  fix: chmod 600 it; if another user may have used the invitation, ask for a new one
+                """)
+        }
         return bytes
+    }
+
+    /// Whether a descriptor is a file that other users than its owner can read or change.
+    private static func isOpenToOthers(_ descriptor: Int32) -> Bool {
+        guard let status = FileStatus(of: descriptor), status.kind == .file else { return false }
+        return status.mode & 0o066 != 0
     }
 
     private static func problem(_ path: String) -> EnrolProblem {

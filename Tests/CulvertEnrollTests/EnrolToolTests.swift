@@ -133,14 +133,32 @@ struct EnrolToolTests {
     @Test("A file that is missing, is no invitation, or has no pins says so")
     func files() throws {
         defer { clean() }
-        #expect(throws: EnrolProblem.self) { try InvitationSource.read(folder.path + "/none") }
+        #expect(throws: EnrolProblem.self) { try InvitationSource.read(folder.path + "/none", captured.console()) }
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         let file = folder.appending(path: "invitation.txt")
         try Data("# from anna\n\n\(invitation.exportedText)\n".utf8).write(to: file)
-        #expect(try InvitationSource.read(file.path) == invitation)
+        #expect(try InvitationSource.read(file.path, captured.console()) == invitation)
         try Data("hello\n".utf8).write(to: file)
-        let error = #expect(throws: EnrolProblem.self) { try InvitationSource.read(file.path) }
+        let error = #expect(throws: EnrolProblem.self) { try InvitationSource.read(file.path, captured.console()) }
         #expect(error?.status == ExitStatus.usage)
+    }
+
+    @Test("An invitation file that other users can read or change gives a warning without the token")
+    func openFile() throws {
+        defer { clean() }
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        let file = folder.appending(path: "invitation.txt").path
+        try Data("\(invitation.exportedText)\n".utf8).write(to: URL(filePath: file))
+        for (mode, isOpen) in [
+            (0o600, false), (0o400, false), (0o644, true), (0o640, true), (0o604, true), (0o620, true),
+        ] {
+            try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: file)
+            let captured = CapturedConsole()
+            #expect(try InvitationSource.read(file, captured.console()) == invitation)
+            #expect(captured.error.contains("warning: ") == isOpen, "\(String(mode, radix: 8))")
+            #expect(captured.error.contains("'\(file)'") == isOpen && captured.error.contains("chmod 600") == isOpen)
+            #expect(!captured.error.contains(invitation.token.exportedText) && captured.output.isEmpty)
+        }
     }
 
     @Test("Profiles are named after the gateway, as an interface may be")
@@ -148,7 +166,11 @@ struct EnrolToolTests {
         for (gateway, host, name) in [
             ("Example Office", "vpn.example.com", "example-office"), (nil, "vpn.example.com", "vpn"),
             ("\u{1F600}", "192.0.2.1", "gateway"), (nil, "2001:db8::1", "gateway"),
-            ("A very long name of a gateway", "x.example", "a-very-long-nam"),
+            ("A very long name of a gateway", "x.example", "a-very-long-nam"), ("lo", "vpn.example.com", "vpn"),
+            ("LO", "lo.example.com", "gateway"), ("-rf", "vpn.example.com", "rf"), (" - x", "x.example", "x"),
+            (".hidden", "vpn.example.com", "hidden"), ("../..", "vpn.example.com", "vpn"),
+            ("all", "default", "gateway"),
+            ("_=+", "vpn.example.com", "vpn"), ("-a very long name of a gateway", "x.example", "a-very-long-nam"),
         ] as [(String?, String, String)] {
             let other = try Invitation(
                 host: host, token: invitation.token, expires: invitation.expires, pins: invitation.pins,

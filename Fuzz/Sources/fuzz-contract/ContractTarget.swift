@@ -46,6 +46,14 @@ private func grant(_ body: [UInt8]) {
     for text in grant.searchDomains {
         require(text.utf8.allSatisfy { $0 > 32 && $0 < 127 }, "a search domain of other signs: \(text)")
     }
+    guard (try? grant.checkAddresses(allowsLoopback: false)) != nil else { return }
+    require((try? grant.checkAddresses(allowsLoopback: true)) != nil, "a stricter check passes and the other does not")
+    let endpoints = grant.servers.flatMap(\.endpoints).compactMap(\.endpoint?.address)
+    for address in endpoints + grant.dns {
+        require(
+            !address.isLoopback && !address.isMulticast && !address.isUnspecified && !address.isBroadcast,
+            "a device would ask \(address)")
+    }
 }
 
 private let key: PublicKey? = PublicKey(base64: "xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=")

@@ -92,6 +92,8 @@ public struct DeviceEnrolment: Sendable, Equatable {
     /// Whether what the gateway gave last may still be used without asking it.
     func hasUsableGrant(at now: Date) -> Bool {
         guard let grant, let grantedAt else { return false }
+        // An earlier version may have stored it unchecked; whether the gateway is on this machine is not known here.
+        do throws(ContractError) { try grant.checkAddresses(allowsLoopback: true) } catch { return false }
         guard let seconds = grant.device.expiresInSeconds else { return true }
         // A clock that was set back since says nothing; the gateway's is what counts in the end.
         return now < grantedAt.addingTimeInterval(Double(seconds))

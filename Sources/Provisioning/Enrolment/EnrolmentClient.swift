@@ -137,8 +137,10 @@ public struct EnrolmentClient: Sendable {
         _ method: ProvisioningRequest.Method, _ path: String, _ secret: BearerSecret, body: [UInt8]? = nil,
         forAny publicKeys: [PublicKey]
     ) async throws(ProvisioningError) -> EnrolmentGrant {
-        try await ask(method, path, secret, body: body) { (body) throws(ContractError) in
+        let allowsLoopback = servers.allSatisfy(\.isOnThisMachine)
+        return try await ask(method, path, secret, body: body) { (body) throws(ContractError) in
             let grant = try EnrolmentGrant(body: body)
+            try grant.checkAddresses(allowsLoopback: allowsLoopback)
             guard publicKeys.contains(grant.device.publicKey) else {
                 throw ContractError(field: "device.publicKey", problem: "it is not this device's key")
             }

@@ -88,6 +88,7 @@ public struct Invitation: Sendable, Equatable {
     /// Reads an invitation: its line, with blank lines and lines that begin with `#` around it.
     public init(_ text: some StringProtocol) throws(ContractError) {
         func fault(_ problem: String) -> ContractError { ContractError(field: "invitation", problem: problem) }
+        let damage = fault("the line is damaged: copy all of it")
         guard text.utf8.count <= 2 * Self.byteLimit else { throw fault("it is longer than an invitation can be") }
         let lines = text.split(whereSeparator: \.isNewline)
             .map { line in String(line.filter { $0 != "\u{feff}" }).trimmed }
@@ -101,9 +102,14 @@ public struct Invitation: Sendable, Equatable {
             throw fault("it is of a later version: this program is too old for it")
         }
         guard line.utf8.count <= Self.byteLimit,
-            let bytes = Base64URL.decode(line.utf8.dropFirst(Self.prefix.utf8.count)),
-            let json = try? JSONDecoder().decode(JSONValue.self, from: Data(bytes))
-        else { throw fault("it is damaged: copy the whole line") }
+            let bytes = Base64URL.decode(line.utf8.dropFirst(Self.prefix.utf8.count))
+        else { throw damage }
+        let json: JSONValue
+        do throws(ContractError) {
+            json = try ContractJSON.read(bytes)
+        } catch {
+            throw error.field == "body" ? damage : error
+        }
         try self.init(json: json)
     }
 

@@ -11,7 +11,8 @@ public import PacketTunnel
 
 /// A body of the enrolment API. Gateway and client write and read the same types.
 ///
-/// Reading is strict: a field that is missing, of another kind or out of its range is an error that names it. Members with
+/// Reading is strict: a field that is missing, of another kind or out of its range is an error that names it, and so is a
+/// member that an object has twice. Members with
 /// other names are refused in requests, and ignored in replies, which may have more one day.
 public protocol ContractMessage: Codable, Equatable, Sendable {
     /// Reads the message.
@@ -23,10 +24,7 @@ public protocol ContractMessage: Codable, Equatable, Sendable {
 extension ContractMessage {
     /// Reads a body of HTTP.
     public init(body: [UInt8]) throws(ContractError) {
-        guard let json = try? JSONDecoder().decode(JSONValue.self, from: Data(body)) else {
-            throw ContractError(field: "body", problem: "it is no JSON")
-        }
-        try self.init(json: json)
+        try self.init(json: try ContractJSON.read(body))
     }
 
     /// A body of HTTP: one line, names in alphabetic order.
