@@ -63,7 +63,8 @@ struct AddKeyReplyTests {
             ("server_key", nil), ("server_key", "AAAA"), ("server_key", String(repeating: "A", count: 43) + "="),
             ("server_key", "!" + String(repeating: "A", count: 42) + "="), ("peer_pubkey", nil), ("peer_pubkey", "x"),
             ("server_ip", nil), ("server_ip", ""), ("server_ip", "vpn.example"), ("server_ip", "0.0.0.0"),
-            ("server_ip", "224.0.0.1"), ("peer_ip", nil), ("peer_ip", "10.9.3.7/33"), ("peer_ip", "0.0.0.0/0"),
+            ("server_ip", "224.0.0.1"), ("server_ip", "169.254.169.254"), ("peer_ip", nil), ("peer_ip", "10.9.3.7/33"),
+            ("peer_ip", "0.0.0.0/0"),
             ("peer_ip", "127.0.0.1/8"), ("server_vip", "x"),
         ] as [(String, String?)])
     func wrong(_ field: String, _ value: String?) {
@@ -74,6 +75,30 @@ struct AddKeyReplyTests {
             return
         }
         #expect(named == field)
+    }
+
+    @Test(
+        "A loopback, multicast, unspecified or metadata address is refused as a name server",
+        arguments: ["127.0.0.1", "ff02::1", "0.0.0.0", "169.254.169.254", "fd00:ec2::254"])
+    func nameServers(_ server: String) throws {
+        let body = body { $0["dns_servers"] = .array([.string("10.0.0.243"), .string(server)]) }
+        let error = #expect(throws: ProvisioningError.self) { try read(body) }
+        guard case .reply("dns_servers", _) = error else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
+    }
+
+    @Test("A reply with two members of one name is refused")
+    func repeatedMember() throws {
+        let text = String(decoding: body(), as: UTF8.self)
+        let twice = text.replacing(#""server_port":1337"#, with: #""server_port":1,"server_port":1337"#)
+        #expect(twice != text)
+        let error = #expect(throws: ProvisioningError.self) { try read(Array(twice.utf8)) }
+        guard case .reply("server_port", _) = error else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
     }
 
     @Test("A port that is none is named", arguments: [0, -1, 65_536, Int.max])

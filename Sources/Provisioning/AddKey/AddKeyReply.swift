@@ -54,6 +54,10 @@ package struct AddKeyReply: Hashable, Sendable {
             throw Self.refusal(reply.status, fields.map { [$0.status, $0.message].compactMap { $0 } } ?? [])
         }
         guard let fields else { throw .reply(field: "body", problem: "it is not the JSON that was expected") }
+        // Readers differ in which of two members with one name they take.
+        do throws(ContractError) { _ = try ContractJSON.read(reply.body) } catch {
+            throw .reply(field: error.field, problem: error.problem)
+        }
         let echoed = try Self.key(fields.peerPublicKey, "peer_pubkey")
         guard echoed == publicKey else {
             throw .reply(field: "peer_pubkey", problem: "it is not the key that was sent")
@@ -63,8 +67,9 @@ package struct AddKeyReply: Hashable, Sendable {
         let host = try Self.parse(fields.serverIP, "server_ip") { (text) throws(AddressTextError) in
             try IPAddress(text)
         }
-        guard !host.isUnspecified, !host.isMulticast, !host.isBroadcast else {
-            throw .reply(field: "server_ip", problem: "\(host) is no server's address")
+        // The server may be on this machine.
+        if !host.unmapped.isLoopback, let kind = LocalAddresses.kind(of: host) {
+            throw .reply(field: "server_ip", problem: "\(host) is \(kind)")
         }
         guard let port = fields.serverPort, let number = UInt16(exactly: port), number != 0 else {
             throw .reply(
@@ -80,8 +85,11 @@ package struct AddKeyReply: Hashable, Sendable {
         }
         nameServers = []
         for text in fields.dnsServers ?? [] {
-            nameServers.append(
-                try Self.parse(text, "dns_servers") { (text) throws(AddressTextError) in try IPAddress(text) })
+            let server = try Self.parse(text, "dns_servers") { (text) throws(AddressTextError) in try IPAddress(text) }
+            if let kind = LocalAddresses.kind(of: server) {
+                throw .reply(field: "dns_servers", problem: "\(server) is \(kind)")
+            }
+            nameServers.append(server)
         }
         if let text = fields.serverVIP, !text.isEmpty {
             innerAddress = try Self.parse(text, "server_vip") { (text) throws(AddressTextError) in try IPAddress(text) }
