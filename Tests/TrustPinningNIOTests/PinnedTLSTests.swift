@@ -49,7 +49,7 @@ struct PinnedTLSTests {
         #expect(figures.accepted == 1)
         #expect(figures.handshakes == 0)
         #expect(figures.applicationBytes == 0)
-        #expect(session.connectionFigures.open == 0)
+        #expect(try await session.wait { $0.open == 0 })
     }
 
     @Test("It asks the verifier again for each connection")

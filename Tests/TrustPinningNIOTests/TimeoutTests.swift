@@ -28,7 +28,7 @@ struct TimeoutTests {
         let session = PinnedSession(tls: tls, configuration: configuration)
         let url = try #require(URL(string: "https://www.example.com:\(port)/"))
         await #expect(throws: PinnedSessionError.timedOut(.connect)) { try await session.data(from: url) }
-        #expect(session.connectionFigures.open == 0)
+        #expect(try await session.wait { $0.open == 0 })
     }
 
     @Test("Requests are given up when the verifier never comes to a verdict, and nothing is sent")
@@ -126,7 +126,36 @@ struct TimeoutTests {
         task.cancel()
         await #expect(throws: PinnedSessionError.cancelled) { try await task.value }
         #expect(await server.wait { $0.closed == $0.accepted })
-        #expect(connecting.connectionFigures.open == 0)
+        #expect(try await connecting.wait { $0.open == 0 })
+    }
+
+    @Test("A connection whose first request was cancelled closes after the time for idle ones")
+    func cancelledWhenReady() async throws {
+        let server = try await LoopbackServer.start()
+        let url = try server.url()
+        let endpoint = try Endpoint(url)
+        let connector = Connector(
+            tls: try PinnedTLS { _ in ServerVerdict(isTrusted: true, reason: "test") },
+            group: MultiThreadedEventLoopGroup.singleton, connectTimeout: .seconds(120), keepAlive: .milliseconds(1),
+            detours: [endpoint: try #require(Endpoint(authority: "127.0.0.1:\(server.port)"))])
+        let pool = ConnectionPool(connector: connector, limit: 1)
+        let lease = try await pool.lease(endpoint, deadline: .now() + .seconds(120)).get()
+        let plan = ExchangePlan(
+            head: try RequestHead.make(PinnedRequest(url: url), to: endpoint), body: .none,
+            idleTimeout: .seconds(120), deadline: .now() + .seconds(120), bodyLimit: 1024)
+        let task = Task {
+            while !Task.isCancelled { await Task.yield() }
+            return await lease.connection.perform(plan)
+        }
+        task.cancel()
+        guard case .failure(let failure) = await task.value else {
+            Issue.record("the cancelled request has an answer")
+            return
+        }
+        #expect(failure.error == .cancelled)
+        #expect(await server.wait { $0.closed == 1 })
+        #expect(server.figures.requests.isEmpty)
+        pool.close()
     }
 
     @Test("Requests do not begin when their task was cancelled before")

@@ -16,7 +16,8 @@ final class ConnectionPool: Sendable {
 
     private struct Waiter {
         let id: UInt64
-        let key: ConnectionKey
+        /// Whether the request needs a connection that was not used before.
+        let onlyNew: Bool
         let continuation: CheckedContinuation<Grant, Never>
     }
 
@@ -54,34 +55,54 @@ final class ConnectionPool: Sendable {
     }
 
     /// Takes a connection that is free, or opens one; waits for its turn when there are too many.
+    ///
+    /// Policies and identities may change while the request waits or the connection opens, so the connection's key is
+    /// compared with the current one last.
     /// - Parameter onlyNew: to take none that was in use before.
     func lease(
-        _ key: ConnectionKey, deadline: NIODeadline, onlyNew: Bool = false
+        _ endpoint: Endpoint, deadline: NIODeadline, onlyNew: Bool = false
     ) async -> Result<Lease, PinnedSessionError> {
-        switch await grant(key, deadline: deadline, onlyNew: onlyNew) {
-        case .connection(let connection): return .success(Lease(connection: connection, isReused: true))
-        case .failure(let error): return .failure(error)
-        case .slot: break
+        while true {
+            let lease: Lease
+            switch await grant(endpoint, deadline: deadline, onlyNew: onlyNew) {
+            case .connection(let connection): lease = Lease(connection: connection, isReused: true)
+            case .failure(let error): return .failure(error)
+            case .slot:
+                switch await open(endpoint, deadline: deadline) {
+                case .success(let connection): lease = Lease(connection: connection, isReused: false)
+                case .failure(let error): return .failure(error)
+                }
+            }
+            guard lease.connection.key != currentKey(endpoint) else { return .success(lease) }
+            lease.connection.closeIfIdle()
         }
+    }
+
+    /// Opens a connection in a slot that was granted. The slot is returned when its socket is closed.
+    private func open(
+        _ endpoint: Endpoint, deadline: NIODeadline
+    ) async -> Result<HTTPConnection, PinnedSessionError> {
         let events = Connector.Events(
             onIdle: { [weak self] connection in
                 guard let self else { return connection.close() }
                 release(connection)
             },
-            onClose: { [weak self] connection in self?.closed(connection) })
-        switch await connector.connect(key, deadline: deadline, events: events) {
+            onClose: { [weak self] connection in self?.closed(connection) },
+            onUnused: { [weak self] in self?.slotReturned(endpoint) })
+        switch await connector.connect(currentKey(endpoint), deadline: deadline, events: events) {
         case .success(let connection):
             // Shut down meanwhile, so that nobody would close it.
             guard !content.withLockedValue({ $0.isClosed }) else {
                 connection.close()
                 return .failure(.sessionClosed)
             }
-            return .success(Lease(connection: connection, isReused: false))
-        case .failure(let error):
-            slotReturned(key.endpoint)
-            return .failure(error)
+            return .success(connection)
+        case .failure(let error): return .failure(error)
         }
     }
+
+    /// The key that a connection must have to be used now.
+    private func currentKey(_ endpoint: Endpoint) -> ConnectionKey { connector.tls.key(for: endpoint) }
 
     /// Closes what is idle. What is in use is closed after its exchange, when its key is no longer asked for, by time.
     func closeIdle() {
@@ -113,15 +134,16 @@ final class ConnectionPool: Sendable {
 
     // MARK: - Turns
 
-    private func grant(_ key: ConnectionKey, deadline: NIODeadline, onlyNew: Bool) async -> Grant {
+    private func grant(_ endpoint: Endpoint, deadline: NIODeadline, onlyNew: Bool) async -> Grant {
         let id = content.withLockedValue { content in
             content.nextWaiter &+= 1
             return content.nextWaiter
         }
         let timer = connector.group.next().scheduleTask(deadline: deadline) { [weak self] in
-            self?.give(up: id, of: key.endpoint, .timedOut(.whole))
+            self?.give(up: id, of: endpoint, .timedOut(.whole))
         }
         defer { timer.cancel() }
+        let key = currentKey(endpoint)
         return await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 var unwanted: [HTTPConnection] = []
@@ -129,9 +151,9 @@ final class ConnectionPool: Sendable {
                     guard !content.isClosed else { return .failure(.sessionClosed) }
                     // Cancelled before this, so that nobody would take it out of the queue.
                     guard !Task.isCancelled else { return .failure(.cancelled) }
-                    var place = content.places[key.endpoint] ?? Place()
-                    defer { content.places[key.endpoint] = place }
-                    // Ones that were judged by an older state of trust or identity are used no more.
+                    var place = content.places[endpoint] ?? Place()
+                    defer { content.places[endpoint] = place }
+                    // Connections that earlier policies or identities verified are not used again.
                     unwanted = place.idle.filter { $0.key != key || !$0.isActive }
                     place.idle.removeAll { $0.key != key || !$0.isActive }
                     if !onlyNew, let connection = place.idle.popLast() { return .connection(connection) }
@@ -143,14 +165,14 @@ final class ConnectionPool: Sendable {
                         place.count += 1
                         return .slot
                     }
-                    place.waiters.append(Waiter(id: id, key: key, continuation: continuation))
+                    place.waiters.append(Waiter(id: id, onlyNew: onlyNew, continuation: continuation))
                     return nil
                 }
                 for connection in unwanted { connection.closeIfIdle() }
                 if let grant { continuation.resume(returning: grant) }
             }
         } onCancel: {
-            give(up: id, of: key.endpoint, .cancelled)
+            give(up: id, of: endpoint, .cancelled)
         }
     }
 
@@ -164,9 +186,11 @@ final class ConnectionPool: Sendable {
 
     private func release(_ connection: HTTPConnection) {
         let endpoint = connection.key.endpoint
+        // If policies or identities have changed, it is closed, and its slot goes to the next request.
+        let isCurrent = connection.key == currentKey(endpoint)
         var isUnwanted = false
         let waiter = content.withLockedValue { content -> Waiter? in
-            guard !content.isClosed, var place = content.places[endpoint] else {
+            guard isCurrent, !content.isClosed, var place = content.places[endpoint] else {
                 isUnwanted = true
                 return nil
             }
@@ -175,8 +199,8 @@ final class ConnectionPool: Sendable {
                 place.idle.append(connection)
                 return nil
             }
-            guard first.key == connection.key else {
-                // Of an older state of trust: it is closed, and its slot goes to who waits.
+            guard !first.onlyNew else {
+                // The slot is for a new connection.
                 isUnwanted = true
                 return nil
             }
@@ -205,10 +229,20 @@ final class ConnectionPool: Sendable {
         waiter?.continuation.resume(returning: .slot)
     }
 
-    /// For tests: how many connections there are, and how many of them are idle.
-    var figures: (open: Int, idle: Int) {
+    /// The numbers of connections, of idle ones, and of waiting requests, for tests.
+    struct Figures: Sendable {
+        var open = 0
+        var idle = 0
+        var waiting = 0
+    }
+
+    var figures: Figures {
         content.withLockedValue { content in
-            (content.places.values.map(\.count).reduce(0, +), content.places.values.map(\.idle.count).reduce(0, +))
+            content.places.values.reduce(into: Figures()) { figures, place in
+                figures.open += place.count
+                figures.idle += place.idle.count
+                figures.waiting += place.waiters.count
+            }
         }
     }
 }

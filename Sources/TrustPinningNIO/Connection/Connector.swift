@@ -24,6 +24,8 @@ struct Connector: Sendable {
     struct Events: Sendable {
         var onIdle: @Sendable (HTTPConnection) -> Void
         var onClose: @Sendable (HTTPConnection) -> Void
+        /// Called once, instead of the others, if the attempt failed or was cancelled, when its sockets are closed.
+        var onUnused: @Sendable () -> Void
     }
 
     /// Connects, and returns when the server was found trusted.
@@ -54,21 +56,27 @@ struct Connector: Sendable {
         let record = HandshakeRecord()
         let endpoint = key.endpoint
         let place = detours[endpoint] ?? endpoint
-        let bootstrap = ClientBootstrap(group: loop)
+        let isOver = NIOLockedValueBox(false)
+        attempt.futureResult.whenFailure { _ in isOver.withLockedValue { $0 = true } }
+        let connected = ClientBootstrap(group: loop)
             .connectTimeout(connectTimeout)
             .channelInitializer { channel in
+                // A socket ends with its attempt, connected or not: a cancelled request leaves none behind.
+                attempt.futureResult.whenFailure { _ in channel.close(promise: nil) }
                 // Several addresses of a host may be tried at once; one of them gets as far as TLS.
-                channel.marked(socketMark).flatMapThrowing {
+                return channel.marked(socketMark).flatMapThrowing {
                     let handler = try tls.handler(for: endpoint.host.description, port: endpoint.port, record: record)
                     try channel.pipeline.syncOperations.addHandlers([handler, HandshakeWatcher(eventLoop: loop)])
                 }
             }
-        bootstrap.connect(host: place.host.description, port: place.port).whenComplete { result in
+            .connect(host: place.host.description, port: place.port)
+        attempt.futureResult.whenFailure { _ in
+            connected.flatMap(\.closeFuture).whenComplete { _ in events.onUnused() }
+        }
+        connected.whenComplete { result in
             switch result {
             case .failure(let error): attempt.fail(PinnedSessionError.unreachable(Connector.reason(error)))
-            case .success(let channel):
-                attempt.futureResult.whenFailure { _ in channel.close(promise: nil) }
-                finish(channel, key, record, attempt, events)
+            case .success(let channel): finish(channel, key, record, attempt, isOver, events)
             }
         }
     }
@@ -76,7 +84,7 @@ struct Connector: Sendable {
     /// On the event loop of the channel: waits for the handshake, then puts HTTP on top.
     private func finish(
         _ channel: any Channel, _ key: ConnectionKey, _ record: HandshakeRecord,
-        _ attempt: EventLoopPromise<HTTPConnection>, _ events: Events
+        _ attempt: EventLoopPromise<HTTPConnection>, _ isOver: NIOLockedValueBox<Bool>, _ events: Events
     ) {
         let future: EventLoopFuture<Void>
         do {
@@ -95,7 +103,10 @@ struct Connector: Sendable {
                 } else {
                     attempt.fail(PinnedSessionError.handshakeFailed(Connector.reason(error)))
                 }
-            case .success: attempt.completeWith(Result { try addHTTP(to: channel, key, events) })
+            case .success:
+                // After a failed attempt `onUnused` returns the slot; a connection would return it once more.
+                guard !isOver.withLockedValue({ $0 }) else { return }
+                attempt.completeWith(Result { try addHTTP(to: channel, key, events) })
             }
         }
     }
@@ -123,12 +134,15 @@ struct Connector: Sendable {
         limits.maxHeaderListSize = 64 * 1024
         let decoder = HTTPResponseDecoder(
             leftOverBytesStrategy: .dropBytes, informationalResponseStrategy: .forward, limitConfiguration: limits)
-        try operations.addHandlers([
-            HTTPRequestEncoder(), ByteToMessageHandler(decoder), NIOHTTPRequestHeadersValidator(), handler,
-        ])
-        guard channel.isActive else {
+        do {
+            try operations.addHandlers([
+                HTTPRequestEncoder(), ByteToMessageHandler(decoder), NIOHTTPRequestHeadersValidator(), handler,
+            ])
+            guard channel.isActive else { throw ChannelError.ioOnClosedChannel }
+        } catch {
+            // The attempt fails: `onUnused` is called instead of the connection's events.
             box.withLockedValue { $0 = nil }
-            throw ChannelError.ioOnClosedChannel
+            throw error
         }
         return connection
     }

@@ -55,10 +55,17 @@ final class Exchange {
     var continueTimer: Scheduled<Void>?
 
     var lastActivity = NIODeadline.uptimeNanoseconds(0)
+    /// The part of the request's body that was not written yet.
+    var outgoing = OutgoingBody()
+    /// Whether a piece of the body was written and has not reached the network yet.
+    var isWriting = false
     var bodySent = 0
     var lastChunk: ByteBuffer?
     var bodyBegan = false
+    /// Whether the end of the request was written.
     var requestComplete = false
+    /// Whether the end of the request reached the network. Before that, the connection cannot take another request.
+    var requestFlushed = false
     var responseBegan = false
     var informationalCount = 0
     var bodyReceived = 0
@@ -78,9 +85,12 @@ final class Exchange {
         waiter = nil
     }
 
-    func stopTimers() {
+    /// Stops the timers and the upload.
+    func stop() {
         idleTimer?.cancel()
         deadlineTimer?.cancel()
         continueTimer?.cancel()
+        upload?.cancel()
+        outgoing.fail(PinnedSessionError.connectionLost("the exchange has ended"))
     }
 }

@@ -67,7 +67,7 @@ final class ExchangeHandler: ChannelDuplexHandler {
         }
         guard !token.isCancelled else {
             exchange.answer(.failure(ExchangeFailure(error: .cancelled, requestLeft: false, isStale: false)))
-            onIdle()
+            becomeIdle()
             return
         }
         keepAliveTimer?.cancel()
@@ -103,6 +103,8 @@ final class ExchangeHandler: ChannelDuplexHandler {
     /// Closes the connection, unless an exchange is on it.
     func closeIfIdle() {
         guard case .idle = phase else { return }
+        // The end of TLS takes time, in which no exchange may begin.
+        phase = .closed
         close()
     }
 
@@ -120,13 +122,9 @@ final class ExchangeHandler: ChannelDuplexHandler {
         switch exchange.plan.body.source {
         case .none: finishRequest(exchange, context)
         case .bytes(let bytes):
-            if bytes.readableBytes > 0 {
-                let sent = eventLoop.makePromise(of: Void.self)
-                let handler = NIOLoopBound(self, eventLoop: eventLoop)
-                sent.futureResult.whenSuccess { handler.value.noteActivity(of: token) }
-                context.write(wrapOutboundOut(.body(.byteBuffer(bytes))), promise: sent)
-            }
-            finishRequest(exchange, context)
+            if bytes.readableBytes > 0 { exchange.outgoing.append(bytes) }
+            exchange.outgoing.complete()
+            writeNext(of: token)
         case .stream(let length, let produce):
             context.flush()
             let handler = NIOLoopBound(self, eventLoop: eventLoop)
@@ -149,7 +147,7 @@ final class ExchangeHandler: ChannelDuplexHandler {
     }
 
     private func write(_ chunk: ByteBuffer, of token: ExchangeToken, length: Int?) -> EventLoopFuture<Void> {
-        guard let context, let exchange = current(token), !exchange.requestComplete else {
+        guard let exchange = current(token), !exchange.outgoing.isComplete else {
             return failedFuture(.connectionLost("the exchange has ended"))
         }
         guard chunk.readableBytes > 0 else { return eventLoop.makeSucceededVoidFuture() }
@@ -164,26 +162,50 @@ final class ExchangeHandler: ChannelDuplexHandler {
             return eventLoop.makeSucceededVoidFuture()
         }
         let promise = eventLoop.makePromise(of: Void.self)
-        let handler = NIOLoopBound(self, eventLoop: eventLoop)
-        promise.futureResult.whenSuccess { handler.value.noteActivity(of: token) }
-        context.writeAndFlush(wrapOutboundOut(.body(.byteBuffer(chunk))), promise: promise)
+        exchange.outgoing.append(chunk, promise: promise)
+        writeNext(of: token)
         return promise.futureResult
     }
 
-    private func noteActivity(of token: ExchangeToken) { current(token)?.lastActivity = eventLoop.now }
+    /// Writes the next piece of the body, and the end of the request after the last one.
+    private func writeNext(of token: ExchangeToken) {
+        guard let exchange = current(token), let context, !exchange.isWriting, !exchange.requestComplete else { return }
+        guard let piece = exchange.outgoing.nextPiece() else {
+            if exchange.outgoing.isComplete { finishRequest(exchange, context) }
+            return
+        }
+        exchange.isWriting = true
+        let written = eventLoop.makePromise(of: Void.self)
+        if let promise = piece.promise { written.futureResult.cascade(to: promise) }
+        let handler = NIOLoopBound(self, eventLoop: eventLoop)
+        let loop = eventLoop
+        // In another turn of the loop: the writes of a long body would nest otherwise.
+        written.futureResult.whenSuccess { loop.execute { handler.value.pieceWritten(of: token) } }
+        context.write(wrapOutboundOut(.body(.byteBuffer(piece.bytes))), promise: written)
+        if piece.isLast { finishRequest(exchange, context) } else { context.flush() }
+    }
+
+    /// A piece of the body has reached the network, which counts as activity.
+    private func pieceWritten(of token: ExchangeToken) {
+        guard let exchange = current(token) else { return }
+        exchange.lastActivity = eventLoop.now
+        exchange.isWriting = false
+        writeNext(of: token)
+    }
 
     private func failedFuture(_ error: PinnedSessionError) -> EventLoopFuture<Void> {
         eventLoop.makeFailedFuture(error)
     }
 
     private func bodyEnded(of token: ExchangeToken, length: Int?) {
-        guard let exchange = current(token), let context, !exchange.requestComplete else { return }
+        guard let exchange = current(token), !exchange.outgoing.isComplete else { return }
         if let length, exchange.bodySent < length {
             fail(.bodyFailed("it has \(exchange.bodySent) bytes, and \(length) were announced"))
             return
         }
-        if let chunk = exchange.lastChunk { context.write(wrapOutboundOut(.body(.byteBuffer(chunk))), promise: nil) }
-        finishRequest(exchange, context)
+        if let chunk = exchange.lastChunk { exchange.outgoing.append(chunk) }
+        exchange.outgoing.complete()
+        writeNext(of: token)
     }
 
     private func bodyFailed(of token: ExchangeToken, _ error: PinnedSessionError) {
@@ -193,14 +215,19 @@ final class ExchangeHandler: ChannelDuplexHandler {
 
     private func finishRequest(_ exchange: Exchange, _ context: ChannelHandlerContext) {
         exchange.requestComplete = true
-        context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
+        let flushed = eventLoop.makePromise(of: Void.self)
+        let handler = NIOLoopBound(self, eventLoop: eventLoop)
+        let token = exchange.token
+        flushed.futureResult.whenSuccess { handler.value.current(token)?.requestFlushed = true }
+        context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: flushed)
     }
 
     // MARK: - Answer
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         guard case .active(let exchange) = phase else {
-            // Nobody asked for this. What comes next could be anybody's.
+            // No request asked for this, so the next bytes could be taken for the answer to another request.
+            phase = .closed
             context.close(promise: nil)
             return
         }
@@ -213,16 +240,15 @@ final class ExchangeHandler: ChannelDuplexHandler {
     }
 
     private func received(_ head: HTTPResponseHead, _ exchange: Exchange, _ context: ChannelHandlerContext) {
+        if let problem = ResponseFraming.problem(of: head) {
+            fail(.invalidResponse(problem))
+            return
+        }
         guard !(100..<200).contains(head.status.code) else {
             receivedInformational(head, exchange)
             return
         }
-        let lengths = head.headers["content-length"]
-        guard lengths.isEmpty || head.headers["transfer-encoding"].isEmpty else {
-            fail(.invalidResponse("it has both a length and a transfer coding"))
-            return
-        }
-        if exchange.plan.head.method != .HEAD, let length = lengths.first.flatMap({ Int($0) }),
+        if exchange.plan.head.method != .HEAD, let length = head.headers["content-length"].first.flatMap({ Int($0) }),
             length > exchange.plan.bodyLimit
         {
             fail(.responseTooLarge(limit: exchange.plan.bodyLimit))
@@ -267,20 +293,22 @@ final class ExchangeHandler: ChannelDuplexHandler {
     private func complete(_ exchange: Exchange, _ context: ChannelHandlerContext) {
         // The end of an informational answer.
         guard exchange.responseBegan else { return }
-        exchange.stopTimers()
-        exchange.upload?.cancel()
-        let canStay = exchange.requestComplete && exchange.keepsAlive && context.channel.isActive
+        exchange.stop()
+        // The rest of a request that was not flushed would be sent before the next one.
+        let canStay = exchange.requestFlushed && exchange.keepsAlive && context.channel.isActive
         phase = canStay ? .idle : .closed
         resumeReading()
-        if canStay {
-            let handler = NIOLoopBound(self, eventLoop: eventLoop)
-            keepAliveTimer = eventLoop.scheduleTask(in: keepAlive) { handler.value.closeIfIdle() }
-            onIdle()
-        } else {
-            context.close(promise: nil)
-        }
+        if canStay { becomeIdle() } else { context.close(promise: nil) }
         // Last: who has read the answer to its end may ask again at once, and is to find this connection.
         exchange.queue?.finish()
+    }
+
+    /// Offers the connection for the next request, and closes it if none begins in time.
+    private func becomeIdle() {
+        keepAliveTimer?.cancel()
+        let handler = NIOLoopBound(self, eventLoop: eventLoop)
+        keepAliveTimer = eventLoop.scheduleTask(in: keepAlive) { handler.value.closeIfIdle() }
+        onIdle()
     }
 
     /// Reading stops while the reader of a body has more than enough.
@@ -333,8 +361,7 @@ final class ExchangeHandler: ChannelDuplexHandler {
             return
         }
         phase = .closed
-        exchange.stopTimers()
-        exchange.upload?.cancel()
+        exchange.stop()
         exchange.queue?.finish(error)
         exchange.answer(.failure(ExchangeFailure(error: error, requestLeft: true, isStale: isStale)))
         isPaused = false

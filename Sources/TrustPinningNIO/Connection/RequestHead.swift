@@ -23,8 +23,12 @@ enum RequestHead {
 
     static func make(_ request: PinnedRequest, to endpoint: Endpoint) throws(PinnedSessionError) -> HTTPRequestHead {
         let method = request.method.rawValue
-        guard isToken(method), request.method != .CONNECT else {
+        guard isToken(method), method != "CONNECT" else {
             throw .invalidRequest("'\(printable(method))' is no method for this")
+        }
+        if method == "TRACE" {
+            // The body would be sent without a length, and read as a request (RFC 9110, section 9.3.8).
+            guard case .none = request.body.source else { throw .invalidRequest("TRACE must not have a body") }
         }
         var headers: HTTPHeaders = ["Host": endpoint.authority]
         for (name, value) in request.headers {

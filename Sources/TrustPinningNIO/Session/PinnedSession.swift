@@ -134,8 +134,8 @@ public final class PinnedSession: Sendable {
     /// Closes the session: requests from now on fail, those that run come to their end.
     public func finish() { pool.close() }
 
-    /// For tests: how many connections there are, and how many of them are idle.
-    var connectionFigures: (open: Int, idle: Int) { pool.figures }
+    /// The numbers of connections and of waiting requests, for tests.
+    var connectionFigures: ConnectionPool.Figures { pool.figures }
 
     // MARK: - Redirects
 
@@ -182,17 +182,18 @@ public final class PinnedSession: Sendable {
             head: head, body: request.body,
             continueTimeout: RequestHead.waitsForContinue(request) ? request.continueTimeout : nil,
             idleTimeout: TimeAmount(configuration.idleTimeout), deadline: deadline, bodyLimit: limit)
-        var onlyNew = false
-        while true {
-            let lease = try await pool.lease(tls.key(for: endpoint), deadline: deadline, onlyNew: onlyNew).get()
-            switch await lease.connection.perform(plan) {
-            case .success(let answer): return answer
-            case .failure(let failure):
-                // A kept connection that the server gave up meanwhile: once more, on a new one, where that does no harm.
-                let mayRepeat = !failure.requestLeft || RequestHead.isIdempotent(request.method)
-                guard lease.isReused, failure.isStale, request.body.isReplayable, mayRepeat else { throw failure.error }
-                onlyNew = true
-            }
+        let lease = try await pool.lease(endpoint, deadline: deadline).get()
+        switch await lease.connection.perform(plan) {
+        case .success(let answer): return answer
+        case .failure(let failure):
+            // The server closed an idle connection: retry once, on a new one, if that is safe.
+            let mayRepeat = !failure.requestLeft || RequestHead.isIdempotent(request.method)
+            guard lease.isReused, failure.isStale, request.body.isReplayable, mayRepeat else { throw failure.error }
+        }
+        let last = try await pool.lease(endpoint, deadline: deadline, onlyNew: true).get()
+        switch await last.connection.perform(plan) {
+        case .success(let answer): return answer
+        case .failure(let failure): throw failure.error
         }
     }
 }

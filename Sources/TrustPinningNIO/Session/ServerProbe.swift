@@ -42,7 +42,7 @@ package struct ServerProbe: Sendable {
         let connector = Connector(
             tls: tls, group: MultiThreadedEventLoopGroup.singleton, connectTimeout: TimeAmount(timeout),
             keepAlive: .seconds(1), detours: detours)
-        let events = Connector.Events(onIdle: { $0.close() }, onClose: { _ in })
+        let events = Connector.Events(onIdle: { $0.close() }, onClose: { _ in }, onUnused: {})
         let result = await connector.connect(tls.key(for: endpoint), deadline: .distantFuture, events: events)
         if let chain = presented.withLockedValue({ $0 }), !chain.isEmpty { return chain }
         switch result {

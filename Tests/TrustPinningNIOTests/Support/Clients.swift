@@ -5,9 +5,10 @@ import FoundationEssentials
 import NIOCore
 import NIOHTTP1
 import TrustPinning
-import TrustPinningNIO
 import TrustPinningNIOTesting
 import TrustPinningTesting
+
+@testable import TrustPinningNIO
 
 /// One authority for all tests that do not need another.
 enum Shared {
@@ -58,6 +59,18 @@ extension LoopbackServer {
         for host in hosts { try configuration.setDetour(from: "\(host):\(port)", to: "127.0.0.1:\(port)") }
         try configure(&configuration)
         return PinnedSession(tls: tls, configuration: configuration)
+    }
+}
+
+extension PinnedSession {
+    /// Waits until the connections are as wanted: a socket is closed some time after its request has failed.
+    func wait(until isReached: (ConnectionPool.Figures) -> Bool) async throws -> Bool {
+        let deadline = ContinuousClock.now + .seconds(60)
+        while !isReached(connectionFigures) {
+            guard ContinuousClock.now < deadline else { return false }
+            try await MultiThreadedEventLoopGroupProbe.round()
+        }
+        return true
     }
 }
 

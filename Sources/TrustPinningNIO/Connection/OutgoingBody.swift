@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import NIOCore
+
+/// The part of a request's body that was not written yet, in the pieces in which it is written.
+///
+/// TLS reports a write when all of it has reached the network. Written as a whole, a large body on a slow network would
+/// look like a connection that stands still.
+struct OutgoingBody {
+    /// A part of the body that is written in one step.
+    struct Piece {
+        var bytes: ByteBuffer
+        /// Completed with the write, for the caller whose chunk ends with this piece.
+        var promise: EventLoopPromise<Void>?
+        /// Whether the request ends with it.
+        var isLast: Bool
+    }
+
+    /// The size of a TLS record, in bytes.
+    static let pieceSize = 16 * 1024
+
+    private var chunks = CircularBuffer<(bytes: ByteBuffer, promise: EventLoopPromise<Void>?)>()
+    /// Whether nothing follows.
+    private(set) var isComplete = false
+
+    /// Adds a chunk.
+    /// - Parameter promise: completed when all of the chunk has reached the network, or failed.
+    mutating func append(_ bytes: ByteBuffer, promise: EventLoopPromise<Void>? = nil) {
+        chunks.append((bytes, promise))
+    }
+
+    /// Marks the end of the body.
+    mutating func complete() { isComplete = true }
+
+    /// Removes the next piece; `nil` if none waits.
+    mutating func nextPiece() -> Piece? {
+        guard var chunk = chunks.popFirst() else { return nil }
+        guard chunk.bytes.readableBytes > OutgoingBody.pieceSize,
+            let bytes = chunk.bytes.readSlice(length: OutgoingBody.pieceSize)
+        else { return Piece(bytes: chunk.bytes, promise: chunk.promise, isLast: chunks.isEmpty && isComplete) }
+        chunks.prepend(chunk)
+        return Piece(bytes: bytes, promise: nil, isLast: false)
+    }
+
+    /// Drops all waiting chunks, and fails their promises.
+    mutating func fail(_ error: any Error) {
+        let dropped = chunks
+        chunks.removeAll()
+        for chunk in dropped { chunk.promise?.fail(error) }
+    }
+}

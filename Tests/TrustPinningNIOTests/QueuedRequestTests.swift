@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import FoundationEssentials
+import NIOConcurrencyHelpers
+import NIOCore
+import NIOHTTP1
+import Testing
+import TrustPinning
+import TrustPinningNIOTesting
+import TrustPinningTesting
+
+@testable import TrustPinningNIO
+
+@Suite("Requests that wait for a connection")
+struct QueuedRequestTests {
+    /// A server that keeps the first request without an answer until ``release()``.
+    private struct Scene {
+        let server: LoopbackServer
+        private let held: NIOLockedValueBox<LoopbackServer.Connection?>
+
+        init(asksForClient: Bool = false) async throws {
+            let authority = try Shared.authority.get()
+            let held = NIOLockedValueBox<LoopbackServer.Connection?>(nil)
+            self.held = held
+            server = try await LoopbackServer.start(
+                chain: authority.served, key: authority.leaf.key, asksForClient: asksForClient,
+                script: { request in
+                    switch (request.head.method, request.head.uri) {
+                    case (_, "/held"): [.call { connection in held.withLockedValue { $0 = connection } }]
+                    case (.PUT, _): [.abort]
+                    default: [.send(LoopbackServer.ok("\(request.connection)"))]
+                    }
+                })
+        }
+
+        func isHeld() async -> Bool { await server.wait { _ in held.withLockedValue { $0 != nil } } }
+
+        func release() { held.withLockedValue { $0 }?.take([.send(LoopbackServer.ok("held"))]) }
+    }
+
+    enum Change: CaseIterable {
+        case policy, expiry
+    }
+
+    @Test("A waiting request is refused if the policy changes or expires before its turn", arguments: Change.allCases)
+    func trust(change: Change) async throws {
+        let authority = try Shared.authority.get()
+        let scene = try await Scene()
+        let expiry = PinningPolicy.Expiry(TestDate(2026, 6, 2).date, afterwards: .refuse)
+        let policy = try ServedChain.policy(authority, authority.leaf.pin, expiry: expiry)
+        let trust = TrustEvaluator(
+            policies: try PolicySet([HostPolicy(.exact("www.example.com"), policy)], unlisted: .refuse),
+            systemTrust: RootStoreTrust(roots: try .certificates([authority.root.der])))
+        let now = NIOLockedValueBox(TestDate.today.date)
+        let tls = try PinnedTLS(trust: trust, now: { now.withLockedValue { $0 } })
+        let session = try scene.server.session(tls: tls) { $0.connectionsPerHost = 1 }
+        let (held, next) = try (scene.server.url("/held"), scene.server.url("/next"))
+        let first = Task { try await session.data(from: held) }
+        #expect(await scene.isHeld())
+        let second = Task { try await session.data(from: next) }
+        #expect(try await session.wait { $0.waiting == 1 })
+        switch change {
+        case .policy:
+            let other = try ServedChain.policy(authority, TestKey(.p256, "nobody's").pin)
+            trust.update(try PolicySet([HostPolicy(.exact("www.example.com"), other)], unlisted: .refuse))
+        case .expiry: now.withLockedValue { $0 = TestDate(2026, 6, 3).date }
+        }
+        scene.release()
+        #expect(String(try await first.value.0) == "held")
+        let error = await #expect(throws: PinnedSessionError.self) { try await second.value }
+        guard case .untrusted(_, let verdict) = error else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
+        #expect(verdict.decision?.reason == (change == .policy ? .pinningFailed : .pinSetExpiredRefused))
+        #expect(scene.server.figures.requests.map(\.head.uri) == ["/held"])
+    }
+
+    @Test("A waiting request is not sent on a connection that showed an identity which was removed before its turn")
+    func identity() async throws {
+        let scene = try await Scene(asksForClient: true)
+        let identities = ClientIdentities(now: { TestDate.today.date })
+        let hosts = [try HostPattern("www.example.com")]
+        let identity = try ClientIdentity(
+            certificatePEM: Array(IdentityFixtures.chainPEM.utf8), keyPEM: Array(IdentityFixtures.keyPEM.utf8))
+        identities.set(identity, for: hosts)
+        let tls = try PinnedTLS(identities: identities) { _ in ServerVerdict(isTrusted: true, reason: "test") }
+        let session = try scene.server.session(tls: tls) { $0.connectionsPerHost = 1 }
+        let (held, next) = try (scene.server.url("/held"), scene.server.url("/next"))
+        let first = Task { try await session.data(from: held) }
+        #expect(await scene.isHeld())
+        let second = Task { try await session.data(from: next) }
+        #expect(try await session.wait { $0.waiting == 1 })
+        identities.remove(for: hosts)
+        scene.release()
+        #expect(String(try await first.value.0) == "held")
+        #expect(String(try await second.value.0) == "1")
+        #expect(scene.server.figures.clientChains.filter { !$0.isEmpty } == [identity.certificates])
+    }
+
+    @Test("A request whose connection the server closes is sent at most twice, the second time on a new connection")
+    func attempts() async throws {
+        let scene = try await Scene()
+        let session = try scene.server.session { $0.connectionsPerHost = 1 }
+        let (held, next) = try (scene.server.url("/held"), scene.server.url("/next"))
+        let first = Task { try await session.data(from: held) }
+        #expect(await scene.isHeld())
+        let request = PinnedRequest(url: next, method: .PUT, body: .bytes("data".utf8))
+        let put = Task { try await session.data(for: request) }
+        #expect(try await session.wait { $0.waiting == 1 })
+        // They get the slot of the closed connection, so that the second attempt finds theirs.
+        let others = (0..<3).map { _ in Task { try await session.data(from: next) } }
+        #expect(try await session.wait { $0.waiting == 4 })
+        scene.release()
+        _ = try await first.value
+        await #expect(throws: PinnedSessionError.self) { try await put.value }
+        for other in others { _ = try await other.value }
+        let puts = scene.server.figures.requests.filter { $0.head.method == .PUT }
+        #expect(puts.count == 2)
+        #expect(puts.last?.index == 0)
+    }
+}
