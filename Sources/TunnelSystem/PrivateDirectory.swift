@@ -84,11 +84,13 @@ package final class PrivateDirectory<Failure: StorageFailure>: Sendable {
         return try PrivateDirectory(adopting: opened, path: inner, access: access, byteLimit: byteLimit)
     }
 
-    /// Keeps other processes out that ask for the same, until this object is gone.
+    /// Keeps other processes out that ask for the same, until this object is released. Removes the temporary
+    /// files of killed writers.
     package func lock() throws(Failure) {
         guard SystemCall.retry({ flock(descriptor.number, LOCK_EX) }) == 0 else {
             throw Self.failure("lock", path, errno)
         }
+        removeAbandonedFiles()
     }
 
     // MARK: - Files
@@ -123,29 +125,54 @@ package final class PrivateDirectory<Failure: StorageFailure>: Sendable {
         return bytes
     }
 
-    /// Puts a file there with these bytes, instead of the one before.
+    /// Puts a file there with these bytes, instead of the one before. Removes the temporary files of killed writers.
     package func write(_ bytes: [UInt8], to name: String) throws(Failure) {
         try check(name: name)
         let file = "\(path)/\(name)"
         guard bytes.count <= byteLimit else {
             throw Self.problem("'\(file)' would be larger than \(byteLimit) bytes")
         }
-        // The dot keeps it out of listings; names with one are refused.
-        let temporary = ".\(name).\(String(UInt64.random(in: 0...UInt64.max), radix: 16))"
+        removeAbandonedFiles()
+        var error = replace(name, by: bytes)
+        // A process that swept the folder found the temporary file before it was locked.
+        if error == ENOENT || error == EWOULDBLOCK { error = replace(name, by: bytes) }
+        guard error == 0 else { throw Self.failure("write", file, error) }
+        // Makes the new name last; where the file system cannot do that there is nothing better.
+        _ = fsync(descriptor.number)
+    }
+
+    /// Writes a temporary file and renames it to `name`.
+    /// - Returns: 0, or the error number.
+    private func replace(_ name: String, by bytes: [UInt8]) -> Int32 {
+        let temporary = TemporaryName.make(for: name)
         let opened = unsafe openat(
             descriptor.number, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, access.fileMode)
-        guard opened >= 0 else { throw Self.failure("write", file, errno) }
+        guard opened >= 0 else { return errno }
         defer { SystemCall.close(opened) }
+        // The lock is the sign that the writer lives; a file system without locks is never swept.
         // The process's mask may have taken away what readers need.
-        guard fchmod(opened, access.fileMode) == 0, Self.write(bytes, to: opened), fsync(opened) == 0,
+        guard flock(opened, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK,
+            fchmod(opened, access.fileMode) == 0, Self.write(bytes, to: opened), fsync(opened) == 0,
             unsafe renameat(descriptor.number, temporary, descriptor.number, name) == 0
         else {
             let error = errno
             _ = unsafe unlinkat(descriptor.number, temporary, 0)
-            throw Self.failure("write", file, error)
+            return error
         }
-        // Makes the new name last; where the file system cannot do that there is nothing better.
-        _ = fsync(descriptor.number)
+        return 0
+    }
+
+    /// Removes the temporary files of writers that were killed: they may hold secrets. A writer that lives has a lock on its
+    /// file. A file that cannot be removed stays for the next call.
+    private func removeAbandonedFiles() {
+        for name in FolderContents.names(".", in: descriptor.number) ?? [] where TemporaryName.isOne(name) {
+            let opened = unsafe openat(
+                descriptor.number, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK)
+            guard opened >= 0 else { continue }
+            defer { SystemCall.close(opened) }
+            guard FileStatus(of: opened)?.kind == .file, flock(opened, LOCK_EX | LOCK_NB) == 0 else { continue }
+            _ = unsafe unlinkat(descriptor.number, name, 0)
+        }
     }
 
     private static func write(_ bytes: [UInt8], to opened: Int32) -> Bool {
@@ -276,6 +303,26 @@ package enum StorageAccess: Sendable {
     /// Names that are made of others' names may be longer.
     fileprivate var nameLimit: Int { self == .asItIs ? 200 : FileName.limit }
     fileprivate var linkFlag: Int32 { self == .asItIs ? 0 : O_NOFOLLOW }
+}
+
+/// The names of the files that become the files of a ``PrivateDirectory``: `.NAME.` and 16 hexadecimal digits. The dot keeps
+/// them out of listings, and no other file can have one in front.
+private enum TemporaryName {
+    static func make(for name: String) -> String {
+        let digits = String(UInt64.random(in: 0...UInt64.max), radix: 16)
+        return ".\(name).\(String(repeating: "0", count: 16 - digits.utf8.count))\(digits)"
+    }
+
+    /// Whether a name is one of these. Earlier versions left out zeros in front of the digits.
+    static func isOne(_ name: String) -> Bool {
+        guard name.utf8.first == UInt8(ascii: "."), let dot = name.lastIndex(of: "."), dot > name.startIndex else {
+            return false
+        }
+        let digits = name[name.index(after: dot)...].utf8
+        let isHexadecimal = digits.allSatisfy { (48...57).contains($0) || (97...102).contains($0) }
+        return (13...16).contains(digits.count) && isHexadecimal
+            && FileName.isValid(String(name[..<dot].dropFirst()), limit: 200)
+    }
 }
 
 /// The names of files in a ``PrivateDirectory``.
