@@ -69,6 +69,38 @@ struct RemotePolicyUpdaterTests {
         }
     }
 
+    @Test("An updater refuses older versions if its store is removed or put back while it runs")
+    func vanishedStore() async throws {
+        let folder = FileManager.default.temporaryDirectory.appending(
+            path: "trust-\(UInt64.random(in: 0...UInt64.max))")
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let files = FileRemotePolicyStore(folder: folder)
+        let updater = try updater(files)
+        let four = try Publisher.envelope(Publisher.policies("four"), version: 4)
+        let five = try Publisher.envelope(Publisher.policies("five"), version: 5).bytes
+        #expect(await code(updater, five) == nil)
+        try FileManager.default.removeItem(at: folder)
+        #expect(await code(updater, four.bytes) == .rolledBack)
+        #expect(try await updater.restore() == 5)
+        let other = try Publisher.envelope(Publisher.policies("other"), version: 5).bytes
+        #expect(await code(updater, other) == .equivocation)
+        #expect(try evaluator.policies == Publisher.policies("five"))
+
+        // An older copy of the folder.
+        try files.setEnvelopes([four.bytes], "com.example.app/production")
+        try files.setAcceptedVersion(
+            AcceptedVersion(version: 4, digest: PinHash(sha256Of: four.signedBytes)), "com.example.app/production")
+        let error = await #expect(throws: EnvelopeError.self) { try await updater.restore() }
+        #expect(error?.code == .rolledBack)
+        #expect(await code(updater, four.bytes) == .rolledBack)
+        #expect(try evaluator.policies == Publisher.policies("five"))
+
+        // The envelope in effect is stored again, and a newer one is accepted.
+        #expect(try await updater.apply(five, at: TestDate.today.date) == .applied(version: 5))
+        #expect(try files.acceptedVersion("com.example.app/production")?.version == 5)
+        #expect(await code(updater, try Publisher.envelope(Publisher.policies("six"), version: 6).bytes) == nil)
+    }
+
     @Test("It leaves everything as it was when an update is bad")
     func badUpdates() async throws {
         let updater = try updater()
@@ -322,6 +354,11 @@ struct RemotePolicyUpdaterTests {
             let mode = try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
             #expect(mode.map { $0 & 0o077 } == 0, "\(path)")
         }
+        // The next write removes the temporary file of a killed writer.
+        let abandoned = inner.appending(path: ".trust-app_2fproduction.version.0123456789abcdef")
+        try Data([1]).write(to: abandoned)
+        try files.setAcceptedVersion(AcceptedVersion(version: 8, digest: digest), "app/production")
+        #expect(!FileManager.default.fileExists(atPath: abandoned.path))
         // Another name is another pair of files, whatever bytes it has.
         try files.setAcceptedVersion(AcceptedVersion(version: 1, digest: digest), "\u{c}2\u{a}b")
         #expect(try files.acceptedVersion("\u{ab}") == nil)

@@ -75,11 +75,12 @@ public actor RemotePolicyUpdater {
         guard let last = found.last else {
             guard let accepted else {
                 isRestored = true
-                return nil
+                // If the store was removed while the app runs, the policies in effect stay in effect.
+                return current.last?.envelope.version
             }
             throw EnvelopeError(.storeFailed, "version \(accepted.version) was accepted, but is not there any more")
         }
-        if let accepted { try check(last.envelope, against: accepted) }
+        try checkVersion(of: last.envelope, accepted: accepted)
         // A crash may have come between the two writes.
         if accepted?.version != last.envelope.version { try keepVersion(of: last.envelope) }
         putInForce(found)
@@ -119,8 +120,8 @@ public actor RemotePolicyUpdater {
         try restoreIfNeeded(for: verified)
         let accepted = try acceptedVersion()
         guard accepted == found || accepted == inForce else { return nil }
+        try checkVersion(of: envelope, accepted: accepted)
         if let accepted {
-            try check(envelope, against: accepted)
             if accepted.version == envelope.version, current.last?.envelope.version == envelope.version {
                 return .unchanged
             }
@@ -158,7 +159,7 @@ public actor RemotePolicyUpdater {
         _ found: [VerifiedPolicies], without envelope: PolicyEnvelope, _ accepted: AcceptedVersion?
     ) throws(EnvelopeError) {
         guard envelope.algorithm == .hmacSHA256 else { return }
-        if let accepted { try check(envelope, against: accepted) }
+        try checkVersion(of: envelope, accepted: accepted)
         putInForce(found)
     }
 
@@ -172,6 +173,13 @@ public actor RemotePolicyUpdater {
                 issueTime: Date(timeIntervalSince1970: Double(verified.envelope.issued)),
                 isShared: verified.mayOnlyTighten)
         }
+    }
+
+    /// Compares an envelope with the stored version and with the version in effect: the store may have been removed, or put
+    /// back from an older copy, while the app runs.
+    private func checkVersion(of envelope: PolicyEnvelope, accepted: AcceptedVersion?) throws(EnvelopeError) {
+        if let accepted { try check(envelope, against: accepted) }
+        if let inForce { try check(envelope, against: inForce) }
     }
 
     private func check(_ envelope: PolicyEnvelope, against accepted: AcceptedVersion) throws(EnvelopeError) {
