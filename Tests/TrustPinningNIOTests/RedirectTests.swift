@@ -7,6 +7,7 @@ import NIOHTTP1
 import Testing
 import TrustPinning
 import TrustPinningNIOTesting
+import TrustPinningTesting
 
 @testable import TrustPinningNIO
 
@@ -22,9 +23,11 @@ struct RedirectTests {
         }
     }
 
-    private func url(_ server: LoopbackServer, _ status: Int, _ location: String) throws -> URL {
+    private func url(
+        _ server: LoopbackServer, _ status: Int, _ location: String, host: String = "www.example.com"
+    ) throws -> URL {
         let hex = location.utf8.map { byte in (byte < 16 ? "0" : "") + String(byte, radix: 16) }.joined()
-        return try server.url("/to/\(status)?\(hex)")
+        return try server.url("/to/\(status)?\(hex)", host: host)
     }
 
     private static func text(ofHex hex: Substring) -> String? {
@@ -73,6 +76,51 @@ struct RedirectTests {
         }
         #expect(place == "https://other.example.org:\(server.port)/end")
         #expect(server.figures.requests.count == 1)
+    }
+
+    @Test(
+        "The error of a refused redirect contains no user, password or query",
+        arguments: [
+            "https://user:hidden@other.example.org/end", "https://hidden@other.example.org/@end?hidden#hidden",
+            "https://user:hidden@www.example.com/", "http://user:hidden@www.example.com/",
+            "//user:hidden@other.example.org/", "https://user:hid@hidden@other.example.org/",
+            "https://user:hidden@[not an address/", "mailto:hidden@example.com",
+        ])
+    func userInformation(location: String) async throws {
+        let server = try await server()
+        let session = try server.session()
+        let target = try url(server, 302, location)
+        let error = await #expect(throws: PinnedSessionError.self) { try await session.data(from: target) }
+        guard case .redirectRefused = error else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
+        #expect(error?.description.contains("hid") == false)
+        #expect(server.figures.requests.count == 1)
+    }
+
+    @Test("A redirect within the same policy leads from no host without pins to another")
+    func unlisted() async throws {
+        let authority = try Shared.authority.get()
+        let server = try await server()
+        let trust = TrustEvaluator(
+            policies: try PolicySet([], unlisted: .systemTrust),
+            systemTrust: RootStoreTrust(roots: try .certificates([authority.root.der])))
+        let session = try server.session(tls: PinnedTLS(trust: trust, now: { TestDate.today.date }))
+        var request = try PinnedRequest(
+            url: url(
+                server, 307, "https://v2.api.example.com:\(server.port)/end", host: "v1.api.example.com"),
+            method: .POST, headers: ["X-Api-Key": "secret"], body: .bytes("data".utf8))
+        let crossing = request
+        let error = await #expect(throws: PinnedSessionError.self) { try await session.data(for: crossing) }
+        guard case .redirectRefused = error else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
+        #expect(server.figures.requests.count == 1)
+        // Within one host it is followed.
+        request.url = try url(server, 307, "/end", host: "v1.api.example.com")
+        #expect(String(try await session.data(for: request).0) == "POST data")
     }
 
     @Test("Redirects to a host of another policy are followed where that is allowed, without what names the user")

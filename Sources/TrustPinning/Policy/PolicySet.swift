@@ -121,11 +121,10 @@ public struct PolicySet: Sendable, Hashable {
         }
     }
 
-    /// Whether one policy is for both hosts.
+    /// Whether one policy with pins is for both hosts. System trust alone is not a policy: it verifies any host.
     package func areOfOnePolicy(_ host: HostName, _ other: HostName) -> Bool {
         switch (rule(for: host), rule(for: other)) {
         case (.pinned(let policy, _), .pinned(let otherPolicy, _)): policy == otherPolicy
-        case (.systemTrust, .systemTrust): true
         default: false
         }
     }

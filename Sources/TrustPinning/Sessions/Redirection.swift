@@ -11,7 +11,8 @@
 public enum RedirectRule: Sendable, Equatable {
     /// They are not followed: they are answers like others.
     case answer
-    /// To hosts that the same policy is for, this many times in a row.
+    /// To hosts that the same pins are for, this many times in a row. A redirect between two
+    /// hosts without pins, which system trust alone verifies, is refused.
     case samePolicy(limit: Int)
     /// To any host that has a policy which trusts it, this many times in a row. What names the user (`Authorization`,
     /// `Cookie`) is left out for another host.
@@ -59,7 +60,7 @@ package struct Redirection: Sendable {
         }
         guard [301, 302, 303, 307, 308].contains(status), let location else { return nil }
         guard let target = URL(string: location, relativeTo: url)?.absoluteURL else {
-            throw .redirectRefused(to: Redirection.shown(location), reason: "that is no URL")
+            throw .redirectRefused(to: Redirection.shown(location, isURL: false), reason: "it must be a URL")
         }
         let from = try HTTPSEndpoint(url)
         let to: HTTPSEndpoint
@@ -69,7 +70,8 @@ package struct Redirection: Sendable {
             throw .redirectRefused(to: Redirection.shown(target), reason: error.description)
         }
         guard mayCross || from.host == to.host || policies?.areOfOnePolicy(from.host, to.host) == true else {
-            throw .redirectRefused(to: Redirection.shown(target), reason: "another policy is for \(to.host)")
+            throw .redirectRefused(
+                to: Redirection.shown(target), reason: "the policy of \(from.host) is not for \(to.host)")
         }
         let becomesGet = status == 303 ? method != "HEAD" : status < 303 && method == "POST"
         guard becomesGet || isReplayable else {
@@ -82,11 +84,23 @@ package struct Redirection: Sendable {
             becomesGet: becomesGet, limit: limit)
     }
 
-    /// A place as it may be logged: without query, which may hold secrets.
-    private static func shown(_ url: URL) -> String { shown(url.absoluteString) }
+    /// A place as it may be logged: without user, password and query, which may hold secrets.
+    private static func shown(_ url: URL) -> String { shown(url.absoluteString, isURL: true) }
 
-    private static func shown(_ text: String) -> String {
-        let visible = text.prefix { $0 != "?" && $0 != "#" }.prefix(200)
+    private static func shown(_ text: String, isURL: Bool) -> String {
+        let visible = withoutUser(text.prefix { $0 != "?" && $0 != "#" }, isURL: isURL).prefix(200)
         return String(visible.unicodeScalars.map { (0x20...0x7e).contains($0.value) ? Character($0) : "?" })
+    }
+
+    /// Removes user name and password from a URL. Text that is not a URL, or has no host, loses all up to its last `@`,
+    /// because a user name has no certain place in it.
+    private static func withoutUser(_ text: Substring, isURL: Bool) -> String {
+        guard isURL, let colon = text.firstIndex(of: ":"), text[colon...].hasPrefix("://") else {
+            return String(text.lastIndex(of: "@").map { text[text.index(after: $0)...] } ?? text)
+        }
+        let start = text.index(colon, offsetBy: 3)
+        let authority = text[start...].prefix { $0 != "/" }
+        guard let mark = authority.lastIndex(of: "@") else { return String(text) }
+        return String(text[..<start] + text[text.index(after: mark)...])
     }
 }
