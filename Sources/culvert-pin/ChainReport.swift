@@ -38,6 +38,9 @@ struct ChainReport {
             lines.append("  valid        \(validity) (\(PinDates.left(daysLeft)))")
             lines.append("  spki         \(fields.keyHash)")
             lines.append("  certificate  \(fields.certificateHash)")
+            if fields.isAuthority {
+                lines.append("  ca pin       the spki hash; PinGuard's ca pin is the certificate hash")
+            }
             return lines
         }
 

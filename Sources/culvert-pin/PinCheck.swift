@@ -177,6 +177,7 @@ struct PinJudgement {
             // What precisely is in the events.
             (passes, reason) = (false, ServerVerdict(decision).reason)
         }
+        if let hint = decision.mismatchHint { reason += "; \(hint)" }
         if decision.events.contains(where: { $0.name == TrustEvent.onlyBackupMatched.name }) {
             notes.append("only a backup matches: the server has changed keys. Ship a policy with a new backup")
         }

@@ -99,8 +99,11 @@ struct PinRehearsal: Sendable {
         guard !matched.isEmpty else {
             let untried = policy.pins.contains { $0.scope != .leaf && $0.kind != .certificate } && issuers.isEmpty
             let hint = untried && policy.requiresSystemTrust
+            let mistake = Pin.carriedOverHint(
+                policy.pins,
+                issuers: issuers.compactMap { try? CertificateFields($0) }.map { ($0.keyHash, $0.certificateHash) })
             return Result(
-                passes: false, reason: "no pin matches", matched: [],
+                passes: false, reason: "no pin matches" + (mistake.map { "; \($0)" } ?? ""), matched: [],
                 notes: hint ? ["pins of authorities were not tried: give their certificates with --issuers"] : [])
         }
         let names = matched.map { "\($0.role.rawValue) \($0.kind.rawValue) pin \($0.hash)" }

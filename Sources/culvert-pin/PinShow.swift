@@ -139,7 +139,7 @@ struct PolicyDraft {
         {
             pins.append(try Pin(.ca, issuer.keyHash, role: .backup))
             notes.append(
-                "the backup is the issuer's key: whatever \(issuer.subjectCommonName ?? "it") issues for the host passes, and "
+                "the backup is the issuer's key: whatever \(issuer.subjectCommonName.map(Printable.text) ?? "it") issues for the host passes, and "
                     + "another issuer does not. Give a key of your own with --backup")
         }
         let policy: PinningPolicy

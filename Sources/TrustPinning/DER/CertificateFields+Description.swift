@@ -28,6 +28,9 @@ extension CertificateFields {
     /// The kind of key, for people: `P-256`, `RSA 2048`, or the identifier of an algorithm that has no name here.
     package var keyDescription: String { Self.keyDescription(subjectPublicKeyInfo) }
 
+    /// The number of bits of the RSA modulus: 0 if it cannot be read, and `nil` for keys of other algorithms.
+    package var rsaKeySize: Int? { Self.rsaKeySize(subjectPublicKeyInfo) }
+
     private static func commonName(_ name: [UInt8]) -> String? { commonNames(name).last }
 
     private static func commonNames(_ name: [UInt8]) -> [String] {
@@ -41,10 +44,7 @@ extension CertificateFields {
         else { return "unreadable" }
         switch identifier {
         case .AlgorithmIdentifier.rsaEncryption:
-            guard let key = try? ASN1BitString(derEncoded: &info), var numbers = try? DER.parse(key.bytes).elements(),
-                let modulus = try? ArraySlice<UInt8>(derEncoded: &numbers), let first = modulus.first
-            else { return "RSA" }
-            return "RSA \(modulus.count * 8 - first.leadingZeroBitCount)"
+            return rsaKeySize(keyInfo).flatMap { $0 > 0 ? "RSA \($0)" : nil } ?? "RSA"
         case .AlgorithmIdentifier.idEcPublicKey:
             switch try? ASN1ObjectIdentifier(derEncoded: &algorithm) {
             case .NamedCurves.secp256r1: return "P-256"
@@ -56,5 +56,17 @@ extension CertificateFields {
         case [1, 3, 101, 113]: return "Ed448"
         default: return "algorithm \(identifier)"
         }
+    }
+
+    private static func rsaKeySize(_ keyInfo: [UInt8]) -> Int? {
+        guard var info = try? DER.parse(keyInfo).elements(), var algorithm = try? info.take().elements(),
+            let identifier = try? ASN1ObjectIdentifier(derEncoded: &algorithm),
+            // RFC 4055: keys for any RSA signature, and for RSASSA-PSS alone.
+            identifier == .AlgorithmIdentifier.rsaEncryption || identifier == [1, 2, 840, 113_549, 1, 1, 10]
+        else { return nil }
+        guard let key = try? ASN1BitString(derEncoded: &info), var numbers = try? DER.parse(key.bytes).elements(),
+            let modulus = try? ArraySlice<UInt8>(derEncoded: &numbers), let first = modulus.first
+        else { return 0 }
+        return modulus.count * 8 - first.leadingZeroBitCount
     }
 }

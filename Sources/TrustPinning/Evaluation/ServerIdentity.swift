@@ -19,6 +19,10 @@ package enum ServerIdentity {
         if !names(of: leaf, include: host, acceptsCommonName: acceptsCommonName) {
             return SystemTrustFailure(.wrongName, "the certificate is not for this host")
         }
+        if let bits = leaf.rsaKeySize, bits < minimumRSAKeySize {
+            return SystemTrustFailure(
+                .constraint, "the certificate's RSA key has \(bits) bits, and must have at least \(minimumRSAKeySize)")
+        }
         if let usages = leaf.extendedKeyUsages, !usages.contains(.ExtendedKeyUsage.serverAuth) {
             return SystemTrustFailure(
                 .wrongUsage, "the certificate is not for servers: its extended key usage lacks it")
@@ -33,6 +37,10 @@ package enum ServerIdentity {
         }
         return nil
     }
+
+    /// The fewest bits of a server's RSA key (CA/Browser Forum Baseline Requirements, section 6.1.5). An attacker can
+    /// factor a shorter one, and then matches its pin.
+    static let minimumRSAKeySize = 2048
 
     /// The most comparisons of names with constraints, as in Go: a chain that asks for more is refused before it is verified.
     static let maximumComparisons = 250_000

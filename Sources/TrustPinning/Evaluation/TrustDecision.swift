@@ -52,6 +52,9 @@ public struct TrustDecision: Sendable, Hashable {
     /// The chain that system trust verified, from the leaf to a root, in DER. Empty if there was none.
     public let verifiedChain: [[UInt8]]
 
+    /// The mistake in the pins that explains why none matched, in one line for people; `nil` if none is known.
+    package let mismatchHint: String?
+
     private let leafKey: PinHash?
 
     /// Whether to go on with the connection.
@@ -75,10 +78,14 @@ public struct TrustDecision: Sendable, Hashable {
         return []
     }
 
-    init(_ reason: Reason, _ events: [TrustEvent], leafKey: PinHash? = nil, verifiedChain: [[UInt8]] = []) {
+    init(
+        _ reason: Reason, _ events: [TrustEvent], leafKey: PinHash? = nil, verifiedChain: [[UInt8]] = [],
+        mismatchHint: String? = nil
+    ) {
         self.reason = reason
         self.events = events
         self.leafKey = leafKey
+        self.mismatchHint = mismatchHint
         self.verifiedChain = verifiedChain
     }
 }
@@ -109,6 +116,7 @@ extension TrustDecision: CustomStringConvertible {
         guard let own = keys.first else { return "no key of the server can be read" }
         let above = keys.dropFirst().map(\.description).joined(separator: ", ")
         return "the server's key is \(own)" + (above.isEmpty ? "" : ", above it \(above)")
+            + (mismatchHint.map { "; \($0)" } ?? "")
     }
 
     /// What the events say of why it failed.

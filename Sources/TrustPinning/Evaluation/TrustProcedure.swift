@@ -19,6 +19,7 @@ struct TrustProcedure {
     let expiryDate: Date
     private var events: [TrustEvent] = []
     private var verified: [[UInt8]] = []
+    private var hint: String?
 
     init(leaf: CertificateFields, presentedCount: Int, host: HostName, date: Int64, expiryDate: Date) {
         self.leaf = leaf
@@ -89,6 +90,8 @@ struct TrustProcedure {
             return end(isTrusted ? .pinMatch : .leafPinMatchWithoutSystemTrust)
         }
 
+        hint = matcher.carriedOverHint(policy.pins)
+
         // Steps 8 to 10
         guard isTrusted else { return end(.pinningFailed, .pinMismatch) }
         if policy.allowsSystemTrustFallback { return end(.pinMismatchAllowedByFallback, .pinMismatchAllowedByFallback) }
@@ -101,7 +104,8 @@ struct TrustProcedure {
 
     private func end(_ reason: TrustDecision.Reason, _ event: TrustEvent? = nil) -> TrustDecision {
         TrustDecision(
-            reason, events + (event.map { [$0] } ?? []), leafKey: leaf.keyHash, verifiedChain: verified)
+            reason, events + (event.map { [$0] } ?? []), leafKey: leaf.keyHash, verifiedChain: verified,
+            mismatchHint: hint)
     }
 }
 
@@ -140,6 +144,11 @@ struct PinMatcher {
     /// The pins that match a certificate, in their order.
     func matches(of pins: [Pin]) -> [Pin] {
         pins.filter { pin in candidates.contains { Self.matches(pin, $0) } }
+    }
+
+    /// See ``Pin/carriedOverHint(_:issuers:)``.
+    func carriedOverHint(_ pins: [Pin]) -> String? {
+        Pin.carriedOverHint(pins, issuers: candidates.filter { !$0.isLeaf }.map { ($0.keyHash, $0.certificateHash) })
     }
 
     private static func matches(_ pin: Pin, _ candidate: Candidate) -> Bool {
