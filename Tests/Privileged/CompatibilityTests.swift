@@ -101,15 +101,9 @@
             let scene = try CredentialServerScene()
             try scene.useFixture("credential-server")
             try scene.start()
-            let clients = try Fixtures.copy("clients", to: scene.folder.path + "/clients")
-            let runtime = try TemporaryFolder()
+            let clients = try Fixtures.copy("clients", to: scene.profiles)
             func culvert(_ arguments: String...) throws -> String {
-                try PrivilegedTests.run(
-                    [
-                        "ip", "netns", "exec", scene.outside.name, "env", "CULVERT_RUNTIME_DIRECTORY=\(runtime.path)",
-                        CulvertUpScene.program,
-                    ] + arguments, deadline: .seconds(120)
-                ).output
+                try PrivilegedTests.run(scene.culvert(arguments), deadline: .seconds(120)).output
             }
             #expect(try culvert("up", "cred", "--directory", clients).contains("cred: connected after"))
             try scene.outside.run("ping", "-n", "-q", "-c", "1", "-W", "9", "203.0.113.7")

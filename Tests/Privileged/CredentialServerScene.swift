@@ -77,11 +77,46 @@
             try JSONSerialization.data(withJSONObject: settings).write(to: file)
         }
 
-        /// Uses a folder of the fixtures, whose clients need a way to the internet too.
+        /// Uses a folder of the fixtures.
         func useFixture(_ path: String) throws {
             try Fixtures.copy(path, to: directory)
+            try addDefaultRoute()
+        }
+
+        /// Gives clients a default route, without which `culvert up` waits for a network.
+        func addDefaultRoute() throws {
             try outside.run("ip", "route", "add", "default", "via", "198.51.100.1")
         }
+
+        // MARK: - Clients with `culvert`
+
+        /// The folder of the clients' profiles.
+        var profiles: String { "\(folder.path)/clients" }
+
+        /// The arguments of `culvert` in the namespace of clients.
+        func culvert(_ arguments: [String]) -> [String] {
+            [
+                "ip", "netns", "exec", outside.name, "env", "CULVERT_RUNTIME_DIRECTORY=\(folder.path)/runtime",
+                CulvertUpScene.program,
+            ] + arguments
+        }
+
+        /// Adds a profile for this server.
+        func addProfile(_ name: String, login: String, password: String) throws {
+            try PrivilegedTests.run(
+                culvert([
+                    "profile", "add-login", name, "--server", "\(Self.address):\(Self.port)", "--server-key", serverKey,
+                    "--login", login, "--preshared-key-file", "\(directory)/preshared.key", "--password-file",
+                    try folder.write(password + "\n", to: "\(name).password"), "--directory", profiles,
+                ]))
+        }
+
+        /// Starts `culvert up` of a profile, which leaves the machine's name servers alone.
+        func startUp(_ profile: String, _ options: [String]) throws -> SpawnedProcess {
+            try SpawnedProcess(culvert(["up", profile, "--no-dns", "--directory", profiles] + options))
+        }
+
+        // MARK: - The server
 
         func add(_ login: String, _ password: String, _ more: String...) throws {
             let file = try folder.write(password + "\n", to: "password")
