@@ -248,6 +248,64 @@
             await scene.stop()
         }
 
+        @Test(
+            "A client that gets an address whose connections were not ended waits for a second attempt, which may fail",
+            arguments: [false, true])
+        func secondAttempt(fails: Bool) async throws {
+            let scene = try TunnelServerScene()
+            // The number of attempts that may end.
+            let attempts = Monitor((networks: [[IPPrefix]](), open: 0))
+            func open(_ count: Int) {
+                attempts.update { attempts in
+                    attempts.open = count
+                    return true
+                }
+            }
+            try await scene.start(try scene.settings()) { (networks) throws(LinuxNetworkError) in
+                let number = attempts.withValue { attempts in
+                    attempts.networks.append(networks)
+                    return attempts.networks.count
+                }
+                let deadline = LaneClock.now() + 30 * LaneClock.nanosecondsPerSecond
+                _ = attempts.wait(until: deadline) { $0.open >= number ? true : nil }
+                if number == 1 || number == 3 && fails {
+                    throw LinuxNetworkError(.netlink(operation: "end connections"), errno: EBUSY)
+                }
+                return (0, nil)
+            }
+            let network = try #require(scene.network)
+            let (former, other) = (try IPAddress("10.66.0.3"), try IPAddress("10.66.0.4"))
+            func expectAttempt(_ number: Int, of address: IPAddress) throws {
+                try eventually("attempt \(number) is made") { attempts.withValue { $0.networks.count } == number }
+                #expect(attempts.withValue { $0.networks[number - 1] } == [IPPrefix(host: address)])
+            }
+            try await network.allow([other])
+            try await network.remove([former])
+            try expectAttempt(1, of: former)
+            // The attempt for the other address begins when the first one has failed.
+            try await network.remove([other])
+            open(1)
+            try expectAttempt(2, of: other)
+            let isAnswered = Monitor(false)
+            let next = Task {
+                try await network.allow([former])
+                isAnswered.update { isAnswered in
+                    isAnswered = true
+                    return true
+                }
+            }
+            try eventually("the firewall knows the next client") {
+                try scene.world.host.run("nft", "list", "ruleset").output.contains("10.66.0.3")
+            }
+            open(2)
+            try expectAttempt(3, of: former)
+            #expect(!isAnswered.withValue { $0 })
+            open(.max)
+            try await next.value
+            #expect(isAnswered.withValue { $0 })
+            await scene.stop()
+        }
+
         @Test("Ten thousand clients come, are made again after a flush, and go")
         func manyClients() async throws {
             let scene = try TunnelServerScene()
