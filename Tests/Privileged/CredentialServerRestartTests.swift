@@ -14,56 +14,85 @@
     struct CredentialServerRestartTests {
         private let password = "correct horse battery"
 
+        /// A server with a client of Anna's, to which a machine in the internet sends a stream that never ends.
+        private struct Stream {
+            let scene: CredentialServerScene
+            let anna: LoginClient
+            let first: Body.Assignment
+            private let source: SpawnedProcess
+            private let sink: SpawnedProcess
+
+            init(_ changes: [String: Any] = [:], password: String) throws {
+                scene = try CredentialServerScene()
+                try scene.initialize(
+                    changes.merging(["passwordCost": ["n": 16, "r": 8, "p": 1]]) { given, _ in given })
+                for login in ["anna", "ben"] { try scene.add(login, password) }
+                try scene.start()
+                anna = try scene.client("cli0")
+                first = try anna.logIn("anna", password).get()
+                try anna.configure(first)
+                source = try scene.world.router.start(
+                    "sh", "-c", "while echo segment; do sleep 0.05; done | ncat -v -l 203.0.113.7 5001")
+                try source.waitForOutput(containing: "Listening on 203.0.113.7:5001")
+                sink = try anna.namespace.start("ncat", "203.0.113.7", "5001")
+                try sink.waitForOutput(containing: "segment")
+            }
+
+            /// Ends the server, and then Anna's machine, which does not tell the other end. Starts the server again.
+            func restart(_ signal: Int32) throws {
+                scene.process?.signal(signal)
+                _ = try scene.process?.wait()
+                anna.close()
+                sink.kill()
+                try scene.start()
+            }
+
+            /// A client whose packets of the stream are counted.
+            func watchedClient() throws -> LoginClient {
+                let ben = try scene.client("cli1")
+                try ben.namespace.run("nft", "add table inet watch")
+                try ben.namespace.run("nft", "add chain inet watch input { type filter hook input priority 0; }")
+                try ben.namespace.run("nft", "add rule inet watch input iifname cli1 tcp sport 5001 counter")
+                return ben
+            }
+
+            /// Waits until the server's host has reset the stream, and expects that the client has received no packet of it.
+            func expectEnd(without ben: LoginClient, _ addresses: String) throws {
+                try eventually("the other end of the stream has heard of its end", within: .seconds(60)) {
+                    try !scene.world.router.run("ss", "-Htn", "state", "established", "sport", "=", ":5001").output
+                        .contains("203.0.113.7")
+                }
+                let counted = try ben.namespace.run("nft", "list", "chain", "inet", "watch", "input").output
+                print("restart: \(addresses); ben's counter: \(counted)")
+                #expect(counted.contains("counter packets 0 "))
+            }
+
+            func end() { source.kill() }
+        }
+
         /// In earlier versions the next user got the same address, and with it the segments that the other end still sent.
         @Test(
             "After a restart a user gets neither another user's address nor the rest of its TCP stream",
             arguments: [SIGKILL, SIGTERM])
         func stream(_ signal: Int32) throws {
-            let scene = try CredentialServerScene()
-            try scene.initialize()
-            for login in ["anna", "ben"] { try scene.add(login, password) }
-            try scene.start()
-            let anna = try scene.client("cli0")
-            let first = try anna.logIn("anna", password).get()
-            try anna.configure(first)
-            // A stream from the internet that never ends.
-            let source = try scene.world.router.start(
-                "sh", "-c", "while echo segment; do sleep 0.05; done | ncat -v -l 203.0.113.7 5001")
-            try source.waitForOutput(containing: "Listening on 203.0.113.7:5001")
-            let sink = try anna.namespace.start("ncat", "203.0.113.7", "5001")
-            try sink.waitForOutput(containing: "segment")
+            let stream = try Stream(password: password)
+            let (scene, first) = (stream.scene, stream.first)
             let address = try #require(first.addresses.first).address.description
             #expect(try !scene.world.host.connections(of: address).isEmpty)
-
-            // The server ends, and then Anna's machine, which does not tell the other end.
-            scene.process?.signal(signal)
-            _ = try scene.process?.wait()
-            anna.close()
-            sink.kill()
-            try scene.start()
+            try stream.restart(signal)
             #expect(try scene.world.host.connections(of: address).isEmpty)
 
-            let ben = try scene.client("cli1")
-            try ben.namespace.run("nft", "add table inet watch")
-            try ben.namespace.run("nft", "add chain inet watch input { type filter hook input priority 0; }")
-            try ben.namespace.run("nft", "add rule inet watch input iifname cli1 tcp sport 5001 counter")
+            let ben = try stream.watchedClient()
             let second = try ben.logIn("ben", password).get()
             try ben.configure(second)
-            // The server's host resets the stream.
-            try eventually("the other end of the stream has heard of its end", within: .seconds(60)) {
-                try !scene.world.router.run("ss", "-Htn", "state", "established", "sport", "=", ":5001").output
-                    .contains("203.0.113.7")
-            }
-            let counted = try ben.namespace.run("nft", "list", "chain", "inet", "watch", "input").output
-            print("restart: anna had \(first.addresses), ben has \(second.addresses); ben's counter: \(counted)")
-            #expect(counted.contains("counter packets 0 "))
+            try stream.expectEnd(without: ben, "anna had \(first.addresses), ben has \(second.addresses)")
             #expect(Set(first.addresses).isDisjoint(with: second.addresses))
             // Anna's own address is hers again.
             let again = try scene.client("cli0")
             #expect(try again.logIn("anna", password).get().addresses == first.addresses)
             let file = "\(scene.directory)/addresses.json"
             #expect(try run(["stat", "-c", "%a", file]).output.hasPrefix("600"))
-            source.kill()
+            stream.end()
         }
 
         /// The next user gets the same address here: the pool has one, which need not rest.
@@ -71,46 +100,20 @@
             "After a restart a user with another user's former address does not receive the rest of its TCP stream",
             arguments: [SIGKILL, SIGTERM])
         func sameAddress(_ signal: Int32) throws {
-            let scene = try CredentialServerScene()
-            try scene.initialize([
-                "passwordCost": ["n": 16, "r": 8, "p": 1], "addresses": ["10.66.0.1/30"], "addressRest": 0,
-            ])
-            for login in ["anna", "ben"] { try scene.add(login, password) }
-            try scene.start()
-            let anna = try scene.client("cli0")
-            let first = try anna.logIn("anna", password).get()
-            try anna.configure(first)
-            let source = try scene.world.router.start(
-                "sh", "-c", "while echo segment; do sleep 0.05; done | ncat -v -l 203.0.113.7 5001")
-            try source.waitForOutput(containing: "Listening on 203.0.113.7:5001")
-            let sink = try anna.namespace.start("ncat", "203.0.113.7", "5001")
-            try sink.waitForOutput(containing: "segment")
-
+            let stream = try Stream(["addresses": ["10.66.0.1/30"], "addressRest": 0], password: password)
+            let (scene, first) = (stream.scene, stream.first)
             // Segments that arrive while no client has the address are refused, which would end the stream.
             try scene.world.router.run("nft", "add table inet hold")
             try scene.world.router.run("nft", "add chain inet hold output { type filter hook output priority 0; }")
             try scene.world.router.run("nft", "add rule inet hold output tcp sport 5001 drop")
-            scene.process?.signal(signal)
-            _ = try scene.process?.wait()
-            anna.close()
-            sink.kill()
-            try scene.start()
-            let ben = try scene.client("cli1")
-            try ben.namespace.run("nft", "add table inet watch")
-            try ben.namespace.run("nft", "add chain inet watch input { type filter hook input priority 0; }")
-            try ben.namespace.run("nft", "add rule inet watch input iifname cli1 tcp sport 5001 counter")
+            try stream.restart(signal)
+            let ben = try stream.watchedClient()
             let second = try ben.logIn("ben", password).get()
             #expect(second.addresses == first.addresses)
             try ben.configure(second)
             try scene.world.router.run("nft", "delete table inet hold")
-            try eventually("the other end of the stream has heard of its end", within: .seconds(60)) {
-                try !scene.world.router.run("ss", "-Htn", "state", "established", "sport", "=", ":5001").output
-                    .contains("203.0.113.7")
-            }
-            let counted = try ben.namespace.run("nft", "list", "chain", "inet", "watch", "input").output
-            print("restart: both had \(second.addresses); ben's counter: \(counted)")
-            #expect(counted.contains("counter packets 0 "))
-            source.kill()
+            try stream.expectEnd(without: ben, "both had \(second.addresses)")
+            stream.end()
         }
 
         @Test("The server's memory at its start does not grow with the connections that the host tracks")

@@ -90,26 +90,35 @@
                 for client in [anna, ben] { try client.use(scene.source.serverKeys.current.publicKey) }
                 #expect(try anna.pings("203.0.113.7", patience: 9))
             }
+
+            /// Denies the first client a network, while nft fails.
+            func deny(_ network: String, while failure: ReplacedProgram.Replacement) throws -> ReplacedProgram {
+                let nft = try ReplacedProgram("nft", failure)
+                scene.source.setRules(id, [RuleContent(.deny, networks: [try IPPrefix(network)])])
+                return nft
+            }
+
+            /// Adds the device of the second client, and expects that it is served.
+            func addBen() throws {
+                try scene.source.set(key: ben.key.publicKey, addresses: ["10.66.0.3"])
+                try scene.settled()
+                #expect(try ben.pings("203.0.113.7", patience: 9))
+            }
         }
 
         @Test(
             "A rule that nft fails to add takes effect within five seconds of nft's return, and until then is reported")
         func lostRule() async throws {
             let gateway = try await Served()
-            let (scene, runtime, id, anna, ben) = (
-                gateway.scene, gateway.runtime, gateway.id, gateway.anna, gateway.ben
-            )
-            let nft = try ReplacedProgram("nft", .fails)
-            scene.source.setRules(id, [RuleContent(.deny, networks: [try IPPrefix("203.0.113.0/24")])])
+            let (scene, runtime, anna) = (gateway.scene, gateway.runtime, gateway.anna)
+            let nft = try gateway.deny("203.0.113.0/24", while: .fails)
             try eventually("the gateway is not ready", within: .seconds(2)) { !runtime.readiness.isReady }
             #expect(runtime.readiness.problems.contains { $0.what.hasPrefix("the firewall: ") })
             try nft.putBack()
             try eventually("the gateway is ready", within: .seconds(5)) { runtime.readiness.isReady }
             #expect(try !anna.pings("203.0.113.7"))
             // A change of another device succeeds.
-            try scene.source.set(key: ben.key.publicKey, addresses: ["10.66.0.3"])
-            try scene.settled()
-            #expect(try ben.pings("203.0.113.7", patience: 9))
+            try gateway.addBen()
             #expect(try !anna.pings("203.0.113.7"))
             try await scene.stop()
         }
@@ -117,9 +126,8 @@
         @Test("A firewall whose state stays unknown stops forwarding after five seconds, which is reported")
         func unknownForLong() async throws {
             let gateway = try await Served()
-            let (scene, runtime, id, anna) = (gateway.scene, gateway.runtime, gateway.id, gateway.anna)
-            let nft = try ReplacedProgram("nft", .fails)
-            scene.source.setRules(id, [RuleContent(.deny, networks: [try IPPrefix("203.0.113.0/24")])])
+            let (scene, runtime, anna) = (gateway.scene, gateway.runtime, gateway.anna)
+            let nft = try gateway.deny("203.0.113.0/24", while: .fails)
             let duration = try eventually("nothing is forwarded", within: .seconds(9)) { scene.figures.network.isHeld }
             #expect(duration > .seconds(3))
             #expect(runtime.readiness.problems.contains { $0.what.contains("nothing is forwarded") })
@@ -135,19 +143,14 @@
         @Test("A rule that nft refuses excludes its device only, which is named and has no traffic")
         func refused() async throws {
             let gateway = try await Served()
-            let (scene, runtime, id, anna, ben) = (
-                gateway.scene, gateway.runtime, gateway.id, gateway.anna, gateway.ben
-            )
-            let nft = try ReplacedProgram("nft", .refuses("198.51.77.0"))
-            scene.source.setRules(id, [RuleContent(.deny, networks: [try IPPrefix("198.51.77.0/24")])])
+            let (scene, runtime, id, anna) = (gateway.scene, gateway.runtime, gateway.id, gateway.anna)
+            let nft = try gateway.deny("198.51.77.0/24", while: .refuses("198.51.77.0"))
             try eventually("the device is named", within: .seconds(5)) {
                 runtime.readiness.exclusions.contains { $0.what.contains("\(id)") && $0.what.contains("10.66.0.2") }
             }
             #expect(try !anna.pings("203.0.113.7"))
-            try scene.source.set(key: ben.key.publicKey, addresses: ["10.66.0.3"])
-            try scene.settled()
+            try gateway.addBen()
             #expect(runtime.readiness.isReady)
-            #expect(try ben.pings("203.0.113.7", patience: 9))
             try nft.putBack()
             try eventually("the device is in again", within: .seconds(6)) { runtime.readiness.exclusions.isEmpty }
             #expect(try anna.pings("203.0.113.7", patience: 9))
