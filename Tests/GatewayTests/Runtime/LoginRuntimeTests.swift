@@ -74,6 +74,12 @@ extension RuntimePeersTests {
 /// A network in memory with a device for each tunnel, which notes what it is told.
 private final class RecordingNetwork: PeerNetwork {
     let changes = Mutex<[[IPPrefix: ClientAccess?]]>([])
+    private let notifier = Changes()
+
+    /// Waits until the last change removes all of its clients.
+    func hasRemovedClients() async -> Bool {
+        await notifier.wait { self.changes.withLock { $0.last }?.values.allSatisfy { $0 == nil } == true }
+    }
 
     func start() async throws(TunnelServerError) -> PeerNetworkDevices {
         do {
@@ -89,6 +95,7 @@ private final class RecordingNetwork: PeerNetwork {
         _ new: [IPPrefix: ClientAccess?], isComplete _: Bool, released _: Set<IPPrefix>
     ) async throws(TunnelServerError) -> [IPPrefix: TunnelServerError] {
         changes.withLock { $0.append(new) }
+        notifier.tell()
         return [:]
     }
 
@@ -196,7 +203,8 @@ struct LoginRuntimeTests {
             update.isEnabled = false
             _ = try await service.updateUser(anna.id, update, admin)
             #expect(try await client.next() == .ended(.removed))
-            #expect(network.changes.withLock { $0.last }?.values.allSatisfy { $0 == nil } == true)
+            // A round ends sessions before it waits for the network.
+            #expect(await network.hasRemovedClients())
             client.begin("anna", Self.password)
             guard case .failed(.refused(let refusal)) = try await client.next() else {
                 Issue.record("a disabled user was let in")
