@@ -260,6 +260,8 @@
             let end = try process.wait()
             #expect(end.status == 0, "\(end)")
             for secret in [Self.password, place.presharedKey] { #expect(!end.output.contains(secret)) }
+            #expect(FileManager.default.fileExists(atPath: "\(folder)/gateway.db"))
+            #expect(!FileManager.default.fileExists(atPath: "\(folder)/gateway.db-wal"))
         }
     }
 #endif

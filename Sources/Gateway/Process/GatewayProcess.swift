@@ -18,6 +18,8 @@ package final class GatewayProcess: Sendable {
         package var datagrams: any DatagramNetwork = SystemDatagramNetwork()
         package var limits = HTTPLimits()
         package var version = ""
+        /// The time to wait at the end for a database that does not answer, for each of three steps.
+        package var stopLimit: Duration = .seconds(6)
         /// Whose processes may use the socket, beside root.
         package var socketUser: UInt32
 
@@ -30,7 +32,8 @@ package final class GatewayProcess: Sendable {
     package let service: GatewayService
     package let runtime: GatewayRuntime?
     package let api: GatewayAPI
-    private let store: SQLiteStore
+    let store: SQLiteStore
+    private let stopLimit: Duration
     private let logger: Logger
     private static let sweep = Duration.seconds(5)
 
@@ -39,6 +42,7 @@ package final class GatewayProcess: Sendable {
         _ folder: GatewayDirectory, settings: GatewaySettings, _ options: Options, logger: Logger
     ) throws(GatewayProcessError) {
         self.logger = logger
+        stopLimit = options.stopLimit
         do {
             try folder.lock()
             let store = try folder.openStore()
@@ -46,9 +50,12 @@ package final class GatewayProcess: Sendable {
             // Without a network there is no tunnel of either kind.
             let loginKeys =
                 settings.loginTunnel.isEnabled && options.network != nil ? try folder.loginKeys() : nil
+            var runtimeOptions = GatewayRuntime.Options()
+            runtimeOptions.stopLimit = options.stopLimit
             let runtime = options.network.map {
                 GatewayRuntime(
-                    service: service, network: $0, datagrams: options.datagrams, loginKeys: loginKeys, logger: logger)
+                    service: service, network: $0, datagrams: options.datagrams, loginKeys: loginKeys,
+                    options: runtimeOptions, logger: logger)
             }
             let pins = try folder.pins()
             var parts = GatewayAPI.Parts(
@@ -147,14 +154,31 @@ package final class GatewayProcess: Sendable {
                 Task { await group.triggerGracefulShutdown() }
             }
             await runtime?.stop()
-            await service.finish()
-            try? store.close()
+            if await service.finish(within: stopLimit) { await closeStore() }
             try result.get()
         } catch let error as GatewayProcessError {
             throw error
         } catch {
             throw GatewayProcessError("\(error)")
         }
+    }
+
+    /// Closes the store on a separate thread: a database that does not answer does not keep the process from ending.
+    private func closeStore() async {
+        let (store, logger) = (store, logger)
+        let isClosed = await isDone(within: stopLimit) {
+            do {
+                let closed = try await WorkThreads(name: "culvert-close", count: 1).run {
+                    Result { () throws(StoreError) in try store.close() }
+                }
+                try closed?.get()
+            } catch StoreError.unavailable(let reason) {
+                logger.error("cannot close the database: \(reason)")
+            } catch {
+                logger.error("cannot close the database: \(error)")
+            }
+        }
+        if !isClosed { logger.error("cannot close the database: it has not answered within \(stopLimit)") }
     }
 
     /// WireGuard as a service; without one, what time brings to the store.

@@ -48,6 +48,8 @@ package actor GatewayRuntime {
         package var sweepInterval: Duration = .seconds(1)
         /// How often the store is told what was counted.
         package var flushInterval: Duration = .seconds(30)
+        /// The time to wait at the end for a store that does not answer.
+        package var stopLimit: Duration = .seconds(6)
         /// Called when changes of the store have come into force, with how long that took from the moment that they were heard of.
         package var onApplied: @Sendable (Duration) -> Void = { _ in }
 
@@ -232,12 +234,22 @@ package actor GatewayRuntime {
         isStopped = true
         // Its last sessions say what they have moved.
         await login?.stop()
-        await sweeping?.value
-        await flushing?.value
-        await flush()
+        let isAnswered = await isDone(within: options.stopLimit) { [self] in await finishWrites() }
+        if !isAnswered {
+            logger.error(
+                "not saved: the last traffic counters; the database has not answered within \(options.stopLimit)")
+        }
         device?.close()
         await network.stop()
         shown.withLock { $0 = Shown() }
+    }
+
+    private func finishWrites() async {
+        await sweeping?.value
+        await flushing?.value
+        await flush()
+        let unsaved = traffic.drain().count
+        if unsaved > 0 { logger.error("not saved: the last traffic counters of \(unsaved) devices") }
     }
 
     // MARK: - Following
@@ -504,7 +516,7 @@ package actor GatewayRuntime {
         guard !activity.isEmpty else { return }
         do throws(GatewayError) { try await service.record(activity, .gateway) } catch {
             traffic.putBack(activity)
-            logger.error("what was counted is told later: \(error)")
+            logger.error("cannot store traffic counters, will retry: \(error)")
         }
     }
 

@@ -8,7 +8,7 @@ import PacketTunnelLinux
 package struct AccessDenials: Hashable, Sendable {
     package var devices: Set<DeviceID> = []
     package var users: Set<UserID> = []
-    /// The users whose password is denied.
+    /// The users whose password in the store is denied.
     package var passwords: Set<UserID> = []
 
     package init() {}
@@ -28,6 +28,8 @@ enum AccessEnd: Hashable, Sendable {
     case disabledDevice(DeviceID)
     case disabledUser(UserID)
     case removedPassword(UserID)
+    /// The user has another password.
+    case changedPassword(UserID, StoredPassword)
     /// The token is revoked, with the device of its slot.
     case revokedToken(TokenID, SecretHash, slot: DeviceID?)
     case revokedInvitation(InvitationID, SecretHash)
@@ -40,8 +42,17 @@ enum AccessEnd: Hashable, Sendable {
         case .disabledDevice(let id): "device \(id) is disabled"
         case .disabledUser(let id): "user \(id) is disabled"
         case .removedPassword(let id): "the password of user \(id) is removed"
+        case .changedPassword(let id, _): "the password of user \(id) is changed"
         case .revokedToken(let id, _, _): "token \(id) is revoked"
         case .revokedInvitation(let id, _): "invitation \(id) is revoked"
+        }
+    }
+
+    /// The user whose password it ends.
+    fileprivate var passwordOwner: UserID? {
+        switch self {
+        case .removedPassword(let id), .changedPassword(let id, _): id
+        default: nil
         }
     }
 }
@@ -53,6 +64,13 @@ struct AccessEnds: Sendable {
         let audit: AuditRecord
         /// Whether the store has refused it, so that `/ready` names it as not saved.
         var isRefused = false
+
+        /// Whether it ends the password of the same user, and was requested earlier. The store gets the ends in the order of the requests:
+        /// an entry that it has not refused yet is later.
+        fileprivate func isReplaced(by other: AccessEnd) -> Bool {
+            guard let owner = other.passwordOwner else { return false }
+            return isRefused && end != other && end.passwordOwner == owner
+        }
     }
 
     /// The entries in the order of the requests, except that the store's last refusal is the last.
@@ -71,7 +89,7 @@ struct AccessEnds: Sendable {
     }
 
     mutating func remove(_ end: AccessEnd) {
-        entries.removeAll { $0.end == end }
+        entries.removeAll { $0.end == end || $0.isReplaced(by: end) }
         update()
     }
 
@@ -80,7 +98,9 @@ struct AccessEnds: Sendable {
         guard let index = entries.firstIndex(where: { $0.end == end }) else { return }
         var entry = entries.remove(at: index)
         entry.isRefused = true
+        entries.removeAll { $0.isReplaced(by: end) }
         entries.append(entry)
+        update()
     }
 
     mutating func setRefusal(_ reason: String?, at now: Date) { refusal = reason.map { (refusal?.since ?? now, $0) } }
@@ -89,6 +109,18 @@ struct AccessEnds: Sendable {
 
     func removes(_ device: DeviceID) -> Bool {
         entries.contains { if case .removedDevice(device, _) = $0.end { true } else { false } }
+    }
+
+    /// The password of a user whose password in the store is denied; `nil` if the user has none.
+    func password(of user: UserID) -> StoredPassword? {
+        for entry in entries.reversed() {
+            switch entry.end {
+            case .removedPassword(user): return nil
+            case .changedPassword(user, let password): return password
+            default: continue
+            }
+        }
+        return nil
     }
 
     /// The time of the revocation of a token or an invitation.
@@ -108,7 +140,7 @@ struct AccessEnds: Sendable {
             switch entry.end {
             case .removedDevice(let id, _), .disabledDevice(let id): denials.devices.insert(id)
             case .removedUser(let id), .disabledUser(let id): denials.users.insert(id)
-            case .removedPassword(let id): denials.passwords.insert(id)
+            case .removedPassword(let id), .changedPassword(let id, _): denials.passwords.insert(id)
             case .revokedToken(_, _, let slot): if let slot { denials.devices.insert(slot) }
             case .revokedInvitation: break
             }

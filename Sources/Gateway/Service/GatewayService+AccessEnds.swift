@@ -50,7 +50,8 @@ extension GatewayService {
     }
 
     /// Writes the ends of access that the store has refused.
-    package func saveEnds() async {
+    /// - Parameter end: The time until which it continues after a refusal, in nanoseconds; `nil` to stop at the first one.
+    package func saveEnds(until end: Int64? = nil) async {
         guard ends.withLock({ $0.entries.contains(where: \.isRefused) }) else { return }
         await endings.run {
             for entry in self.ends.withLock({ $0.entries }) where entry.isRefused {
@@ -60,8 +61,8 @@ extension GatewayService {
                 switch saved {
                 case .success(.some): self.logger.notice("saved, and in effect before: \(entry.end.text)")
                 // Each further write could wait as long for a database that another process has locked. The next call begins with other
-                // ends, so that an end whose write always fails does not delay them.
-                case .success(nil): return
+                // ends, so that an end whose write always fails does not delay them. The last call has no next one.
+                case .success(nil): guard let end, self.nanoseconds < end else { return }
                 case .failure: break
                 }
             }
@@ -118,10 +119,8 @@ extension GatewayService {
             var update = UserUpdate()
             update.isEnabled = false
             try await write(update, of: id, audit)
-        case .removedPassword(let id):
-            var update = UserUpdate()
-            update.password = .some(nil)
-            try await write(update, of: id, audit)
+        case .removedPassword(let id): try await write(password: nil, of: id, audit)
+        case .changedPassword(let id, let password): try await write(password: password, of: id, audit)
         case .revokedToken(let id, _, _):
             _ = try await changed("token") { () throws(StoreError) in try await store.revoke(token: id, audit) }
         case .revokedInvitation(let id, _):
@@ -129,6 +128,14 @@ extension GatewayService {
                 try await store.revoke(invitation: id, audit)
             }
         }
+    }
+
+    private func write(
+        password: StoredPassword?, of user: UserID, _ audit: AuditRecord
+    ) async throws(GatewayError) {
+        var update = UserUpdate()
+        update.password = .some(password)
+        try await write(update, of: user, audit)
     }
 
     private func write(_ update: UserUpdate, of user: UserID, _ audit: AuditRecord) async throws(GatewayError) {
@@ -155,10 +162,12 @@ extension GatewayService {
 
     /// The user as it is in effect.
     func inEffect(_ user: User) -> User {
-        let denials = denials
+        let ends = ends.withLock { $0 }
         var user = user
-        if denials.users.contains(user.id) { (user.isEnabled, user.isSaved) = (false, false) }
-        if denials.passwords.contains(user.id) { (user.password, user.isSaved) = (nil, false) }
+        if ends.denials.users.contains(user.id) { (user.isEnabled, user.isSaved) = (false, false) }
+        if ends.denials.passwords.contains(user.id) {
+            (user.password, user.isSaved) = (ends.password(of: user.id), false)
+        }
         return user
     }
 
@@ -235,11 +244,23 @@ extension GatewayService {
         ]
     }
 
-    /// Saves for a last time, and logs the ends of access that the next start undoes.
-    package func finish() async {
-        await saveEnds()
-        await recordMisuses(olderThan: .zero)
+    /// Tries for a last time to save each end of access and each misuse of an invitation. Logs those that are not saved.
+    /// - Parameter limit: The time to wait for a database that does not answer.
+    /// - Returns: Whether the database has answered.
+    @discardableResult
+    package func finish(within limit: Duration = .seconds(6)) async -> Bool {
+        let end = nanoseconds + Int64(limit / .nanoseconds(1))
+        let isAnswered = await isDone(within: limit) { [self] in
+            // Waits for the writes of earlier requests.
+            await endings.run {}
+            await saveEnds(until: end)
+            await recordMisuses(olderThan: .zero)
+        }
+        if !isAnswered { logger.error("the database has not answered within \(limit), ending without it") }
         let lost = ends.withLock { $0.entries.map(\.end.text) }
         for text in lost { logger.critical("not saved, and undone by the next start: \(text)") }
+        let misused = state.withLock { $0.misuses.keys.count }
+        if misused > 0 { logger.error("not saved: misuses of \(misused) invitations") }
+        return isAnswered
     }
 }

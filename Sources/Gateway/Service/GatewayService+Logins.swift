@@ -46,12 +46,16 @@ package enum LoginJudgement: Equatable, Sendable {
 }
 
 extension GatewayService {
-    /// Sets or removes the password with which a user logs in to the login tunnel. Sessions begun with the old password end. The removal
-    /// takes effect even if the database refuses writes.
+    /// Sets or removes the password with which a user logs in to the login tunnel. Sessions that began with the old password end.
+    ///
+    /// Even if the database refuses writes, the old password ends. A new one permits logins once the database has it.
+    /// - Throws: `.unavailable` if the database refuses the first password of a user, who has none then.
     package func setPassword(
         of id: UserID, _ password: [UInt8]?, _ caller: Caller
     ) async throws(GatewayError) -> User {
         try caller.check(.manage)
+        // A login reads the user again if this happens during its comparison.
+        defer { passwordChanges.add(1, ordering: .sequentiallyConsistent) }
         let audit = record(.userChanged, "user:\(id)", caller, ["password": "changed"])
         guard let password else {
             _ = try await endAccess(.removedPassword(id), audit)
@@ -65,12 +69,18 @@ extension GatewayService {
             )
         }
         // The login tunnel carries no longer login, even if it has few characters.
-        guard try await user(id, caller).login.utf8.count <= 128 else {
+        let user = try await user(id, caller)
+        guard user.login.utf8.count <= 128 else {
             throw .invalid(
                 field: "login", problem: "for the login tunnel it has 128 bytes at most: give the user another")
         }
+        let new = try await passwords.hash(password)
+        guard user.password == nil else {
+            _ = try await endAccess(.changedPassword(id, new), audit)
+            return try await self.user(id, caller)
+        }
         var update = UserUpdate()
-        update.password = .some(try await passwords.hash(password))
+        update.password = .some(new)
         let checked = update
         let changed = try await permitAccess(.removedPassword(id)) { () async throws(GatewayError) in
             try await self.changed("user") { () throws(StoreError) in
@@ -91,16 +101,18 @@ extension GatewayService {
         try caller.check(.run)
         let (source, time) = (request.source.address, nanoseconds)
         let wait = logins.withLock { $0.wait(from: source, as: request.login, at: time) }
+        var changes = passwordChanges.load(ordering: .sequentiallyConsistent)
         let user = try await user(of: request)
         guard wait == 0 else {
             let seconds = Int((wait + 999_999_999) / 1_000_000_000)
             return try await refuse(
                 .tooEarly(seconds: seconds), user, source, "too many attempts, \(seconds) s to wait")
         }
-        if let judgement = try await judge(request, user) { return judgement }
-        // The user was changed while the password was compared.
+        if let judgement = try await authenticate(request, user, changes) { return judgement }
+        // A password was changed during the comparison.
+        changes = passwordChanges.load(ordering: .sequentiallyConsistent)
         let present = try await self.user(of: request)
-        if let judgement = try await judge(request, present) { return judgement }
+        if let judgement = try await authenticate(request, present, changes) { return judgement }
         return try await refuse(.changed, present, source, "the user was changed while the password was compared")
     }
 
@@ -108,12 +120,20 @@ extension GatewayService {
         try await stored("user") { () throws(StoreError) in try await store.user(login: request.login) }.map(inEffect)
     }
 
+    /// - Parameter changes: The number of changes of passwords before the user was read.
     /// - Returns: `nil` if the user's password was changed during the comparison.
-    private func judge(_ request: LoginRequest, _ user: User?) async throws(GatewayError) -> LoginJudgement? {
+    private func authenticate(
+        _ request: LoginRequest, _ user: User?, _ changes: Int
+    ) async throws(GatewayError) -> LoginJudgement? {
         let source = request.source.address
         let isRight = try await passwords.matches(user?.password, request.password)
         guard let user, let password = user.password, isRight else {
-            guard try await self.user(of: request)?.password == user?.password else { return nil }
+            // Only after a change is the store asked again: guesses are many.
+            if changes != passwordChanges.load(ordering: .sequentiallyConsistent),
+                try await self.user(of: request)?.password != user?.password
+            {
+                return nil
+            }
             let time = nanoseconds
             logins.withLock { $0.failed(from: source, as: request.login, at: time) }
             return try await refuse(.wrong, user, source, "wrong password or unknown login")

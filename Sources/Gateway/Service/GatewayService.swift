@@ -23,6 +23,8 @@ package final class GatewayService: Sendable {
     let presharedMaster: PresharedKey
     let endpoints: [EndpointAddress]
     let passwords: PasswordWork
+    /// The number of requests that have set or removed a password.
+    let passwordChanges = Atomic(0)
     let state: Mutex<State>
     /// The limits of the login tunnel's logins. Its server asks for them under its own lock, so that this one is held for no other work.
     let logins: Mutex<LoginLimiter>

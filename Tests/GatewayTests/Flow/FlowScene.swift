@@ -49,8 +49,14 @@ final class FlowScene: Sendable {
     let network = MemoryPeerNetwork()
     private let running: Task<Void, any Error>
 
-    /// - Parameter change: what is to be other than usual.
-    init(_ folder: String, change: (inout GatewaySettings) throws -> Void = { _ in }) async throws {
+    /// - Parameters:
+    ///   - logger: The gateway's log.
+    ///   - stopLimit: The time to wait at the end for a database that does not answer, for each of three steps.
+    ///   - change: Changes the usual settings.
+    init(
+        _ folder: String, logger: Logger = Logger(label: "gateway") { _ in SwiftLogNoOpLogHandler() },
+        stopLimit: Duration = .seconds(6), change: (inout GatewaySettings) throws -> Void = { _ in }
+    ) async throws {
         // Nobody else listens there.
         let address = IPAddress.v4(
             127, UInt8.random(in: 1...254), UInt8.random(in: 1...254), UInt8.random(in: 1...254))
@@ -67,8 +73,8 @@ final class FlowScene: Sendable {
         let directory = try GatewayDirectory.make("\(folder)/gateway", settings, backupKey: "\(folder)/backup.key")
         var options = GatewayProcess.Options(network: network, socketUser: 0)
         options.datagrams = internet.attach([Self.wireGuard])
-        let process = try GatewayProcess(
-            directory, settings: settings, options, logger: Logger(label: "gateway") { _ in SwiftLogNoOpLogHandler() })
+        options.stopLimit = stopLimit
+        let process = try GatewayProcess(directory, settings: settings, options, logger: logger)
         self.process = process
         let (ready, told) = AsyncStream.makeStream(of: Void.self)
         running = Task {

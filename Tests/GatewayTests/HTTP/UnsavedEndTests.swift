@@ -80,17 +80,8 @@ import WireGuardCore
             let admin = try await bench.token(.admin)
             let anna = try await bench.user("anna")
             let (one, two) = (try await bench.enrol(anna), try await bench.enrol(anna))
-            try await bench.store.database.write { db in
-                try db.execute(
-                    sql: """
-                        CREATE TRIGGER refuse BEFORE DELETE ON devices WHEN OLD.id = '\(one.id)'
-                        BEGIN SELECT RAISE(ABORT, 'refused'); END
-                        """)
-            }
-            #expect(try await bench.ask("DELETE", "/v1/devices/\(one.id)", bearer: admin).status == 202)
-            try await bench.store.refuseWrites(true)
-            #expect(try await bench.ask("DELETE", "/v1/devices/\(two.id)", bearer: admin).status == 202)
-            try await bench.store.refuseWrites(false)
+            try await bench.refuseRemoval(of: one, bearer: admin)
+            try await bench.revokeUnsaved(two, bearer: admin)
             for _ in 0..<2 { try await bench.service.sweep(.gateway) }
             #expect(try await bench.ask("GET", "/v1/devices/\(two.id)", bearer: admin).status == 404)
             let ends = bench.service.unsaved.map(\.what).filter { $0.hasSuffix("a restart would undo it") }
@@ -101,11 +92,7 @@ import WireGuardCore
     @Test("Enabling a device takes back a disabling that is not saved, once the database accepts writes")
     func enabled() async throws {
         try await APIBench.use(isOnDisk: true) { bench in
-            let admin = try await bench.token(.admin)
-            let device = try await bench.enrol(try await bench.user("anna"))
-            let path = "/v1/devices/\(device.id)"
-            try await bench.store.refuseWrites(true)
-            #expect(try await bench.ask("PATCH", path, bearer: admin, #"{"isEnabled":false}"#).status == 202)
+            let (admin, _, path) = try await bench.unsavedDisabling()
             #expect(try await bench.ask("PATCH", path, bearer: admin, #"{"isEnabled":true}"#).status == 503)
             #expect(try await bench.ask("GET", path, bearer: admin).json["isEnabled"] == .bool(false))
             try await bench.store.refuseWrites(false)
@@ -119,11 +106,7 @@ import WireGuardCore
     @Test("A disabling that is in effect and not saved stays after a later request with a conflict")
     func conflict() async throws {
         try await APIBench.use(isOnDisk: true) { bench in
-            let admin = try await bench.token(.admin)
-            let device = try await bench.enrol(try await bench.user("anna"))
-            let path = "/v1/devices/\(device.id)"
-            try await bench.store.refuseWrites(true)
-            #expect(try await bench.ask("PATCH", path, bearer: admin, #"{"isEnabled":false}"#).status == 202)
+            let (admin, device, path) = try await bench.unsavedDisabling()
             let id = try #require(DeviceID(device.id))
             let audit = AuditRecord(
                 at: bench.service.now, actor: "test", source: nil, action: .deviceChanged, subject: "device",
@@ -232,6 +215,69 @@ import WireGuardCore
         }
     }
 
+    @Test(
+        "A changed password ends the old one before it is saved, with status 202, and the new one is valid once it is saved"
+    )
+    func changedPassword() async throws {
+        try await APIBench.use(isOnDisk: true) { bench in
+            let (service, admin) = (bench.service, try await bench.token(.admin))
+            let anna = try await bench.user("anna")
+            let (old, new) = ("correct horse battery", "another horse battery")
+            func set(_ password: String) async throws -> APIBench.Reply {
+                try await bench.ask(
+                    "PUT", "/v1/users/\(anna)/password", bearer: admin, #"{"password":"\#(password)"}"#)
+            }
+            func logIn(_ password: String) async throws -> LoginJudgement {
+                try await service.logIn(
+                    LoginRequest(
+                        login: "anna", password: SecretBytes(Array(password.utf8)),
+                        source: try Endpoint("192.0.2.7:4000"), busy: []), .gateway)
+            }
+            #expect(try await set(old).status == 200)
+            try await bench.store.refuseWrites(true)
+            for password in ["a third horse battery", new] {
+                let reply = try await set(password)
+                #expect(reply.status == 202 && reply.json["isSaved"] == .bool(false))
+                #expect(reply.json["hasPassword"] == .bool(true))
+            }
+            #expect(service.denials.passwords == [anna])
+            let shown = service.unsaved.map(\.what).filter { $0.contains("in effect and not saved") }
+            #expect(shown.count == 1 && shown.first?.hasPrefix("the password of user \(anna) is changed") == true)
+
+            // The store still has the old password.
+            try await bench.store.refuseWrites(false)
+            #expect(try await logIn(old) == .refused(.wrong))
+            #expect(try await logIn(new) == .refused(.changed))
+            try await service.sweep(.gateway)
+            #expect(service.unsaved.isEmpty && service.denials == AccessDenials())
+            #expect(try await logIn(old) == .refused(.wrong))
+            guard case .accepted = try await logIn(new) else {
+                Issue.record("the new password was refused")
+                return
+            }
+            #expect(try await bench.ask("GET", "/v1/users/\(anna)", bearer: admin).json["isSaved"] == nil)
+        }
+    }
+
+    @Test("The removal of a password takes the place of a change that is not saved")
+    func removedAfterChange() async throws {
+        try await APIBench.use(isOnDisk: true) { bench in
+            let admin = try await bench.token(.admin)
+            let anna = try await bench.user("anna")
+            let (path, body) = ("/v1/users/\(anna)/password", #"{"password":"correct horse battery"}"#)
+            #expect(try await bench.ask("PUT", path, bearer: admin, body).status == 200)
+            try await bench.store.refuseWrites(true)
+            #expect(try await bench.ask("PUT", path, bearer: admin, body).status == 202)
+            let removed = try await bench.ask("DELETE", path, bearer: admin)
+            #expect(removed.status == 202 && removed.json["hasPassword"] == .bool(false))
+            try await bench.store.refuseWrites(false)
+            for _ in 0..<2 { try await bench.service.sweep(.gateway) }
+            #expect(bench.service.unsaved.isEmpty && bench.service.denials == AccessDenials())
+            let saved = try await bench.ask("GET", "/v1/users/\(anna)", bearer: admin)
+            #expect(saved.json["hasPassword"] == .bool(false) && saved.json["isSaved"] == nil)
+        }
+    }
+
     @Test("A new password takes the place of a removal that is not saved, once the database accepts writes")
     func newPassword() async throws {
         try await APIBench.use(isOnDisk: true) { bench in
@@ -268,6 +314,21 @@ import WireGuardCore
         }
     }
 
+    @Test("The end of the process saves the revocations after one that the database refuses, and names that one")
+    func last() async throws {
+        try await APIBench.use(isOnDisk: true) { bench in
+            let admin = try await bench.token(.admin)
+            let anna = try await bench.user("anna")
+            let (one, two) = (try await bench.enrol(anna), try await bench.enrol(anna))
+            try await bench.refuseRemoval(of: one, bearer: admin)
+            try await bench.revokeUnsaved(two, bearer: admin)
+            await bench.service.finish()
+            #expect(try await bench.ask("GET", "/v1/devices/\(two.id)", bearer: admin).status == 404)
+            let lost = bench.log.text.split(separator: "\n").filter { $0.hasPrefix("critical") }
+            #expect(lost.count == 1 && lost.first?.contains("device \(one.id) is revoked") == true, "\(lost)")
+        }
+    }
+
     @Test("A hundred failed writes are a few lines of the log, and the end of the process names the unsaved revocation")
     func log() async throws {
         try await APIBench.use(isOnDisk: true) { bench in
@@ -283,5 +344,36 @@ import WireGuardCore
             #expect(
                 bench.log.text.contains("critical not saved, and undone by the next start: device \(id) is revoked"))
         }
+    }
+}
+
+extension APIBench {
+    /// Disables a device of a new user while the database refuses writes.
+    fileprivate func unsavedDisabling() async throws -> (admin: String, device: Enrolled, path: String) {
+        let admin = try await token(.admin)
+        let device = try await enrol(try await user("anna"))
+        let path = "/v1/devices/\(device.id)"
+        try await store.refuseWrites(true)
+        #expect(try await ask("PATCH", path, bearer: admin, #"{"isEnabled":false}"#).status == 202)
+        return (admin, device, path)
+    }
+
+    /// Revokes a device that the database refuses to remove from now on.
+    fileprivate func refuseRemoval(of device: Enrolled, bearer: String) async throws {
+        try await store.database.write { db in
+            try db.execute(
+                sql: """
+                    CREATE TRIGGER refuse BEFORE DELETE ON devices WHEN OLD.id = '\(device.id)'
+                    BEGIN SELECT RAISE(ABORT, 'refused'); END
+                    """)
+        }
+        #expect(try await ask("DELETE", "/v1/devices/\(device.id)", bearer: bearer).status == 202)
+    }
+
+    /// Revokes a device while the database refuses writes; after that it accepts them.
+    fileprivate func revokeUnsaved(_ device: Enrolled, bearer: String) async throws {
+        try await store.refuseWrites(true)
+        #expect(try await ask("DELETE", "/v1/devices/\(device.id)", bearer: bearer).status == 202)
+        try await store.refuseWrites(false)
     }
 }

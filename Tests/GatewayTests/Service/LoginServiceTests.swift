@@ -3,6 +3,7 @@
 
 import CredentialTunnel
 import FoundationEssentials
+import GRDB
 import NetworkAddresses
 import PacketTunnel
 import PacketTunnelTesting
@@ -76,14 +77,16 @@ import WireGuardCore
 
     /// The passwords that a user gets, the next one after each comparison.
     private final class Changes: Sendable {
-        let change = Mutex<(@Sendable (StoredPassword) async -> Void)?>(nil)
-        let passwords = Mutex<[StoredPassword]>([])
+        let change = Mutex<(@Sendable (String) async throws -> Void)?>(nil)
+        let passwords: Mutex<[String]>
+
+        init(_ passwords: [String]) { self.passwords = Mutex(passwords) }
 
         func next() async {
             guard let change = change.withLock({ $0 }),
                 let password = passwords.withLock({ $0.isEmpty ? nil : $0.removeFirst() })
             else { return }
-            await change(password)
+            do { try await change(password) } catch { Issue.record("\(error)") }
         }
     }
 
@@ -94,26 +97,11 @@ import WireGuardCore
             ([password, "battery staple"], password, nil),
         ] as [([String], String, Bool?)])
     func changedMeanwhile(_ later: [String], _ typed: String, _ isRight: Bool?) async throws {
-        let changes = Changes()
+        let changes = Changes(later)
         let fixture = try ServiceFixture(whenCompared: { await changes.next() })
         let anna = try await fixture.user()
-        var stored: [StoredPassword] = []
-        for password in later {
-            try await set(password, of: anna, fixture)
-            stored.append(try #require(try await fixture.service.user(anna.id, fixture.admin).password))
-        }
         try await set(Self.password, of: anna, fixture)
-        let (store, now) = (fixture.store, Date(timeIntervalSince1970: 1_767_225_600))
-        changes.passwords.withLock { $0 = stored }
-        changes.change.withLock {
-            $0 = { password in
-                var update = UserUpdate()
-                update.password = .some(password)
-                let audit = AuditRecord(
-                    at: now, actor: "test", source: nil, action: .userChanged, subject: "user:\(anna.id)", details: [:])
-                do { _ = try await store.update(user: anna.id, update, audit) } catch { Issue.record("\(error)") }
-            }
-        }
+        changes.change.withLock { $0 = { try await set($0, of: anna, fixture) } }
         let judgement = try await logIn(fixture, "anna", typed)
         #expect(changes.passwords.withLock { $0.isEmpty })
         switch isRight {
@@ -123,6 +111,21 @@ import WireGuardCore
         }
         // A password that no longer held does not make its source known.
         #expect(fixture.service.isKnownLogin("anna", from: .v4(192, 0, 2, 7)) == (isRight == true))
+    }
+
+    @Test("A wrong password asks the store for the user once")
+    func asksOnce() async throws {
+        let store = try SQLiteStore.inMemory()
+        let fixture = try ServiceFixture(store: store)
+        try await set(Self.password, of: try await fixture.user(), fixture)
+        let queries = Mutex(0)
+        try await store.database.writeWithoutTransaction { db in
+            db.trace { event in
+                if "\(event)".contains("FROM users WHERE login") { queries.withLock { $0 += 1 } }
+            }
+        }
+        #expect(try await logIn(fixture, "anna", "wrong horse") == .refused(.wrong))
+        #expect(queries.withLock { $0 } == 1)
     }
 
     @Test("Who is disabled or has expired hears so with the right password alone, and a limit of devices holds")

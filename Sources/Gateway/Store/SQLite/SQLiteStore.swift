@@ -56,8 +56,13 @@ package final class SQLiteStore: GatewayStore {
         return configuration
     }
 
-    /// Ends it: what comes later fails.
+    /// Closes the database, for which it waits for operations that run. Later operations fail.
+    ///
+    /// The connection that SQLite closes last moves the write-ahead log into the database and removes it. Connections for reading may
+    /// not do so, and a pool closes them after the connection for writing: they are closed before.
+    /// - Throws: ``StoreError/unavailable(_:)`` if a statement is still in use. The database is then open.
     package func close() throws(StoreError) {
+        (database as? DatabasePool)?.invalidateReadOnlyConnections()
         do { try database.close() } catch { throw Self.problem(error) }
     }
 

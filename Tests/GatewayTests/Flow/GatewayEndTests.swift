@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import FoundationEssentials
+import GRDB
+import Logging
+import PacketTunnelTesting
+import Provisioning
+import Testing
+import TunnelIO
+import WireGuardCore
+
+@testable import Gateway
+
+@Suite("The end of a gateway", .timeLimit(.minutes(2)))
+struct GatewayEndTests {
+    private static let admin = Caller.local(0)
+
+    /// A device of a new user.
+    private func device(_ scene: FlowScene) async throws -> DeviceID {
+        let service = scene.process.service
+        let user = try await service.addUser(UserDraft(login: "anna"), Self.admin).item
+        var random = RandomSource()
+        let draft = DeviceDraft(
+            userID: user.id, name: "laptop", publicKey: PrivateKey(using: &random).publicKey)
+        return try await service.addDevice(draft, Self.admin).item.device.id
+    }
+
+    @Test("A gateway that ends closes its database, and leaves no write-ahead log")
+    func closes() async throws {
+        try await TestFolder.use { folder in
+            let log = CapturedLog()
+            let scene = try await FlowScene(folder, logger: log.logger)
+            let id = try await device(scene)
+            // Several connections for reading.
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for _ in 0..<8 { group.addTask { _ = try await scene.process.service.device(id, Self.admin) } }
+                try await group.waitForAll()
+            }
+            let path = "\(folder)/gateway/gateway.db"
+            #expect(FileManager.default.fileExists(atPath: path + "-wal"))
+            await scene.stop()
+            for end in ["-wal", "-shm"] { #expect(!FileManager.default.fileExists(atPath: path + end), "\(end)") }
+            #expect(!log.text.contains("cannot close"), "\(log.text)")
+            let store = try SQLiteStore(path: path)
+            #expect(try await store.device(id) != nil)
+            try store.close()
+        }
+    }
+
+    @Test("A gateway whose database another process has locked ends, and names the revocation that is not saved")
+    func locked() async throws {
+        try await TestFolder.use { folder in
+            let log = CapturedLog()
+            let scene = try await FlowScene(folder, logger: log.logger, stopLimit: .milliseconds(500))
+            let id = try await device(scene)
+            var configuration = Configuration()
+            configuration.allowsUnsafeTransactions = true
+            let other = try DatabaseQueue(path: "\(folder)/gateway/gateway.db", configuration: configuration)
+            try await other.writeWithoutTransaction { try $0.execute(sql: "BEGIN IMMEDIATE") }
+            #expect(try await !scene.process.service.removeDevice(id, Self.admin))
+            let time = await ContinuousClock().measure { await scene.stop() }
+            #expect(time < .seconds(30))
+            #expect(
+                log.text.contains("critical not saved, and undone by the next start: device \(id) is revoked"),
+                "\(log.text)")
+            try await other.writeWithoutTransaction { try $0.execute(sql: "ROLLBACK") }
+            try other.close()
+        }
+    }
+
+    @Test("A gateway whose disk does not answer ends, and logs the revocation that is not saved")
+    func hung() async throws {
+        try await TestFolder.use { folder in
+            let log = CapturedLog()
+            let scene = try await FlowScene(folder, logger: log.logger, stopLimit: .milliseconds(500))
+            let id = try await device(scene)
+            let service = scene.process.service
+            // A write that does not end, and a revocation after it.
+            let (gate, changes) = (Monitor((isWriting: false, isOpen: false)), Changes())
+            changes.follow(service.changeSignals())
+            let store = scene.process.store
+            let write = Task {
+                try await store.write { _ in
+                    gate.update { gate in
+                        gate.isWriting = true
+                        return true
+                    }
+                    changes.tell()
+                    _ = gate.wait(until: LaneClock.now() + 90 * LaneClock.nanosecondsPerSecond) {
+                        $0.isOpen ? true : nil
+                    }
+                }
+            }
+            #expect(await changes.wait { gate.withValue { $0.isWriting } })
+            let removal = Task { try await service.removeDevice(id, Self.admin) }
+            #expect(await changes.wait { service.denials.devices == [id] })
+            let time = await ContinuousClock().measure { await scene.stop() }
+            #expect(time < .seconds(30))
+            #expect(log.text.contains("the database has not answered"), "\(log.text)")
+            #expect(
+                log.text.contains("critical not saved, and undone by the next start: device \(id) is revoked"),
+                "\(log.text)")
+            gate.update { gate in
+                gate.isOpen = true
+                return true
+            }
+            try await write.value
+            _ = try await removal.value
+            try store.close()
+        }
+    }
+}
