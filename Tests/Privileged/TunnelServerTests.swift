@@ -203,6 +203,25 @@
             await scene.stop()
         }
 
+        /// Begins to admit a client, whose address the firewall has when this returns.
+        private func beginAllowing(
+            _ address: IPAddress, _ scene: TunnelServerScene
+        ) throws -> (request: Task<Void, any Error>, isAnswered: Monitor<Bool>) {
+            let network = try #require(scene.network)
+            let isAnswered = Monitor(false)
+            let request = Task {
+                try await network.allow([address])
+                isAnswered.update { isAnswered in
+                    isAnswered = true
+                    return true
+                }
+            }
+            try eventually("the firewall knows the next client") {
+                try scene.world.host.run("nft", "list", "ruleset").output.contains("\(address)")
+            }
+            return (request, isAnswered)
+        }
+
         /// Earlier versions made all clients wait.
         @Test("A client waits for the end of connections only if it gets an address that another client had")
         func endsConnectionsMeanwhile() async throws {
@@ -225,17 +244,7 @@
                 ends.withValue { $0.networks } == [IPPrefix(host: former)]
             }
             try await network.allow([try IPAddress("10.66.0.4")])
-            let isAnswered = Monitor(false)
-            let next = Task {
-                try await network.allow([former])
-                isAnswered.update { isAnswered in
-                    isAnswered = true
-                    return true
-                }
-            }
-            try eventually("the firewall knows the next client") {
-                try scene.world.host.run("nft", "list", "ruleset").output.contains("10.66.0.3")
-            }
+            let (next, isAnswered) = try beginAllowing(former, scene)
             try await network.allow([try IPAddress("10.66.0.5")])
             #expect(!isAnswered.withValue { $0 })
             #expect(ContinuousClock.now - began < .seconds(30))
@@ -286,17 +295,7 @@
             try await network.remove([other])
             open(1)
             try expectAttempt(2, of: other)
-            let isAnswered = Monitor(false)
-            let next = Task {
-                try await network.allow([former])
-                isAnswered.update { isAnswered in
-                    isAnswered = true
-                    return true
-                }
-            }
-            try eventually("the firewall knows the next client") {
-                try scene.world.host.run("nft", "list", "ruleset").output.contains("10.66.0.3")
-            }
+            let (next, isAnswered) = try beginAllowing(former, scene)
             open(2)
             try expectAttempt(3, of: former)
             #expect(!isAnswered.withValue { $0 })

@@ -26,6 +26,24 @@ struct GatewayEndTests {
         return try await service.addDevice(draft, Self.admin).item.device.id
     }
 
+    /// Runs a gateway that waits half a second for its database when it ends.
+    private func run(_ body: (FlowScene, DeviceID, CapturedLog, String) async throws -> Void) async throws {
+        try await TestFolder.use { folder in
+            let log = CapturedLog()
+            let scene = try await FlowScene(folder, logger: log.logger, stopLimit: .milliseconds(500))
+            try await body(scene, try await device(scene), log, "\(folder)/gateway/gateway.db")
+        }
+    }
+
+    /// Ends a gateway, which must not take long, and must log that the revocation of a device is not saved.
+    private func expectEnd(_ scene: FlowScene, without id: DeviceID, _ log: CapturedLog) async {
+        let time = await ContinuousClock().measure { await scene.stop() }
+        #expect(time < .seconds(30))
+        #expect(
+            log.text.contains("critical not saved, and undone by the next start: device \(id) is revoked"),
+            "\(log.text)")
+    }
+
     @Test("A gateway that ends closes its database, and leaves no write-ahead log")
     func closes() async throws {
         try await TestFolder.use { folder in
@@ -50,20 +68,13 @@ struct GatewayEndTests {
 
     @Test("A gateway whose database another process has locked ends, and names the revocation that is not saved")
     func locked() async throws {
-        try await TestFolder.use { folder in
-            let log = CapturedLog()
-            let scene = try await FlowScene(folder, logger: log.logger, stopLimit: .milliseconds(500))
-            let id = try await device(scene)
+        try await run { scene, id, log, path in
             var configuration = Configuration()
             configuration.allowsUnsafeTransactions = true
-            let other = try DatabaseQueue(path: "\(folder)/gateway/gateway.db", configuration: configuration)
+            let other = try DatabaseQueue(path: path, configuration: configuration)
             try await other.writeWithoutTransaction { try $0.execute(sql: "BEGIN IMMEDIATE") }
             #expect(try await !scene.process.service.removeDevice(id, Self.admin))
-            let time = await ContinuousClock().measure { await scene.stop() }
-            #expect(time < .seconds(30))
-            #expect(
-                log.text.contains("critical not saved, and undone by the next start: device \(id) is revoked"),
-                "\(log.text)")
+            await expectEnd(scene, without: id, log)
             try await other.writeWithoutTransaction { try $0.execute(sql: "ROLLBACK") }
             try other.close()
         }
@@ -71,15 +82,11 @@ struct GatewayEndTests {
 
     @Test("A gateway whose disk does not answer ends, and logs the revocation that is not saved")
     func hung() async throws {
-        try await TestFolder.use { folder in
-            let log = CapturedLog()
-            let scene = try await FlowScene(folder, logger: log.logger, stopLimit: .milliseconds(500))
-            let id = try await device(scene)
-            let service = scene.process.service
+        try await run { scene, id, log, _ in
+            let (service, store) = (scene.process.service, scene.process.store)
             // A write that does not end, and a revocation after it.
             let (gate, changes) = (Monitor((isWriting: false, isOpen: false)), Changes())
             changes.follow(service.changeSignals())
-            let store = scene.process.store
             let write = Task {
                 try await store.write { _ in
                     gate.update { gate in
@@ -95,12 +102,8 @@ struct GatewayEndTests {
             #expect(await changes.wait { gate.withValue { $0.isWriting } })
             let removal = Task { try await service.removeDevice(id, Self.admin) }
             #expect(await changes.wait { service.denials.devices == [id] })
-            let time = await ContinuousClock().measure { await scene.stop() }
-            #expect(time < .seconds(30))
+            await expectEnd(scene, without: id, log)
             #expect(log.text.contains("the database has not answered"), "\(log.text)")
-            #expect(
-                log.text.contains("critical not saved, and undone by the next start: device \(id) is revoked"),
-                "\(log.text)")
             gate.update { gate in
                 gate.isOpen = true
                 return true

@@ -77,11 +77,7 @@ import WireGuardCore
     @Test("A revocation that the database always refuses does not keep a later one from being saved")
     func oneFails() async throws {
         try await APIBench.use(isOnDisk: true) { bench in
-            let admin = try await bench.token(.admin)
-            let anna = try await bench.user("anna")
-            let (one, two) = (try await bench.enrol(anna), try await bench.enrol(anna))
-            try await bench.refuseRemoval(of: one, bearer: admin)
-            try await bench.revokeUnsaved(two, bearer: admin)
+            let (admin, one, two) = try await bench.unsavedRevocations()
             for _ in 0..<2 { try await bench.service.sweep(.gateway) }
             #expect(try await bench.ask("GET", "/v1/devices/\(two.id)", bearer: admin).status == 404)
             let ends = bench.service.unsaved.map(\.what).filter { $0.hasSuffix("a restart would undo it") }
@@ -317,11 +313,7 @@ import WireGuardCore
     @Test("The end of the process saves the revocations after one that the database refuses, and names that one")
     func last() async throws {
         try await APIBench.use(isOnDisk: true) { bench in
-            let admin = try await bench.token(.admin)
-            let anna = try await bench.user("anna")
-            let (one, two) = (try await bench.enrol(anna), try await bench.enrol(anna))
-            try await bench.refuseRemoval(of: one, bearer: admin)
-            try await bench.revokeUnsaved(two, bearer: admin)
+            let (admin, one, two) = try await bench.unsavedRevocations()
             await bench.service.finish()
             #expect(try await bench.ask("GET", "/v1/devices/\(two.id)", bearer: admin).status == 404)
             let lost = bench.log.text.split(separator: "\n").filter { $0.hasPrefix("critical") }
@@ -358,22 +350,21 @@ extension APIBench {
         return (admin, device, path)
     }
 
-    /// Revokes a device that the database refuses to remove from now on.
-    fileprivate func refuseRemoval(of device: Enrolled, bearer: String) async throws {
+    /// Revokes two devices. The database always refuses the first, and accepts the second now.
+    fileprivate func unsavedRevocations() async throws -> (admin: String, one: Enrolled, two: Enrolled) {
+        let (admin, anna) = (try await token(.admin), try await user("anna"))
+        let (one, two) = (try await enrol(anna), try await enrol(anna))
         try await store.database.write { db in
             try db.execute(
                 sql: """
-                    CREATE TRIGGER refuse BEFORE DELETE ON devices WHEN OLD.id = '\(device.id)'
+                    CREATE TRIGGER refuse BEFORE DELETE ON devices WHEN OLD.id = '\(one.id)'
                     BEGIN SELECT RAISE(ABORT, 'refused'); END
                     """)
         }
-        #expect(try await ask("DELETE", "/v1/devices/\(device.id)", bearer: bearer).status == 202)
-    }
-
-    /// Revokes a device while the database refuses writes; after that it accepts them.
-    fileprivate func revokeUnsaved(_ device: Enrolled, bearer: String) async throws {
+        #expect(try await ask("DELETE", "/v1/devices/\(one.id)", bearer: admin).status == 202)
         try await store.refuseWrites(true)
-        #expect(try await ask("DELETE", "/v1/devices/\(device.id)", bearer: bearer).status == 202)
+        #expect(try await ask("DELETE", "/v1/devices/\(two.id)", bearer: admin).status == 202)
         try await store.refuseWrites(false)
+        return (admin, one, two)
     }
 }
