@@ -10,7 +10,9 @@ enum ResponseFraming {
         guard head.status.code >= 100 else { return "its status \(head.status.code) must be at least 100" }
         let codings = head.headers["transfer-encoding"]
         guard let coding = codings.first, !(100..<200).contains(head.status.code) else { return nil }
-        guard head.headers["content-length"].isEmpty else { return "it must not have both a length and a transfer coding" }
+        guard head.headers["content-length"].isEmpty else {
+            return "it must not have both a length and a transfer coding"
+        }
         guard head.version == .http1_1 else {
             return "a transfer coding must not be in HTTP/\(head.version.major).\(head.version.minor)"
         }
