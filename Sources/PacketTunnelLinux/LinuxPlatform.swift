@@ -87,7 +87,14 @@ public final class LinuxPlatform: TunnelPlatform {
         // Other threads can read the problems while this one waits.
         core.core.published = { [shared, unowned core = core.core] in shared.update(from: core) }
         do throws(TunnelIOError) {
-            try watch.start { [core, shared] parts, culprit in
+            // It does not keep the host's work alive, and ends with the watch.
+            let rulesDeleted: @Sendable (Set<PolicyRule>?) -> Void = { [weak core, shared] deleted in
+                guard let core else { return }
+                core.core.restoreRules(deleted)
+                shared.update(from: core.core)
+            }
+            core.core.readNotices = { [weak watch] in watch?.readRoutingNotices() }
+            try watch.start(rulesDeleted: rulesDeleted) { [core, shared] parts, culprit in
                 defer { shared.update(from: core.core) }
                 return core.core.reconcile(parts, culprit: culprit)
             }

@@ -44,6 +44,16 @@ extension LinuxPlatformCore {
         return contents.pending.map(\.change)
     }
 
+    /// The policy rules of other tunnels, each with the process of its tunnel.
+    func rulesOfOtherTunnels() -> [PolicyRule: JournalOwner] {
+        var owners: [PolicyRule: JournalOwner] = [:]
+        for other in directory.names() where other != name {
+            guard let contents = (try? directory.read(other)) ?? nil, let owner = contents.owner else { continue }
+            for rule in contents.pending.compactMap(\.change.rule) { owners[rule] = owner }
+        }
+        return owners
+    }
+
     /// The leak policy of a running tunnel, which its firewall shows.
     private func policy(of tunnel: String, _ changes: [Change]) -> LeakPolicy {
         guard changes.contains(where: \.isFirewall) else { return .routeBased }

@@ -45,6 +45,7 @@ extension LinuxPlatformCore {
         // This takes microseconds. The rest may have to list thousands of routes of other programs.
         if let table = plan.firewallTable, (try? network.lacksRules(table.name)) == true { raiseProtection(ledger) }
         let hasInterface = findInterface()
+        keepRulesInFront(ledger)
         if settings != nil, hasInterface { restoreRouting(plan, ledger) }
         keepProtection(ledger)
         checkResolver(parts, ledger)
@@ -63,13 +64,17 @@ extension LinuxPlatformCore {
         return check.next
     }
 
-    /// Restores changes that need no program, while the thread waits for one, or for the lock of the journals. Only changes
-    /// that were made and not undone are restored, since the plan may be about to change.
+    /// Restores changes that need no program, while the thread waits for one, or for the lock of the journals: deleted rules at each
+    /// call, and everything several times a second. Only changes that were made and not undone are restored, since the plan may be
+    /// about to change.
     func keepWhileWaiting(_ ledger: ChangeLedger) {
         guard !isKeeping else { return }
         isKeeping = true
         defer { isKeeping = false }
+        readNotices()
+        guard waitingTurns.isDue(at: LaneClock.now()) else { return }
         if !isChecking { check = Check() }
+        if isChecking { keepRulesInFront(ledger) }
         if findInterface() { restoreRouting(ledger.made.filter { !protection.contains($0) }, ledger) }
         keepProtection(ledger)
         if isChecking { checkResolver([], ledger) }
@@ -167,7 +172,7 @@ extension LinuxPlatformCore {
     /// Restores the changes that are not in effect, except for the firewall, whose repairs never pause. All are tried; failures are
     /// reported.
     /// - Throws: ``LinuxNetworkError`` if the kernel's lists cannot be read.
-    private func restore(_ changes: [Change], _ ledger: ChangeLedger) throws(LinuxNetworkError) {
+    func restore(_ changes: [Change], _ ledger: ChangeLedger) throws(LinuxNetworkError) {
         guard !changes.isEmpty else { return }
         let now = LaneClock.now()
         var undone: [Change] = []
@@ -183,8 +188,15 @@ extension LinuxPlatformCore {
         }
         let repair = ledger.repair(undone)
         for (change, error) in repair.failures { report(change.summary, "\(error)") }
+        // Rules may be restored a hundred times a second; the log has the first repairs of a series.
+        let logged = repair.made.filter { !contest.isPaused($0, at: now) }
         for change in repair.made { contest.note(change, at: now) }
-        logRepair(repair.made)
+        logRepair(logged)
+        for change in changes where change.isRule && policy.blocksAfterFailure && contest.isPaused(change, at: now) {
+            report(
+                change.summary, "another process removes it again and again, and it is restored each time",
+                after: Contest.pause)
+        }
     }
 
     /// Reports a change whose repair pauses.
@@ -322,18 +334,14 @@ extension LinuxPlatformCore {
         guard policy.blocksAfterFailure, let numbers else { return }
         if protection.isEmpty {
             let hasIPv6 = (try? ipv6Support(name)) != .absent
-            protection = (hasIPv6 ? [false, true] : [false]).map { isIPv6 in
-                .rule(
-                    .prohibition(
-                        isIPv6: isIPv6, priority: (isIPv6 ? numbers.priority6 : numbers.priority4) + 2,
-                        mark: numbers.mark))
-            }
+            protection = (hasIPv6 ? [false, true] : [false]).map { .rule(prohibition(isIPv6: $0, numbers)) }
+            if isChecking { keepRulesInFront(ledger) }
         }
         keepProtection(ledger)
     }
 
     /// Restores the rules in place of the firewall. These repairs never pause.
-    private func keepProtection(_ ledger: ChangeLedger) {
+    func keepProtection(_ ledger: ChangeLedger) {
         guard !protection.isEmpty else { return }
         attempt("the rules in place of the firewall") { () throws(LinuxNetworkError) in
             for (change, error) in try ledger.holdBack(by: protection) {

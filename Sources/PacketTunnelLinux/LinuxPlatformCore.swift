@@ -15,7 +15,7 @@ final class LinuxPlatformCore {
     let logger: Logger
     let network: LinuxNetwork
     private let system: any NetworkSystem
-    private let owner: JournalOwner
+    let owner: JournalOwner
     private(set) var ledger: ChangeLedger?
     private(set) var device: LinuxTun?
     var policy: LeakPolicy = .routeBased
@@ -66,7 +66,15 @@ final class LinuxPlatformCore {
     /// Schedules a check; nil without a loop, where repairs run on the calling thread.
     var wake: (@Sendable () -> Void)?
     private(set) var mtu = 0
-    private(set) var numbers: RoutingNumbers?
+    var numbers: RoutingNumbers?
+    /// The families of which a rule of another program leaves no room in front: `true` for IPv6.
+    var crowdedFamilies: Set<Bool> = []
+    /// The tunnels that rules in front of this tunnel's belong to; nil for another program's rule.
+    var ruleOwners: [PolicyRule: JournalOwner?] = [:]
+    /// The times at which everything is checked while the thread waits.
+    var waitingTurns = WaitingTurns()
+    /// Reads the notices of deleted rules while the thread waits; it does nothing without a thread that follows them.
+    var readNotices: () -> Void = {}
 
     /// - Parameter wrap: stands between the ledger and the network, for tests.
     init(
@@ -110,6 +118,7 @@ final class LinuxPlatformCore {
     /// Forgets the ledger, whose changes were all undone.
     private func forgetLedger() {
         (ledger, numbers, protection, firewallProblem) = (nil, nil, [], nil)
+        (crowdedFamilies, ruleOwners) = ([], [:])
         network.whileWaiting = nil
         sharedRoutes = []
     }
@@ -487,17 +496,5 @@ extension TunnelSettings {
         settings.includedRoutes = settings.effectiveRoutes.filter { !$0.isIPv6 }
         settings.excludedRoutes.removeAll(where: \.isIPv6)
         return settings
-    }
-}
-
-/// A server as people write it.
-enum ServerText {
-    /// The address in `ADDRESS`, `ADDRESS:PORT` or `[ADDRESS]:PORT`; nil for a name.
-    static func address(in text: String) -> IPAddress? {
-        if let address = try? IPAddress(text) { return address }
-        if text.hasPrefix("["), let end = text.firstIndex(of: "]") {
-            return try? IPAddress(text[text.index(after: text.startIndex)..<end])
-        }
-        return text.lastIndex(of: ":").flatMap { try? IPAddress(text[..<$0]) }
     }
 }

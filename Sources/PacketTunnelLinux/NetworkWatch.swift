@@ -46,6 +46,8 @@ package final class NetworkWatch: Sendable {
         /// Who changed the table, and whether the message that says so is still to come.
         var culprit: String?
         var awaitsCulprit = false
+        /// Called with policy rules that were deleted; nil if notices were lost.
+        var rulesDeleted: ((Set<PolicyRule>?) -> Void)?
 
         /// `RTNLGRP_IPV4_NETCONF`: changes of `rp_filter` and some other settings of each interface.
         private static let ipv4SettingsGroup: Int32 = 24
@@ -102,10 +104,17 @@ package final class NetworkWatch: Sendable {
     }
 
     /// Begins to watch.
-    /// - Parameter look: called on the loop's thread with what may have changed, and who changed the table where that is
-    ///   known. It returns in how many nanoseconds it is called again, where nothing else changes.
-    package func start(_ look: @escaping @Sendable (Parts, _ culprit: String?) -> Int64?) throws(TunnelIOError) {
+    /// - Parameters:
+    ///   - rulesDeleted: Called on the loop's thread with policy rules as soon as the kernel reports that they were deleted, before
+    ///     `look`; with `nil` if the kernel's notices were lost.
+    ///   - look: Called on the loop's thread with the parts that may have changed, and the process that changed the table if
+    ///     the kernel reports it. It returns the time in nanoseconds after which it is called again without a change.
+    package func start(
+        rulesDeleted: (@Sendable (Set<PolicyRule>?) -> Void)? = nil,
+        _ look: @escaping @Sendable (Parts, _ culprit: String?) -> Int64?
+    ) throws(TunnelIOError) {
         let (shared, loop) = (shared, loop)
+        shared.rulesDeleted = rulesDeleted
         shared.timer = loop.makeTimer { [weak loop] in
             guard let loop else { return }
             let (parts, culprit) = (shared.pending, shared.culprit)
@@ -115,9 +124,10 @@ package final class NetworkWatch: Sendable {
             if let again { Self.note(parts, after: again, shared, loop) }
         }
         if let routing = shared.routing {
-            try register(routing) { messages in
-                messages == nil || messages?.isEmpty == false ? .routing : []
+            let registration = try loop.register(routing.socket.descriptor.number) { [weak loop] _ in
+                if let loop { Self.readRoutingNotices(shared, loop) }
             }
+            shared.registrations.append(registration)
         }
         if let firewall = shared.firewall {
             try register(firewall) { messages in
@@ -158,6 +168,31 @@ package final class NetworkWatch: Sendable {
         Self.note([], after: 0, shared, loop)
     }
 
+    /// Reads the kernel's notices of links, addresses, routes and rules, while the loop's thread waits for something else. On that
+    /// thread.
+    func readRoutingNotices() {
+        Self.readRoutingNotices(shared, loop)
+    }
+
+    private static func readRoutingNotices(_ shared: OnLoop, _ loop: EventLoop) {
+        guard let routing = shared.routing else { return }
+        var (hasNotices, isLossy) = (false, false)
+        var deleted: Set<PolicyRule> = []
+        reading: while true {
+            switch routing.socket.receive() {
+            case .nothing: break reading
+            case .overrun: (hasNotices, isLossy) = (true, true)
+            case .messages(let messages, _):
+                if !messages.isEmpty { hasNotices = true }
+                deleted.formUnion(RuleNotice.deleted(messages))
+            }
+        }
+        guard hasNotices else { return }
+        // A check would come up to a quarter of a second later.
+        if isLossy || !deleted.isEmpty { shared.rulesDeleted?(isLossy ? nil : deleted) }
+        note(.routing, after: settling, shared, loop)
+    }
+
     /// Watches no more.
     package func stop() {
         for registration in shared.registrations { loop.unregister(registration) }
@@ -189,6 +224,15 @@ package final class NetworkWatch: Sendable {
         guard due < shared.due ?? .max, let timer = shared.timer else { return }
         shared.due = due
         loop.set(timer, deadline: due)
+    }
+}
+
+/// The kernel's messages about policy rules.
+enum RuleNotice {
+    /// The rules that messages report as deleted. A rule with conditions that no tunnel uses is not among them.
+    static func deleted(_ messages: [NetlinkReply]) -> [PolicyRule] {
+        messages.filter { $0.type == Netlink.deleteRule }.compactMap { PolicyRule.parse($0.body) }
+            .filter(\.isWhole).map(\.rule)
     }
 }
 

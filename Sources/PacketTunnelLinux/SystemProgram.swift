@@ -41,7 +41,7 @@ package struct SystemProgram: Hashable, Sendable {
     ///   - input: what it reads from standard input.
     ///   - seconds: how long it may take.
     ///   - outputLimit: how many bytes of what it writes are kept.
-    ///   - meanwhile: called on the calling thread several times a second until the program has ended.
+    ///   - meanwhile: called on the calling thread every 5 milliseconds until the program has ended.
     /// - Throws: `.programNotStarted`, `.programTimedOut`.
     package func run(
         _ arguments: [String], input: String = "", seconds: Int = 10, outputLimit: Int = 65_536,

@@ -64,6 +64,50 @@ struct NetlinkTests {
         }
     }
 
+    @Test("Rules for local addresses and VRF devices divert no packets, and conditions limit a rule to some packets")
+    func divertingRules() throws {
+        func found(_ rule: PolicyRule, _ attribute: (kind: UInt16, value: [UInt8])? = nil) throws -> PolicyRule.Found {
+            var request = rule.request(type: Netlink.newRule, flags: 0)
+            if let attribute { request.append(attribute.kind, attribute.value) }
+            return try #require(PolicyRule.parse(request.body))
+        }
+        let main = PolicyRule(isIPv6: false, priority: 10, table: 254)
+        #expect(try found(main).divertsPackets && found(main).isForAllPackets)
+        #expect(try !found(PolicyRule(isIPv6: true, priority: 0, table: 255)).divertsPackets)
+        #expect(try found(.prohibition(isIPv6: false, priority: 9, mark: 7)).divertsPackets)
+        // FRA_L3MDEV
+        #expect(try !found(main, (19, [1])).divertsPackets)
+        // FRA_UID_RANGE
+        #expect(try !found(main, (20, [0, 0, 0, 0, 9, 0, 0, 0])).isForAllPackets)
+        #expect(try !found(PolicyRule(isIPv6: false, priority: 9, table: 254, mark: 7)).isForAllPackets)
+        #expect(try found(PolicyRule(isIPv6: false, priority: 9, table: 7, mark: 7, isInverted: true)).isForAllPackets)
+    }
+
+    @Test("Notices of deleted rules are read, and other messages and other programs' rules left out")
+    func deletedRules() {
+        let rule = PolicyRule(isIPv6: true, priority: 4, table: 51_820, mark: 51_820, isInverted: true)
+        var foreign = rule.request(type: Netlink.deleteRule, flags: 0)
+        foreign.append(3, "eth0")
+        let body = rule.request(type: Netlink.deleteRule, flags: 0).body
+        let messages = [
+            NetlinkReply(type: Netlink.newRule, sequence: 0, body: body),
+            NetlinkReply(type: Netlink.deleteRule, sequence: 0, body: foreign.body),
+            NetlinkReply(type: Netlink.deleteRule, sequence: 0, body: [2]),
+        ]
+        #expect(RuleNotice.deleted(messages).isEmpty)
+        #expect(RuleNotice.deleted(messages + [NetlinkReply(type: 33, sequence: 0, body: body)]) == [rule])
+    }
+
+    @Test("While a thread waits, everything is checked a quarter of a second after the beginning, and as often then")
+    func waitingTurns() {
+        var turns = WaitingTurns()
+        let due = (0...200).filter { turns.isDue(at: Int64($0) * 5_000_000) }
+        #expect(due == [50, 100, 150, 200])
+        // A second wait, later.
+        let later = [9_000_000_000, 9_050_000_000].filter { turns.isDue(at: $0) }
+        #expect(later.isEmpty)
+    }
+
     @Test("An acknowledgement is an error number")
     func acknowledgement() {
         func reply(_ code: Int32) -> NetlinkReply {

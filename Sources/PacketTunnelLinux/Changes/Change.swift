@@ -129,7 +129,10 @@ extension Change {
 
     var isRoute: Bool { if case .route = self { true } else { false } }
 
-    var isRule: Bool { if case .rule = self { true } else { false } }
+    var isRule: Bool { rule != nil }
+
+    /// The policy rule; nil if the change is not one.
+    var rule: PolicyRule? { if case .rule(let rule) = self { rule } else { nil } }
 
     var isResolver: Bool { if case .resolver = self { true } else { false } }
 

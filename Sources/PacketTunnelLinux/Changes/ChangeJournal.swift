@@ -54,7 +54,7 @@ package struct JournalDirectory: Hashable, Sendable {
     }
 
     /// Runs `body` while no other process changes the network by a journal of this folder.
-    /// - Parameter meanwhile: Called several times a second while another process has the lock.
+    /// - Parameter meanwhile: Called about every 20 milliseconds while another process has the lock.
     package func locked<Result>(
         meanwhile: (() -> Void)? = nil, _ body: () throws(LinuxNetworkError) -> Result
     ) throws(LinuxNetworkError) -> Result {
@@ -108,7 +108,7 @@ package struct JournalDirectory: Hashable, Sendable {
         guard let meanwhile else { return FileLock.acquire(descriptor, within: lockLimit) }
         let began = ContinuousClock.now
         while true {
-            let reason = FileLock.acquire(descriptor, within: min(lockLimit, .milliseconds(250)))
+            let reason = FileLock.acquire(descriptor, within: min(lockLimit, .milliseconds(20)))
             guard reason == EWOULDBLOCK, ContinuousClock.now - began < lockLimit else { return reason }
             meanwhile()
         }

@@ -12,7 +12,7 @@ package final class ChangeLedger {
     private var entries: [ChangeEntry] = []
     /// Whether a method of this object has the lock of the journals. A call while nft runs finds it taken.
     private var isLocked = false
-    /// Called several times a second while another process has the lock of the journals, on the same thread.
+    /// Called every few milliseconds while another process has the lock of the journals, on the same thread.
     var whileWaiting: (() -> Void)?
 
     /// Runs `body`, which may call other methods of this object, with the lock of the journals.

@@ -15,7 +15,7 @@ package final class LinuxNetwork: NetworkSystem {
 
     /// The number of rules that each table had right after it was loaded.
     private var ruleCounts: [String: Int] = [:]
-    /// Called several times a second while a program runs, on the same thread, to restore changes that need no program.
+    /// Called every few milliseconds while a program runs, on the same thread, to restore changes that need no program.
     var whileWaiting: (() -> Void)?
 
     private struct Listing {

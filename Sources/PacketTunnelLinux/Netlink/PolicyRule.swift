@@ -66,7 +66,12 @@ package struct PolicyRule: Hashable, Sendable, Codable, CustomStringConvertible 
     private static let fixedLength = 12
     private static let inverted: UInt32 = 2
     private static let toTable: UInt8 = 1
+    private static let noAction: UInt8 = 3
     private static let prohibit: UInt8 = 8
+    /// The rule of VRF devices, `FRA_L3MDEV`, whose packets a tunnel does not take.
+    private static let vrfDevice: UInt16 = 19
+    /// Conditions on packets other than addresses and the mark: interfaces, tunnel ID, users, protocol and ports.
+    private static let conditions: Set<UInt16> = [3, 12, 17, 20, 22, 23, 24]
 
     /// The message that makes or deletes the rule.
     func request(type: UInt16, flags: UInt16) -> NetlinkRequest {
@@ -92,6 +97,11 @@ package struct PolicyRule: Hashable, Sendable, Codable, CustomStringConvertible 
     struct Found: Hashable {
         var rule: PolicyRule
         var isWhole: Bool
+        /// Whether the rule may keep packets from the rules after it: it asks a table other than that of the host's own addresses,
+        /// continues at another rule, or refuses packets.
+        var divertsPackets: Bool
+        /// Whether the rule applies to all packets, or to all without a mark.
+        var isForAllPackets: Bool
     }
 
     /// The rule of a message of type `RTM_NEWRULE`; nil where it is none of IPv4 or IPv6.
@@ -117,6 +127,12 @@ package struct PolicyRule: Hashable, Sendable, Codable, CustomStringConvertible 
         let isWhole =
             (action == toTable || action == prohibit) && lengths == 0 && known.isSuperset(of: attributes.keys)
             && (mask == nil || mask == .max)
-        return Found(rule: rule, isWhole: isWhole)
+        let isVRF = attributes[vrfDevice].map { $0.contains { $0 != 0 } } ?? false
+        let isForAllPackets =
+            lengths == 0 && conditions.isDisjoint(with: attributes.keys) && (rule.mark == nil) != rule.isInverted
+        return Found(
+            rule: rule, isWhole: isWhole,
+            divertsPackets: action != noAction && !isVRF && !(action == toTable && rule.table == Route.localTable),
+            isForAllPackets: isForAllPackets)
     }
 }

@@ -40,6 +40,8 @@ package struct Route: Hashable, Sendable, Codable, CustomStringConvertible {
 
     /// The number of the table that routes are in unless something else is said.
     package static let mainTable: UInt32 = 254
+    /// The table of the host's own addresses, which the kernel fills.
+    static let localTable: UInt32 = 255
 
     package init(
         to destination: IPPrefix, kind: Kind = .unicast, interface: UInt32 = 0, table: UInt32 = mainTable,

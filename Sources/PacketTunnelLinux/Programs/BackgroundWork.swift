@@ -48,7 +48,7 @@ final class BackgroundWork<Value: Sendable>: Sendable {
     func result(until deadline: Int64) -> Result<Value, LinuxNetworkError>? { outcome.wait(until: deadline) { $0 } }
 
     /// Waits until the work is done.
-    /// - Parameter meanwhile: Called on the calling thread several times a second until then.
+    /// - Parameter meanwhile: Called on the calling thread every 5 milliseconds until then.
     func wait(meanwhile: (() -> Void)? = nil) -> Result<Value, LinuxNetworkError> {
         while true {
             let deadline = meanwhile == nil ? Int64.max : LaneClock.now() + Self.turn
@@ -58,5 +58,5 @@ final class BackgroundWork<Value: Sendable>: Sendable {
     }
 
     /// The time between two calls of `meanwhile`, in nanoseconds.
-    private static var turn: Int64 { 250_000_000 }
+    private static var turn: Int64 { 5_000_000 }
 }

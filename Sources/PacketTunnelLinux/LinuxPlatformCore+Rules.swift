@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Logging
+import NetworkAddresses
+import PacketTunnel
+import TunnelIO
+
+/// Policy rules that other programs delete, or put in front of the tunnel's.
+extension LinuxPlatformCore {
+    // MARK: - Deleted rules
+
+    /// Restores the tunnel's rules among those that the kernel has just reported as deleted. The check that follows restores the
+    /// rest.
+    /// - Parameter deleted: The deleted rules; nil if they are not known.
+    func restoreRules(_ deleted: Set<PolicyRule>?) {
+        guard let ledger else { return }
+        // A rule that the tunnel itself has undone is not among those that were made.
+        let lost = ledger.made.filter { change in
+            guard let rule = change.rule else { return false }
+            return deleted?.contains(rule) ?? true
+        }
+        guard !lost.isEmpty else { return }
+        if !isChecking { check = Check() }
+        if device != nil, settings != nil {
+            attempt("the tunnel's addresses, routes and rules") { () throws(LinuxNetworkError) in
+                try restore(lost.filter { !protection.contains($0) }, ledger)
+            }
+        }
+        if lost.contains(where: protection.contains) { keepProtection(ledger) }
+    }
+
+    // MARK: - Rules in front of the tunnel's
+
+    /// A policy rule in front of the last rule of the tunnel, which may keep packets from the tunnel.
+    struct Intruder {
+        var found: PolicyRule.Found
+        /// Whether it belongs to a tunnel that started before this one, and has moved its rules.
+        var isOfTunnel: Bool
+    }
+
+    /// Finds rules of other programs in front of the tunnel's. Under a policy that holds packets back the tunnel's rules move in front
+    /// of them, as though the tunnel had just started; under `routeBased` such a rule is a problem if packets go outside the tunnel.
+    ///
+    /// Rules of a tunnel that started later stay in front.
+    func keepRulesInFront(_ ledger: ChangeLedger) {
+        for isIPv6 in [false, true] {
+            attempt("the order of \(isIPv6 ? "IPv6" : "IPv4") rules") { () throws(LinuxNetworkError) in
+                try keepRulesInFront(isIPv6: isIPv6, ledger)
+            }
+        }
+    }
+
+    private func keepRulesInFront(isIPv6: Bool, _ ledger: ChangeLedger) throws(LinuxNetworkError) {
+        let own = (plan + protection).compactMap(\.rule).filter { $0.isIPv6 == isIPv6 }
+        guard let numbers, let last = own.map(\.priority).max() else { return }
+        let mine = Set(own + ledger.made.compactMap(\.rule))
+        let present = try network.netlink.rules(isIPv6: isIPv6)
+        let others = present.filter { !($0.isWhole && mine.contains($0.rule)) }
+        // A rule that is restored comes after those of the same preference.
+        let bound = crowdedFamilies.contains(isIPv6) ? numbers.priority(isIPv6: isIPv6) + 2 : last
+        let intruders = intruders(others.filter { $0.rule.priority <= bound }, numbers)
+        guard let intruder = intruders.first else {
+            try leaveCrowd(isIPv6: isIPv6, numbers, ledger)
+            return
+        }
+        let moves = policy.blocksAfterFailure || intruders.contains(where: \.isOfTunnel)
+        guard moves else {
+            try reportDetour(intruders, isIPv6: isIPv6, numbers)
+            return
+        }
+        let now = LaneClock.now()
+        var key = intruder.found.rule
+        key.priority = 0
+        // Two programs may take turns. Without a firewall the rules must be in front.
+        if protection.isEmpty, contest.isPaused(.rule(key), at: now) {
+            report(
+                Self.part(isIPv6),
+                "\(intruder.found.rule.detour) is put in front of the tunnel's rules again and again, so these move every 30 "
+                    + "seconds only; " + Self.remedy(intruder.found.rule), after: Contest.pause)
+            return
+        }
+        let free: UInt32
+        do throws(LinuxNetworkError) {
+            free = try RoutingNumbers.freePriority(before: others.map(\.rule))
+        } catch {
+            crowdedFamilies.insert(isIPv6)
+            report(
+                Self.part(isIPv6),
+                "\(intruder.found.rule.detour) is in front of the tunnel's rules, and leaves no room before it; "
+                    + Self.remedy(intruder.found.rule))
+            try replaceProtection(isIPv6: isIPv6, numbers, ledger)
+            return
+        }
+        try move(isIPv6: isIPv6, to: free, ledger)
+        contest.note(.rule(key), at: now)
+        repairs.note("the rules' place before \(intruder.found.rule)")
+        logger.warning(
+            "\(intruder.found.rule.detour) was in front of the tunnel's rules, which have moved to preference \(free)")
+    }
+
+    private static func part(_ isIPv6: Bool) -> String { "the place of the tunnel's \(isIPv6 ? "IPv6" : "IPv4") rules" }
+
+    private static func remedy(_ rule: PolicyRule) -> String {
+        "delete it with 'ip \(rule.isIPv6 ? "-6 " : "")rule delete preference \(rule.priority)'"
+    }
+
+    /// The rules among those in front that may keep packets from the tunnel.
+    private func intruders(_ inFront: [PolicyRule.Found], _ numbers: RoutingNumbers) -> [Intruder] {
+        let found = inFront.filter { found in
+            // A rule for the tunnel's mark routes the tunnel's own packets.
+            found.divertsPackets && !(found.rule.mark == numbers.mark && !found.rule.isInverted)
+        }
+        guard !found.isEmpty else {
+            ruleOwners = [:]
+            return []
+        }
+        if !found.allSatisfy({ ruleOwners.keys.contains($0.rule) }) {
+            let owners = rulesOfOtherTunnels()
+            ruleOwners = Dictionary(
+                found.map { ($0.rule, owners[$0.rule]) }, uniquingKeysWith: { first, _ in first })
+        }
+        return found.compactMap { found in
+            guard let owner = ruleOwners[found.rule] ?? nil else { return Intruder(found: found, isOfTunnel: false) }
+            return owner.startTime < self.owner.startTime ? Intruder(found: found, isOfTunnel: true) : nil
+        }
+    }
+
+    /// Moves the tunnel's rules of a family. The former ones are undone with the next change of the plan, right after this.
+    private func move(isIPv6: Bool, to priority: UInt32, _ ledger: ChangeLedger) throws(LinuxNetworkError) {
+        guard let before = numbers else { return }
+        var next = before
+        next.setPriority(priority, isIPv6: isIPv6)
+        crowdedFamilies.remove(isIPv6)
+        func moved(_ change: Change) -> Change {
+            guard var rule = change.rule, rule.isIPv6 == isIPv6 else { return change }
+            rule.priority = priority + rule.place
+            return .rule(rule)
+        }
+        let (plan, protection) = (self.plan.map(moved), self.protection.map(moved))
+        let rules = (plan + protection).filter { $0.rule?.isIPv6 == isIPv6 }
+        if let failure = try ledger.holdBack(by: rules).first {
+            // The next change of the plan undoes those that were made.
+            isPlanIncomplete = true
+            throw failure.error
+        }
+        (numbers, self.plan, self.protection, isPlanIncomplete) = (next, plan, protection, true)
+    }
+
+    /// The rule that refuses packets in place of the firewall. Its usual place is behind the tunnel's rules; if there is no room in
+    /// front of another program's rule, it is in front of everything and holds back packets into the tunnel, too.
+    func prohibition(isIPv6: Bool, _ numbers: RoutingNumbers) -> PolicyRule {
+        let isCrowded = crowdedFamilies.contains(isIPv6)
+        return .prohibition(
+            isIPv6: isIPv6, priority: isCrowded ? 0 : numbers.priority(isIPv6: isIPv6) + 2, mark: numbers.mark)
+    }
+
+    /// Puts the rule in place of the firewall back behind the tunnel's rules.
+    private func leaveCrowd(
+        isIPv6: Bool, _ numbers: RoutingNumbers, _ ledger: ChangeLedger
+    ) throws(LinuxNetworkError) {
+        guard crowdedFamilies.remove(isIPv6) != nil else { return }
+        try replaceProtection(isIPv6: isIPv6, numbers, ledger)
+    }
+
+    private func replaceProtection(
+        isIPv6: Bool, _ numbers: RoutingNumbers, _ ledger: ChangeLedger
+    ) throws(LinuxNetworkError) {
+        let rule = prohibition(isIPv6: isIPv6, numbers)
+        guard let index = protection.firstIndex(where: { $0.rule?.isIPv6 == isIPv6 }), protection[index] != .rule(rule)
+        else { return }
+        if let failure = try ledger.holdBack(by: [.rule(rule)]).first { throw failure.error }
+        (protection[index], isPlanIncomplete) = (.rule(rule), true)
+    }
+
+    // MARK: - Packets outside the tunnel
+
+    /// Reports a rule in front of the tunnel's by which packets for the tunnel go elsewhere.
+    private func reportDetour(
+        _ intruders: [Intruder], isIPv6: Bool, _ numbers: RoutingNumbers
+    ) throws(LinuxNetworkError) {
+        // A rule for some packets is an exception that the host's administrator has made.
+        guard let intruder = intruders.first(where: \.found.isForAllPackets),
+            let probe = probe(isIPv6: isIPv6, numbers), let index = try network.netlink.link(named: name)?.index
+        else { return }
+        guard try network.netlink.way(to: probe)?.interface != index else { return }
+        report(
+            Self.part(isIPv6),
+            "\(intruder.found.rule.detour) is in front of them, so packets do not go through the tunnel; "
+                + Self.remedy(intruder.found.rule), after: Contest.pause)
+    }
+
+    /// An address that the tunnel's own table leads into the tunnel.
+    private func probe(isIPv6: Bool, _ numbers: RoutingNumbers) -> IPAddress? {
+        let routes = plan.compactMap { change -> Route? in
+            guard case .route(let route) = change, route.table == numbers.mark, route.destination.isIPv6 == isIPv6
+            else {
+                return nil
+            }
+            return route
+        }
+        // No packet is sent to this address, which is for documentation (RFC 5737, RFC 3849).
+        let documentation = try? IPAddress(isIPv6 ? "2001:db8::1" : "198.51.100.1")
+        let candidates = [documentation].compactMap(\.self) + routes.map(\.destination.address)
+        return candidates.first { address in
+            let matches = routes.filter { $0.destination.contains(address) }
+            return !address.isUnspecified
+                && matches.max { $0.destination.length < $1.destination.length }?.kind == .unicast
+        }
+    }
+}
+
+extension RoutingNumbers {
+    /// The first of the three priorities of a family.
+    func priority(isIPv6: Bool) -> UInt32 { isIPv6 ? priority6 : priority4 }
+
+    fileprivate mutating func setPriority(_ priority: UInt32, isIPv6: Bool) {
+        if isIPv6 { priority6 = priority } else { priority4 = priority }
+    }
+}
+
+extension PolicyRule {
+    /// The place among the three priorities of a tunnel.
+    fileprivate var place: UInt32 { isProhibition ? 2 : isInverted ? 1 : 0 }
+
+    /// The rule of another program, for people.
+    fileprivate var detour: String {
+        "another program's \(isIPv6 ? "IPv6" : "IPv4") rule with preference \(priority)"
+            + (isProhibition || table == 0 ? "" : " for table \(table)")
+    }
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import NetworkAddresses
+
+/// A server as people write it.
+enum ServerText {
+    /// The address in `ADDRESS`, `ADDRESS:PORT` or `[ADDRESS]:PORT`; nil for a name.
+    static func address(in text: String) -> IPAddress? {
+        if let address = try? IPAddress(text) { return address }
+        if text.hasPrefix("["), let end = text.firstIndex(of: "]") {
+            return try? IPAddress(text[text.index(after: text.startIndex)..<end])
+        }
+        return text.lastIndex(of: ":").flatMap { try? IPAddress(text[..<$0]) }
+    }
+}
