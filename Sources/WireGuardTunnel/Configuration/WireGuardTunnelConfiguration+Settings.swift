@@ -75,7 +75,9 @@ extension WireGuardTunnelConfiguration {
         update.fwMark = mark ?? fwMark ?? 0
         update.replacePeers = replacing == nil
         let parsedPeers = parsedPeers
-        for key in replacing ?? [] where !parsedPeers.contains(where: { $0.key == key }) {
+        // There may be 20,000 peers.
+        let wanted = Set(parsedPeers.map(\.key))
+        for key in replacing ?? [] where !wanted.contains(key) {
             var removal = UAPIPeerUpdate(publicKey: key)
             removal.remove = true
             update.peers.append(removal)

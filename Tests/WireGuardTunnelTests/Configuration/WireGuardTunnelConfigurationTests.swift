@@ -183,6 +183,24 @@ struct WireGuardTunnelConfigurationTests {
         #expect(!update.replacePeers)
     }
 
+    /// A comparison of each peer with each other took more than half a minute in a debug build.
+    @Test("The change between two configurations of 20,000 peers is found in linear time")
+    func manyPeers() throws {
+        var configuration = try WireGuardTunnelConfiguration.split(wgQuick: Self.file).configuration
+        configuration.peers = (0..<20_000).map { number in
+            var key = [UInt8](repeating: 9, count: 32)
+            (key[0], key[1]) = (UInt8(number >> 8), UInt8(number & 0xff))
+            return .init(publicKey: Data(key).base64EncodedString())
+        }
+        var next = configuration
+        next.peers.removeFirst()
+        let began = ContinuousClock.now
+        let change = next.deviceChange(
+            from: (configuration, TunnelSecrets()), secrets: TunnelSecrets(), endpoints: [:], mark: nil)
+        #expect(ContinuousClock.now - began < .seconds(15))
+        #expect(change.peers.map(\.remove) == [true])
+    }
+
     @Test("Validation reports everything at once, and no key")
     func validation() throws {
         let configuration = WireGuardTunnelConfiguration(
