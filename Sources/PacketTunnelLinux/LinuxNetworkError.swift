@@ -67,6 +67,11 @@ public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConverti
         if case .journal = code { true } else { false }
     }
 
+    /// Whether other users can write to the folder of the journals.
+    var isOfDistrust: Bool {
+        if case .journal(_, JournalDirectory.distrust) = code { true } else { false }
+    }
+
     /// What happened, with which input, what the system said and what to do.
     public var description: String {
         var text = what
@@ -120,6 +125,11 @@ public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConverti
         switch code {
         case .kernelSetting(let path) where errno == EPERM && !path.hasPrefix("/proc/"):
             "run as root; if the file is immutable, run 'chattr -i \(path)' first"
+        case .kernelSetting(let path) where errno == ELOOP:
+            "replace \(path), a symbolic link that leads to itself, with a file"
+        case .kernelSetting(let path) where errno == EFBIG:
+            "replace \(path) with a file of at most \(ResolverFile.limit) bytes"
+        case .journal(let path, JournalDirectory.distrust): "run 'chown \(geteuid()) \(path)' and 'chmod 0700 \(path)'"
         case .netlink, .kernelSetting, .journal:
             switch errno {
             case EPERM, EACCES: "run as root or with CAP_NET_ADMIN"

@@ -36,13 +36,15 @@ public final class LinuxPlatform: TunnelPlatform {
 
     /// The values that other threads may read.
     private final class Shared: Sendable {
-        private let value = Mutex((repairs: NetworkRepairs(), problems: [NetworkProblem]()))
+        private let value = Mutex(
+            (repairs: NetworkRepairs(), problems: [NetworkProblem](), policy: LeakPolicy.routeBased))
 
         var repairs: NetworkRepairs { value.withLock { $0.repairs } }
         var problems: [NetworkProblem] { value.withLock { $0.problems } }
+        var policy: LeakPolicy { value.withLock { $0.policy } }
 
         func update(from core: LinuxPlatformCore) {
-            value.withLock { $0 = (core.repairs, core.problems.list) }
+            value.withLock { $0 = (core.repairs, core.problems.list, core.policy) }
         }
     }
     private let resolver: ResolverControl
@@ -118,6 +120,9 @@ public final class LinuxPlatform: TunnelPlatform {
     /// The parts of the tunnel's network that are not in effect at present, and since when.
     public var problems: [NetworkProblem] { shared.problems }
 
+    /// The leak policy in effect: stricter than that of the settings if one was held while the tunnel was up, until its end.
+    public var leakPolicy: LeakPolicy { shared.policy }
+
     /// Sets a callback for an interface that was renamed or moved to another network namespace. It is called on the platform's
     /// thread.
     func onInterfaceLost(_ body: @escaping @Sendable (TunnelError) -> Void) {
@@ -138,8 +143,14 @@ public final class LinuxPlatform: TunnelPlatform {
     public static func cleanUp(
         name: String, options: LinuxHostOptions = LinuxHostOptions()
     ) throws(LinuxNetworkError) -> [String] {
+        try cleanUp(name: name, directory: JournalDirectory(path: options.journalFolder))
+    }
+
+    /// Undoes the remains of a tunnel like ``cleanUp(name:options:)``, and waits for the lock of the journals no longer than `directory`
+    /// allows.
+    package static func cleanUp(name: String, directory: JournalDirectory) throws(LinuxNetworkError) -> [String] {
         try JournalDirectory.validate(name)
-        return try undoRemains(name, JournalDirectory(path: options.journalFolder), LinuxNetwork())
+        return try undoRemains(name, directory, LinuxNetwork())
     }
 
     /// The names of the tunnels that run or have left something behind.

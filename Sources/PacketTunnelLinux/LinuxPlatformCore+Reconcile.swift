@@ -319,6 +319,13 @@ extension LinuxPlatformCore {
         }
     }
 
+    /// Loads the firewall again if another process deleted it while a start or a change of the settings was under way: no check
+    /// ran then.
+    func reloadLostFirewall(_ ledger: ChangeLedger) throws(LinuxNetworkError) {
+        guard let table = plan.firewallTable, (try? network.lacksRules(table.name)) == true else { return }
+        logRepair(try ledger.restore([.firewall(table)]))
+    }
+
     private func restoreFirewall(
         _ table: FirewallTable, _ ledger: ChangeLedger, _ culprit: String?
     ) throws(LinuxNetworkError) {

@@ -13,12 +13,46 @@ extension LinuxPlatformCore {
     /// The time after which a restoration that has not ended is a problem, in nanoseconds.
     private static let slowness = LaneClock.nanosecondsPerSecond
 
+    /// The change that sets the tunnel's name servers; nil if they are left out.
+    func resolverStep(_ dns: DNSSettings) throws(LinuxNetworkError) -> Change? {
+        if !isResolverCovered { resolverMount = MountedFile.mount(over: network.resolver.file) }
+        let manager = try network.askResolver { (resolver) throws(LinuxNetworkError) in try resolver.manager() }
+        if dns.servers.isEmpty, manager != .resolved {
+            // With resolvconf the tunnel's servers take the place of all others: none would, too.
+            logger.warning(
+                "search domains without name servers are left out: only systemd-resolved has a use for them")
+            return nil
+        }
+        guard let manager else {
+            return try lacking(LinuxNetworkError(.noResolverManager))
+        }
+        if !dns.matchDomains.isEmpty, manager != .resolved {
+            return try lacking(
+                LinuxNetworkError(
+                    .resolverLimit(
+                        manager: manager.title,
+                        reason: "cannot ask the tunnel's servers for some domains only; systemd-resolved can")))
+        }
+        return .resolver(ResolverPlan(interface: try interface(), manager: manager, settings: dns))
+    }
+
+    private func lacking(_ error: LinuxNetworkError) throws(LinuxNetworkError) -> Change? {
+        guard options.nameServers == .wanted else { throw error }
+        logger.warning("the tunnel's name servers are left out: \(error)")
+        return nil
+    }
+
     /// Checks the file that programs read, and has the name servers restored if another program has replaced it.
     func checkResolver(_ parts: NetworkWatch.Parts, _ ledger: ChangeLedger) {
         guard let step = resolverInForce, case .resolver(let plan) = step, let record = ledger.resolverRecord else {
             return
         }
-        if parts.contains(.resolver) { isResolverChanged = true }
+        if parts.contains(.resolver) {
+            isResolverChanged = true
+            let mount = MountedFile.mount(over: network.resolver.file)
+            isResolverCovered = mount != nil && mount != resolverMount
+        }
+        guard !isCovered(step, plan, record) else { return }
         guard !isRestoring(step, plan, record) else { return }
         let hasChanged = isResolverChanged
         isResolverChanged = false
@@ -39,6 +73,21 @@ extension LinuxPlatformCore {
                 }
             }
         }
+    }
+
+    /// Reports a file that another program has mounted over resolv.conf since the start. Writing to it would change that program's
+    /// file and not the one that ``ChangeLedger`` restores.
+    private func isCovered(_ step: Change, _ plan: ResolverPlan, _ record: ResolverRecord) -> Bool {
+        guard isResolverCovered else { return false }
+        let path = network.resolver.file
+        let file = try? ResolverFile(at: path)
+        if file.map({ ResolverControl.isInEffect($0, plan, record) }) != true {
+            report(
+                step.summary,
+                "another file is mounted over \(path), so programs do not ask the tunnel's name servers; unmount it with "
+                    + "'umount \(path)'")
+        }
+        return true
     }
 
     /// Takes the result of a restoration if it has ended.

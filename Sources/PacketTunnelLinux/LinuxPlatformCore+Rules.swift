@@ -40,7 +40,7 @@ extension LinuxPlatformCore {
     }
 
     /// Finds rules of other programs in front of the tunnel's. Under a policy that holds packets back the tunnel's rules move in front
-    /// of them, as though the tunnel had just started; under `routeBased` such a rule is a problem if packets go outside the tunnel.
+    /// of them, as though the tunnel had just started. Under `routeBased` such a rule is a problem if packets go outside the tunnel.
     ///
     /// Rules of a tunnel that started later stay in front.
     func keepRulesInFront(_ ledger: ChangeLedger) {

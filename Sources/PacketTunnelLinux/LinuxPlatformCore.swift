@@ -11,7 +11,7 @@ import TunnelIO
 /// in.
 final class LinuxPlatformCore {
     let name: String
-    private let options: LinuxHostOptions
+    let options: LinuxHostOptions
     let logger: Logger
     let network: LinuxNetwork
     private let system: any NetworkSystem
@@ -61,6 +61,10 @@ final class LinuxPlatformCore {
     var restoration: Restoration?
     /// Whether a program has changed resolv.conf, or a file of its manager, since the last check.
     var isResolverChanged = false
+    /// The mount over resolv.conf at the start, as in containers; nil if none existed.
+    var resolverMount: Int?
+    /// Whether another file was mounted over resolv.conf since.
+    var isResolverCovered = false
     /// Whether changes of resolv.conf are not reported, so that it has to be read again and again.
     var pollsResolver = false
     /// Schedules a check; nil without a loop, where repairs run on the calling thread.
@@ -113,6 +117,7 @@ final class LinuxPlatformCore {
         isAdopted = false
         plan = [.firewall(table)]
         try ledger.apply(plan + protection)
+        try reloadLostFirewall(ledger)
     }
 
     /// Forgets the ledger, whose changes were all undone.
@@ -221,6 +226,7 @@ final class LinuxPlatformCore {
                 try ledger.apply(next + protection)
                 (plan, isAdopted, isPlanIncomplete) = (next, false, false)
             }
+            try reloadLostFirewall(ledger)
             warnOfSharedRoutes()
             self.mtu = mtu
             return device
@@ -334,7 +340,7 @@ final class LinuxPlatformCore {
         return strict.count == links.count ? strict.first : nil
     }
 
-    private func interface() throws(LinuxNetworkError) -> InterfaceReference {
+    func interface() throws(LinuxNetworkError) -> InterfaceReference {
         guard let link = try network.netlink.link(named: name) else {
             throw LinuxNetworkError(.netlink(operation: "find interface '\(name)'"), errno: ENODEV)
         }
@@ -408,33 +414,6 @@ final class LinuxPlatformCore {
 
     func warnOnce(_ text: String) {
         if warnings.insert(text).inserted { logger.warning("\(text)") }
-    }
-
-    private func resolverStep(_ dns: DNSSettings) throws(LinuxNetworkError) -> Change? {
-        let manager = try network.askResolver { (resolver) throws(LinuxNetworkError) in try resolver.manager() }
-        if dns.servers.isEmpty, manager != .resolved {
-            // With resolvconf the tunnel's servers take the place of all others: none would, too.
-            logger.warning(
-                "search domains without name servers are left out: only systemd-resolved has a use for them")
-            return nil
-        }
-        guard let manager else {
-            return try lacking(LinuxNetworkError(.noResolverManager))
-        }
-        if !dns.matchDomains.isEmpty, manager != .resolved {
-            return try lacking(
-                LinuxNetworkError(
-                    .resolverLimit(
-                        manager: manager.title,
-                        reason: "cannot ask the tunnel's servers for some domains only; systemd-resolved can")))
-        }
-        return .resolver(ResolverPlan(interface: try interface(), manager: manager, settings: dns))
-    }
-
-    private func lacking(_ error: LinuxNetworkError) throws(LinuxNetworkError) -> Change? {
-        guard options.nameServers == .wanted else { throw error }
-        logger.warning("the tunnel's name servers are left out: \(error)")
-        return nil
     }
 
     // MARK: - Numbers

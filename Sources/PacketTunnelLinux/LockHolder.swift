@@ -19,13 +19,23 @@ package struct LockHolder: Hashable, Sendable, CustomStringConvertible {
     package static func find(_ path: String) -> LockHolder? {
         let file = resolved(path)
         let targets: Set<String> = [file, file + " (deleted)"]
+        return find { targets.contains($0) }?.holder
+    }
+
+    /// The other process that has the lock of a file of this name in any folder, and the path of that folder.
+    package static func find(fileName name: String) -> (holder: LockHolder, folder: String)? {
+        find { $0.hasSuffix("/" + name) }.map { holder, path in (holder, String(path.dropLast(name.utf8.count + 1))) }
+    }
+
+    private static func find(_ isWanted: (String) -> Bool) -> (holder: LockHolder, path: String)? {
         for name in FolderContents.names("/proc") ?? [] {
             guard let process = Int32(name), process != getpid() else { continue }
             for descriptor in FolderContents.names("/proc/\(name)/fd") ?? [] {
-                guard let target = SystemCall.linkTarget("/proc/\(name)/fd/\(descriptor)"), targets.contains(target),
+                guard let target = SystemCall.linkTarget("/proc/\(name)/fd/\(descriptor)"), isWanted(target),
                     hasLock("/proc/\(name)/fdinfo/\(descriptor)")
                 else { continue }
-                return LockHolder(process: process, isStopped: ProcessRecord.read(process)?.isStopped ?? false)
+                let isStopped = ProcessRecord.read(process)?.isStopped ?? false
+                return (LockHolder(process: process, isStopped: isStopped), target)
             }
         }
         return nil

@@ -29,6 +29,7 @@ package final class NetworkWatch: Sendable {
 
     private let loop: EventLoop
     private let tunnel: String
+    private let resolver: String?
     private let shared: OnLoop
 
     /// What is used on the loop's thread only, after the start.
@@ -46,6 +47,9 @@ package final class NetworkWatch: Sendable {
         /// Who changed the table, and whether the message that says so is still to come.
         var culprit: String?
         var awaitsCulprit = false
+        /// Compares the file at resolv.conf: the kernel reports no mount by inotify.
+        var mountTimer: EventLoop.Timer?
+        var resolverIdentity: FileIdentity?
         /// Called with policy rules that were deleted; nil if notices were lost.
         var rulesDeleted: ((Set<PolicyRule>?) -> Void)?
 
@@ -100,6 +104,7 @@ package final class NetworkWatch: Sendable {
         try folder.prepare()
         self.loop = loop
         self.tunnel = tunnel
+        self.resolver = resolver
         shared = OnLoop(table: LeakGuard.tableName(tunnel), folder: folder.path, settings: settings, resolver: resolver)
     }
 
@@ -156,6 +161,23 @@ package final class NetworkWatch: Sendable {
             }
             shared.registrations.append(registration)
         }
+        watchMounts()
+    }
+
+    /// Checks once a second whether another file is at resolv.conf.
+    private func watchMounts() {
+        guard let resolver else { return }
+        let (shared, loop) = (shared, loop)
+        shared.resolverIdentity = FileStatus(of: resolver)?.identity
+        let timer = loop.makeTimer { [weak loop] in
+            guard let loop, let timer = shared.mountTimer else { return }
+            let identity = FileStatus(of: resolver)?.identity
+            if identity != shared.resolverIdentity { Self.note(.resolver, after: 0, shared, loop) }
+            shared.resolverIdentity = identity
+            loop.set(timer, deadline: LaneClock.now() + LaneClock.nanosecondsPerSecond)
+        }
+        shared.mountTimer = timer
+        loop.set(timer, deadline: LaneClock.now() + LaneClock.nanosecondsPerSecond)
     }
 
     /// Has everything looked at soon, since something may not be as it should. On the loop's thread.
@@ -196,7 +218,7 @@ package final class NetworkWatch: Sendable {
     /// Watches no more.
     package func stop() {
         for registration in shared.registrations { loop.unregister(registration) }
-        if let timer = shared.timer { loop.remove(timer) }
+        for timer in [shared.timer, shared.mountTimer] { if let timer { loop.remove(timer) } }
     }
 
     /// - Parameter parts: what messages tell of; nil are messages that were lost.

@@ -40,6 +40,54 @@
             #expect(try directory.locked { 7 } == 7)
         }
 
+        @Test("After a wait in vain the next waits for the lock are short, and the error counts the time of all")
+        func laterWaits() throws {
+            let folder = try JournalFolder()
+            var directory = folder.directory
+            try directory.prepare()
+            let child = try lock(directory.path)
+            directory.lockLimit = .seconds(2)
+            #expect(throws: LinuxNetworkError.self) { try directory.locked {} }
+            directory.lockLimit = .seconds(30)
+            let began = ContinuousClock.now
+            let error = #expect(throws: LinuxNetworkError.self) { try directory.locked {} }
+            #expect(ContinuousClock.now - began < .seconds(15))
+            #expect(
+                error?.description.contains("has kept locked for 3.0 seconds") == true, "\(String(describing: error))")
+            let found = try #require(LockHolder.find(path(of: folder)))
+            #expect(error?.description.contains("process \(found.process)") == true)
+            child.destroy()
+            #expect(waitUntil(timeout: .seconds(30)) { LockHolder.find(path(of: folder)) == nil })
+            #expect(try directory.locked { 7 } == 7)
+        }
+
+        private func path(of folder: JournalFolder) -> String { folder.directory.path }
+
+        @Test("A tunnel's own changes are undone even if other users can write to the folder of journals")
+        func distrust() throws {
+            let folder = try JournalFolder()
+            let network = FakeNetwork(try LinuxSamples.network())
+            let before = network.state
+            let ledger = try ChangeLedger(name: "cvt0", directory: folder.directory, system: network)
+            try ledger.apply(try LinuxSamples.plan())
+            #expect(unsafe chmod(folder.directory.path, 0o777) == 0)
+            let error = #expect(throws: LinuxNetworkError.self) { try folder.directory.locked {} }
+            #expect(error?.description.contains("'chmod 0700 \(folder.directory.path)'") == true)
+            try ledger.undoAll()
+            #expect(network.state == before)
+        }
+
+        @Test("The holder of a lock is found by the file's name, in any folder")
+        func movedFolder() throws {
+            let folder = try JournalFolder()
+            try folder.directory.prepare()
+            let child = try lock(folder.directory.path + "/cvt9.sock.lock")
+            let found = try #require(LockHolder.find(fileName: "cvt9.sock.lock"))
+            #expect(found.folder == folder.directory.path)
+            #expect(LockHolder.find(fileName: "t9.sock.lock") == nil)
+            child.destroy()
+        }
+
         @Test("The holder of a lock is found even when the file and its folder were deleted")
         func deleted() throws {
             let folder = try JournalFolder()

@@ -284,6 +284,33 @@
                 try scene.expectUnchanged()
             }
 
+            @Test(
+                "A firewall that is deleted while `up` starts with a slow nft is loaded again before `up` ends",
+                .enabled(if: Privileged.isSandbox, "needs scripts/sandbox"), arguments: [2, 3])
+            func deletedWhileStarting(_ calls: Int) throws {
+                let scene = try CulvertUpScene()
+                let file = try scene.writeFile()
+                let nft = try ReplacedProgram("nft", .isSlow)
+                defer { try? nft.putBack() }
+                let up = try SpawnedProcess(scene.command(["up", file, "--leak-policy", "enforced"]))
+                func hasTable() throws -> Bool {
+                    try scene.world.host.run(nft.original, "list", "tables").output.contains("culvert_\(scene.name)")
+                }
+                // The first load is followed by a listing, and both by those of the settings.
+                for _ in 1..<calls {
+                    try eventually("the table is loaded", within: .seconds(30)) { try hasTable() }
+                    try scene.world.host.run(nft.original, "delete", "table", "inet", "culvert_\(scene.name)")
+                }
+                let result = try up.wait(deadline: .seconds(90))
+                #expect(result.status == 0, "\(result)")
+                #expect(try hasTable())
+                try scene.ping()
+                try nft.putBack()
+                try eventually("all is in effect", within: .seconds(10)) { try scene.problems().isEmpty }
+                try scene.succeed("down", scene.name)
+                try scene.expectUnchanged()
+            }
+
             @Test("`down` succeeds without nft if the firewall was deleted")
             func nothingToRemove() throws {
                 let scene = try CulvertUpScene()

@@ -156,6 +156,68 @@
                 try scene.succeed("down", scene.name)
                 try expectTheirs(scene)
             }
+
+            @Test("A file that is mounted over resolv.conf is a problem until it is unmounted")
+            func covered() throws {
+                let scene = try CulvertUpScene()
+                try scene.succeed("up", try scene.writeFile(), "--leak-policy", "route-based")
+                #expect(try isTunnels())
+                let process = try #require(scene.processes.first)
+                let other = try scene.files.write(Self.theirs, to: "other.conf")
+                let inside = ["nsenter", "--mount=/proc/\(process)/ns/mnt"]
+                try PrivilegedTests.run(inside + ["mount", "--bind", other, Self.file])
+                try eventually("status names the mount", within: .seconds(5)) {
+                    try nameServerProblems(scene).contains { $0.contains("umount \(Self.file)") }
+                }
+                // The other program's file is unchanged.
+                #expect(try String(contentsOfFile: other, encoding: .utf8) == Self.theirs)
+                try PrivilegedTests.run(inside + ["umount", Self.file])
+                try eventually("the problem is solved", within: .seconds(5)) { try nameServerProblems(scene).isEmpty }
+                try scene.succeed("down", scene.name)
+                try scene.expectUnchanged()
+            }
+
+            /// Files that no program can use.
+            enum Damage: CaseIterable {
+                case linkToItself, megabytes
+
+                var script: String {
+                    switch self {
+                    case .linkToItself: "rm \(ResolverTests.file); ln -s resolv.conf \(ResolverTests.file)"
+                    case .megabytes: "head -c 6000000 /dev/zero | tr '\\0' '#' > \(ResolverTests.file)"
+                    }
+                }
+
+                var words: String {
+                    switch self {
+                    case .linkToItself: "leads to itself"
+                    case .megabytes: "at most 65536 bytes"
+                    }
+                }
+            }
+
+            @Test(
+                "`up` refuses a resolv.conf that cannot be read, and replaces one while the tunnel is up",
+                arguments: Damage.allCases)
+            func unreadable(_ damage: Damage) throws {
+                let scene = try CulvertUpScene()
+                let file = try scene.writeFile()
+                try run(["sh", "-ec", damage.script])
+                let up = try scene.run("up", file, deadline: .seconds(60))
+                #expect(up.status == 1 && up.output.contains(damage.words), "\(up)")
+                try FileManager.default.removeItem(atPath: Self.file)
+                try CulvertUpScene.resolvConf.write(toFile: Self.file, atomically: false, encoding: .utf8)
+                try scene.succeed("up", file, "--leak-policy", "route-based")
+                try run(["sh", "-ec", damage.script])
+                try eventually("the tunnel's server is back", within: .seconds(5)) {
+                    // A link to itself cannot be read.
+                    (try? isTunnels()) == true
+                }
+                try eventually("nothing is wrong", within: .seconds(5)) { try nameServerProblems(scene).isEmpty }
+                try scene.succeed("down", scene.name)
+                try scene.expectUnchanged()
+                #expect(scene.remains.isEmpty)
+            }
         }
     }
 #endif

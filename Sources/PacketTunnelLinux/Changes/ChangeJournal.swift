@@ -3,6 +3,7 @@
 
 import CTunnelSystem
 package import PacketTunnel
+import Synchronization
 import TunnelIO
 import TunnelSystem
 
@@ -40,9 +41,12 @@ package struct JournalDirectory: Hashable, Sendable {
         }
         guard status.kind == .folder, status.owner == geteuid(), status.mode & 0o022 == 0 else {
             throw LinuxNetworkError(
-                .journal(path: path, operation: "trust its folder, which others can write to"), errno: EPERM)
+                .journal(path: path, operation: Self.distrust), errno: EPERM)
         }
     }
+
+    /// The operation that fails if other users can write to the folder.
+    static let distrust = "trust its folder, which other users can write to"
 
     /// Lets everybody through to files that he may open, such as a control socket. Nobody else may list the folder, nor take its
     /// lock, for which it has to be opened.
@@ -68,14 +72,15 @@ package struct JournalDirectory: Hashable, Sendable {
 
     /// Runs `body`, which undoes changes, like ``locked(_:)``; without the lock if a full or read-only file system does not give it:
     /// undoing must not depend on a write.
+    /// - Parameter needsTrust: `false` runs it without the lock also if other users can write to the folder: it reads nothing there.
     func lockedIfPossible<Result>(
-        _ body: () throws(LinuxNetworkError) -> Result
+        needsTrust: Bool = true, _ body: () throws(LinuxNetworkError) -> Result
     ) throws(LinuxNetworkError) -> Result {
         let lock: SharedDescriptor?
         do throws(LinuxNetworkError) {
             lock = try self.lock()
         } catch {
-            guard Self.exhausted.contains(error.errno) else { throw error }
+            guard Self.exhausted.contains(error.errno) || !needsTrust && error.isOfDistrust else { throw error }
             lock = nil
         }
         defer { withExtendedLifetime(lock) {} }
@@ -91,11 +96,14 @@ package struct JournalDirectory: Hashable, Sendable {
                 throw LinuxNetworkError(.journal(path: path, operation: "open its folder"), errno: errno)
             }
             let descriptor = OwnedDescriptor(number)
+            let began = ContinuousClock.now
             let reason = acquire(descriptor.number, meanwhile)
             guard reason == 0 else {
-                let holder = LockHolder.find(path).map { ", which \($0) has kept locked for \(lockLimit)" } ?? ""
+                let waited = reason == EWOULDBLOCK ? noteRefusal(since: began) : .zero
+                let holder = LockHolder.find(path).map { ", which \($0) has kept locked for \(waited)" } ?? ""
                 throw LinuxNetworkError(.journal(path: path, operation: "lock its folder" + holder), errno: reason)
             }
+            Self.refusals.withLock { $0[path] = nil }
             // The lock is that of a folder which somebody may have removed meanwhile: then there is another one.
             if FileStatus(of: descriptor.number)?.identity == FileIdentity(of: path) {
                 return SharedDescriptor(descriptor)
@@ -104,12 +112,40 @@ package struct JournalDirectory: Hashable, Sendable {
         }
     }
 
+    /// For each folder, the beginning of the first and the end of the last of the waits in a row that did not get the lock.
+    private static let refusals = Mutex<[String: (since: ContinuousClock.Instant, last: ContinuousClock.Instant)]>([:])
+    /// The time after a wait in vain in which the next waits for the lock are short: undoing takes the lock several times.
+    private static let memory = Duration.seconds(60)
+    private static let shortLimit = Duration.seconds(1)
+
+    /// The time to wait for the lock now.
+    private var presentLimit: Duration {
+        let last = Self.refusals.withLock { refusals in
+            if let last = refusals[path]?.last, ContinuousClock.now - last >= Self.memory { refusals[path] = nil }
+            return refusals[path]?.last
+        }
+        return last == nil ? lockLimit : min(lockLimit, Self.shortLimit)
+    }
+
+    /// Records a wait in vain. One with a small limit says little about the next.
+    /// - Returns: The time of all waits in a row.
+    private func noteRefusal(since began: ContinuousClock.Instant) -> Duration {
+        let now = ContinuousClock.now
+        return Self.refusals.withLock { refusals in
+            let since = refusals[path]?.since
+            guard since != nil || lockLimit >= Self.shortLimit else { return lockLimit }
+            refusals[path] = (since ?? began, now)
+            return .seconds((now - (since ?? began)).components.seconds)
+        }
+    }
+
     private func acquire(_ descriptor: Int32, _ meanwhile: (() -> Void)?) -> Int32 {
-        guard let meanwhile else { return FileLock.acquire(descriptor, within: lockLimit) }
+        let limit = presentLimit
+        guard let meanwhile else { return FileLock.acquire(descriptor, within: limit) }
         let began = ContinuousClock.now
         while true {
-            let reason = FileLock.acquire(descriptor, within: min(lockLimit, .milliseconds(20)))
-            guard reason == EWOULDBLOCK, ContinuousClock.now - began < lockLimit else { return reason }
+            let reason = FileLock.acquire(descriptor, within: min(limit, .milliseconds(20)))
+            guard reason == EWOULDBLOCK, ContinuousClock.now - began < limit else { return reason }
             meanwhile()
         }
     }

@@ -406,7 +406,9 @@ package final class ChangeLedger {
     /// A change that cannot be undone does not keep the rest from being undone.
     /// - Throws: `.incompleteUndo`, and the journal is kept for another try.
     package func undoAll() throws(LinuxNetworkError) {
-        try journal.directory.lockedIfPossible { () throws(LinuxNetworkError) in try undoAllLocked() }
+        try journal.directory.lockedIfPossible(needsTrust: false) { () throws(LinuxNetworkError) in
+            try undoAllLocked()
+        }
     }
 
     private func undoAllLocked(keepingFirewall: Bool = false) throws(LinuxNetworkError) {

@@ -179,6 +179,9 @@ extension LinuxPlatform {
         return undone
     }
 
+    /// Whether the calling thread's network namespace has an interface of this name.
+    package static func hasInterface(_ name: String) -> Bool { (try? RouteSocket().link(named: name)) != nil }
+
     /// Whether the kernel has a tunnel's firewall table but not its interface, in the calling thread's network namespace: the
     /// tunnel's process died and its files were deleted. `false` without the right to list tables.
     public static func hasRemains(name: String) -> Bool {

@@ -94,7 +94,21 @@ package final class LinuxNetwork: NetworkSystem {
             .wait(meanwhile: whileWaiting).get()
     }
 
+    /// The number of times that a table is loaded which another process deletes while nft runs.
+    private static let mostLoads = 3
+
+    /// Loads a table, and again if it is not whole once nft has listed it.
     private func load(_ table: FirewallTable) throws(LinuxNetworkError) {
+        for number in 1...Self.mostLoads {
+            do throws(LinuxNetworkError) {
+                return try loadOnce(table)
+            } catch {
+                guard error.errno == EBUSY, number < Self.mostLoads else { throw error }
+            }
+        }
+    }
+
+    private func loadOnce(_ table: FirewallTable) throws(LinuxNetworkError) {
         // The new table may have fewer rules than the present one. While nft runs, a table with any is not lost.
         if let count = ruleCounts[table.name] { ruleCounts[table.name] = min(count, 1) }
         try SystemProgram.required("nft").check(table.options, input: table.script, meanwhile: whileWaiting)
@@ -109,6 +123,8 @@ package final class LinuxNetwork: NetworkSystem {
             listings[table.name] = nil
             throw lost
         }
+        // It may have been deleted since nft listed it.
+        if try lacksRules(table.name) { throw lost }
         listings[table.name] = Listing(body: table.body, text: Self.fixed(text, table.form))
     }
 

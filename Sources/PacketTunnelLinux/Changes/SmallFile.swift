@@ -11,7 +11,8 @@ package enum SmallFile {
     static let limit = 4 << 20
 
     /// A file's bytes; nil where there is none.
-    static func read(_ path: String) throws(LinuxNetworkError) -> [UInt8]? {
+    /// - Throws: `EFBIG` for more than `limit` bytes; `ELOOP` for a symbolic link to itself.
+    static func read(_ path: String, limit: Int = Self.limit) throws(LinuxNetworkError) -> [UInt8]? {
         // Opening a named pipe in its place must not block.
         let number = SystemCall.open(path, O_RDONLY | O_NONBLOCK)
         guard number >= 0 else {

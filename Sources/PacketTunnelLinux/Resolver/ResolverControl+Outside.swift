@@ -40,7 +40,7 @@ extension ResolverControl {
     }
 
     private func inFile() throws(LinuxNetworkError) -> [IPAddress] {
-        Self.addresses(ResolvConf.servers(in: try SmallFile.text(file) ?? ""))
+        Self.addresses(try ResolverFile(at: file).servers)
     }
 
     /// The servers of the file without the tunnel.

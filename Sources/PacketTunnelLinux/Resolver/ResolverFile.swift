@@ -17,9 +17,18 @@ package struct ResolverFile: Hashable, Sendable, Codable {
         text = bytes.map { Data($0).base64EncodedString() }
     }
 
-    /// Reads the file at `path`.
+    /// The most bytes that are read: programs read fewer.
+    static let limit = 65_536
+
+    /// Reads the file at `path`. A link to itself and a file of several megabytes have no bytes.
     init(at path: String) throws(LinuxNetworkError) {
-        self.init(link: SystemCall.linkTarget(path), bytes: try SmallFile.read(path))
+        let link = SystemCall.linkTarget(path)
+        do throws(LinuxNetworkError) {
+            self.init(link: link, bytes: try SmallFile.read(path, limit: Self.limit))
+        } catch {
+            guard [ELOOP, EFBIG, EISDIR, ENXIO].contains(error.errno) else { throw error }
+            self.init(link: link, bytes: nil)
+        }
     }
 
     /// The bytes that programs read; nil if there are none.
@@ -65,7 +74,7 @@ package struct ResolverFile: Hashable, Sendable, Codable {
     func restore(at path: String) throws(LinuxNetworkError) {
         guard let bytes else { return }
         try restoreKind(at: path)
-        guard try SmallFile.read(path) != bytes else { return }
+        guard try ResolverFile(at: path).bytes != bytes else { return }
         try SmallFile.overwrite(path, with: bytes)
     }
 

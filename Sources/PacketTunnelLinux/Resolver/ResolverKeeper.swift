@@ -40,8 +40,6 @@ struct ResolverKeeper {
     static let mostLooks = 3
     /// The time until a failed restoration is tried again.
     static let retry: Int64 = 2_000_000_000
-    /// The most bytes of a file that is written again after the tunnel.
-    static let replacementLimit = 65_536
 
     /// Decides what to do about the file.
     /// - Parameter hasChanged: Whether a program has changed the file, or one of the manager's.
@@ -63,7 +61,7 @@ struct ResolverKeeper {
         let isManagers =
             plan.manager != .openresolv && record.original?.link != nil && file.link == record.original?.link
         guard !isGood, !isManagers, !ResolverControl.isManaged(file, record), !file.servers.isEmpty,
-            file != record.replaced, file.bytes?.count ?? 0 <= Self.replacementLimit
+            file != record.replaced, file.bytes?.count ?? 0 <= ResolverFile.limit
         else { return .restore(isFileGood: isGood, replacement: nil) }
         return .restore(isFileGood: false, replacement: file)
     }

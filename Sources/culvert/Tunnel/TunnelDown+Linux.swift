@@ -12,11 +12,25 @@
 
     /// Takes a tunnel down.
     enum TunnelDown {
+        /// The time that a command waits for the lock of the journals in all.
+        private static let lockLimit = Duration.seconds(30)
+
         /// Ends a tunnel's process, or cleans up after one that died.
-        /// - Returns: what was done, for people.
+        /// - Returns: The result, for people. It names a leak policy that stays because it is held.
         static func run(
             _ name: String, _ runtime: RuntimeDirectory, reason: StopReason = .userInitiated
         ) async throws(CommandProblem) -> String {
+            let done = try await takeDown(name, runtime, reason)
+            // The tunnel's end released any other policy.
+            guard let held = runtime.heldPolicy(name) else { return done }
+            return done + "\n  the leak policy '\(LeakPolicyName(held).rawValue)' is held and stays in effect until "
+                + "'culvert guard \(name) --release'"
+        }
+
+        private static func takeDown(
+            _ name: String, _ runtime: RuntimeDirectory, _ reason: StopReason
+        ) async throws(CommandProblem) -> String {
+            let began = ContinuousClock.now
             let channel = UnixTunnelChannel(path: runtime.socket(name))
             let report: ServiceReport
             do throws(MessageError) {
@@ -24,8 +38,10 @@
             } catch {
                 guard error == .closed else { throw CommandProblem(unanswered(error, name, runtime)) }
                 guard let holder = LockHolder.find(runtime.socketLock(name)) else { return try cleanUp(name, runtime) }
-                return try await end(holder, name, runtime)
+                try checkFolder(name, runtime)
+                return try await end(holder, name, runtime, since: began)
             }
+            try checkFolder(name, runtime)
             do throws(TunnelError) {
                 try await channel.stop(reason)
             } catch {
@@ -33,12 +49,27 @@
             }
             await channel.serviceEnd()
             return "down; it was \(report.status.status.rawValue)"
-                + (try await finish(name, runtime, process: report.processID))
+                + (try await finish(name, runtime, process: report.processID, since: began))
+        }
+
+        /// Checks that the tunnel's process will be able to undo its changes: that no other process keeps the lock of the journals, and
+        /// that no other user can write to their folder.
+        /// - Throws: the problem, with which the tunnel stays up.
+        private static func checkFolder(_ name: String, _ runtime: RuntimeDirectory) throws(CommandProblem) {
+            // Other users may not open the folder.
+            guard geteuid() == 0 else { return }
+            do throws(LinuxNetworkError) {
+                try JournalDirectory(path: runtime.path, lockLimit: lockLimit).locked {}
+            } catch {
+                // Undoing does not depend on a full or read-only file system.
+                guard [EWOULDBLOCK, EPERM].contains(error.errno) else { return }
+                throw CommandProblem(ExitStatus.failure, "\(name) stays up: \(error)")
+            }
         }
 
         /// Waits until a tunnel's process has ended, and undoes what it could not.
         private static func finish(
-            _ name: String, _ runtime: RuntimeDirectory, process: Int32
+            _ name: String, _ runtime: RuntimeDirectory, process: Int32, since began: ContinuousClock.Instant
         ) async throws(CommandProblem) -> String {
             // It gave up its socket and is about to end. Whoever waits for this command may rely on its end.
             let deadline = LaneClock.now() + 10 * LaneClock.nanosecondsPerSecond
@@ -47,7 +78,8 @@
             }
             guard runtime.hasTunnel(name) else { return "" }
             do throws(LinuxNetworkError) {
-                return lines(try undo(name, runtime))
+                let rest = max(.seconds(1), lockLimit - (ContinuousClock.now - began))
+                return lines(try undo(name, runtime, lockLimit: rest))
             } catch {
                 // It has done what it could; the rest is not this user's to undo.
                 if geteuid() != 0, SystemError.isDenied(error.errno) {
@@ -65,7 +97,7 @@
 
         /// Ends a process whose control socket was deleted, by a signal.
         private static func end(
-            _ holder: LockHolder, _ name: String, _ runtime: RuntimeDirectory
+            _ holder: LockHolder, _ name: String, _ runtime: RuntimeDirectory, since began: ContinuousClock.Instant
         ) async throws(CommandProblem) -> String {
             let process = holder.process
             guard !holder.isStopped else { throw CommandProblem(stopped(process, name)) }
@@ -85,7 +117,7 @@
                         + "  fix: kill -KILL \(process), and run 'culvert down \(name)'")
             }
             return "down; its control socket was deleted, so process \(process) was ended by a signal"
-                + (try await finish(name, runtime, process: process))
+                + (try await finish(name, runtime, process: process, since: began))
         }
 
         private static func stopped(_ process: Int32, _ name: String) -> TunnelError {
@@ -112,6 +144,15 @@
             guard runtime.hasTunnel(name) || LinuxPlatform.hasRemains(name: name) else {
                 // Says so where the folder may not be read.
                 _ = try runtime.tunnels()
+                if let (holder, folder) = LockHolder.find(fileName: "\(name).sock.lock"),
+                    LinuxPlatform.hasInterface(name)
+                {
+                    throw CommandProblem(
+                        ExitStatus.failure,
+                        "tunnel '\(name)' is run by \(holder), whose runtime folder is \(folder) and not \(runtime.path): it may "
+                            + "have been moved\n  fix: move it back, or culvert down \(name) --runtime-directory \(folder)"
+                    )
+                }
                 throw CommandProblem(ExitStatus.notFound, "tunnel '\(name)' is not up")
             }
             let undone: [String]
@@ -121,8 +162,11 @@
             return "its process had died; cleaned up" + lines(undone)
         }
 
-        private static func undo(_ name: String, _ runtime: RuntimeDirectory) throws(LinuxNetworkError) -> [String] {
-            try LinuxPlatform.cleanUp(name: name, options: LinuxHostOptions(journalFolder: runtime.path))
+        private static func undo(
+            _ name: String, _ runtime: RuntimeDirectory, lockLimit: Duration = lockLimit
+        ) throws(LinuxNetworkError) -> [String] {
+            try LinuxPlatform.cleanUp(
+                name: name, directory: JournalDirectory(path: runtime.path, lockLimit: lockLimit))
         }
 
         private static func lines(_ undone: [String]) -> String { undone.map { "\n  undone: \($0)" }.joined() }

@@ -352,6 +352,7 @@
             let repairs = platform.repairs
             (report.repairs, report.lastRepair) = (repairs.count, repairs.last)
             report.problems = platform.problems.map { Problem(what: $0.what, since: $0.since) }
+            report.leakPolicy = max(report.leakPolicy, platform.leakPolicy)
             report.status = host.status
             report.residentBytes = ProcessMemory.residentBytes
             if report.status.status.isRunning {
