@@ -345,8 +345,9 @@ public actor EnrolledTunnelProvider: PacketTunnelProvider {
             let enrolment = try await ask(renewing: false)
             guard self.run != nil else { return }
             do throws(TunnelError) { try adopt(enrolment) } catch { return }
-            let count = self.run?.places.count ?? 1
-            self.run?.place = ((self.run?.place ?? 0) + 1) % max(count, 1)
+            // `self.run?.place = … self.run …` would read `run` during its own modification, which ends the process.
+            guard let renewed = self.run else { return }
+            self.run?.place = (renewed.place + 1) % max(renewed.places.count, 1)
         } catch {
             guard error.isOutage else { throw error.tunnelError }
             run.context.logger.warning("\(error.tunnelError.message)")

@@ -270,6 +270,21 @@ struct EnrolledTunnelProviderTests {
         await scene.stop()
     }
 
+    @Test("A tunnel through which nothing passes asks the gateway, and goes on to a server that it names")
+    func inquiry() async throws {
+        let scene = try await EnrolledScene()
+        try await scene.start()
+        #expect(await scene.passes())
+        let asked = scene.gateway.asked.count
+        // Both servers are silent, and the gateway answers.
+        scene.internet.setFilter { _ in false }
+        #expect(await scene.changes.wait { scene.gateway.asked.dropFirst(asked).contains("GET /v1/device") })
+        scene.internet.setFilter { _ in true }
+        #expect(await scene.passes())
+        #expect(await scene.changes.wait { scene.host.status.status == .connected })
+        await scene.stop()
+    }
+
     @Test("A device that is revoked while its tunnel is up is told so when the tunnel dies")
     func revokedMeanwhile() async throws {
         let scene = try await EnrolledScene()
