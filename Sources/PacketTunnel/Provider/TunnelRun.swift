@@ -121,8 +121,14 @@ final class TunnelRun<Provider: PacketTunnelProvider>: Sendable {
         deliver()
     }
 
-    func allowEvents() {
-        state.withLock { $0.deliversEvents = true }
+    /// Delivers events from now on.
+    /// - Parameter isAsleep: whether the device is asleep, which the provider is told unless that event waits already.
+    func allowEvents(isAsleep: Bool) {
+        state.withLock { state in
+            state.deliversEvents = true
+            let knowsSleep = state.events.contains { if case .sleep = $0 { true } else { false } }
+            if isAsleep, !knowsSleep { state.events.append(.sleep(OneShot())) }
+        }
         deliver()
     }
 

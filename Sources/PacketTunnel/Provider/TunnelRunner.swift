@@ -33,6 +33,8 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
         /// Work on the platform that did not end in time: nothing new begins before it.
         var lingering: [Task<Void, Never>] = []
         var path: NetworkPath
+        /// Whether the device is asleep, by what the host was told last.
+        var isAsleep = false
     }
 
     let platform: any TunnelPlatform
@@ -77,14 +79,23 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
 
     /// Starts the tunnel; returns once it is up. Cancelling the task stops the tunnel.
     public func start(_ request: TunnelStartRequest) async throws(TunnelError) {
-        try await start(request) { () throws(TunnelError) in
-            do {
-                return try JSONDecoder().decode(Provider.Configuration.self, from: Data(request.configuration))
-            } catch {
-                throw TunnelError(
-                    .configurationInvalid, "the configuration does not decode: \(describe(error))",
-                    fix: "correct the profile")
-            }
+        try await end(of: begin(request) { () throws(TunnelError) in try Self.configuration(request) })
+    }
+
+    /// Begins a start before it returns, so that a stop that is begun later comes after it.
+    /// - Returns: waits for the end of the start, for one caller, and returns its error; `nil` if the tunnel is up.
+    package func beginStart(_ request: TunnelStartRequest) -> @Sendable () async -> TunnelError? {
+        let run = begin(request) { () throws(TunnelError) in try Self.configuration(request) }
+        return { await run.started.value }
+    }
+
+    private static func configuration(_ request: TunnelStartRequest) throws(TunnelError) -> Provider.Configuration {
+        do {
+            return try JSONDecoder().decode(Provider.Configuration.self, from: Data(request.configuration))
+        } catch {
+            throw TunnelError(
+                .configurationInvalid, "the configuration does not decode: \(describe(error))",
+                fix: "correct the profile")
         }
     }
 
@@ -93,19 +104,23 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
         _ configuration: Provider.Configuration, leakPolicy: LeakPolicy = .routeBased, profileID: String? = nil
     ) async throws(TunnelError) {
         let request = TunnelStartRequest(configuration: [], leakPolicy: leakPolicy, profileID: profileID)
-        try await start(request) { () throws(TunnelError) in configuration }
+        try await end(of: begin(request) { () throws(TunnelError) in configuration })
     }
 
-    private func start(
+    private func begin(
         _ request: TunnelStartRequest,
         configuration: @escaping @Sendable () throws(TunnelError) -> Provider.Configuration
-    ) async throws(TunnelError) {
+    ) -> Run {
         let run = state.withLock { state in
             let run = Run(number: state.lifecycle.makeRun(), request: request, configuration: configuration)
             state.runs[run.number] = run
             return run
         }
         handle(.start(run.number, request.leakPolicy))
+        return run
+    }
+
+    private func end(of run: Run) async throws(TunnelError) {
         let error = await withTaskCancellationHandler {
             await run.started.value
         } onCancel: {
@@ -115,11 +130,15 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
     }
 
     /// Stops the tunnel; returns once it is down.
-    public func stop(_ reason: StopReason) async {
+    public func stop(_ reason: StopReason) async { await beginStop(reason)() }
+
+    /// Begins a stop before it returns, so that a start that is begun later comes after it.
+    /// - Returns: waits until the tunnel is down, for one caller.
+    package func beginStop(_ reason: StopReason) -> @Sendable () async -> Void {
         let done = OneShot<Void>()
         state.withLock { $0.stopWaiters.append(done) }
         handle(.stop(reason))
-        await done.value
+        return { await done.value }
     }
 
     /// The status now.
@@ -154,16 +173,31 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
         return try result.get()
     }
 
-    /// Tells the provider that the device is about to sleep; returns when it is ready, or the deadline has passed.
-    public func sleep() async {
-        guard let run = upRun else { return }
+    /// Tells the provider that the device is about to sleep; returns when it is ready, or the deadline has passed. A provider that
+    /// starts while the device sleeps is told once its start succeeded.
+    public func sleep() async { await beginSleep()() }
+
+    /// Queues the news that the device is about to sleep before it returns, so that ``wake()`` comes after it.
+    /// - Returns: waits until the provider is ready, or the deadline has passed; for one caller.
+    package func beginSleep() -> @Sendable () async -> Void {
         let done = OneShot<Void>()
-        run.post(.sleep(done))
-        _ = await withDeadline(deadlines.sleep, clock: clock) { await done.value }
+        let isTold = state.withLock { state in
+            state.isAsleep = true
+            guard let run = Self.upRun(state) else { return false }
+            run.post(.sleep(done))
+            return true
+        }
+        let (limit, clock) = (deadlines.sleep, clock)
+        return { if isTold { _ = await withDeadline(limit, clock: clock) { await done.value } } }
     }
 
     /// Tells the provider that the device woke up.
-    public func wake() { upRun?.post(.wake) }
+    public func wake() {
+        state.withLock { state in
+            state.isAsleep = false
+            Self.upRun(state)?.post(.wake)
+        }
+    }
 
     /// Tells the provider that the way to the network changed.
     public func pathChanged(_ path: NetworkPath) {
@@ -181,11 +215,9 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
         state.withLock { state in state.runs.values.first { state.lifecycle.isRunning($0.number) } }
     }
 
-    private var upRun: Run? {
-        state.withLock { state in
-            guard state.lifecycle.status != .connecting else { return nil }
-            return state.runs.values.first { state.lifecycle.isRunning($0.number) }
-        }
+    private static func upRun(_ state: State) -> Run? {
+        guard state.lifecycle.status != .connecting else { return nil }
+        return state.runs.values.first { state.lifecycle.isRunning($0.number) }
     }
 
     /// The task that waits for this start was cancelled.
@@ -230,7 +262,8 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
     private func carryOut(_ effect: TunnelLifecycle.Effect, _ run: Run?) {
         switch effect {
         case .begin(_, let policy): if let run { begin(run, policy) }
-        case .deliverEvents: run?.allowEvents()
+        // Under the lock, so that a wake comes before this or after it.
+        case .deliverEvents: state.withLock { run?.allowEvents(isAsleep: $0.isAsleep) }
         case .cancelStart:
             let task = run?.state.withLock { state in
                 state.isStartCancelled = true

@@ -2,27 +2,36 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import Logging
-import Network
 public import NetworkExtension
 public import PacketTunnel
 import Synchronization
+import TunnelSystem
 
 /// Everything that happens between the system's tunnel provider and a ``TunnelRunner``.
 ///
 /// ``NetworkExtensionHost`` has one and forwards to it. A tunnel provider of another ancestry can have one as well.
 /// Each completion handler is called exactly once, also when the runner gives up on a provider that does not answer.
 public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unchecked Sendable {
-    private enum Phase {
-        case idle
-        case starting
-        case up
-        case stopping
+    /// A start of the system, until the system stops it or is told its end.
+    private struct Session {
+        /// The number of the start; later ones have higher numbers.
+        let number: UInt64
+        let request: TunnelStartRequest
+        /// Whether the runner has the start. Before that it waits for the network path.
+        var isBegun = false
+        /// Whether the system was told that the tunnel is up. Until then it takes neither `reasserting` nor an end from the provider.
+        var isUp = false
     }
 
     private struct State {
-        var phase = Phase.idle
-        var request: TunnelStartRequest?
+        var starts: UInt64 = 0
+        var session: Session?
+        /// The wait of the session's start for the network path.
+        var waiting: Task<Void, Never>?
     }
+
+    /// The time that a start waits for the first update of the network path.
+    static var pathDeadline: Duration { .seconds(5) }
 
     /// What runs the provider.
     public let runner: TunnelRunner<Provider>
@@ -32,7 +41,9 @@ public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unch
     private let startSecrets: StartSecrets
     private let paths: PathWatcher?
     private let state = Mutex(State())
-    private let watching = Mutex<Task<Void, Never>?>(nil)
+    private let watching = Mutex<[Task<Void, Never>]>([])
+    /// Asks for a look at the runner's status.
+    private let looks: AsyncStream<Void>.Continuation
 
     /// A bridge whose tunnel is down.
     ///
@@ -52,26 +63,31 @@ public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unch
         let paths = options.watchesPath ? PathWatcher { [weak platform] in platform?.interfaceName } : nil
         self.paths = paths
         let runner = TunnelRunner(
-            platform: options.wrapPlatform(platform), path: paths?.current ?? NetworkPath(), secrets: startSecrets,
+            platform: options.wrapPlatform(platform), secrets: startSecrets,
             deadlines: options.deadlines, clock: options.clock, logger: options.logger, log: options.log,
             makeProvider: makeProvider)
         self.runner = runner
         let updates = runner.statusUpdates()
-        let task = Task { [weak self] in
-            for await update in updates { self?.follow(update) }
+        let (stream, looks) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        self.looks = looks
+        let watching = Task { for await _ in updates { looks.yield() } }
+        // One task for all looks, so that the system hears of the statuses in their order.
+        let following = Task { [weak self] in
+            for await _ in stream { self?.follow() }
         }
-        watching.withLock { $0 = task }
+        self.watching.withLock { $0 = [watching, following] }
         paths?.start { [weak runner] path in runner?.pathChanged(path) }
     }
 
     deinit {
-        watching.withLock { $0 }?.cancel()
+        for task in watching.withLock({ $0 }) { task.cancel() }
         paths?.stop()
     }
 
     // MARK: - Starting and stopping
 
-    /// Starts the tunnel with what the options, or else the system's configuration, say.
+    /// Starts the tunnel with what the options, or else the system's configuration, say. The first start of a process waits for the
+    /// network path, which the system reports a little later.
     public func startTunnel(options: [String: NSObject]?, completionHandler: @escaping ((any Error)?) -> Void) {
         let completion = OnceCompletion(completionHandler)
         let start: NetworkExtensionStart
@@ -81,51 +97,108 @@ public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unch
             self.options.logger.error("\(error)")
             return completion.call(error.nsError)
         }
-        startSecrets.set(start.secrets)
-        state.withLock { state in
-            if state.phase == .idle { state.phase = .starting }
-            state.request = start.request
+        let update = paths?.firstUpdate
+        // Under the lock, so that the starts and stops of the system reach the runner in their order.
+        let number = state.withLock { state -> UInt64? in
+            guard !hasRunningSession(state) else { return nil }
+            state.starts += 1
+            state.session = Session(number: state.starts, request: start.request)
+            startSecrets.hold(start.secrets, of: state.starts)
+            state.waiting = update.map { update in Task { await self.waitForPath(update) } }
+            return state.starts
         }
+        guard let number else { return completion.call(Self.alreadyRunning.nsError) }
+        let waiting = state.withLock { $0.session?.number == number ? $0.waiting : nil }
+        guard let waiting else { return finish(number, begin(number), completion) }
         Task {
-            do throws(TunnelError) {
-                try await self.runner.start(start.request)
-                self.state.withLock { if $0.phase == .starting { $0.phase = .up } }
-                completion.call(nil)
-                // It may have failed by now.
-                self.follow(self.runner.status)
-            } catch {
-                self.state.withLock { if $0.phase == .starting { $0.phase = .idle } }
-                completion.call(error.nsError)
+            await waiting.value
+            self.finish(number, self.begin(number), completion)
+        }
+    }
+
+    /// Whether a start is at work, or the tunnel is up. A session whose tunnel has failed by itself is over, though the system was not
+    /// told yet.
+    private func hasRunningSession(_ state: State) -> Bool {
+        guard let session = state.session else { return false }
+        return !session.isUp || [.connecting, .connected, .reasserting].contains(runner.status.status)
+    }
+
+    /// Returns after the first update of the path, after ``pathDeadline``, or when the task is cancelled.
+    private func waitForPath(_ update: OneShot<Void>) async {
+        let outcome = await withDeadline(Self.pathDeadline, clock: options.clock) { await update.value }
+        guard case .timedOut = outcome else { return }
+        options.logger.warning("the system did not report a network path in time; starting without it")
+    }
+
+    /// Hands a start to the runner; `nil` if the system has stopped it.
+    private func begin(_ number: UInt64) -> (@Sendable () async -> TunnelError?)? {
+        state.withLock { state in
+            guard let session = state.session, session.number == number else { return nil }
+            state.waiting = nil
+            state.session?.isBegun = true
+            return runner.beginStart(session.request)
+        }
+    }
+
+    /// Tells the system how a start ends.
+    private func finish(
+        _ number: UInt64, _ begun: (@Sendable () async -> TunnelError?)?, _ completion: OnceCompletion<(any Error)?>
+    ) {
+        guard let begun else { return completion.call(Self.stopped.nsError) }
+        Task {
+            if let error = await begun() {
+                self.state.withLock { if $0.session?.number == number { $0.session = nil } }
+                self.startSecrets.forget(start: number)
+                return completion.call(error.nsError)
             }
+            completion.call(nil)
+            self.state.withLock { if $0.session?.number == number { $0.session?.isUp = true } }
+            // The tunnel may reassert or have failed by now.
+            self.looks.yield()
         }
     }
 
     /// Stops the tunnel.
     public func stopTunnel(with reason: NEProviderStopReason, completionHandler: @escaping () -> Void) {
         let completion = OnceCompletion<Void> { _ in completionHandler() }
-        state.withLock { $0.phase = .stopping }
+        let (number, stopped) = state.withLock { state in
+            state.waiting?.cancel()
+            (state.session, state.waiting) = (nil, nil)
+            return (state.starts, runner.beginStop(StopReason(reason)))
+        }
         Task {
-            await self.runner.stop(StopReason(reason))
-            self.state.withLock { if $0.phase == .stopping { $0.phase = .idle } }
-            self.startSecrets.set([:])
+            await stopped()
+            // A start that came meanwhile has secrets of its own.
+            self.startSecrets.forget(start: number)
             completion.call(())
         }
     }
 
+    private static var alreadyRunning: TunnelError {
+        TunnelError(.alreadyRunning, "the tunnel is starting or up already", fix: "stop it first")
+    }
+
+    private static var stopped: TunnelError {
+        TunnelError(.stopped, "the tunnel was stopped while it was starting")
+    }
+
     /// Tells the system what it can be told: that the tunnel carries nothing for now, or that it has ended by itself.
-    private func follow(_ update: TunnelStatusUpdate) {
-        switch update.status {
+    private func follow() {
+        let update = state.withLock { state -> TunnelStatusUpdate? in
+            // Not while it starts or stops: then the system waits for a completion handler.
+            guard state.session?.isUp == true else { return nil }
+            let update = runner.status
+            if update.status == .disconnected {
+                state.session = nil
+                startSecrets.forget(start: state.starts)
+            }
+            return update
+        }
+        switch update?.status {
         case .reasserting, .blocked: reassert(true)
         case .connected: reassert(false)
-        case .disconnected:
-            let hasEnded = state.withLock { state in
-                guard state.phase == .up else { return false }
-                state.phase = .idle
-                return true
-            }
-            // Not while it starts or stops: then the system waits for a completion handler.
-            if hasEnded { provider?.cancelTunnelWithError(update.error?.nsError) }
-        case .invalid, .connecting, .disconnecting: return
+        case .disconnected: provider?.cancelTunnelWithError(update?.error?.nsError)
+        case .invalid, .connecting, .disconnecting, nil: return
         }
     }
 
@@ -152,15 +225,25 @@ public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unch
                 return ExtensionMessage.encode(.answer(try await runner.sendMessage(bytes)))
             case .status: break
             case .restart:
-                guard let request = state.withLock({ $0.request }) else {
-                    throw TunnelError(.notRunning, "the tunnel was never started")
-                }
-                try await runner.start(request)
+                if let error = await (try restart())() { throw error }
             }
             return ExtensionMessage.encode(.status(runner.status))
         } catch {
             return ExtensionMessage.encode(.failure(error))
         }
+    }
+
+    /// Begins the start of the system's session again, for a tunnel that failed and is blocked. The system's end is the end of it too.
+    private func restart() throws(TunnelError) -> @Sendable () async -> TunnelError? {
+        let begun = state.withLock { state -> (@Sendable () async -> TunnelError?)? in
+            guard let session = state.session else { return nil }
+            guard session.isBegun else { return { Self.alreadyRunning } }
+            return runner.beginStart(session.request)
+        }
+        guard let begun else {
+            throw TunnelError(.notRunning, "the system has ended the tunnel, or never started it", fix: "start it")
+        }
+        return begun
     }
 
     /// The answer to a message that does not come from a channel: the provider's bytes, or nothing. A `MessageClient` that gets
@@ -179,8 +262,10 @@ public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unch
     /// Tells the provider that the device is about to sleep.
     public func sleep(completionHandler: @escaping () -> Void) {
         let completion = OnceCompletion<Void> { _ in completionHandler() }
+        // Before this returns: the system may call `wake` at once.
+        let ready = runner.beginSleep()
         Task {
-            await self.runner.sleep()
+            await ready()
             completion.call(())
         }
     }

@@ -82,37 +82,3 @@ struct NetworkExtensionStart {
         }
     }
 }
-
-/// The secrets that a start brought, and behind them those of a store.
-final class StartSecrets: SecretStore {
-    private let next: (any SecretStore)?
-    private let present = Mutex<[String: SecretBytes]>([:])
-
-    init(next: (any SecretStore)?) {
-        self.next = next
-    }
-
-    func set(_ secrets: [String: SecretBytes]) { present.withLock { $0 = secrets } }
-
-    func read(_ name: String, of profile: String) async throws(TunnelError) -> SecretBytes {
-        if let secret = present.withLock({ $0[name] }) { return secret }
-        guard let next else { throw .missingSecret(name) }
-        return try await next.read(name, of: profile)
-    }
-
-    func names(of profile: String) async throws(TunnelError) -> [String] {
-        let names = present.withLock { Set($0.keys) }
-        return try await names.union(next?.names(of: profile) ?? []).sorted()
-    }
-
-    private static let readOnly = TunnelError(
-        .storage, "a running tunnel changes no secrets", fix: "change them in the app")
-
-    func write(_ secret: SecretBytes, _ name: String, of profile: String) async throws(TunnelError) {
-        throw Self.readOnly
-    }
-
-    func remove(_ name: String, of profile: String) async throws(TunnelError) { throw Self.readOnly }
-
-    func removeAll(of profile: String) async throws(TunnelError) { throw Self.readOnly }
-}

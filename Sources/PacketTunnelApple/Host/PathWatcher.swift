@@ -5,12 +5,16 @@ import Dispatch
 import Network
 import PacketTunnel
 import Synchronization
+import TunnelSystem
 
 /// Follows the way to the network that is outside of the tunnel.
 final class PathWatcher: Sendable {
     private struct State {
         var last: NetworkPath?
         var handler: (@Sendable (NetworkPath) -> Void)?
+        var hasUpdate = false
+        /// The callers that wait for the first update.
+        var waiters: [OneShot<Void>] = []
     }
 
     private let monitor = NWPathMonitor()
@@ -25,8 +29,16 @@ final class PathWatcher: Sendable {
 
     deinit { monitor.cancel() }
 
-    /// The path now.
-    var current: NetworkPath { NetworkPath(monitor.currentPath, without: ownInterface()) }
+    /// Waits for the first update, for one caller; `nil` if there was one. Until then the system does not know the path: a monitor's
+    /// `currentPath` is unsatisfied without a reason (`NWPath(nil)` in `stdlib/public/Darwin/Network/NWPath.swift` of Apple's Swift).
+    var firstUpdate: OneShot<Void>? {
+        state.withLock { state in
+            if state.hasUpdate { return nil }
+            let waiter = OneShot<Void>()
+            state.waiters.append(waiter)
+            return waiter
+        }
+    }
 
     /// Calls `handler` with the path soon, and after each change.
     func start(_ handler: @escaping @Sendable (NetworkPath) -> Void) {
@@ -39,6 +51,7 @@ final class PathWatcher: Sendable {
     func stop() {
         monitor.cancel()
         state.withLock { $0.handler = nil }
+        endWaits()
     }
 
     private func update(_ path: NWPath) {
@@ -50,6 +63,17 @@ final class PathWatcher: Sendable {
             return state.handler
         }
         handler?(path)
+        // Only now, so that the handler has the path before a caller goes on.
+        endWaits()
+    }
+
+    private func endWaits() {
+        let waiters = state.withLock { state in
+            state.hasUpdate = true
+            defer { state.waiters = [] }
+            return state.waiters
+        }
+        for waiter in waiters { waiter.finish(()) }
     }
 }
 

@@ -40,19 +40,24 @@ package struct EnrolmentKeeper: Sendable {
     package func read(
         _ secret: SecretBytes, name: String?, platform: String?
     ) async throws(TunnelError) -> DeviceEnrolment {
+        let enrolment: DeviceEnrolment
         do throws(ContractError) {
             guard DeviceEnrolment.isInvitation(secret) else { return try DeviceEnrolment(secret) }
             let invitation = try Invitation(String(decoding: secret.bytes, as: UTF8.self))
             var generator = random()
-            let enrolment = DeviceEnrolment(
-                token: invitation.token, name: name, platform: platform, using: &generator)
-            try await keepConverting(enrolment)
-            return enrolment
+            enrolment = DeviceEnrolment(token: invitation.token, name: name, platform: platform, using: &generator)
         } catch {
             throw TunnelError(
                 .secretUnavailable, "the enrolment that is kept cannot be used: \(error)",
                 fix: "enrol again, with a new invitation")
         }
+        do throws(TunnelError) { try await keep(enrolment.secret) } catch {
+            throw TunnelError(
+                error.code,
+                "cannot save the device's key and credential, so the invitation was not used: \(error.message)",
+                fix: error.fix.isEmpty ? "try again; the invitation stays valid" : error.fix)
+        }
+        return enrolment
     }
 
     /// The enrolment with what the gateway gives now: it is enrolled first if it is not yet, and renewed where that is due.
@@ -107,12 +112,6 @@ package struct EnrolmentKeeper: Sendable {
     private func keepLogging(_ enrolment: DeviceEnrolment) async {
         do throws(TunnelError) { try await keep(enrolment.secret) } catch {
             logger.error("what the gateway gave cannot be kept: \(error)")
-        }
-    }
-
-    private func keepConverting(_ enrolment: DeviceEnrolment) async throws(ContractError) {
-        do throws(TunnelError) { try await keep(enrolment.secret) } catch {
-            throw ContractError(field: "enrolment", problem: "key and credential cannot be kept: \(error.message)")
         }
     }
 }

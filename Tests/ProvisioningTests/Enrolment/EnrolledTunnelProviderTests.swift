@@ -270,7 +270,7 @@ struct EnrolledTunnelProviderTests {
         await scene.stop()
     }
 
-    @Test("A tunnel through which nothing passes asks the gateway, and goes on to a server that it names")
+    @Test("A tunnel through which nothing passes asks the gateway for its servers and tries the next one")
     func inquiry() async throws {
         let scene = try await EnrolledScene()
         try await scene.start()
