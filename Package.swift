@@ -516,7 +516,7 @@ if Context.environment["CULVERT_STANDINS"] == "1" {
     let standIns = ["NetworkExtension", "Network", "Security", "os"]
     let libraries = [
         "CTunnelSystem", "NetworkAddresses", "TunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice",
-        "PacketTunnel", "PacketTunnelLinux", "PacketTunnelApple", "WireGuardTunnel", "CredentialTunnel",
+        "PacketTunnel", "PacketTunnelLinux", "PacketTunnelApple", "WireGuardTunnel", "CredentialTunnel", "Provisioning",
         "PacketTunnelTesting",
         "HostConformance", "WireGuardTesting", "TrustPinning",
         "TrustPinningTesting",
@@ -562,7 +562,7 @@ if Context.environment["CULVERT_STANDINS"] == "1" {
     let used: [Target.Dependency] =
         [
             "NetworkAddresses", "PacketTunnel", "PacketTunnelApple", "WireGuardTunnel", "WireGuardDevice",
-            "CredentialTunnel",
+            "CredentialTunnel", "Provisioning",
             "WireGuardCore",
             "TunnelIO",
             "TunnelSystem", "PacketTunnelTesting", "HostConformance", "WireGuardTesting", "AppleTunnelExtension",

@@ -25,8 +25,9 @@
             let steps = PlatformScript(clock: clock)
             linux = try world.host.perform {
                 try LinuxHost(
-                    LinuxPlatform(name: LinuxHostWorld.tunnel, options: world.options), deadlines: deadlines,
-                    clock: clock, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+                    LinuxPlatform(name: LinuxHostWorld.tunnel, options: world.options),
+                    secrets: MemorySecretStore(), deadlines: deadlines, clock: clock,
+                    logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
                     wrap: { ScriptedPlatform($0, script: steps) }, makeProvider: { ScriptedProvider(script) })
             }
             self.world = world
@@ -77,6 +78,22 @@
                 let world = try LinuxHostWorld()
                 try await LinuxHostUnderTest.$world.withValue(world) {
                     try await LifecycleScene<LinuxHostUnderTest>().readIntoSmallBatches()
+                }
+            }
+
+            @Test("A running provider can save a secret on the Linux host")
+            func savedSecrets() async throws {
+                let world = try LinuxHostWorld()
+                try await LinuxHostUnderTest.$world.withValue(world) {
+                    try await LifecycleScene<LinuxHostUnderTest>().saveSecret()
+                }
+            }
+
+            @Test("A provider that starts while the device sleeps is told on the Linux host")
+            func startsAsleep() async throws {
+                let world = try LinuxHostWorld()
+                try await LinuxHostUnderTest.$world.withValue(world) {
+                    try await LifecycleScene<LinuxHostUnderTest>().startAsleep()
                 }
             }
 

@@ -20,6 +20,7 @@ struct NetworkExtensionHostUnderTest: HostUnderTest {
         var options = NetworkExtensionOptions.quiet
         options.clock = clock
         options.deadlines = deadlines
+        options.secrets = KeychainSecretStore(service: "test.\(UUID().uuidString)")
         options.wrapPlatform = { ScriptedPlatform($0, script: steps) }
         system = SystemSide(options) { ScriptedProvider(script) }
         let configuration = NETunnelProviderProtocol()
@@ -78,6 +79,16 @@ struct LifecycleTests {
     @Test("Small batches to read into are refused on the extension host")
     func smallBatches() async throws {
         try await LifecycleScene<NetworkExtensionHostUnderTest>().readIntoSmallBatches()
+    }
+
+    @Test("A running provider can save a secret on the extension host")
+    func savedSecrets() async throws {
+        try await LifecycleScene<NetworkExtensionHostUnderTest>().saveSecret()
+    }
+
+    @Test("A provider that starts while the device sleeps is told on the extension host")
+    func startsAsleep() async throws {
+        try await LifecycleScene<NetworkExtensionHostUnderTest>().startAsleep()
     }
 
     @Test(

@@ -33,6 +33,70 @@ extension OneNetworkTests {
             await system.stop(.userInitiated)
         }
 
+        @Test("A start waits for the system's first path")
+        func firstPath() async throws {
+            StandInPaths.withhold()
+            defer { StandInPaths.release() }
+            let (script, clock) = (Script(), VirtualClock())
+            let system = BridgeTests.system(script) {
+                $0.watchesPath = true
+                $0.clock = clock
+            }
+            let starting = Task { try await system.start(BridgeTests.request) }
+            await clock.waitForSleepers()
+            #expect(script.calls.messages.isEmpty)
+            StandInPaths.release()
+            try await starting.value
+            #expect(script.context?.path.status == .satisfied)
+            #expect(script.context?.path.interfaces.map(\.name) == ["en0"])
+            await system.stop(.userInitiated)
+            // The next start of the process has nothing to wait for.
+            try await system.start(BridgeTests.request)
+            await system.stop(.userInitiated)
+            #expect(system.unbalanced.missing == 0)
+        }
+
+        @Test("A start without a path from the system goes on at its deadline, with a network to try")
+        func noPath() async throws {
+            StandInPaths.withhold()
+            defer { StandInPaths.release() }
+            let (script, clock) = (Script(), VirtualClock())
+            let system = BridgeTests.system(script) {
+                $0.watchesPath = true
+                $0.clock = clock
+            }
+            let starting = Task { try await system.start(BridgeTests.request) }
+            await clock.waitForSleepers()
+            clock.advance(by: NetworkExtensionBridge<ScriptedProvider>.pathDeadline)
+            try await starting.value
+            #expect(script.context?.path.isCutOff == false)
+            StandInPaths.release()
+            await script.noted("path en0")
+            await system.stop(.userInitiated)
+        }
+
+        @Test("A stop before the system's first path ends the start, and nothing comes up later")
+        func stopsBeforePath() async throws {
+            StandInPaths.withhold()
+            defer { StandInPaths.release() }
+            let (script, clock) = (Script(), VirtualClock())
+            let system = BridgeTests.system(script) {
+                $0.watchesPath = true
+                $0.clock = clock
+            }
+            let starting = Task { try await system.start(BridgeTests.request) }
+            await clock.waitForSleepers()
+            await system.stop(.userInitiated)
+            let error = await #expect(throws: TunnelError.self) { try await starting.value }
+            #expect(error?.code == .stopped)
+            StandInPaths.release()
+            // The first start would have begun before this one.
+            try await system.start(BridgeTests.request)
+            #expect(script.calls.messages.filter { $0 == "start" }.count == 1)
+            await system.stop(.userInitiated)
+            #expect(system.unbalanced.missing == 0 && system.unbalanced.repeated.isEmpty)
+        }
+
         @Test("The system's paths say what the system says")
         func translation() {
             let path = NetworkPath(

@@ -83,7 +83,8 @@ final class SystemSide<Provider: PacketTunnelProvider>: TunnelHost, @unchecked S
         throw TunnelError(error)
     }
 
-    private func restart() async throws(TunnelError) {
+    /// Asks the host to start a blocked tunnel again, as the app's channel does.
+    func restart() async throws(TunnelError) {
         let reply: OneShot<Data?> = call("handleAppMessage") { completion in
             tunnel.handleAppMessage(ExtensionMessage.encode(.restart)) { completion($0) }
         }
@@ -129,6 +130,25 @@ final class SystemSide<Provider: PacketTunnelProvider>: TunnelHost, @unchecked S
     func wake() { tunnel.wake() }
 
     func pathChanged(_ path: NetworkPath) { tunnel.bridge.runner.pathChanged(path) }
+}
+
+extension SystemSide {
+    /// Whether a ping through the tunnel comes back. It is sent again now and then, as any program would: it may be lost.
+    /// - Parameter ping: an echo request that a ``VirtualNetwork`` answers.
+    func passes(
+        _ ping: [UInt8], send: (([UInt8]) -> Void)? = nil, take: (() -> [[UInt8]])? = nil
+    ) async -> Bool {
+        let (reply, flow) = (VirtualNetwork().receive(ping), tunnel.standIn.flow.standIn)
+        let send = send ?? { flow.route([Data($0)]) }
+        let take = take ?? { flow.takeWritten().map { Array($0) } }
+        for _ in 0..<600 {
+            send(ping)
+            if await changes.wait(within: .milliseconds(100), until: { take().contains { $0 == reply } }) {
+                return true
+            }
+        }
+        return false
+    }
 }
 
 /// A counter that closures share.

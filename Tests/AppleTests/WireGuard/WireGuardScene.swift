@@ -87,17 +87,7 @@ final class WireGuardScene: Sendable {
     func passes(
         _ sequence: UInt16 = 1, send: (([UInt8]) -> Void)? = nil, take: (() -> [[UInt8]])? = nil
     ) async -> Bool {
-        let (request, reply) = Self.ping(sequence)
-        let send = send ?? { self.flow.route([Data($0)]) }
-        let take = take ?? { self.flow.takeWritten().map { Array($0) } }
-        // Sent again now and then, as any program would: it may be lost.
-        for _ in 0..<600 {
-            send(request)
-            if await system.changes.wait(within: .milliseconds(100), until: { take().contains { $0 == reply } }) {
-                return true
-            }
-        }
-        return false
+        await system.passes(Self.ping(sequence).request, send: send, take: take)
     }
 
     func status() async throws -> StatusRequest.Reply {

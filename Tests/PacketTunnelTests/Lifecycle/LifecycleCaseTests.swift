@@ -45,6 +45,16 @@ struct LifecycleCaseTests {
         try await LifecycleScene<MemoryHostUnderTest>().readIntoSmallBatches()
     }
 
+    @Test("A running provider can save a secret on the memory host", .timeLimit(.minutes(1)))
+    func savedSecrets() async throws {
+        try await LifecycleScene<MemoryHostUnderTest>().saveSecret()
+    }
+
+    @Test("A provider that starts while the device sleeps is told on the memory host", .timeLimit(.minutes(1)))
+    func startsAsleep() async throws {
+        try await LifecycleScene<MemoryHostUnderTest>().startAsleep()
+    }
+
     @Test("It has every situation with every event")
     func complete() {
         #expect(

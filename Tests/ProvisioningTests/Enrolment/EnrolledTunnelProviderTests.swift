@@ -14,43 +14,9 @@ import WireGuardTunnel
 
 @testable import Provisioning
 
-/// One of a gateway's WireGuard servers.
-final class GrantedServer: Sendable {
-    let address: IPAddress
-    let behind = VirtualNetwork()
-    let publicKey: PublicKey
-    private let device: WireGuardDevice
-    private let presharedKey: PresharedKey?
-
-    init(
-        at address: IPAddress, on internet: MemoryInternet, key: PrivateKey, presharedKey: PresharedKey?
-    ) throws {
-        (self.address, self.presharedKey, publicKey) = (address, presharedKey, key.publicKey)
-        let tun = try MemoryFlowDevice(name: "server")
-        tun.connect(to: behind)
-        device = try WireGuardDevice(tun: tun, network: internet.attach([address]))
-        var update = UAPIDeviceUpdate()
-        update.privateKey = .set(key)
-        update.listenPort = 51_820
-        try device.apply(update)
-        try device.start()
-    }
-
-    func take(_ client: PublicKey) throws {
-        var update = UAPIDeviceUpdate()
-        var peer = UAPIPeerUpdate(publicKey: client)
-        peer.allowedIPs = [.add(IPPrefix(host: EnrolledScene.inner))]
-        if let presharedKey { peer.presharedKey = .set(presharedKey) }
-        update.peers = [peer]
-        try device.apply(update)
-    }
-
-    func close() { device.close() }
-}
-
 /// A gateway with two servers, and a provider in a memory host whose secret store has an invitation.
 final class EnrolledScene: Sendable {
-    static let inner = IPAddress.v4(10, 66, 0, 2)
+    static let inner = GrantedServer.client
     static let target = IPAddress.v4(203, 0, 113, 7)
 
     let internet = MemoryInternet()

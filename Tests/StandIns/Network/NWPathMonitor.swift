@@ -62,15 +62,19 @@ public struct NWPath: Equatable, Sendable {
     }
 }
 
-/// Its first update comes right after the start, as the system's does; later ones when a test says so.
+/// Reports the first path on its queue after the start, unless a test withholds it, and later ones when a test changes the path.
+///
+/// Until the first update `currentPath` is unsatisfied and has no interface: Apple's implementation initialises it with `NWPath(nil)`
+/// and assigns it in the update handler alone.
+/// https://github.com/swiftlang/swift/blob/41d9c2cc5929e7f5b862f9853d1182fbcc987b5d/stdlib/public/Darwin/Network/NWPath.swift
 public final class NWPathMonitor: @unchecked Sendable {
     private let lock = DispatchQueue(label: "path monitor")
     private var handler: (@Sendable (NWPath) -> Void)?
     private var queue: DispatchQueue?
-    private var path: NWPath
+    private var path = NWPath(standIn: .unsatisfied, supportsIPv4: false, supportsIPv6: false)
     private var isCancelled = false
 
-    public init() { path = StandInPaths.current }
+    public init() {}
 
     /// Nil after ``cancel()``, also for updates that are on their way.
     public var pathUpdateHandler: (@Sendable (_ newPath: NWPath) -> Void)? {
@@ -82,8 +86,7 @@ public final class NWPathMonitor: @unchecked Sendable {
 
     public func start(queue: DispatchQueue) {
         lock.sync { self.queue = queue }
-        StandInPaths.add(self)
-        deliver(StandInPaths.current)
+        if let path = StandInPaths.add(self) { deliver(path) }
     }
 
     public func cancel() {
@@ -95,10 +98,10 @@ public final class NWPathMonitor: @unchecked Sendable {
     }
 
     func deliver(_ path: NWPath) {
-        let queue = lock.sync { () -> DispatchQueue? in
-            self.path = path
-            return isCancelled ? nil : self.queue
+        let queue = lock.sync { isCancelled ? nil : self.queue }
+        queue?.async {
+            self.lock.sync { self.path = path }
+            self.pathUpdateHandler?(path)
         }
-        queue?.async { self.pathUpdateHandler?(path) }
     }
 }

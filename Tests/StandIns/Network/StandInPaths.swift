@@ -11,6 +11,7 @@ public enum StandInPaths {
         var path = NWPath(standIn: .satisfied, interfaces: [NWInterface(standIn: "en0", type: .wifi, index: 4)])
         var monitors: [ObjectIdentifier: NWPathMonitor] = [:]
         var onRemoval: (@Sendable () -> Void)?
+        var isWithheld = false
     }
 
     private static let state = State()
@@ -30,13 +31,29 @@ public enum StandInPaths {
     public static func change(to path: NWPath) {
         let monitors = state.lock.sync { () -> [NWPathMonitor] in
             state.path = path
-            return Array(state.monitors.values)
+            return state.isWithheld ? [] : Array(state.monitors.values)
         }
         for monitor in monitors { monitor.deliver(path) }
     }
 
-    static func add(_ monitor: NWPathMonitor) {
-        state.lock.sync { state.monitors[ObjectIdentifier(monitor)] = monitor }
+    /// Withholds all updates, the first ones of new monitors included: the system takes its time.
+    public static func withhold() { state.lock.sync { state.isWithheld = true } }
+
+    /// Tells every monitor the path, and withholds no more.
+    public static func release() {
+        let (monitors, path) = state.lock.sync { () -> ([NWPathMonitor], NWPath) in
+            state.isWithheld = false
+            return (Array(state.monitors.values), state.path)
+        }
+        for monitor in monitors { monitor.deliver(path) }
+    }
+
+    /// The path that the monitor is told; `nil` while it is withheld.
+    static func add(_ monitor: NWPathMonitor) -> NWPath? {
+        state.lock.sync {
+            state.monitors[ObjectIdentifier(monitor)] = monitor
+            return state.isWithheld ? nil : state.path
+        }
     }
 
     static func remove(_ monitor: NWPathMonitor) {

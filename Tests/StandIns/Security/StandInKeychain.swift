@@ -16,6 +16,7 @@ public enum StandInKeychain {
         var items: [Item] = []
         var next: UInt32 = 1
         var failures: [String: OSStatus] = [:]
+        var writeFailures: [String: OSStatus] = [:]
     }
 
     private static let store = Store()
@@ -25,6 +26,11 @@ public enum StandInKeychain {
     /// Makes every call about this service end with `status`; nil ends that.
     public static func fail(_ service: String, with status: OSStatus?) {
         store.lock.withLock { store.failures[service] = status }
+    }
+
+    /// Makes every call that adds or changes items of this service end with `status`; nil ends that.
+    public static func failWrites(_ service: String, with status: OSStatus?) {
+        store.lock.withLock { store.writeFailures[service] = status }
     }
 
     /// Makes every call about this reference end with `status`; nil ends that.
@@ -56,15 +62,15 @@ public enum StandInKeychain {
         return result
     }
 
-    private static func failure(_ attributes: [String: Any]) -> OSStatus? {
+    private static func failure(_ attributes: [String: Any], writes: Bool = false) -> OSStatus? {
         let name = attributes["svce"] as? String ?? (attributes["v_PersistentRef"] as? Data)?.base64EncodedString()
-        return name.flatMap { store.failures[$0] }
+        return name.flatMap { store.failures[$0] ?? (writes ? store.writeFailures[$0] : nil) }
     }
 
     static func add(_ attributes: NSDictionary, _ result: UnsafeMutablePointer<AnyObject?>?) -> OSStatus {
         store.lock.withLock {
             let attributes = strings(attributes)
-            if let failure = failure(attributes) { return failure }
+            if let failure = failure(attributes, writes: true) { return failure }
             if attributes["v_Ref"] is SecIdentity { return addIdentity(attributes, result) }
             guard attributes["class"] as? String == "genp", attributes["v_Data"] is Data else { return errSecParam }
             let isTaken = store.items.contains { item in
@@ -138,7 +144,7 @@ public enum StandInKeychain {
     static func update(_ query: NSDictionary, _ changes: NSDictionary) -> OSStatus {
         store.lock.withLock {
             let (query, changes) = (strings(query), strings(changes))
-            if let failure = failure(query) { return failure }
+            if let failure = failure(query, writes: true) { return failure }
             var count = 0
             for index in store.items.indices where matches(store.items[index], query) {
                 store.items[index].attributes.merge(changes) { $1 }

@@ -23,6 +23,8 @@ package final class Script: Sendable {
         package var start = Start.succeed
         /// What it applies before that.
         package var settings: TunnelSettings? = TunnelSettings.sample
+        /// Whether it reasserts before its start returns.
+        package var reassertsAtStart = false
         /// Whether its stop waits for ``Script/release()``.
         package var stopWaits = false
         package var sleepWaits = false
@@ -120,6 +122,7 @@ package final class ScriptedProvider: PacketTunnelProvider {
             try await context.apply(settings)
             script.note("applied")
         }
+        if script.plan.reassertsAtStart { context.setReasserting(true) }
         switch script.plan.start {
         case .succeed: return
         case .fail(let error): throw error

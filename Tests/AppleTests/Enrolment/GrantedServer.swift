@@ -1,0 +1,1 @@
+../../ProvisioningTests/Enrolment/GrantedServer.swift

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import PacketTunnel
+import PacketTunnelTesting
+import Testing
+
+// What a host does for a running provider, beside the table of life-cycle cases.
+extension LifecycleScene {
+    /// Has a running provider save a secret, and reads it in the next start: the host needs a store for secrets.
+    package func saveSecret() async throws {
+        let request = TunnelStartRequest(
+            configuration: Array(#"{"name":"x"}"#.utf8), profileID: "00112233445566778899aabbccddeeff")
+        try await subject.host.start(request)
+        try await script.context?.keepSecret(SecretBytes([1, 2]), "key")
+        #expect(try await script.context?.secret("key").bytes == [1, 2])
+        try await script.context?.keepSecret(SecretBytes([3]), "key")
+        await subject.host.stop(.userInitiated)
+        try await subject.host.start(request)
+        #expect(try await script.context?.secret("key").bytes == [3])
+        await subject.host.stop(.userInitiated)
+    }
+
+    /// Starts while the device sleeps, and has it fall asleep during a start: each time the provider hears of it once it is up.
+    package func startAsleep() async throws {
+        let request = TunnelStartRequest(configuration: Array(#"{"name":"x"}"#.utf8))
+        await subject.host.sleep()
+        try await subject.host.start(request)
+        await script.noted("sleep")
+        subject.host.wake()
+        await script.noted("wake")
+        await subject.host.stop(.userInitiated)
+
+        script.plan.start = .wait
+        let host = subject.host
+        let starting = Task { try await host.start(request) }
+        await script.noted("waits")
+        await host.sleep()
+        script.release()
+        try await starting.value
+        await script.noted("sleep", count: 2)
+        host.wake()
+        await script.noted("wake", count: 2)
+        #expect(script.calls.messages.filter { ["sleep", "wake"].contains($0) } == ["sleep", "wake", "sleep", "wake"])
+        await host.stop(.userInitiated)
+    }
+}
