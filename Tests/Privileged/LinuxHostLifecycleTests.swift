@@ -89,7 +89,7 @@
                 }
             }
 
-            @Test("A provider that starts while the device sleeps is told on the Linux host")
+            @Test("A provider that starts while the device sleeps receives the sleep on the Linux host")
             func startsAsleep() async throws {
                 let world = try LinuxHostWorld()
                 try await LinuxHostUnderTest.$world.withValue(world) {

@@ -122,7 +122,7 @@ final class TunnelRun<Provider: PacketTunnelProvider>: Sendable {
     }
 
     /// Delivers events from now on.
-    /// - Parameter isAsleep: whether the device is asleep, which the provider is told unless that event waits already.
+    /// - Parameter isAsleep: whether the device is asleep. Then the provider receives `sleep()`, once.
     func allowEvents(isAsleep: Bool) {
         state.withLock { state in
             state.deliversEvents = true

@@ -33,7 +33,7 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
         /// Work on the platform that did not end in time: nothing new begins before it.
         var lingering: [Task<Void, Never>] = []
         var path: NetworkPath
-        /// Whether the device is asleep, by what the host was told last.
+        /// Whether the device is asleep: `sleep()` was called, and `wake()` was not called since.
         var isAsleep = false
     }
 
@@ -174,7 +174,7 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
     }
 
     /// Tells the provider that the device is about to sleep; returns when it is ready, or the deadline has passed. A provider that
-    /// starts while the device sleeps is told once its start succeeded.
+    /// starts while the device sleeps receives the sleep once its start has succeeded.
     public func sleep() async { await beginSleep()() }
 
     /// Queues the news that the device is about to sleep before it returns, so that ``wake()`` comes after it.

@@ -12,14 +12,15 @@ import TunnelSystem
 /// ``NetworkExtensionHost`` has one and forwards to it. A tunnel provider of another ancestry can have one as well.
 /// Each completion handler is called exactly once, also when the runner gives up on a provider that does not answer.
 public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unchecked Sendable {
-    /// A start of the system, until the system stops it or is told its end.
+    /// A start of the system, until the system stops it or the bridge reports its end.
     private struct Session {
         /// The number of the start; later ones have higher numbers.
         let number: UInt64
         let request: TunnelStartRequest
         /// Whether the runner has the start. Before that it waits for the network path.
         var isBegun = false
-        /// Whether the system was told that the tunnel is up. Until then it takes neither `reasserting` nor an end from the provider.
+        /// Whether the start's completion handler was called without an error. Before that the system ignores `reasserting` and
+        /// an end from the provider.
         var isUp = false
     }
 
@@ -42,7 +43,7 @@ public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unch
     private let paths: PathWatcher?
     private let state = Mutex(State())
     private let watching = Mutex<[Task<Void, Never>]>([])
-    /// Asks for a look at the runner's status.
+    /// Requests a call of ``follow()``.
     private let looks: AsyncStream<Void>.Continuation
 
     /// A bridge whose tunnel is down.
@@ -71,7 +72,7 @@ public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unch
         let (stream, looks) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         self.looks = looks
         let watching = Task { for await _ in updates { looks.yield() } }
-        // One task for all looks, so that the system hears of the statuses in their order.
+        // One task calls `follow`, so that the system receives the statuses in their order.
         let following = Task { [weak self] in
             for await _ in stream { self?.follow() }
         }
@@ -86,8 +87,8 @@ public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unch
 
     // MARK: - Starting and stopping
 
-    /// Starts the tunnel with what the options, or else the system's configuration, say. The first start of a process waits for the
-    /// network path, which the system reports a little later.
+    /// Starts the tunnel with the profile in the options, or else in the system's configuration. The first start of a process
+    /// waits for the network path, which the system reports a little later.
     public func startTunnel(options: [String: NSObject]?, completionHandler: @escaping ((any Error)?) -> Void) {
         let completion = OnceCompletion(completionHandler)
         let start: NetworkExtensionStart
@@ -116,8 +117,8 @@ public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unch
         }
     }
 
-    /// Whether a start is at work, or the tunnel is up. A session whose tunnel has failed by itself is over, though the system was not
-    /// told yet.
+    /// Whether a start is at work, or the tunnel is up. A session whose tunnel has failed is over, also before the bridge has
+    /// reported it.
     private func hasRunningSession(_ state: State) -> Bool {
         guard let session = state.session else { return false }
         return !session.isUp || [.connecting, .connected, .reasserting].contains(runner.status.status)
@@ -153,7 +154,7 @@ public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unch
             }
             completion.call(nil)
             self.state.withLock { if $0.session?.number == number { $0.session?.isUp = true } }
-            // The tunnel may reassert or have failed by now.
+            // Before this, `follow` ignored the tunnel's statuses.
             self.looks.yield()
         }
     }
@@ -168,7 +169,7 @@ public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unch
         }
         Task {
             await stopped()
-            // A start that came meanwhile has secrets of its own.
+            // Keeps the secrets of a start that the system requested during this stop.
             self.startSecrets.forget(start: number)
             completion.call(())
         }
@@ -233,7 +234,8 @@ public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unch
         }
     }
 
-    /// Begins the start of the system's session again, for a tunnel that failed and is blocked. The system's end is the end of it too.
+    /// Begins the start of the system's session again, for a tunnel that failed and is blocked.
+    /// - Throws: `.notRunning` if the system has ended the tunnel.
     private func restart() throws(TunnelError) -> @Sendable () async -> TunnelError? {
         let begun = state.withLock { state -> (@Sendable () async -> TunnelError?)? in
             guard let session = state.session else { return nil }
@@ -262,7 +264,7 @@ public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unch
     /// Tells the provider that the device is about to sleep.
     public func sleep(completionHandler: @escaping () -> Void) {
         let completion = OnceCompletion<Void> { _ in completionHandler() }
-        // Before this returns: the system may call `wake` at once.
+        // Queued before this returns: the system may call `wake` directly afterwards.
         let ready = runner.beginSleep()
         Task {
             await ready()

@@ -29,8 +29,10 @@ final class PathWatcher: Sendable {
 
     deinit { monitor.cancel() }
 
-    /// Waits for the first update, for one caller; `nil` if there was one. Until then the system does not know the path: a monitor's
-    /// `currentPath` is unsatisfied without a reason (`NWPath(nil)` in `stdlib/public/Darwin/Network/NWPath.swift` of Apple's Swift).
+    /// Waits for the first update, for one caller; `nil` if there was one.
+    ///
+    /// Before it a monitor's `currentPath` is unsatisfied whatever the network: `NWPath(nil)` in
+    /// `stdlib/public/Darwin/Network/NWPath.swift` of Apple's Swift.
     var firstUpdate: OneShot<Void>? {
         state.withLock { state in
             if state.hasUpdate { return nil }
@@ -63,7 +65,7 @@ final class PathWatcher: Sendable {
             return state.handler
         }
         handler?(path)
-        // Only now, so that the handler has the path before a caller goes on.
+        // After the handler, so that a waiting start finds the path.
         endWaits()
     }
 

@@ -4,7 +4,7 @@
 import PacketTunnel
 import Synchronization
 
-/// The secrets in the options of a start, and behind them those of a store, which keeps what a running provider saves.
+/// The secrets in the options of a start, backed by a store, which keeps the secrets that a running provider saves.
 final class StartSecrets: SecretStore {
     private struct State {
         /// The number of the start that brought the secrets.
@@ -41,8 +41,8 @@ final class StartSecrets: SecretStore {
     }
 
     /// Keeps a secret in the store, and in place of the one that the start brought.
-    /// - Throws: `.storage` without a store: a secret in memory would be lost with the process. What the store throws; then all is as
-    ///   before.
+    /// - Throws: `.storage` without a store, because a secret in memory would be lost with the process; the store's error, and
+    ///   then nothing changes.
     func write(_ secret: SecretBytes, _ name: String, of profile: String) async throws(TunnelError) {
         guard let next else {
             throw TunnelError(

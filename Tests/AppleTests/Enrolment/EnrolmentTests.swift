@@ -86,7 +86,7 @@ private final class EnrolmentScene: Sendable {
                 from: GrantedServer.client, to: WireGuardScene.target, identifier: 99, sequence: 1, payload: [1, 2, 3]))
     }
 
-    /// What the keychain holds.
+    /// The profile's secret in the keychain.
     func kept() async throws -> SecretBytes {
         try await keychain.read(EnrolledTunnelConfiguration.defaultSecretName, of: profile.id)
     }
@@ -107,7 +107,7 @@ private final class EnrolmentScene: Sendable {
 
 @Suite("Enrolment in an extension", .timeLimit(.minutes(5)))
 struct EnrolmentTests {
-    @Test("The first start enrols, and one on demand uses what the keychain holds by then")
+    @Test("The first start enrols, and a start on demand uses the saved enrolment")
     func starts() async throws {
         let scene = try await EnrolmentScene()
         defer { scene.close() }

@@ -86,7 +86,7 @@ struct LifecycleTests {
         try await LifecycleScene<NetworkExtensionHostUnderTest>().saveSecret()
     }
 
-    @Test("A provider that starts while the device sleeps is told on the extension host")
+    @Test("A provider that starts while the device sleeps receives the sleep on the extension host")
     func startsAsleep() async throws {
         try await LifecycleScene<NetworkExtensionHostUnderTest>().startAsleep()
     }

@@ -56,7 +56,7 @@ extension OneNetworkTests {
             #expect(system.unbalanced.missing == 0)
         }
 
-        @Test("A start without a path from the system goes on at its deadline, with a network to try")
+        @Test("A start without a path from the system begins at its deadline, and the provider tries the network")
         func noPath() async throws {
             StandInPaths.withhold()
             defer { StandInPaths.release() }
@@ -75,7 +75,7 @@ extension OneNetworkTests {
             await system.stop(.userInitiated)
         }
 
-        @Test("A stop before the system's first path ends the start, and nothing comes up later")
+        @Test("A stop before the system's first path ends the start for good")
         func stopsBeforePath() async throws {
             StandInPaths.withhold()
             defer { StandInPaths.release() }

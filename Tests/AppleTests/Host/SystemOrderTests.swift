@@ -67,7 +67,7 @@ struct SystemOrderTests {
         await system.stop(.userInitiated)
     }
 
-    @Test("A second start of a tunnel that is up is refused, and changes nothing of the first")
+    @Test("A second start of a tunnel that is up is refused and leaves the first start's secrets")
     func startsTwice() async throws {
         let script = Script()
         let system = BridgeTests.system(script)
@@ -99,7 +99,7 @@ struct SystemOrderTests {
         await system.stop(.userInitiated)
     }
 
-    @Test("A secret that a running provider saves goes to the store; without a store it says so")
+    @Test("A secret that a running provider saves is written to the store, and without a store it is an error")
     func savedSecrets() async throws {
         let (script, store) = (Script(), MemorySecretStore())
         var request = BridgeTests.request

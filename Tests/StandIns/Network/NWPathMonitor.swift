@@ -64,8 +64,8 @@ public struct NWPath: Equatable, Sendable {
 
 /// Reports the first path on its queue after the start, unless a test withholds it, and later ones when a test changes the path.
 ///
-/// Until the first update `currentPath` is unsatisfied and has no interface: Apple's implementation initialises it with `NWPath(nil)`
-/// and assigns it in the update handler alone.
+/// Until the first update `currentPath` is unsatisfied and has no interface: Apple's implementation initialises it with
+/// `NWPath(nil)` and assigns it in the update handler alone.
 /// https://github.com/swiftlang/swift/blob/41d9c2cc5929e7f5b862f9853d1182fbcc987b5d/stdlib/public/Darwin/Network/NWPath.swift
 public final class NWPathMonitor: @unchecked Sendable {
     private let lock = DispatchQueue(label: "path monitor")

@@ -48,7 +48,7 @@ public enum StandInPaths {
         for monitor in monitors { monitor.deliver(path) }
     }
 
-    /// The path that the monitor is told; `nil` while it is withheld.
+    /// Adds a monitor; returns its first path, or `nil` while updates are withheld.
     static func add(_ monitor: NWPathMonitor) -> NWPath? {
         state.lock.sync {
             state.monitors[ObjectIdentifier(monitor)] = monitor

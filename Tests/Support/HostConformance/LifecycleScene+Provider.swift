@@ -5,7 +5,7 @@ import PacketTunnel
 import PacketTunnelTesting
 import Testing
 
-// What a host does for a running provider, beside the table of life-cycle cases.
+// Cases of a host and a running provider that are not in the table of life-cycle cases.
 extension LifecycleScene {
     /// Has a running provider save a secret, and reads it in the next start: the host needs a store for secrets.
     package func saveSecret() async throws {
@@ -21,7 +21,7 @@ extension LifecycleScene {
         await subject.host.stop(.userInitiated)
     }
 
-    /// Starts while the device sleeps, and has it fall asleep during a start: each time the provider hears of it once it is up.
+    /// Starts while the device sleeps, and has it fall asleep during a start: each time the provider receives the sleep once it is up.
     package func startAsleep() async throws {
         let request = TunnelStartRequest(configuration: Array(#"{"name":"x"}"#.utf8))
         await subject.host.sleep()
