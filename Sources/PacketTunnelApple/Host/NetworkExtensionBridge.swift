@@ -117,7 +117,7 @@ public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unch
         }
     }
 
-    /// Whether a start is at work, or the tunnel is up. A session whose tunnel has failed is over, also before the bridge has
+    /// Whether a start is at work, or the tunnel is up. A session whose tunnel has failed is over, even before the bridge has
     /// reported it.
     private func hasRunningSession(_ state: State) -> Bool {
         guard let session = state.session else { return false }

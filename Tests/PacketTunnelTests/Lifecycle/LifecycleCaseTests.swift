@@ -50,7 +50,7 @@ struct LifecycleCaseTests {
         try await LifecycleScene<MemoryHostUnderTest>().saveSecret()
     }
 
-    @Test("A provider that starts while the device sleeps receives the sleep on the memory host", .timeLimit(.minutes(1)))
+    @Test("A provider that starts during a sleep receives it on the memory host", .timeLimit(.minutes(1)))
     func startsAsleep() async throws {
         try await LifecycleScene<MemoryHostUnderTest>().startAsleep()
     }
