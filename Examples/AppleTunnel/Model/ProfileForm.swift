@@ -73,7 +73,7 @@ public struct ProfileForm: Equatable, Sendable {
         profile.name = name
         profile.serverAddress = endpoint
         profile.configuration = try JSONValue(encoding: configuration)
-        profile.onDemand = isOnDemand ? .always : profile.onDemand
+        if isOnDemand, profile.onDemand.rules.isEmpty { profile.onDemand = .always }
         profile.isOnDemandEnabled = isOnDemand
         return (profile, secrets)
     }

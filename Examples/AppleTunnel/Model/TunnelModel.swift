@@ -140,11 +140,11 @@ public final class TunnelModel {
         return isDone
     }
 
-    /// Whether the tunnel starts by itself, on any network.
+    /// Whether the tunnel starts by itself: by the profile's rules, or on any network if it has none.
     public func setOnDemand(_ isOn: Bool, of profile: TunnelProfile) async {
         await work(on: profile, "\(profile.name) was not changed") {
             var profile = profile
-            profile.onDemand = .always
+            if isOn, profile.onDemand.rules.isEmpty { profile.onDemand = .always }
             profile.isOnDemandEnabled = isOn
             try await manager.update(profile)
         }

@@ -13,6 +13,32 @@ public protocol ProfileStore: Sendable {
 
     /// Forgets a profile; none is fine.
     func remove(_ id: String) async throws(TunnelError)
+
+    /// Removes the private data of profiles that were removed elsewhere.
+    /// - Returns: the ids of those profiles.
+    func removeOrphans() async throws(TunnelError) -> [String]
+}
+
+extension ProfileStore {
+    /// A store that nobody else removes profiles from has no such data.
+    public func removeOrphans() async throws(TunnelError) -> [String] { [] }
+}
+
+/// A profile that exists and that cannot be read now.
+public struct UnreadableProfile: Hashable, Sendable, Identifiable {
+    /// The profile's id.
+    public var id: String
+    /// The profile's name, as far as it is known.
+    public var name: String
+    /// The error of reading it.
+    public var error: TunnelError
+
+    /// A profile that cannot be read.
+    public init(id: String, name: String, error: TunnelError) {
+        self.id = id
+        self.name = name
+        self.error = error
+    }
 }
 
 /// What a ``ProfileStore`` holds.
@@ -21,6 +47,10 @@ public struct LoadedProfiles: Hashable, Sendable {
     public var profiles: [TunnelProfile]
     /// What is wrong with the others.
     public var errors: [TunnelError]
+    /// Those of the others that exist and cannot be read; their errors are among ``errors``.
+    public var unreadable: [UnreadableProfile] = []
+    /// The ids of profiles that were removed elsewhere and whose private data is left; ``errors`` has an error for each.
+    public var orphans: [String] = []
 
     /// Profiles and errors.
     public init(profiles: [TunnelProfile], errors: [TunnelError] = []) {

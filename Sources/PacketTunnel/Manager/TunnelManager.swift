@@ -17,6 +17,14 @@ public actor TunnelManager {
         let relay: Task<Void, Never>
         /// Nothing more begins.
         var isRemoving = false
+        /// The error of reading the profile, when it could not be read last; `profile` is then the one before, if any.
+        var problem: TunnelError?
+        /// Whether the profile was never read: then `profile` has its id and its name only.
+        var isPlaceholder = false
+        /// The number of starts that the channel is asked for now.
+        var launches = 0
+        /// The number of stops so far. A start that sees it change does not begin.
+        var stops = 0
 
         init(_ profile: TunnelProfile, _ channel: any TunnelChannel, _ logger: Logger) {
             self.profile = profile
@@ -49,6 +57,17 @@ public actor TunnelManager {
     let logger: Logger
     private var entries: [String: Entry] = [:]
     private let list = Broadcast<[TunnelProfile]>([])
+    /// The number of changes under way, by profile.
+    private var changing: [String: Int] = [:]
+    private var loads: [LoadRun] = []
+    private var loadCount = 0
+    private var lastLoad = 0
+
+    /// A load under way. What it reads of a profile that changes meanwhile may be older than the change.
+    private final class LoadRun {
+        var changed: Set<String>
+        init(_ changed: Set<String>) { self.changed = changed }
+    }
 
     /// A manager that knows no profile until ``load()`` or ``create(_:secrets:)``.
     ///
@@ -93,28 +112,91 @@ public actor TunnelManager {
 
     /// The profile with this id.
     /// - Throws: `.profileNotFound`.
-    public func profile(_ id: String) throws(TunnelError) -> TunnelProfile { try entry(id).profile }
+    public func profile(_ id: String) throws(TunnelError) -> TunnelProfile {
+        let entry = try entry(id)
+        if entry.isPlaceholder, let problem = entry.problem { throw problem }
+        return entry.profile
+    }
+
+    /// The profiles that exist and that could not be read last. Their tunnels can be followed and stopped, and they can be removed.
+    public var unreadableProfiles: [UnreadableProfile] {
+        entries.values.compactMap { entry in
+            entry.problem.map { UnreadableProfile(id: entry.profile.id, name: entry.profile.name, error: $0) }
+        }.sorted { ($0.name, $0.id) < ($1.name, $1.id) }
+    }
 
     /// Reads the profiles that are stored. Those that have gone from the store are forgotten, without stopping their tunnels.
-    /// - Returns: what is wrong with those that cannot be read.
+    ///
+    /// A profile that cannot be read stays as it was, and is among ``unreadableProfiles``. A profile that is created, changed or
+    /// removed meanwhile is left alone.
+    /// - Returns: what is wrong with those that cannot be read, and other problems that the store has found.
     @discardableResult
     public func load() async throws(TunnelError) -> [TunnelError] {
+        let run = LoadRun(Set(changing.keys))
+        loads.append(run)
+        defer { loads.removeAll { $0 === run } }
+        loadCount += 1
+        let number = loadCount
         let loaded = try await noting("profiles cannot be read", nil) { () throws(TunnelError) in
             try await store.loadAll()
         }
         for error in loaded.errors { logger.warning("a profile cannot be read: \(error)") }
         logger.debug("\(loaded.profiles.count) profiles were read")
-        let ids = Set(loaded.profiles.map(\.id))
-        for (id, entry) in entries where !ids.contains(id) && !entry.isRemoving { forget(id) }
-        for profile in loaded.profiles {
-            if let entry = entries[profile.id] {
-                if !entry.isRemoving { entry.profile = profile }
-            } else {
-                entries[profile.id] = Entry(profile, try makeChannel(profile), logger)
-            }
-        }
-        publish()
+        // A later load has read what is newer.
+        guard number > lastLoad else { return loaded.errors }
+        lastLoad = number
+        try apply(loaded, except: run.changed)
         return loaded.errors
+    }
+
+    private func apply(_ loaded: LoadedProfiles, except changed: Set<String>) throws(TunnelError) {
+        defer { publish() }
+        let ids = Set(loaded.profiles.map(\.id) + loaded.unreadable.map(\.id))
+        for (id, entry) in entries where !ids.contains(id) && !changed.contains(id) && !entry.isRemoving { forget(id) }
+        for profile in loaded.profiles where !changed.contains(profile.id) {
+            let entry = try entry(of: profile)
+            guard !entry.isRemoving else { continue }
+            (entry.profile, entry.problem, entry.isPlaceholder) = (profile, nil, false)
+        }
+        for unreadable in loaded.unreadable where !changed.contains(unreadable.id) {
+            let isKnown = entries[unreadable.id] != nil
+            let entry = try entry(of: .placeholder(unreadable))
+            guard !entry.isRemoving else { continue }
+            entry.problem = unreadable.error
+            if !isKnown { entry.isPlaceholder = true }
+        }
+    }
+
+    /// The entry of a profile, which is made if there is none.
+    private func entry(of profile: TunnelProfile) throws(TunnelError) -> Entry {
+        if let entry = entries[profile.id] { return entry }
+        let entry = Entry(profile, try makeChannel(profile), logger)
+        entries[profile.id] = entry
+        return entry
+    }
+
+    /// Makes a change of a profile, which loads that are under way must not undo.
+    private func changing(_ id: String, _ body: () async throws(TunnelError) -> Void) async throws(TunnelError) {
+        changing[id, default: 0] += 1
+        for run in loads { run.changed.insert(id) }
+        defer {
+            let count = changing[id] ?? 0
+            changing[id] = count > 1 ? count - 1 : nil
+        }
+        try await body()
+    }
+
+    /// Removes the private data of profiles that were removed elsewhere, such as in the system's settings.
+    /// - Returns: the ids of those profiles.
+    @discardableResult
+    public func removeOrphans() async throws(TunnelError) -> [String] {
+        let ids = try await noting("private data was not removed", nil) { () throws(TunnelError) in
+            let ids = try await store.removeOrphans()
+            for id in ids where entries[id] == nil { try await secrets.removeAll(of: id) }
+            return ids
+        }
+        for id in ids { logger.info("private data of a removed profile was removed", metadata: ["profile": "\(id)"]) }
+        return ids
     }
 
     /// Adds a profile. It can be started when this returns.
@@ -123,7 +205,7 @@ public actor TunnelManager {
         _ profile: TunnelProfile, secrets new: [String: SecretBytes] = [:]
     ) async throws(TunnelError) {
         try await noting("the profile was not created", profile.id) { () throws(TunnelError) in
-            try await add(profile, new)
+            try await changing(profile.id) { () throws(TunnelError) in try await add(profile, new) }
         }
         logger.info("the profile was created", metadata: ["profile": "\(profile.id)"])
     }
@@ -160,7 +242,7 @@ public actor TunnelManager {
         _ profile: TunnelProfile, secrets changes: [String: SecretBytes?] = [:]
     ) async throws(TunnelError) {
         try await noting("the profile was not changed", profile.id) { () throws(TunnelError) in
-            try await replace(profile, changes)
+            try await changing(profile.id) { () throws(TunnelError) in try await replace(profile, changes) }
         }
         logger.info("the profile was changed", metadata: ["profile": "\(profile.id)"])
     }
@@ -180,6 +262,7 @@ public actor TunnelManager {
                 try await set(change, name, of: profile.id)
             }
             try await store.save(profile)
+            (entry.problem, entry.isPlaceholder) = (nil, false)
         } catch {
             entry.profile = before
             for (name, secret) in undo {
@@ -198,16 +281,23 @@ public actor TunnelManager {
     /// ``TunnelStatus/invalid``.
     /// - Throws: `.profileNotFound`; what the stores throw. Then the profile is still there.
     public func remove(_ id: String) async throws(TunnelError) {
-        try await noting("the profile was not removed", id) { () throws(TunnelError) in try await delete(id) }
+        try await noting("the profile was not removed", id) { () throws(TunnelError) in
+            try await changing(id) { () throws(TunnelError) in try await delete(id) }
+        }
         logger.info("the profile was removed", metadata: ["profile": "\(id)"])
     }
 
     private func delete(_ id: String) async throws(TunnelError) {
         let entry = try entry(id)
         entry.isRemoving = true
+        entry.stops += 1
         do throws(TunnelError) {
-            if entry.channel.status.status.isActive { try await entry.channel.stop(.configurationRemoved) }
+            if entry.channel.status.status.isActive || entry.launches > 0 {
+                try await entry.channel.stop(.configurationRemoved)
+            }
             try await store.remove(id)
+            // Before it is forgotten: after a failure the next call removes the rest.
+            try await secrets.removeAll(of: id)
         } catch {
             entry.isRemoving = false
             throw error
@@ -216,7 +306,6 @@ public actor TunnelManager {
         for await update in entry.status.follow() where update == entry.channel.status { break }
         forget(id)
         publish()
-        try await secrets.removeAll(of: id)
     }
 
     private func set(_ secret: SecretBytes?, _ name: String, of id: String) async throws(TunnelError) {
@@ -255,7 +344,7 @@ public actor TunnelManager {
     }
 
     private func publish() {
-        list.send(entries.values.map(\.profile).sorted { ($0.name, $0.id) < ($1.name, $1.id) })
+        list.send(entries.values.filter { !$0.isPlaceholder }.map(\.profile).sorted { ($0.name, $0.id) < ($1.name, $1.id) })
     }
 
     // MARK: - Tunnels
@@ -269,19 +358,26 @@ public actor TunnelManager {
 
     private func launch(_ id: String) async throws(TunnelError) {
         let entry = try entry(id)
-        let profile = entry.profile
+        let stops = entry.stops
+        let profile = try profile(id)
         guard profile.isEnabled else {
             throw TunnelError(.profileDisabled, "the profile '\(profile.name)' is disabled", fix: "enable it")
         }
         let request = TunnelStartRequest(
             configuration: try profile.configuration.text(), leakPolicy: profile.leakPolicy, profileID: id)
         if runsOneAtATime {
-            for other in entries.values where other !== entry && other.channel.status.status.isActive {
+            for other in entries.values
+            where other !== entry && (other.channel.status.status.isActive || other.launches > 0) {
+                other.stops += 1
                 try await other.channel.stop(.superseded)
             }
         }
-        // It may have been removed meanwhile.
-        _ = try self.entry(id)
+        // It may have been removed or stopped meanwhile.
+        guard try self.entry(id) === entry, entry.stops == stops else {
+            throw TunnelError(.stopped, "the tunnel was stopped before it started")
+        }
+        entry.launches += 1
+        defer { entry.launches -= 1 }
         try await entry.channel.start(request)
     }
 
@@ -289,6 +385,7 @@ public actor TunnelManager {
     /// - Throws: `.profileNotFound`, `.channelFailed`.
     public func stop(_ id: String, reason: StopReason = .userInitiated) async throws(TunnelError) {
         let entry = try entry(id)
+        entry.stops += 1
         logger.info("the tunnel is to stop: \(reason)", metadata: ["profile": "\(id)"])
         try await noting("the tunnel did not stop", id) { () throws(TunnelError) in
             try await entry.channel.stop(reason)

@@ -63,6 +63,13 @@ public struct TunnelProfile: Hashable, Sendable, Identifiable {
         self.isOnDemandEnabled = isOnDemandEnabled
     }
 
+    /// In place of a profile that cannot be read: it has an id and a name, and nothing to start.
+    static func placeholder(_ unreadable: UnreadableProfile) -> TunnelProfile {
+        TunnelProfile(
+            id: unreadable.id, name: unreadable.name, provider: "", serverAddress: "", configuration: .object([:]),
+            leakPolicy: .routeBased, isEnabled: false, onDemand: OnDemandRules(), isOnDemandEnabled: false)
+    }
+
     private static func makeID() -> String {
         (0..<2).map { _ in
             let digits = String(UInt64.random(in: 0...UInt64.max), radix: 16)

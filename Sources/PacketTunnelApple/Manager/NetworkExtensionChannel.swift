@@ -8,103 +8,199 @@ import TunnelSystem
 
 /// The app's way to a tunnel in an extension, through the system's session.
 final class NetworkExtensionChannel: TunnelChannel {
-    let configuration: SystemConfiguration
+    private struct Link {
+        var configuration: SystemConfiguration
+        var follower: SessionFollower
+    }
+
+    /// The time in which the system must report that it starts, once it has repeated that the tunnel is down.
+    private static let repeatLimit = Duration.seconds(3)
+
     private let options: NetworkExtensionManagerOptions
     private let profileID: String
     private let secrets: (any SecretStore)?
-    private let updates: Broadcast<TunnelStatusUpdate>
-    private let follower: SessionFollower
+    private let record: SessionRecord
+    private let link: Mutex<Link>
+    private let attempt = Mutex<StartAttempt?>(nil)
+    private let onDemand = Mutex<Bool?>(nil)
 
     init(
         _ configuration: SystemConfiguration, _ options: NetworkExtensionManagerOptions, profileID: String,
         secrets: (any SecretStore)?
     ) {
-        self.configuration = configuration
         self.options = options
         self.profileID = profileID
         self.secrets = secrets
-        let updates = Broadcast(TunnelStatusUpdate(TunnelStatus(configuration.status)))
-        self.updates = updates
-        follower = SessionFollower(configuration, updates, clock: options.clock)
+        record = SessionRecord(TunnelStatusUpdate(TunnelStatus(configuration.status)))
+        let follower = SessionFollower(configuration, record, clock: options.clock)
+        link = Mutex(Link(configuration: configuration, follower: follower))
     }
+
+    /// The system's configuration.
+    var configuration: SystemConfiguration { link.withLock { $0.configuration } }
+
+    /// Whether the app's own view says that rules start the tunnel, as it was loaded or saved last; nil: neither.
+    var knownOnDemand: Bool? {
+        get { onDemand.withLock { $0 } }
+        set { onDemand.withLock { $0 = newValue } }
+    }
+
+    /// Follows another of the system's objects from here on: the one so far is about nothing, or about something removed.
+    func replaceConfiguration(with configuration: SystemConfiguration) {
+        let follower = SessionFollower(configuration, record, clock: options.clock)
+        link.withLock { $0 = Link(configuration: configuration, follower: follower) }
+    }
+
+    private var follower: SessionFollower { link.withLock { $0.follower } }
 
     /// Looks at the status again: it may be the first time that there is one. Returns once it is told.
     func refresh() async { await follower.look() }
 
-    /// How many statuses the system told so far.
-    var statusCount: Int { follower.count }
+    /// The number of statuses that the system reported so far.
+    var statusCount: Int { record.steps.current.count }
 
     /// There is no such tunnel any more.
-    func end() { updates.finish(with: TunnelStatusUpdate(.invalid)) }
+    func end() { record.finish() }
 
-    var status: TunnelStatusUpdate { updates.current }
+    var status: TunnelStatusUpdate { record.updates.current }
 
-    func statusUpdates() -> AsyncStream<TunnelStatusUpdate> { updates.follow() }
+    func statusUpdates() -> AsyncStream<TunnelStatusUpdate> { record.updates.follow() }
 
     // MARK: - Starting
 
     func start(_ request: TunnelStartRequest) async throws(TunnelError) {
-        let outcome = await withDeadline(options.startTimeout, clock: options.clock) {
-            () async -> TunnelError? in
-            do throws(TunnelError) {
-                try await self.startAndWait(request)
-                return nil
-            } catch {
-                return error
-            }
+        let attempt = StartAttempt()
+        // From here on a stop ends it.
+        let previous = self.attempt.withLock { current -> StartAttempt? in
+            if let current, !current.isGivenUp { return current }
+            defer { current = attempt }
+            return current
         }
-        switch outcome {
-        case .finished(let error): if let error { throw error }
+        if let previous, !previous.isGivenUp { throw Self.alreadyRunning }
+        // Not cancelled with the caller: it ends when the tunnel is up, or is known to stay down.
+        let work = Task { () -> TunnelError? in
+            // What was given up may still be saving, or on its way down.
+            await previous?.waitUntilFinished()
+            var failure: TunnelError?
+            do throws(TunnelError) { try await run(request, attempt) } catch { failure = error }
+            self.attempt.withLock { if $0 === attempt { $0 = nil } }
+            attempt.finish()
+            return failure
+        }
+        let error: TunnelError?
+        switch await withDeadline(options.startTimeout, clock: options.clock, { await work.value }) {
+        case .finished(let failure): error = failure
         case .timedOut:
-            configuration.session?.stopTunnel()
-            throw TunnelError(
+            error = TunnelError(
                 .startTimedOut, "the system did not bring the tunnel up in time",
                 fix: "see whether the extension crashes: the device's log tells")
+            giveUp(attempt, work)
         case .cancelled:
-            configuration.session?.stopTunnel()
-            throw TunnelError(.stopped, "the start was given up")
+            error = TunnelError(.stopped, "the start was given up")
+            giveUp(attempt, work)
+        }
+        if let error { throw error }
+    }
+
+    private static let alreadyRunning = TunnelError(.alreadyRunning, "the tunnel is starting or up already")
+
+    /// Makes sure that the tunnel stays down, in the background.
+    private func giveUp(_ attempt: StartAttempt, _ work: Task<TunnelError?, Never>) {
+        stopTunnel(attempt)
+        let options = options
+        Task {
+            _ = await withDeadline(options.stopTimeout, clock: options.clock) { await attempt.waitUntilFinished() }
+            work.cancel()
         }
     }
 
-    private func startAndWait(_ request: TunnelStartRequest) async throws(TunnelError) {
+    /// Gives the attempt up; returns whether the system was asked to start.
+    @discardableResult
+    private func stopTunnel(_ attempt: StartAttempt) -> Bool {
+        let link = link.withLock { $0 }
+        return attempt.giveUp {
+            link.follower.expectStop()
+            link.configuration.session?.stopTunnel()
+        }
+    }
+
+    private func run(_ request: TunnelStartRequest, _ attempt: StartAttempt) async throws(TunnelError) {
+        await follower.settle()
+        try attempt.check()
         switch status.status {
-        case .blocked: return try await restart()
-        case .connecting, .connected, .reasserting:
-            throw TunnelError(.alreadyRunning, "the tunnel is starting or up already")
+        case .blocked: return try await restart(attempt)
+        case .connecting, .connected, .reasserting: throw Self.alreadyRunning
         case .disconnecting:
-            for await update in updates.follow() where update.status != .disconnecting { break }
+            for await update in record.updates.follow() where update.status != .disconnecting { break }
         case .invalid, .disconnected: break
         }
         let options = NetworkExtensionStart.options(request, secrets: try await secretsToPass())
+        try attempt.check()
         if !configuration.manager.isEnabled { try await configuration.save { $0.isEnabled = true } }
-        let before = follower.count
-        try await launch(options)
-        // The status there was is none of this start.
-        for await update in updates.follow() where follower.count > before {
-            switch update.status {
-            case .connected: return
+        await follower.settle()
+        // The statuses so far are none of this start.
+        let before = record.steps.current
+        try await launch(options, attempt)
+        try await waitUntilUp(since: before, attempt)
+    }
+
+    private func waitUntilUp(since before: SessionRecord.Step, _ attempt: StartAttempt) async throws(TunnelError) {
+        for await step in record.steps.follow() where step.count > before.count {
+            switch step.update.status {
+            case .connecting, .connected, .reasserting:
+                // The system ignores a stop that arrives before it has begun to start.
+                if attempt.isGivenUp { stopTunnel(attempt) } else if step.update.status == .connected { return }
             case .disconnected:
-                throw update.error ?? TunnelError(.stopped, "the tunnel was stopped while it was starting")
+                if step.activeCount == before.activeCount {
+                    // It repeats a status that is older than this start, or the start failed before anybody looked.
+                    if await becomesActive(since: before) { continue }
+                    let isGivenUp = attempt.isGivenUp
+                    stopTunnel(attempt)
+                    throw isGivenUp ? StartAttempt.stopped : await failure()
+                }
+                throw step.update.error ?? StartAttempt.stopped
             case .invalid: throw TunnelError.noProfile(profileID)
-            case .connecting, .reasserting, .disconnecting, .blocked: continue
+            case .disconnecting, .blocked: continue
             }
         }
         throw TunnelError(.stopped, "the start was given up")
     }
 
+    /// Waits until the system reports that it starts the tunnel; returns `false` if it did not in time.
+    private func becomesActive(since before: SessionRecord.Step) async -> Bool {
+        let steps = record.steps
+        let outcome = await withDeadline(Self.repeatLimit, clock: options.clock) {
+            for await step in steps.follow() where step.activeCount > before.activeCount { return }
+        }
+        return if case .finished = outcome { true } else { false }
+    }
+
+    /// The error of a tunnel that never began to start.
+    private func failure() async -> TunnelError {
+        await configuration.lastError()
+            ?? TunnelError(.channelFailed, "the system did not start the tunnel", fix: "see the device's log")
+    }
+
     /// Asks the system to start; what it has to read again first, it gets.
-    private func launch(_ options: [String: NSObject]) async throws(TunnelError) {
+    private func launch(_ options: [String: NSObject], _ attempt: StartAttempt) async throws(TunnelError) {
+        let configuration = configuration
         guard let session = configuration.session else {
             throw TunnelError(.channelFailed, "the connection is no tunnel provider's")
         }
         do {
-            try session.startTunnel(options: options)
+            guard try attempt.launch({ try session.startTunnel(options: options) }) else { throw StartAttempt.stopped }
+        } catch let error as TunnelError {
+            throw error
         } catch {
             // Another profile may have been enabled instead, here or elsewhere.
             try await configuration.load()
             if !configuration.manager.isEnabled { try await configuration.save { $0.isEnabled = true } }
             do {
-                try session.startTunnel(options: options)
+                guard try attempt.launch({ try session.startTunnel(options: options) }) else {
+                    throw StartAttempt.stopped
+                }
+            } catch let error as TunnelError {
+                throw error
             } catch {
                 throw TunnelError(error, fallback: .channelFailed)
             }
@@ -112,11 +208,13 @@ final class NetworkExtensionChannel: TunnelChannel {
     }
 
     /// Starts a tunnel again that the extension keeps blocked, and that is up for the system.
-    private func restart() async throws(TunnelError) {
+    private func restart(_ attempt: StartAttempt) async throws(TunnelError) {
+        guard attempt.launch({}) else { throw StartAttempt.stopped }
         let reply = try ExtensionMessage.reply(
             try await configuration.send(ExtensionMessage.encode(.restart)))
         await follower.look()
         if case .failure(let error) = reply { throw error }
+        try attempt.check()
     }
 
     private func secretsToPass() async throws(TunnelError) -> [String: SecretBytes] {
@@ -131,11 +229,22 @@ final class NetworkExtensionChannel: TunnelChannel {
     // MARK: - Stopping and messages
 
     func stop(_ reason: StopReason) async throws(TunnelError) {
-        guard status.status.isActive else { return }
-        follower.expectStop()
-        configuration.session?.stopTunnel()
-        let updates = updates
+        let attempt = attempt.withLock { $0 }
+        let link = link.withLock { $0 }
+        // The system's report may be under way.
+        let isReported = status.status.isActive
+        let isActive = isReported || TunnelStatus(link.configuration.status).isActive
+        guard isActive || attempt != nil else { return }
+        let hasLaunched = attempt.map { stopTunnel($0) } ?? false
+        if isActive {
+            link.follower.expectStop()
+            link.configuration.session?.stopTunnel()
+        }
+        let updates = record.updates
         let outcome = await withDeadline(options.stopTimeout, clock: options.clock) {
+            // What was not started stays down.
+            if hasLaunched { await attempt?.waitUntilFinished() }
+            if isActive, !isReported { await link.follower.look() }
             for await update in updates.follow() where !update.status.isActive { break }
         }
         if case .timedOut = outcome {

@@ -13,7 +13,13 @@ public final class NetworkExtensionProfileStore: ProfileStore {
     private let options: NetworkExtensionManagerOptions
     private let keychain: KeychainProfiles
     private let secrets: (any SecretStore)?
-    private let channels = Mutex<[String: NetworkExtensionChannel]>([:])
+    private let state = Mutex(State())
+
+    private struct State {
+        var channels: [String: NetworkExtensionChannel] = [:]
+        /// The number of saves that are under way, by profile.
+        var saves: [String: Int] = [:]
+    }
 
     /// A store.
     ///
@@ -31,36 +37,109 @@ public final class NetworkExtensionProfileStore: ProfileStore {
     public func channel(for profile: TunnelProfile) -> any TunnelChannel { channel(profile.id) }
 
     private func channel(_ id: String, _ configuration: SystemConfiguration? = nil) -> NetworkExtensionChannel {
-        channels.withLock { channels in
-            if let channel = channels[id] { return channel }
+        state.withLock { state in
+            if let channel = state.channels[id] { return channel }
             let channel = NetworkExtensionChannel(
                 configuration ?? SystemConfiguration(), options, profileID: id, secrets: secrets)
-            channels[id] = channel
+            state.channels[id] = channel
             return channel
         }
     }
 
-    /// All profiles of the extension. Those that were removed in the system's settings are gone.
+    private func isSaving(_ id: String) -> Bool { state.withLock { $0.saves[id] != nil } }
+
+    // MARK: - Loading
+
+    /// All profiles of the extension, and the problems with the others: profiles that cannot be read, second configurations of a
+    /// profile, and keychain items of profiles that were removed in the system's settings.
+    ///
+    /// A profile that is known here and that the system's list does not contain is asked for: the list may be empty although
+    /// nothing was removed.
     public func loadAll() async throws(TunnelError) -> LoadedProfiles {
         var loaded = LoadedProfiles(profiles: [])
-        var ids: Set<String> = []
-        for configuration in try await SystemConfiguration.loadAll() {
-            guard configuration.bundleIdentifier == options.providerBundleIdentifier,
-                let id = configuration.profileID, ids.insert(id).inserted
-            else { continue }
-            let channel = channel(id, configuration)
-            // What there is already is what the app follows; it reads what others changed.
-            if channel.configuration !== configuration { try await channel.configuration.load() }
-            await channel.refresh()
+        let listed = try await configurations()
+        for (id, configurations) in listed {
+            let channel = channel(id, configurations[0])
+            await follow(configurations, channel, id)
+            await add(id, channel, isSaving(id) ? configurations[0] : channel.configuration, to: &loaded)
+            if configurations.count > 1 {
+                let name = channel.configuration.manager.localizedDescription ?? id
+                loaded.errors.append(
+                    TunnelError(
+                        .storage, "the system has \(configurations.count) configurations of the profile '\(name)'",
+                        fix: "remove the profile, and create it again"))
+            }
+        }
+        let held = await unlisted(Set(listed.map(\.id)))
+        for (id, channel) in held { await add(id, channel, channel.configuration, to: &loaded) }
+        if options.placement == .keychain {
             do throws(TunnelError) {
-                loaded.profiles.append(try profile(id, channel.configuration))
+                loaded.orphans = try orphans(known: Set(listed.map(\.id)).union(held.map(\.id)))
             } catch {
                 loaded.errors.append(error)
             }
         }
-        let gone = channels.withLock { channels in channels.keys.filter { !ids.contains($0) } }
-        for id in gone { _ = channels.withLock { $0.removeValue(forKey: id) } }
+        loaded.errors += loaded.orphans.map {
+            TunnelError(
+                .storage, "the profile '\($0)' was removed in the system's settings, and its keychain items are left",
+                fix: "remove them with TunnelManager.removeOrphans()")
+        }
         return loaded
+    }
+
+    /// The system's configurations of this extension, by profile. The one that is enabled comes first.
+    private func configurations() async throws(TunnelError) -> [(id: String, [SystemConfiguration])] {
+        var found: [String: [SystemConfiguration]] = [:]
+        for configuration in try await SystemConfiguration.loadAll()
+        where configuration.bundleIdentifier == options.providerBundleIdentifier {
+            if let id = configuration.profileID { found[id, default: []].append(configuration) }
+        }
+        return found.sorted { $0.key < $1.key }.map { id, configurations in
+            let (enabled, others) = (
+                configurations.filter(\.manager.isEnabled), configurations.filter { !$0.manager.isEnabled })
+            return (id, enabled + others)
+        }
+    }
+
+    /// Lets a channel follow one of these configurations of its profile, and reads what others changed.
+    private func follow(_ configurations: [SystemConfiguration], _ channel: NetworkExtensionChannel, _ id: String) async {
+        let held = channel.configuration
+        if !configurations.contains(where: { $0 === held }), !isSaving(id), await held.presence(of: id) == .removed,
+            // A save may have begun meanwhile.
+            !isSaving(id)
+        {
+            channel.replaceConfiguration(with: configurations[0])
+        }
+        await channel.refresh()
+    }
+
+    /// The channels of profiles that the system has and that are not in its list. Those that it has no longer are dropped.
+    private func unlisted(_ ids: Set<String>) async -> [(id: String, channel: NetworkExtensionChannel)] {
+        var present: [(id: String, channel: NetworkExtensionChannel)] = []
+        let channels = state.withLock { $0.channels }
+        for (id, channel) in channels.sorted(by: { $0.key < $1.key })
+        where !ids.contains(id) && channel.configuration.isSaved && !isSaving(id) {
+            switch await channel.configuration.presence(of: id) {
+            case .present: present.append((id, channel))
+            case .removed: state.withLock { if $0.saves[id] == nil { $0.channels[id] = nil } }
+            }
+        }
+        return present
+    }
+
+    private func add(
+        _ id: String, _ channel: NetworkExtensionChannel, _ configuration: SystemConfiguration,
+        to loaded: inout LoadedProfiles
+    ) async {
+        do throws(TunnelError) {
+            let profile = try profile(id, configuration)
+            if !isSaving(id) { channel.knownOnDemand = profile.isEnabled && profile.isOnDemandEnabled }
+            loaded.profiles.append(profile)
+        } catch {
+            loaded.errors.append(error)
+            let name = configuration.manager.localizedDescription ?? id
+            loaded.unreadable.append(UnreadableProfile(id: id, name: name, error: error))
+        }
     }
 
     private func profile(_ id: String, _ configuration: SystemConfiguration) throws(TunnelError) -> TunnelProfile {
@@ -77,21 +156,57 @@ public final class NetworkExtensionProfileStore: ProfileStore {
         return profile
     }
 
+    // MARK: - Saving
+
     /// Saves a profile; the first time the system asks the user. A tunnel that is up goes on.
+    ///
+    /// The user can switch on-demand rules off in the system's settings. They stay off unless `isOnDemandEnabled` differs from the
+    /// value that was loaded or saved last.
     /// - Throws: `.permissionDenied` when the user refuses; `.storage`. Then all is as before.
     public func save(_ profile: TunnelProfile) async throws(TunnelError) {
+        let id = profile.id
+        state.withLock { $0.saves[id, default: 0] += 1 }
+        defer {
+            state.withLock { state in
+                let count = state.saves[id] ?? 0
+                state.saves[id] = count > 1 ? count - 1 : nil
+            }
+        }
+        let channel = channel(id)
+        let configuration = channel.configuration
+        if configuration.isSaved { try await configuration.load() }
+        let isOn = profile.isEnabled && profile.isOnDemandEnabled
+        let setsOnDemand = channel.knownOnDemand != isOn
+        var kept = profile
+        if !setsOnDemand, configuration.manager.isEnabled, profile.isEnabled {
+            kept.isOnDemandEnabled = configuration.manager.isOnDemandEnabled
+        }
+        try await write(kept, to: configuration, setsOnDemand: setsOnDemand)
+        channel.knownOnDemand = isOn
+        await channel.refresh()
+    }
+
+    private func write(
+        _ profile: TunnelProfile, to configuration: SystemConfiguration, setsOnDemand: Bool
+    ) async throws(TunnelError) {
         let json = try JSONValue(encoding: profile).text()
-        let channel = channel(profile.id)
+        func save(_ json: [UInt8]?, _ reference: [UInt8]?) async throws(TunnelError) {
+            try await configuration.save { manager in
+                self.fill(manager, from: profile, json: json, reference: reference)
+                if setsOnDemand || !profile.isEnabled {
+                    manager.isOnDemandEnabled = profile.isEnabled && profile.isOnDemandEnabled
+                    // Enabling one disables the others, which a start does; rules work only for the one that is enabled.
+                    if manager.isOnDemandEnabled { manager.isEnabled = true }
+                }
+            }
+        }
         switch options.placement {
-        case .systemConfiguration:
-            try await channel.configuration.save { self.fill($0, from: profile, json: json, reference: nil) }
+        case .systemConfiguration: try await save(json, nil)
         case .keychain:
             let before = try keychain.read(profile.id)
             let reference = try keychain.write(json, of: profile)
             do throws(TunnelError) {
-                try await channel.configuration.save {
-                    self.fill($0, from: profile, json: nil, reference: reference)
-                }
+                try await save(nil, reference)
             } catch {
                 do throws(TunnelError) {
                     try keychain.restore(before, of: profile)
@@ -101,7 +216,6 @@ public final class NetworkExtensionProfileStore: ProfileStore {
                 throw error
             }
         }
-        await channel.refresh()
     }
 
     private func fill(
@@ -120,28 +234,45 @@ public final class NetworkExtensionProfileStore: ProfileStore {
         manager.protocolConfiguration = configuration
         manager.localizedDescription = profile.name
         manager.onDemandRules = profile.onDemand.makeNetworkExtensionRules()
-        manager.isOnDemandEnabled = profile.isEnabled && profile.isOnDemandEnabled
-        // Enabling one disables the others, which a start does; rules work only for the one that is enabled.
         if !profile.isEnabled { manager.isEnabled = false }
-        if manager.isOnDemandEnabled { manager.isEnabled = true }
     }
 
-    /// Removes a profile; none is fine.
+    // MARK: - Removing
+
+    /// Removes a profile: every configuration that the system has of it, its secrets, and its keychain item. None is fine, and so
+    /// is one that the user has removed in the system's settings. After a failure, a second call removes the rest.
     public func remove(_ id: String) async throws(TunnelError) {
-        guard let channel = channels.withLock({ $0[id] }) else { return }
-        try await channel.configuration.remove()
-        _ = channels.withLock { $0.removeValue(forKey: id) }
-        channel.end()
-        try keychain.remove(id)
+        let channel = state.withLock { $0.channels[id] }
+        try await channel?.configuration.remove()
+        for (other, configurations) in try await configurations() where other == id {
+            for configuration in configurations { try await configuration.remove() }
+        }
+        try await removeItems(of: id)
+        _ = state.withLock { $0.channels.removeValue(forKey: id) }
+        channel?.end()
     }
 
-    /// Removes keychain items whose profile the user removed in the system's settings.
+    /// The item last: it is what a later call finds the rest by.
+    private func removeItems(of id: String) async throws(TunnelError) {
+        try await secrets?.removeAll(of: id)
+        if options.placement == .keychain { try keychain.remove(id) }
+    }
+
+    /// The profiles that have a keychain item, are not known, and are not being saved.
+    private func orphans(known: Set<String>) throws(TunnelError) -> [String] {
+        let ids = try keychain.ids()
+        return ids.filter { !known.contains($0) && !isSaving($0) }
+    }
+
+    /// Removes keychain items and secrets whose profile the user removed in the system's settings. A profile whose configuration
+    /// the system still has keeps them, even if the system's list does not contain it.
     /// - Returns: the ids of those profiles.
     @discardableResult
     public func removeOrphans() async throws(TunnelError) -> [String] {
-        let known = try await SystemConfiguration.loadAll().compactMap(\.profileID)
-        let orphans = try keychain.ids().filter { !known.contains($0) }
-        for id in orphans { try keychain.remove(id) }
+        let listed = Set(try await SystemConfiguration.loadAll().compactMap(\.profileID))
+        let known = listed.union(await unlisted(listed).map(\.id))
+        let orphans = try orphans(known: known)
+        for id in orphans where !isSaving(id) { try await removeItems(of: id) }
         return orphans
     }
 }

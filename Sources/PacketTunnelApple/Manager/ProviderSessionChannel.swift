@@ -39,15 +39,24 @@ public struct ProviderSessionChannel: MessageChannel {
 }
 
 extension NETunnelProviderSession {
-    /// Sends a message to the provider; returns what it answers.
-    /// - Throws: `.channelFailed`, `.closed` when the task is cancelled.
+    /// Sends a message to the provider; returns its answer.
+    /// - Throws: `.channelFailed`; `.closed` if the task is cancelled or the tunnel ends first.
     func exchange(_ message: Data) async throws(TunnelError) -> Data? {
         let done = OneShot<Result<Data?, TunnelError>>()
+        let check: @Sendable (NEVPNStatus) -> Void = { status in
+            // The system does not answer for a provider that has ended.
+            guard status == .disconnected || status == .invalid else { return }
+            done.finish(.failure(TunnelError(.closed, "the tunnel ended before its provider answered")))
+        }
+        let observer = ConnectionObserver(self, check)
+        defer { withExtendedLifetime(observer) {} }
         do {
             try sendProviderMessage(message) { done.finish(.success($0)) }
         } catch {
             throw TunnelError(error, fallback: .channelFailed)
         }
+        // It may have ended before the observer was there.
+        check(status)
         return try await withTaskCancellationHandler {
             await done.value
         } onCancel: {

@@ -12,7 +12,8 @@ import TunnelSystem
 final class SessionFollower: Sendable {
     /// A status, and who waits until everybody knows of it.
     private struct Told: Sendable {
-        var status: NEVPNStatus
+        /// The status; nil: only those before it are waited for.
+        var status: NEVPNStatus?
         var done: OneShot<Void>?
     }
 
@@ -20,23 +21,24 @@ final class SessionFollower: Sendable {
     private let reader: Reader
     private let statuses: AsyncStream<Told>.Continuation
     private let task: Task<Void, Never>
-    private let observer: Observer
+    private let observer: ConnectionObserver
 
-    init(
-        _ configuration: SystemConfiguration, _ updates: Broadcast<TunnelStatusUpdate>, clock: any Clock<Duration>
-    ) {
+    init(_ configuration: SystemConfiguration, _ record: SessionRecord, clock: any Clock<Duration>) {
         self.configuration = configuration
         let (stream, continuation) = AsyncStream.makeStream(of: Told.self)
         statuses = continuation
-        let reader = Reader(configuration, updates, clock)
+        let reader = Reader(configuration, record, clock)
         self.reader = reader
         task = Task {
             for await told in stream {
-                await reader.take(told.status)
+                if let status = told.status { await reader.take(status) }
                 told.done?.finish(())
             }
         }
-        observer = Observer(configuration) { continuation.yield(Told(status: $0)) }
+        observer = ConnectionObserver(configuration.manager.connection) { status in
+            reader.expect(status)
+            continuation.yield(Told(status: status))
+        }
     }
 
     deinit {
@@ -46,82 +48,101 @@ final class SessionFollower: Sendable {
 
     /// Takes the status that there is now; returns once it is told, after those before it.
     func look() async {
-        let done = OneShot<Void>()
-        if case .enqueued = statuses.yield(Told(status: configuration.status, done: done)) { await done.value }
+        let status = configuration.status
+        reader.expect(status)
+        await deliver(status)
     }
 
-    /// How many statuses were told so far.
-    var count: Int { reader.count }
+    /// Returns once every status is told that the system reported so far.
+    func settle() async { await deliver(nil) }
+
+    private func deliver(_ status: NEVPNStatus?) async {
+        let done = OneShot<Void>()
+        if case .enqueued = statuses.yield(Told(status: status, done: done)) { await done.value }
+    }
 
     /// The tunnel is about to end because somebody here wants it to, which is no failure.
     func expectStop() { reader.expectStop() }
 
     /// Turns statuses into updates, one after the other.
     private final class Reader: Sendable {
-        private let configuration: SystemConfiguration
-        private let updates: Broadcast<TunnelStatusUpdate>
-        private let clock: any Clock<Duration>
-        private let state = Mutex((count: 0, isStopExpected: false))
+        private struct State {
+            var isStopExpected = false
+            /// The number of statuses that were reported and not read, other than reasserting.
+            var newer = 0
+            var inquiry: OneShot<TunnelStatusUpdate?>?
+        }
 
-        init(
-            _ configuration: SystemConfiguration, _ updates: Broadcast<TunnelStatusUpdate>,
-            _ clock: any Clock<Duration>
-        ) {
+        private let configuration: SystemConfiguration
+        private let record: SessionRecord
+        private let clock: any Clock<Duration>
+        private let state = Mutex(State())
+
+        init(_ configuration: SystemConfiguration, _ record: SessionRecord, _ clock: any Clock<Duration>) {
             self.configuration = configuration
-            self.updates = updates
+            self.record = record
             self.clock = clock
         }
 
-        var count: Int { state.withLock { $0.count } }
-
         func expectStop() { state.withLock { $0.isStopExpected = true } }
 
+        /// A status is in the queue. It ends an inquiry about an older one, which a hung extension would never answer.
+        func expect(_ status: NEVPNStatus) {
+            guard status != .reasserting else { return }
+            let inquiry = state.withLock { state in
+                state.newer += 1
+                return state.inquiry
+            }
+            inquiry?.finish(nil)
+        }
+
         func take(_ status: NEVPNStatus) async {
+            if status != .reasserting { state.withLock { $0.newer -= 1 } }
+            let current = record.updates.current
             var update = TunnelStatusUpdate(TunnelStatus(status))
             switch status {
             case .connecting: state.withLock { $0.isStopExpected = false }
-            case .disconnected where updates.current.status.isActive:
+            case .disconnected where current.status.isActive:
                 if !state.withLock({ $0.isStopExpected }) { update.error = await configuration.lastError() }
-            case .disconnected: update.error = updates.current.error
+            case .disconnected: update.error = current.error
             // Blocked is reasserting for the system; only the extension knows.
             case .reasserting: if let told = await blocked() { update = told }
             default: break
             }
-            // A status that is repeated is news where a start failed faster than we looked.
-            state.withLock { $0.count += 1 }
-            updates.send(update)
+            record.append(update)
         }
 
-        /// What the extension says, if it says that it blocks; it has no long to say so.
+        /// The status that the extension reports, if it blocks. The extension has 5 seconds to answer, and no longer than until
+        /// the system reports another status.
         private func blocked() async -> TunnelStatusUpdate? {
-            let configuration = configuration
-            let outcome = await withDeadline(.seconds(5), clock: clock) { () async -> TunnelStatusUpdate? in
-                do throws(TunnelError) {
-                    let reply = try ExtensionMessage.reply(
-                        try await configuration.send(ExtensionMessage.encode(.status)))
-                    if case .status(let update) = reply, update.status == .blocked { return update }
-                } catch {
-                    // Then it is what the system says.
-                }
-                return nil
+            let answer = OneShot<TunnelStatusUpdate?>()
+            let isCurrent = state.withLock { state in
+                guard state.newer == 0 else { return false }
+                state.inquiry = answer
+                return true
             }
-            return if case .finished(let update) = outcome { update } else { nil }
-        }
-    }
-
-    /// Listens to the system's notifications about one connection.
-    private final class Observer: @unchecked Sendable {
-        private let token: any NSObjectProtocol
-
-        init(_ configuration: SystemConfiguration, _ handler: @escaping @Sendable (NEVPNStatus) -> Void) {
-            token = NotificationCenter.default.addObserver(
-                forName: .NEVPNStatusDidChange, object: configuration.manager.connection, queue: nil
-            ) { [weak configuration] _ in
-                if let configuration { handler(configuration.status) }
+            guard isCurrent else { return nil }
+            let (configuration, clock) = (configuration, clock)
+            let inquiry = Task {
+                let outcome = await withDeadline(.seconds(5), clock: clock) { await Self.ask(configuration) }
+                if case .finished(let update) = outcome { answer.finish(update) } else { answer.finish(nil) }
             }
+            let update = await answer.value
+            inquiry.cancel()
+            state.withLock { $0.inquiry = nil }
+            return update
         }
 
-        deinit { NotificationCenter.default.removeObserver(token) }
+        private static func ask(_ configuration: SystemConfiguration) async -> TunnelStatusUpdate? {
+            do throws(TunnelError) {
+                let reply = try ExtensionMessage.reply(
+                    try await configuration.send(ExtensionMessage.encode(.status)))
+                if case .status(let update) = reply, update.status == .blocked { return update }
+            } catch {
+                // Then it is what the system says.
+            }
+            return nil
+        }
     }
 }
 

@@ -3,19 +3,26 @@
 
 import NetworkExtension
 import PacketTunnel
+import Synchronization
 import TunnelSystem
 
 /// A VPN configuration of the system, and its connection: the system's calls as asynchronous ones.
 ///
-/// "Instances of this class are thread safe", says the system's documentation of its manager. The changes that a save
-/// consists of are made by one caller at a time.
+/// "Instances of this class are thread safe", says the system's documentation of its manager. A save consists of several calls
+/// and a load overwrites every property, so that they are made one after the other.
 @safe
 final class SystemConfiguration: @unchecked Sendable {
     let manager: NETunnelProviderManager
+    private let turns = Turns()
+    private let saved: Mutex<Bool>
 
-    init(_ manager: NETunnelProviderManager = NETunnelProviderManager()) {
+    init(_ manager: NETunnelProviderManager = NETunnelProviderManager(), isSaved: Bool = false) {
         self.manager = manager
+        saved = Mutex(isSaved)
     }
+
+    /// Whether the system had this configuration when it was loaded or saved last, and it was not removed here since.
+    var isSaved: Bool { saved.withLock { $0 } }
 
     /// All configurations of this app.
     /// - Throws: `.permissionDenied`, `.storage`.
@@ -23,37 +30,87 @@ final class SystemConfiguration: @unchecked Sendable {
         let done = OneShot<Result<[SystemConfiguration], TunnelError>>()
         NETunnelProviderManager.loadAllFromPreferences { managers, error in
             if let error { done.finish(.failure(TunnelError(error, fallback: .storage))) }
-            done.finish(.success((managers ?? []).map { SystemConfiguration($0) }))
+            done.finish(.success((managers ?? []).map { SystemConfiguration($0, isSaved: true) }))
         }
         return try await done.value.get()
     }
 
     /// Reads what is saved.
     func load() async throws(TunnelError) {
+        await turns.begin()
+        defer { turns.end() }
+        try await read()
+    }
+
+    private func read() async throws(TunnelError) {
         try await perform { manager.loadFromPreferences(completionHandler: $0) }
     }
 
-    /// Saves, and reads what was saved: what was not read again cannot be started.
+    /// The state of a configuration that a list does not contain.
+    enum Presence {
+        case present
+        case removed
+    }
+
+    /// Asks the system whether it still has this configuration, and reads it then. A configuration that is being changed, and one
+    /// that the system fails to read for another reason, are present.
+    func presence(of id: String) async -> Presence {
+        guard turns.beginNow() else { return .present }
+        defer { turns.end() }
+        guard isSaved else { return .removed }
+        if let error = await result({ manager.loadFromPreferences(completionHandler: $0) }) {
+            return isRemoval(error) ? .removed : .present
+        }
+        return profileID == id || status != .invalid ? .present : .removed
+    }
+
+    /// Whether an error means that the configuration was removed. "The associated VPN configuration doesn't exist in the Network
+    /// Extension preferences or isn't enabled", says the system's documentation of the status `invalid`; the error alone can mean
+    /// something else.
+    private func isRemoval(_ error: any Error) -> Bool {
+        Self.has(.configurationInvalid, error) && status == .invalid
+    }
+
+    /// Saves, and reads what was saved: what was not read again cannot be started. A failed save leaves what was saved before.
     /// - Parameter change: makes the changes. Called again when the configuration has changed behind our back.
     func save(_ change: (NETunnelProviderManager) -> Void) async throws(TunnelError) {
+        await turns.begin()
+        defer { turns.end() }
         change(manager)
         if let error = await result({ manager.saveToPreferences(completionHandler: $0) }) {
-            guard Self.isStale(error) else { throw TunnelError(error, fallback: .storage) }
-            try await load()
-            change(manager)
-            try await perform { manager.saveToPreferences(completionHandler: $0) }
+            do throws(TunnelError) {
+                guard Self.has(.configurationStale, error) else { throw TunnelError(error, fallback: .storage) }
+                try await read()
+                change(manager)
+                try await perform { manager.saveToPreferences(completionHandler: $0) }
+            } catch {
+                if isSaved { await forgetChanges() }
+                throw error
+            }
         }
-        try await load()
+        saved.withLock { $0 = true }
+        try await read()
     }
 
-    /// Removes the configuration.
+    /// Reads again what is saved, so that a later save does not write what this one could not.
+    private func forgetChanges() async {
+        _ = await result { manager.loadFromPreferences(completionHandler: $0) }
+    }
+
+    /// Removes the configuration; one that the system no longer has is fine.
     func remove() async throws(TunnelError) {
-        try await perform { manager.removeFromPreferences(completionHandler: $0) }
+        await turns.begin()
+        defer { turns.end() }
+        guard isSaved else { return }
+        if let error = await result({ manager.removeFromPreferences(completionHandler: $0) }), !isRemoval(error) {
+            throw TunnelError(error, fallback: .storage)
+        }
+        saved.withLock { $0 = false }
     }
 
-    static func isStale(_ error: any Error) -> Bool {
+    private static func has(_ code: NEVPNError.Code, _ error: any Error) -> Bool {
         let error = error as NSError
-        return error.domain == NEVPNErrorDomain && error.code == NEVPNError.Code.configurationStale.rawValue
+        return error.domain == NEVPNErrorDomain && error.code == code.rawValue
     }
 
     private func perform(_ body: (@escaping @Sendable ((any Error)?) -> Void) -> Void) async throws(TunnelError) {

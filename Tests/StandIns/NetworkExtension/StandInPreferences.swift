@@ -20,6 +20,8 @@ public enum StandInPreferences {
         let queue = DispatchQueue(label: "preferences")
         var records: [UUID: Record] = [:]
         var failures: [String: any Error] = [:]
+        var heldSaves: [String: [@Sendable () -> Void]] = [:]
+        var saveHandlers: [String: @Sendable () -> Void] = [:]
     }
 
     private static let store = Store()
@@ -29,6 +31,52 @@ public enum StandInPreferences {
     /// Makes saving and loading fail for the configurations of an extension.
     public static func fail(_ bundleIdentifier: String, with error: (any Error)?) {
         store.lock.withLock { store.failures[bundleIdentifier] = error }
+    }
+
+    /// What `loadAllFromPreferences` gives to the app. Its page has an optional list and an optional error, of which neither
+    /// excludes an empty list without an error.
+    public enum Listing: Sendable {
+        case complete
+        case empty
+        case failing(NEVPNError)
+    }
+
+    /// What it gives to the current task.
+    public static let listing = TaskLocal<Listing>(wrappedValue: .complete)
+
+    /// Lets saves of an extension's configurations wait until ``releaseSaves(of:)``: the system asks the user first, "the user is
+    /// prompted", says the page of `saveToPreferences`.
+    /// - Parameter handler: called for each save that waits.
+    public static func holdSaves(of bundleIdentifier: String, _ handler: @escaping @Sendable () -> Void) {
+        store.lock.withLock {
+            store.heldSaves[bundleIdentifier] = []
+            store.saveHandlers[bundleIdentifier] = handler
+        }
+    }
+
+    /// Makes the saves that wait.
+    public static func releaseSaves(of bundleIdentifier: String) {
+        let saves = store.lock.withLock {
+            store.saveHandlers[bundleIdentifier] = nil
+            return store.heldSaves.removeValue(forKey: bundleIdentifier) ?? []
+        }
+        for save in saves { store.queue.async(execute: save) }
+    }
+
+    /// Removes one configuration behind the app's back, as another process can.
+    public static func remove(_ manager: NEVPNManager) {
+        let session = store.lock.withLock { manager.savedID.flatMap { store.records.removeValue(forKey: $0) }?.session }
+        session?.setConfiguration(nil) { .configurationInvalid }
+    }
+
+    /// Switches the on-demand rules of an extension's configurations, as a user does in the settings.
+    public static func setOnDemand(_ isOn: Bool, of bundleIdentifier: String) {
+        store.lock.withLock {
+            for (id, record) in store.records where bundle(record.configuration) == bundleIdentifier {
+                store.records[id]?.isOnDemandEnabled = isOn
+                store.records[id]?.version += 1
+            }
+        }
     }
 
     /// How many configurations of an extension are saved.
@@ -54,7 +102,14 @@ public enum StandInPreferences {
 
     static func save(_ manager: NEVPNManager, _ completion: (@Sendable ((any Error)?) -> Void)?) {
         let handed = Handed(value: manager)
-        store.queue.async { completion?(store.lock.withLock { save(handed.value) }) }
+        let save: @Sendable () -> Void = { completion?(store.lock.withLock { save(handed.value) }) }
+        let name = bundle(manager.protocolConfiguration)
+        let waiting = store.lock.withLock { () -> (@Sendable () -> Void)? in
+            guard store.heldSaves[name] != nil else { return nil }
+            store.heldSaves[name]?.append(save)
+            return store.saveHandlers[name]
+        }
+        if let waiting { waiting() } else { store.queue.async(execute: save) }
     }
 
     private static func save(_ manager: NEVPNManager) -> (any Error)? {
@@ -128,7 +183,13 @@ public enum StandInPreferences {
     }
 
     static func loadAll(_ completion: @escaping @Sendable ([NETunnelProviderManager]?, (any Error)?) -> Void) {
+        let listing = listing.get()
         store.queue.async {
+            switch listing {
+            case .complete: break
+            case .empty: return completion([], nil)
+            case .failing(let error): return completion(nil, error)
+            }
             let managers = store.lock.withLock {
                 store.records.keys.compactMap { id -> NETunnelProviderManager? in
                     let manager = NETunnelProviderManager()

@@ -33,6 +33,9 @@ public final class StandInSession: @unchecked Sendable {
     private var calls: [StandInCompletion] = []
     private var configuration: NETunnelProviderProtocol?
     private var canStart: () -> NEVPNError.Code? = { .configurationInvalid }
+    private var heldStarts: [@Sendable () -> Void]?
+    private var isHung = false
+    private var callHandler: (@Sendable (String) -> Void)?
 
     init() {}
 
@@ -49,7 +52,33 @@ public final class StandInSession: @unchecked Sendable {
     /// Stops the tunnel for a reason of the system's.
     public func stop(_ reason: NEProviderStopReason) {
         system.async { self.end(reason, error: nil) }
+        report("stop")
     }
+
+    /// Sets what is called with the name of each call of the app, after it was made.
+    public func setCallHandler(_ handler: (@Sendable (String) -> Void)?) { lock.withLock { callHandler = handler } }
+
+    /// Lets starts wait until ``releaseStarts()``. `startTunnel` "starts the process of connecting" and returns before the
+    /// status changes, says its page; a stop in between finds nothing to stop.
+    public func holdStarts() { lock.withLock { heldStarts = heldStarts ?? [] } }
+
+    /// Starts what waited.
+    public func releaseStarts() {
+        let starts = lock.withLock { () -> [@Sendable () -> Void] in
+            defer { heldStarts = nil }
+            return heldStarts ?? []
+        }
+        for start in starts { system.async(execute: start) }
+    }
+
+    /// Posts the status again. The page of `NEVPNStatusDidChange` promises no difference to the notification before.
+    public func repeatStatus() { system.async { self.set(self.status) } }
+
+    /// Lets the extension hang: it gets no message from here on, and stops only when the system ends it.
+    public func hang() { lock.withLock { isHung = true } }
+
+    /// Ends an extension that hangs, as the system does after a while.
+    public func endHung() { system.async { self.down(nil) } }
 
     /// Starts it as on-demand rules do: without options.
     public func startOnDemand() { system.async { self.launch(nil) } }
@@ -69,7 +98,6 @@ public final class StandInSession: @unchecked Sendable {
 
     private func set(_ status: NEVPNStatus) {
         let connections = lock.withLock { () -> [NEVPNConnection] in
-            guard current != status else { return [] }
             current = status
             return self.connections.compactMap { $0() }
         }
@@ -81,8 +109,17 @@ public final class StandInSession: @unchecked Sendable {
     func start(_ options: [String: NSObject]?) throws {
         if let problem = lock.withLock({ canStart })() { throw NEVPNError(problem) }
         let handed = Handed(value: options)
-        system.async { self.launch(handed.value) }
+        let start: @Sendable () -> Void = { self.launch(handed.value) }
+        let isHeld = lock.withLock { () -> Bool in
+            guard heldStarts != nil else { return false }
+            heldStarts?.append(start)
+            return true
+        }
+        if !isHeld { system.async(execute: start) }
+        report("start")
     }
+
+    private func report(_ call: String) { lock.withLock { callHandler }?(call) }
 
     private func launch(_ options: [String: NSObject]?) {
         guard status == .disconnected, let configuration = lock.withLock({ configuration }) else { return }
@@ -123,6 +160,7 @@ public final class StandInSession: @unchecked Sendable {
     private func end(_ reason: NEProviderStopReason, error: (any Error)?) {
         guard [.connecting, .connected, .reasserting].contains(status), let provider = running else { return }
         set(.disconnecting)
+        guard !lock.withLock({ isHung }) else { return }
         let (call, handed) = (note("stopTunnel"), Handed(value: error))
         let completion: @Sendable () -> Void = {
             call.call()
@@ -134,7 +172,7 @@ public final class StandInSession: @unchecked Sendable {
 
     private func down(_ error: (any Error)?) {
         let provider = lock.withLock { () -> NETunnelProvider? in
-            lastError = error
+            (lastError, isHung) = (error, false)
             defer { self.provider = nil }
             return self.provider
         }
@@ -148,16 +186,16 @@ public final class StandInSession: @unchecked Sendable {
     }
 
     func send(_ data: Data, _ handler: (@Sendable (Data?) -> Void)?) throws {
+        // "A block that handles the response": the page promises no call without a response, such as from a provider that
+        // hangs, has ended, or was never started.
+        defer { report("message") }
         system.async {
-            guard let provider = self.running else {
-                handler?(nil)
-                return
-            }
+            guard let provider = self.running, !self.lock.withLock({ self.isHung }) else { return }
             guard let handler else { return provider.handleAppMessage(data) }
             let call = self.note("handleAppMessage")
             provider.handleAppMessage(data) { reply in
                 call.call()
-                self.system.async { handler(reply) }
+                self.system.async { if self.running === provider { handler(reply) } }
             }
         }
     }
