@@ -20,7 +20,7 @@ public protocol ProfileStore: Sendable {
 }
 
 extension ProfileStore {
-    /// A store that nobody else removes profiles from has no such data.
+    /// Returns an empty list: no other process removes profiles from the store.
     public func removeOrphans() async throws(TunnelError) -> [String] { [] }
 }
 
@@ -47,7 +47,7 @@ public struct LoadedProfiles: Hashable, Sendable {
     public var profiles: [TunnelProfile]
     /// What is wrong with the others.
     public var errors: [TunnelError]
-    /// Those of the others that exist and cannot be read; their errors are among ``errors``.
+    /// The profiles that exist and cannot be read; ``errors`` has an error for each.
     public var unreadable: [UnreadableProfile] = []
     /// The ids of profiles that were removed elsewhere and whose private data is left; ``errors`` has an error for each.
     public var orphans: [String] = []

@@ -21,7 +21,7 @@ public actor TunnelManager {
         var problem: TunnelError?
         /// Whether the profile was never read: then `profile` has its id and its name only.
         var isPlaceholder = false
-        /// The number of starts that the channel is asked for now.
+        /// The number of starts under way in the channel.
         var launches = 0
         /// The number of stops so far. A start that sees it change does not begin.
         var stops = 0
@@ -63,7 +63,7 @@ public actor TunnelManager {
     private var loadCount = 0
     private var lastLoad = 0
 
-    /// A load under way. What it reads of a profile that changes meanwhile may be older than the change.
+    /// A load under way, and the profiles that changed since it began. The values it reads of them may be old.
     private final class LoadRun {
         var changed: Set<String>
         init(_ changed: Set<String>) { self.changed = changed }
@@ -127,9 +127,9 @@ public actor TunnelManager {
 
     /// Reads the profiles that are stored. Those that have gone from the store are forgotten, without stopping their tunnels.
     ///
-    /// A profile that cannot be read stays as it was, and is among ``unreadableProfiles``. A profile that is created, changed or
-    /// removed meanwhile is left alone.
-    /// - Returns: what is wrong with those that cannot be read, and other problems that the store has found.
+    /// A profile that cannot be read keeps its last value, and is among ``unreadableProfiles``. A load does not change a profile that
+    /// is created, changed or removed while it runs.
+    /// - Returns: the errors of the profiles that cannot be read, and other problems that the store has found.
     @discardableResult
     public func load() async throws(TunnelError) -> [TunnelError] {
         let run = LoadRun(Set(changing.keys))
@@ -142,7 +142,7 @@ public actor TunnelManager {
         }
         for error in loaded.errors { logger.warning("a profile cannot be read: \(error)") }
         logger.debug("\(loaded.profiles.count) profiles were read")
-        // A later load has read what is newer.
+        // A later load has read newer values.
         guard number > lastLoad else { return loaded.errors }
         lastLoad = number
         try apply(loaded, except: run.changed)
@@ -344,7 +344,8 @@ public actor TunnelManager {
     }
 
     private func publish() {
-        list.send(entries.values.filter { !$0.isPlaceholder }.map(\.profile).sorted { ($0.name, $0.id) < ($1.name, $1.id) })
+        list.send(
+            entries.values.filter { !$0.isPlaceholder }.map(\.profile).sorted { ($0.name, $0.id) < ($1.name, $1.id) })
     }
 
     // MARK: - Tunnels
@@ -372,7 +373,7 @@ public actor TunnelManager {
                 try await other.channel.stop(.superseded)
             }
         }
-        // It may have been removed or stopped meanwhile.
+        // It may have been removed or stopped since.
         guard try self.entry(id) === entry, entry.stops == stops else {
             throw TunnelError(.stopped, "the tunnel was stopped before it started")
         }

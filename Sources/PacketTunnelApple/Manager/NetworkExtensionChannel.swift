@@ -72,14 +72,14 @@ final class NetworkExtensionChannel: TunnelChannel {
         let attempt = StartAttempt()
         // From here on a stop ends it.
         let previous = self.attempt.withLock { current -> StartAttempt? in
-            if let current, !current.isGivenUp { return current }
+            if let current, !current.isCancelled { return current }
             defer { current = attempt }
             return current
         }
-        if let previous, !previous.isGivenUp { throw Self.alreadyRunning }
+        if let previous, !previous.isCancelled { throw Self.alreadyRunning }
         // Not cancelled with the caller: it ends when the tunnel is up, or is known to stay down.
         let work = Task { () -> TunnelError? in
-            // What was given up may still be saving, or on its way down.
+            // A cancelled attempt may still be saving, and its tunnel may still be stopping.
             await previous?.waitUntilFinished()
             var failure: TunnelError?
             do throws(TunnelError) { try await run(request, attempt) } catch { failure = error }
@@ -94,10 +94,10 @@ final class NetworkExtensionChannel: TunnelChannel {
             error = TunnelError(
                 .startTimedOut, "the system did not bring the tunnel up in time",
                 fix: "see whether the extension crashes: the device's log tells")
-            giveUp(attempt, work)
+            abandon(attempt, work)
         case .cancelled:
-            error = TunnelError(.stopped, "the start was given up")
-            giveUp(attempt, work)
+            error = TunnelError(.stopped, "the start was cancelled")
+            abandon(attempt, work)
         }
         if let error { throw error }
     }
@@ -105,7 +105,7 @@ final class NetworkExtensionChannel: TunnelChannel {
     private static let alreadyRunning = TunnelError(.alreadyRunning, "the tunnel is starting or up already")
 
     /// Makes sure that the tunnel stays down, in the background.
-    private func giveUp(_ attempt: StartAttempt, _ work: Task<TunnelError?, Never>) {
+    private func abandon(_ attempt: StartAttempt, _ work: Task<TunnelError?, Never>) {
         stopTunnel(attempt)
         let options = options
         Task {
@@ -114,11 +114,11 @@ final class NetworkExtensionChannel: TunnelChannel {
         }
     }
 
-    /// Gives the attempt up; returns whether the system was asked to start.
+    /// Cancels the attempt; returns whether the system has begun to start the tunnel.
     @discardableResult
     private func stopTunnel(_ attempt: StartAttempt) -> Bool {
         let link = link.withLock { $0 }
-        return attempt.giveUp {
+        return attempt.cancel {
             link.follower.expectStop()
             link.configuration.session?.stopTunnel()
         }
@@ -149,21 +149,21 @@ final class NetworkExtensionChannel: TunnelChannel {
             switch step.update.status {
             case .connecting, .connected, .reasserting:
                 // The system ignores a stop that arrives before it has begun to start.
-                if attempt.isGivenUp { stopTunnel(attempt) } else if step.update.status == .connected { return }
+                if attempt.isCancelled { stopTunnel(attempt) } else if step.update.status == .connected { return }
             case .disconnected:
                 if step.activeCount == before.activeCount {
-                    // It repeats a status that is older than this start, or the start failed before anybody looked.
+                    // The system repeats a status that is older than this start, or the start failed before the status was read.
                     if await becomesActive(since: before) { continue }
-                    let isGivenUp = attempt.isGivenUp
+                    let isCancelled = attempt.isCancelled
                     stopTunnel(attempt)
-                    throw isGivenUp ? StartAttempt.stopped : await failure()
+                    throw isCancelled ? StartAttempt.stopped : await failure()
                 }
                 throw step.update.error ?? StartAttempt.stopped
             case .invalid: throw TunnelError.noProfile(profileID)
             case .disconnecting, .blocked: continue
             }
         }
-        throw TunnelError(.stopped, "the start was given up")
+        throw TunnelError(.stopped, "the start was cancelled")
     }
 
     /// Waits until the system reports that it starts the tunnel; returns `false` if it did not in time.
@@ -242,7 +242,7 @@ final class NetworkExtensionChannel: TunnelChannel {
         }
         let updates = record.updates
         let outcome = await withDeadline(options.stopTimeout, clock: options.clock) {
-            // What was not started stays down.
+            // A tunnel that was not started stays down.
             if hasLaunched { await attempt?.waitUntilFinished() }
             if isActive, !isReported { await link.follower.look() }
             for await update in updates.follow() where !update.status.isActive { break }

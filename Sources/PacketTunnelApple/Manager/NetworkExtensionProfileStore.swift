@@ -53,8 +53,8 @@ public final class NetworkExtensionProfileStore: ProfileStore {
     /// All profiles of the extension, and the problems with the others: profiles that cannot be read, second configurations of a
     /// profile, and keychain items of profiles that were removed in the system's settings.
     ///
-    /// A profile that is known here and that the system's list does not contain is asked for: the list may be empty although
-    /// nothing was removed.
+    /// The system's list may be empty although no configuration was removed. So a known profile that is not in the list is loaded by
+    /// itself, and removed only if that fails.
     public func loadAll() async throws(TunnelError) -> LoadedProfiles {
         var loaded = LoadedProfiles(profiles: [])
         let listed = try await configurations()
@@ -96,16 +96,18 @@ public final class NetworkExtensionProfileStore: ProfileStore {
         }
         return found.sorted { $0.key < $1.key }.map { id, configurations in
             let (enabled, others) = (
-                configurations.filter(\.manager.isEnabled), configurations.filter { !$0.manager.isEnabled })
+                configurations.filter(\.manager.isEnabled), configurations.filter { !$0.manager.isEnabled }
+            )
             return (id, enabled + others)
         }
     }
 
-    /// Lets a channel follow one of these configurations of its profile, and reads what others changed.
-    private func follow(_ configurations: [SystemConfiguration], _ channel: NetworkExtensionChannel, _ id: String) async {
+    /// Lets a channel follow one of these configurations of its profile and reads the changes of other processes.
+    private func follow(_ configurations: [SystemConfiguration], _ channel: NetworkExtensionChannel, _ id: String) async
+    {
         let held = channel.configuration
         if !configurations.contains(where: { $0 === held }), !isSaving(id), await held.presence(of: id) == .removed,
-            // A save may have begun meanwhile.
+            // A save may have begun since.
             !isSaving(id)
         {
             channel.replaceConfiguration(with: configurations[0])
@@ -113,7 +115,7 @@ public final class NetworkExtensionProfileStore: ProfileStore {
         await channel.refresh()
     }
 
-    /// The channels of profiles that the system has and that are not in its list. Those that it has no longer are dropped.
+    /// The channels of profiles that the system has and that are not in its list. The channels of removed profiles are dropped.
     private func unlisted(_ ids: Set<String>) async -> [(id: String, channel: NetworkExtensionChannel)] {
         var present: [(id: String, channel: NetworkExtensionChannel)] = []
         let channels = state.withLock { $0.channels }
@@ -252,7 +254,7 @@ public final class NetworkExtensionProfileStore: ProfileStore {
         channel?.end()
     }
 
-    /// The item last: it is what a later call finds the rest by.
+    /// The item is removed last, because a later call finds the rest by it.
     private func removeItems(of id: String) async throws(TunnelError) {
         try await secrets?.removeAll(of: id)
         if options.placement == .keychain { try keychain.remove(id) }

@@ -55,7 +55,7 @@ extension NETunnelProviderSession {
         } catch {
             throw TunnelError(error, fallback: .channelFailed)
         }
-        // It may have ended before the observer was there.
+        // The tunnel may have ended before the observer was registered.
         check(status)
         return try await withTaskCancellationHandler {
             await done.value

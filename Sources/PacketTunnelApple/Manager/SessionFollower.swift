@@ -53,7 +53,7 @@ final class SessionFollower: Sendable {
         await deliver(status)
     }
 
-    /// Returns once every status is told that the system reported so far.
+    /// Returns once the record has every status that the system reported so far.
     func settle() async { await deliver(nil) }
 
     private func deliver(_ status: NEVPNStatus?) async {
@@ -139,7 +139,7 @@ final class SessionFollower: Sendable {
                     try await configuration.send(ExtensionMessage.encode(.status)))
                 if case .status(let update) = reply, update.status == .blocked { return update }
             } catch {
-                // Then it is what the system says.
+                // Then the system's status counts.
             }
             return nil
         }

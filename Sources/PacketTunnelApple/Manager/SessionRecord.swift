@@ -40,7 +40,7 @@ final class SessionRecord: Sendable {
         }
     }
 
-    /// Ends all sequences with ``TunnelStatus/invalid``: there is no such tunnel any more.
+    /// Ends all sequences with ``TunnelStatus/invalid``: the tunnel's profile was removed.
     func finish() {
         order.withLock { _ in
             var step = steps.current

@@ -4,44 +4,44 @@
 import PacketTunnel
 import Synchronization
 
-/// One start of a tunnel through the system. A stop, a deadline or the caller can give it up at any time.
+/// One start of a tunnel through the system. A stop, a deadline or the caller can cancel it at any time.
 ///
-/// The call that starts and the call that stops are made under one lock: either nothing is started after it was given up, or
-/// the system is asked to stop after it was asked to start.
+/// The call that starts and the call that stops are made under one lock. Nothing is started after a cancellation, and a call that
+/// stops follows the call that starts.
 final class StartAttempt: Sendable {
-    private let state = Mutex((isGivenUp: false, hasLaunched: false))
+    private let state = Mutex((isCancelled: false, hasLaunched: false))
     private let isOver = Broadcast(false)
 
-    /// The error of an attempt that was given up.
+    /// The error of a cancelled attempt.
     static let stopped = TunnelError(.stopped, "the tunnel was stopped while it was starting")
 
     /// Whether the attempt must leave the tunnel down.
-    var isGivenUp: Bool { state.withLock { $0.isGivenUp } }
+    var isCancelled: Bool { state.withLock { $0.isCancelled } }
 
-    /// Throws if the attempt was given up.
+    /// Throws if the attempt was cancelled.
     /// - Throws: `.stopped`.
     func check() throws(TunnelError) {
-        if isGivenUp { throw Self.stopped }
+        if isCancelled { throw Self.stopped }
     }
 
-    /// Asks the system to start, unless the attempt was given up.
-    /// - Returns: whether the system was asked.
+    /// Calls `start`, unless the attempt was cancelled.
+    /// - Returns: whether `start` was called.
     func launch<Failure: Error>(_ start: () throws(Failure) -> Void) throws(Failure) -> Bool {
         try state.withLock { (state) throws(Failure) -> Bool in
-            guard !state.isGivenUp else { return false }
+            guard !state.isCancelled else { return false }
             try start()
             state.hasLaunched = true
             return true
         }
     }
 
-    /// Gives the attempt up: nothing is started from here on.
-    /// - Parameter stop: asks the system to stop; called if the system was asked to start.
-    /// - Returns: whether the system was asked to start.
+    /// Cancels the attempt: nothing is started from here on.
+    /// - Parameter stop: called if the system has begun to start the tunnel.
+    /// - Returns: whether it has.
     @discardableResult
-    func giveUp(_ stop: () -> Void) -> Bool {
+    func cancel(_ stop: () -> Void) -> Bool {
         state.withLock { state in
-            state.isGivenUp = true
+            state.isCancelled = true
             if state.hasLaunched { stop() }
             return state.hasLaunched
         }

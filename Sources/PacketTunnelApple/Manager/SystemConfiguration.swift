@@ -64,14 +64,14 @@ final class SystemConfiguration: @unchecked Sendable {
         return profileID == id || status != .invalid ? .present : .removed
     }
 
-    /// Whether an error means that the configuration was removed. "The associated VPN configuration doesn't exist in the Network
-    /// Extension preferences or isn't enabled", says the system's documentation of the status `invalid`; the error alone can mean
-    /// something else.
+    /// Whether an error means that the configuration was removed. The status `invalid` is "The VPN is not configured" in
+    /// Apple's header; the error alone can have another cause.
     private func isRemoval(_ error: any Error) -> Bool {
         Self.has(.configurationInvalid, error) && status == .invalid
     }
 
-    /// Saves, and reads what was saved: what was not read again cannot be started. A failed save leaves what was saved before.
+    /// Saves the configuration and loads it again: the system starts only a configuration that was loaded. A failed save changes
+    /// nothing.
     /// - Parameter change: makes the changes. Called again when the configuration has changed behind our back.
     func save(_ change: (NETunnelProviderManager) -> Void) async throws(TunnelError) {
         await turns.begin()
@@ -92,7 +92,7 @@ final class SystemConfiguration: @unchecked Sendable {
         try await read()
     }
 
-    /// Reads again what is saved, so that a later save does not write what this one could not.
+    /// Loads the saved configuration, so that a later save does not write the changes of the failed one.
     private func forgetChanges() async {
         _ = await result { manager.loadFromPreferences(completionHandler: $0) }
     }

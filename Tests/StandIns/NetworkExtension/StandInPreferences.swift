@@ -33,19 +33,20 @@ public enum StandInPreferences {
         store.lock.withLock { store.failures[bundleIdentifier] = error }
     }
 
-    /// What `loadAllFromPreferences` gives to the app. Its page has an optional list and an optional error, of which neither
-    /// excludes an empty list without an error.
+    /// The result of `loadAllFromPreferences`. "The array passed to the block may be empty if no NETunnelProvider configurations
+    /// were successfully read from the disk. The NSError passed to this block will be nil if the load operation succeeded,
+    /// non-nil otherwise", says its header.
     public enum Listing: Sendable {
         case complete
         case empty
         case failing(NEVPNError)
     }
 
-    /// What it gives to the current task.
+    /// The result for calls of the current task.
     public static let listing = TaskLocal<Listing>(wrappedValue: .complete)
 
-    /// Lets saves of an extension's configurations wait until ``releaseSaves(of:)``: the system asks the user first, "the user is
-    /// prompted", says the page of `saveToPreferences`.
+    /// Lets saves of an extension's configurations wait until ``releaseSaves(of:)``: the system may ask the user
+    /// first, and the page of `saveToPreferences` states no time for the call of its completion handler.
     /// - Parameter handler: called for each save that waits.
     public static func holdSaves(of bundleIdentifier: String, _ handler: @escaping @Sendable () -> Void) {
         store.lock.withLock {
@@ -102,14 +103,14 @@ public enum StandInPreferences {
 
     static func save(_ manager: NEVPNManager, _ completion: (@Sendable ((any Error)?) -> Void)?) {
         let handed = Handed(value: manager)
-        let save: @Sendable () -> Void = { completion?(store.lock.withLock { save(handed.value) }) }
+        let job: @Sendable () -> Void = { completion?(store.lock.withLock { save(handed.value) }) }
         let name = bundle(manager.protocolConfiguration)
         let waiting = store.lock.withLock { () -> (@Sendable () -> Void)? in
             guard store.heldSaves[name] != nil else { return nil }
-            store.heldSaves[name]?.append(save)
+            store.heldSaves[name]?.append(job)
             return store.saveHandlers[name]
         }
-        if let waiting { waiting() } else { store.queue.async(execute: save) }
+        if let waiting { waiting() } else { store.queue.async(execute: job) }
     }
 
     private static func save(_ manager: NEVPNManager) -> (any Error)? {

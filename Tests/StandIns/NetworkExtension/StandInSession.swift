@@ -55,11 +55,11 @@ public final class StandInSession: @unchecked Sendable {
         report("stop")
     }
 
-    /// Sets what is called with the name of each call of the app, after it was made.
+    /// Sets the handler of the app's calls. It gets the name of each call, after the call.
     public func setCallHandler(_ handler: (@Sendable (String) -> Void)?) { lock.withLock { callHandler = handler } }
 
-    /// Lets starts wait until ``releaseStarts()``. `startTunnel` "starts the process of connecting" and returns before the
-    /// status changes, says its page; a stop in between finds nothing to stop.
+    /// Lets starts wait until ``releaseStarts()``. "The tunnel connection process is started and this function returns
+    /// immediately", says the header of `startTunnel(options:)`: a stop before the status changes finds nothing to stop.
     public func holdStarts() { lock.withLock { heldStarts = heldStarts ?? [] } }
 
     /// Starts what waited.
@@ -71,7 +71,8 @@ public final class StandInSession: @unchecked Sendable {
         for start in starts { system.async(execute: start) }
     }
 
-    /// Posts the status again. The page of `NEVPNStatusDidChange` promises no difference to the notification before.
+    /// Posts the status again. The documentation of `NEVPNStatusDidChange` does not say that the status differs from the one of
+    /// the notification before, and an observer reads it later than it changed.
     public func repeatStatus() { system.async { self.set(self.status) } }
 
     /// Lets the extension hang: it gets no message from here on, and stops only when the system ends it.
@@ -186,8 +187,8 @@ public final class StandInSession: @unchecked Sendable {
     }
 
     func send(_ data: Data, _ handler: (@Sendable (Data?) -> Void)?) throws {
-        // "A block that handles the response": the page promises no call without a response, such as from a provider that
-        // hangs, has ended, or was never started.
+        // "A block that handles the response", says the header: it promises no call without a response, as from a provider
+        // that hangs, has ended, or was never started.
         defer { report("message") }
         system.async {
             guard let provider = self.running, !self.lock.withLock({ self.isHung }) else { return }

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import HostConformance
+import NetworkExtension
+import PacketTunnelTesting
+import Testing
+
+@testable import PacketTunnel
+@testable import PacketTunnelApple
+
+@Suite("Starts, stops and messages while the system takes its time", .timeLimit(.minutes(5)))
+struct SessionTimingTests {
+    /// The calls of the app to a session, in order.
+    private func calls(to session: StandInSession) -> (log: Eavesdropper<String>, changes: Changes) {
+        let (log, changes) = (Eavesdropper<String>(), Changes())
+        session.setCallHandler {
+            log.observe($0)
+            changes.tell()
+        }
+        return (log, changes)
+    }
+
+    @Test("A stop right after a start leaves the tunnel down, and the start fails")
+    func stopAfterStart() async throws {
+        let scene = ManagerScene()
+        let profile = scene.profile()
+        try await scene.manager.create(profile)
+        let session = try scene.session(profile)
+        let (log, changes) = calls(to: session)
+        session.holdStarts()
+        let starting = Task { try await scene.manager.start(profile.id) }
+        #expect(await changes.wait { log.messages.contains("start") })
+        // The system has not begun yet: it ignores this stop.
+        let stopping = Task { try await scene.manager.stop(profile.id) }
+        #expect(await changes.wait { log.messages.contains("stop") })
+        session.releaseStarts()
+        try await stopping.value
+        await #expect {
+            try await starting.value
+        } throws: {
+            ($0 as? TunnelError)?.code == .stopped
+        }
+        #expect(await scene.manager.status(profile.id).status == .disconnected)
+        #expect(session.runningProvider == nil)
+    }
+
+    @Test("A start that is cancelled while the configuration is being saved leaves the tunnel down")
+    func cancelledWhileSaving() async throws {
+        let scene = ManagerScene()
+        let profile = scene.profile()
+        try await scene.manager.create(profile)
+        let saves = Changes()
+        let count = Eavesdropper<String>()
+        StandInPreferences.holdSaves(of: scene.bundle) {
+            count.observe("save")
+            saves.tell()
+        }
+        let starting = Task { try await scene.manager.start(profile.id) }
+        #expect(await saves.wait { count.count == 1 })
+        starting.cancel()
+        await #expect(throws: TunnelError.self) { try await starting.value }
+        StandInPreferences.releaseSaves(of: scene.bundle)
+        // The next start begins once the first one has ended. The provider was started once.
+        try await scene.manager.start(profile.id)
+        #expect(scene.script.calls.messages.filter { $0 == "start" }.count == 1)
+        try await scene.manager.stop(profile.id)
+    }
+
+    @Test("A start that times out while the configuration is being saved leaves the tunnel down")
+    func timedOutWhileSaving() async throws {
+        let clock = VirtualClock()
+        let scene = ManagerScene { $0.clock = clock }
+        let profile = scene.profile()
+        try await scene.manager.create(profile)
+        let saves = Changes()
+        let count = Eavesdropper<String>()
+        func hold() {
+            StandInPreferences.holdSaves(of: scene.bundle) {
+                count.observe("save")
+                saves.tell()
+            }
+        }
+        hold()
+        let starting = Task { try await scene.manager.start(profile.id) }
+        #expect(await saves.wait { count.count == 1 })
+        await clock.waitForSleepers()
+        clock.advance(by: scene.options.startTimeout)
+        await #expect {
+            try await starting.value
+        } throws: {
+            ($0 as? TunnelError)?.code == .startTimedOut
+        }
+        let second = Task { try await scene.manager.start(profile.id) }
+        StandInPreferences.releaseSaves(of: scene.bundle)
+        try await second.value
+        #expect(scene.script.calls.messages.filter { $0 == "start" }.count == 1)
+        try await scene.manager.stop(profile.id)
+        #expect(await scene.manager.status(profile.id).status == .disconnected)
+    }
+
+    @Test("A disconnected status that the system repeats does not end a start")
+    func repeated() async throws {
+        let clock = VirtualClock()
+        let scene = ManagerScene { $0.clock = clock }
+        let profile = scene.profile()
+        try await scene.manager.create(profile)
+        let session = try scene.session(profile)
+        let (log, changes) = calls(to: session)
+        session.holdStarts()
+        let starting = Task { try await scene.manager.start(profile.id) }
+        #expect(await changes.wait { log.messages.contains("start") })
+        var statuses = scene.store.channel(for: profile).statusUpdates().makeAsyncIterator()
+        #expect(await statuses.next()?.status == .disconnected)
+        session.repeatStatus()
+        #expect(await statuses.next()?.status == .disconnected)
+        // One sleeper is the start's deadline, the other one the time for the system to begin.
+        await clock.waitForSleepers(2)
+        session.releaseStarts()
+        try await starting.value
+        #expect(await scene.manager.status(profile.id).status == .connected)
+        try await scene.manager.stop(profile.id)
+    }
+
+    @Test("A start that the system repeats the status of and never begins ends with an error, and stays down")
+    func neverBegun() async throws {
+        let clock = VirtualClock()
+        let scene = ManagerScene { $0.clock = clock }
+        let profile = scene.profile()
+        try await scene.manager.create(profile)
+        let session = try scene.session(profile)
+        let (log, changes) = calls(to: session)
+        session.holdStarts()
+        let starting = Task { try await scene.manager.start(profile.id) }
+        #expect(await changes.wait { log.messages.contains("start") })
+        session.repeatStatus()
+        await clock.waitForSleepers(2)
+        clock.advance(by: .seconds(3))
+        await #expect {
+            try await starting.value
+        } throws: {
+            ($0 as? TunnelError)?.code == .channelFailed
+        }
+        #expect(log.messages == ["start", "stop"])
+    }
+
+    @Test("A message that is not answered ends with the tunnel, not at its own deadline")
+    func messageAtEnd() async throws {
+        let scene = ManagerScene()
+        let profile = scene.profile()
+        try await scene.manager.create(profile)
+        try await scene.manager.start(profile.id)
+        let session = try scene.session(profile)
+        let (log, changes) = calls(to: session)
+        session.hang()
+        // Its deadline is on a clock that stands still.
+        let client = scene.manager.client(for: profile.id, clock: VirtualClock())
+        let asking = Task { try await client.send(EchoMessage()) }
+        #expect(await changes.wait { log.messages.contains("message") })
+        session.endHung()
+        await #expect(throws: MessageError.closed) { try await asking.value }
+    }
+
+    @Test("A stop does not wait for a hung extension to report that it blocks")
+    func stopHung() async throws {
+        // The inquiry's deadline is on a clock that stands still.
+        let clock = VirtualClock()
+        let scene = ManagerScene { $0.clock = clock }
+        let profile = scene.profile()
+        try await scene.manager.create(profile)
+        try await scene.manager.start(profile.id)
+        let session = try scene.session(profile)
+        let (log, changes) = calls(to: session)
+        session.hang()
+        scene.script.context?.setReasserting(true)
+        #expect(await changes.wait { log.messages.contains("message") })
+        let stopping = Task { try await scene.manager.stop(profile.id) }
+        #expect(await changes.wait { log.messages.contains("stop") })
+        session.endHung()
+        try await stopping.value
+        #expect(await scene.manager.status(profile.id).status == .disconnected)
+    }
+}
+
+/// A message that no provider answers here.
+private struct EchoMessage: TunnelMessage {
+    struct Reply: Codable, Sendable {}
+    static let name = "example.echo"
+}
