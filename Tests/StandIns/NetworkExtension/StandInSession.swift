@@ -193,10 +193,10 @@ public final class StandInSession: @unchecked Sendable {
         system.async {
             guard let provider = self.running, !self.lock.withLock({ self.isHung }) else { return }
             guard let handler else { return provider.handleAppMessage(data) }
-            let call = self.note("handleAppMessage")
+            let (call, id) = (self.note("handleAppMessage"), ObjectIdentifier(provider))
             provider.handleAppMessage(data) { reply in
                 call.call()
-                self.system.async { if self.running === provider { handler(reply) } }
+                self.system.async { if self.running.map(ObjectIdentifier.init) == id { handler(reply) } }
             }
         }
     }
