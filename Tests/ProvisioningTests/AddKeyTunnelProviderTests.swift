@@ -51,10 +51,17 @@ final class StandInServer: Sendable {
         peer.allowedIPs = [.add(IPPrefix(host: AddKeyScene.inner))]
         update.peers = [peer]
         try device.apply(update)
+        return .addKey(serverKey: Identity(key).publicKey, at: address, for: text)
+    }
+}
+
+extension ProvisioningReply {
+    /// A server's reply to `addKey`, which gives a client ``AddKeyScene/inner``.
+    static func addKey(serverKey: PublicKey, at address: IPAddress, for client: String) -> ProvisioningReply {
         let body = """
-            {"status":"OK","server_key":"\(Identity(key).publicKey.base64)","server_port":1337,\
+            {"status":"OK","server_key":"\(serverKey.base64)","server_port":1337,\
             "server_ip":"\(address)","server_vip":"10.9.0.1","peer_ip":"\(AddKeyScene.inner)/16",\
-            "peer_pubkey":"\(text)","dns_servers":["10.9.0.53"]}
+            "peer_pubkey":"\(client)","dns_servers":["10.9.0.53"]}
             """
         return ProvisioningReply(status: 200, body: Array(body.utf8))
     }
@@ -101,9 +108,7 @@ final class AddKeyScene: Sendable {
         changes.follow(host.statusUpdates())
         configuration = AddKeyConfiguration(
             servers: servers.map { ProvisioningServer(name: $0.name, port: AddKeyConfiguration.defaultPort) },
-            connectivity: ConnectivityOptions(
-                connectivityInterval: 0.1, maxConnectionAttempts: 2, pingAddress: "203.0.113.1", pingInterval: 0.05,
-                healingInterval: 0.1, endWhenDead: .atOnce))
+            connectivity: .plainStop(pingAddress: "203.0.113.1"))
     }
 
     func start() async throws {
@@ -162,24 +167,73 @@ struct AddKeyTunnelProviderTests {
         await scene.stop()
     }
 
-    @Test("When nothing comes through any more, the tunnel moves to the next server without going down")
+    @Test("A tunnel whose server falls silent moves to the next server and back without going down")
     func failover() async throws {
-        let scene = try await AddKeyScene()
+        let scene = try await VirtualServersScene([.carrying, .carrying])
         try await scene.start()
-        #expect(await scene.passes())
-        let dead = scene.servers[0].address
+        #expect(await scene.carries())
         let statuses = Mutex<Set<TunnelStatus>>([])
         let updates = scene.host.statusUpdates()
         let watching = Task { for await update in updates { _ = statuses.withLock { $0.insert(update.status) } } }
-        scene.internet.setFilter { $0.source != dead && $0.destination != dead }
-        #expect(await scene.changes.wait { scene.servers[1].registered.count == 1 })
-        #expect(await scene.passes())
-        #expect(await scene.changes.wait { scene.host.status.status == .connected })
-        #expect(scene.servers[1].registered != scene.servers[0].registered, "a fresh key for each server")
-        #expect(scene.servers[1].behind.statistics.pingsAnswered > 0)
+        scene.servers[0] = .silent
+        #expect(await scene.advance { scene.servers.registrations == [1, 1] })
+        #expect(await scene.carries())
+        #expect(Set(scene.servers.keys).count == 2, "a fresh key for each server")
+        // The second server has delivered packets, so the first is a candidate again.
+        scene.servers[0] = .carrying
+        scene.servers[1] = .silent
+        #expect(await scene.advance { scene.servers.registrations == [2, 1] })
+        #expect(await scene.carries())
         watching.cancel()
         #expect(!statuses.withLock { $0.contains(.disconnected) })
-        await scene.stop()
+        await scene.host.stop(.userInitiated)
+    }
+
+    @Test("A lone server that falls silent ends the tunnel in time, without another registration")
+    func loneServer() async throws {
+        let scene = try await VirtualServersScene([.carrying])
+        try await scene.start()
+        #expect(await scene.carries())
+        let last = scene.clock.now.offset
+        scene.servers[0] = .silent
+        #expect(await scene.advance { scene.host.status.status == .disconnected })
+        #expect(scene.host.status.error?.code == .connectivityLost)
+        let limit = try #require(scene.configuration.connectivity.timeToGiveUp)
+        #expect(scene.clock.now.offset - last <= limit)
+        #expect(scene.servers.registrations == [1])
+    }
+
+    @Test(
+        "Three servers that carry nothing get one registration each, and the tunnel ends, even if they answer handshakes",
+        arguments: [VirtualServers.Behaviour.silent, .shakingHands])
+    func silentServers(_ behaviour: VirtualServers.Behaviour) async throws {
+        let scene = try await VirtualServersScene([.carrying, behaviour, behaviour])
+        try await scene.start()
+        #expect(await scene.carries())
+        scene.servers[0] = behaviour
+        #expect(await scene.advance { scene.host.status.status == .disconnected })
+        #expect(scene.host.status.error?.code == .connectivityLost)
+        #expect(scene.servers.registrations == [1, 1, 1])
+    }
+
+    @Test(
+        "If the first server carries nothing at the start, the second one carries packets",
+        arguments: [VirtualServers.Behaviour.silent, .shakingHands])
+    func silentAtStart(_ behaviour: VirtualServers.Behaviour) async throws {
+        let scene = try await VirtualServersScene([behaviour, .carrying])
+        try await scene.start()
+        #expect(await scene.carries())
+        #expect(scene.servers.registrations == [1, 1])
+        await scene.host.stop(.userInitiated)
+    }
+
+    @Test("If all servers are silent at the start, it fails after one registration at each")
+    func allSilentAtStart() async throws {
+        let scene = try await VirtualServersScene([.silent, .silent, .silent])
+        let error = await #expect(throws: TunnelError.self) { try await scene.start() }
+        #expect(error?.code == .serverUnreachable)
+        #expect(scene.servers.registrations == [1, 1, 1])
+        await scene.host.stop(.userInitiated)
     }
 
     @Test("Without a transport, or a token, the start says what to do")

@@ -13,8 +13,9 @@ public import WireGuardTunnel
 ///
 /// Enrolment is part of the start, so it works for starts on demand too, with no app running. Where a server gives out a tunnel but
 /// does not answer in it, the next one is asked. When nothing comes through any more, the next server is asked too, with
-/// another fresh key, and the tunnel moves there while it stays up; only when no server gives a tunnel does it end. The
-/// key is in memory alone.
+/// another fresh key, and the tunnel moves there while it stays up. It registers at a lost server again only after
+/// another server has delivered IP packets, such as replies to pings; a handshake alone does not count. When no server is left, or
+/// none gives a tunnel, it ends with `.connectivityLost`. The key is in memory alone.
 public actor AddKeyTunnelProvider: PacketTunnelProvider {
     private let transport: (any ProvisioningTransport)?
     private let environment: WireGuardEnvironment
@@ -31,6 +32,8 @@ public actor AddKeyTunnelProvider: PacketTunnelProvider {
         var path: NetworkPath
         /// Whether its start has returned.
         var isUp = false
+        /// The servers, by place, that were lost since packets last came through at any server.
+        var lost: Set<Int> = []
     }
 
     /// A provider that cannot start: it has no transport. Hosts make one with ``init(transport:environment:)``.
@@ -42,9 +45,14 @@ public actor AddKeyTunnelProvider: PacketTunnelProvider {
 
     /// A provider that asks by `transport`.
     public init(transport: any ProvisioningTransport, environment: WireGuardEnvironment = WireGuardEnvironment()) {
+        self.init(transport: transport, environment: environment, inner: .init(environment: environment))
+    }
+
+    /// A provider that runs `inner` as its tunnel.
+    init(transport: any ProvisioningTransport, environment: WireGuardEnvironment, inner: WireGuardTunnelProvider) {
         self.transport = transport
         self.environment = environment
-        inner = WireGuardTunnelProvider(environment: environment)
+        self.inner = inner
     }
 
     /// Registers a key and brings the tunnel up that the server gave.
@@ -75,9 +83,13 @@ public actor AddKeyTunnelProvider: PacketTunnelProvider {
         var next = 0
         var failure: TunnelError?
         while true {
-            let (tunnel, server) = try await enrol(from: next)
-            // None but those that were tried gives out tunnels.
-            if let failure, tried.contains(server) { throw failure }
+            let (tunnel, server): (WireGuardTunnelConfiguration, Int)
+            do throws(TunnelError) {
+                (tunnel, server) = try await enrol(from: next, except: tried)
+            } catch {
+                // Only the servers that were tried give tunnels: report how those failed.
+                throw error.code == .serverUnreachable ? failure ?? error : error
+            }
             tried.insert(server)
             run?.server = server
             do throws(TunnelError) {
@@ -120,7 +132,12 @@ public actor AddKeyTunnelProvider: PacketTunnelProvider {
     // MARK: - Enrolment
 
     /// Registers a fresh key, which is the tunnel's from then on.
-    private func enrol(from first: Int) async throws(TunnelError) -> (WireGuardTunnelConfiguration, Int) {
+    /// - Parameters:
+    ///   - first: the place of the server to begin with.
+    ///   - excluded: the places of the servers that are not asked; at least one must be left.
+    private func enrol(
+        from first: Int, except excluded: Set<Int>
+    ) async throws(TunnelError) -> (WireGuardTunnelConfiguration, Int) {
         guard let transport else {
             throw TunnelError(
                 .configurationInvalid, "the provider has no transport",
@@ -134,16 +151,20 @@ public actor AddKeyTunnelProvider: PacketTunnelProvider {
         let fresh = PrivateKey(using: &random)
         // One of them for each: a server has the address that its name has now.
         var servers: [ProvisioningServer] = []
-        for server in configuration.servers {
+        let count = configuration.servers.count
+        let places = (0..<count).map { (first + $0) % count }.filter { !excluded.contains($0) }
+        for server in places.map({ configuration.servers[$0] }) {
             let found = await environment.located(
                 [server], isUp: run.isUp, policy: configuration.leakPolicy, path: run.path, context)
             servers.append(found.first ?? server)
         }
         do throws(ProvisioningError) {
             let registration = try await client.register(
-                fresh.publicKey, token: run.token, at: servers, from: first, socketMark: context.socketMark)
+                fresh.publicKey, token: run.token, at: servers, socketMark: context.socketMark)
+            // A stop has removed all keys; a key that is held now would stay in memory.
+            guard self.run != nil else { throw ProvisioningError.cancelled }
             keys.hold(fresh)
-            return (configuration.tunnel(registration.reply), registration.server)
+            return (configuration.tunnel(registration.reply), places[registration.server])
         } catch {
             throw error.tunnelError
         }
@@ -157,14 +178,23 @@ public actor AddKeyTunnelProvider: PacketTunnelProvider {
     }
 
     private func moveOn(_ lost: TunnelError) async {
+        // This server has delivered packets, so those that were lost before it may work again.
+        if await inner.hasCarriedPackets { run?.lost = [] }
+        guard !Task.isCancelled, let place = run?.server else { return }
+        run?.lost.insert(place)
         guard let run else { return }
+        guard run.lost.count < run.configuration.servers.count else {
+            run.context.logger.error("\(lost.message): no other server is left")
+            return run.context.cancel(lost)
+        }
         run.context.logger.warning("\(lost.message): asking the next server")
         run.context.setReasserting(true)
         do throws(TunnelError) {
-            let (tunnel, server) = try await enrol(from: run.server + 1)
+            let (tunnel, server) = try await enrol(from: run.server + 1, except: run.lost)
             guard self.run != nil else { return }
-            try await inner.reconfigure(tunnel)
+            // Before the tunnel moves: it may be lost there before this task continues.
             self.run?.server = server
+            try await inner.reconfigure(tunnel)
             run.context.logger.notice("moved to \(run.configuration.servers[server].name)")
         } catch {
             guard self.run != nil, error.code != .stopped else { return }

@@ -6,7 +6,7 @@ import Synchronization
 import TunnelIO
 
 /// The tunnel's interface, with an eye on what comes out of the tunnel: answers to the provider's own packets are taken
-/// out and handed over. Until the first such packet it costs one load per batch.
+/// out and handed over. Until the provider sets a filter it costs two loads per batch.
 final class ProbedDevice: ForwardingTun {
     /// Looks at a packet; true takes it out. Called on the device's threads.
     typealias Filter = @Sendable ([UInt8]) -> Bool
@@ -14,6 +14,7 @@ final class ProbedDevice: ForwardingTun {
     /// What the queues of one interface share: an answer may come out at any of them.
     private final class Eye: Sendable {
         let isActive = Atomic<Bool>(false)
+        let hasDelivered = Atomic<Bool>(false)
         let filter = Mutex<Filter?>(nil)
     }
 
@@ -32,11 +33,18 @@ final class ProbedDevice: ForwardingTun {
         eye.isActive.store(filter != nil, ordering: .releasing)
     }
 
+    /// Whether a packet has come out of the tunnel since the start, or since ``forgetPackets()``.
+    var hasDelivered: Bool { eye.hasDelivered.load(ordering: .relaxed) }
+
+    func forgetPackets() { eye.hasDelivered.store(false, ordering: .relaxed) }
+
     func check() {}
 
     func makeQueue() throws(TunnelIOError) -> any TunDevice { ProbedDevice(try device.makeQueue(), eye) }
 
     func send(_ batch: PacketBatch) throws(TunnelIOError) -> TunSendResult {
+        // A load first: queues on several threads share the flag.
+        if !hasDelivered, batch.count > 0 { eye.hasDelivered.store(true, ordering: .relaxed) }
         if eye.isActive.load(ordering: .acquiring) { takeOut(of: batch) }
         return try device.send(batch)
     }

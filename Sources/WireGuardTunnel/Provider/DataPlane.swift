@@ -19,6 +19,11 @@ protocol DataPlane: AnyObject, Sendable {
     func submit(_ packet: [UInt8], to destination: IPAddress) -> Bool
     /// Sets who sees ICMP and DNS packets out of the tunnel before they are delivered; true takes one out.
     func setFilter(_ filter: (@Sendable ([UInt8]) -> Bool)?)
+    /// Whether an IP packet has come out of the tunnel since the start, or since ``forgetPackets()``. Handshakes and
+    /// keepalives contain none.
+    var hasDelivered: Bool { get }
+    /// Makes ``hasDelivered`` false until the next packet.
+    func forgetPackets()
     /// Packets that were dropped, by cause; those with a count.
     func drops() -> [String: UInt64]
     /// The port that is bound.

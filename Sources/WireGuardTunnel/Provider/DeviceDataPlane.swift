@@ -118,6 +118,10 @@ final class DeviceDataPlane: DataPlane {
 
     func setFilter(_ filter: (@Sendable ([UInt8]) -> Bool)?) { interface.setFilter(filter) }
 
+    var hasDelivered: Bool { interface.hasDelivered }
+
+    func forgetPackets() { interface.forgetPackets() }
+
     func drops() -> [String: UInt64] {
         var drops: [String: UInt64] = [:]
         for (cause, count) in device.statistics.drops.byCause where count > 0 { drops[cause] = count }

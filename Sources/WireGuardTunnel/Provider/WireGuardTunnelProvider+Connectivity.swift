@@ -30,6 +30,10 @@ extension WireGuardTunnelProvider {
         startDriver()
     }
 
+    /// Whether an IP packet has come out of the tunnel since the last start or reconfiguration. A handshake alone does
+    /// not count.
+    package var hasCarriedPackets: Bool { run?.plane.hasDelivered ?? false }
+
     func startDriver() {
         driver?.cancel()
         driver = Task { await self.drive() }
@@ -38,8 +42,8 @@ extension WireGuardTunnelProvider {
     private func drive() async {
         run?.listeningInterval = Run.firstListeningInterval
         while !Task.isCancelled, let run, !run.isPaused {
-            // Without a monitor, only the end of a pause is waited for.
-            guard run.isListening || run.configuration.hasEndpoints,
+            // Without a monitor, only the end of a pause is waited for. A monitor that gave up does nothing.
+            guard run.monitor.phase != .ended, run.isListening || run.configuration.hasEndpoints,
                 run.configuration.connectivity.isEnabled || run.monitor.isReasserting || run.isListening
             else { return }
             let interval = run.isListening ? run.listeningInterval : run.monitor.nextInterval

@@ -57,6 +57,7 @@ extension WireGuardTunnelProvider {
         // Replies to what it has sent are still its own.
         if !run.prober.isFor(configuration) { run.prober = Self.makeProber(configuration) }
         run.watch.forget()
+        run.plane.forgetPackets()
         let observation = observe(&run)
         run.monitor = Self.makeMonitor(configuration, observation)
         self.run = run

@@ -30,6 +30,7 @@ final class VirtualPlane: DataPlane {
         var rebinds = 0
         var handshakes = 0
         var handshakesWith: [PublicKey: Int] = [:]
+        var hasDelivered = false
         var isClosed = false
     }
 
@@ -53,7 +54,9 @@ final class VirtualPlane: DataPlane {
         state.withLock { state in
             guard let index = state.peers.firstIndex(where: { $0.publicKey == key }) else { return }
             state.peers[index].sentBytes += 128
-            if state.isReachable, !state.silent.contains(key) { state.peers[index].receivedBytes += 128 }
+            guard state.isReachable, !state.silent.contains(key) else { return }
+            state.peers[index].receivedBytes += 128
+            state.hasDelivered = true
         }
     }
 
@@ -115,11 +118,16 @@ final class VirtualPlane: DataPlane {
             state.peers[0].sentBytes += UInt64(packet.count)
             let answer = network.receive(packet)
             state.peers[0].receivedBytes += UInt64(answer?.count ?? 0)
+            if answer != nil { state.hasDelivered = true }
             return (answer, state.filter)
         }
         if let answer { _ = filter?(answer) }
         return true
     }
+
+    var hasDelivered: Bool { state.withLock { $0.hasDelivered } }
+
+    func forgetPackets() { state.withLock { $0.hasDelivered = false } }
 
     func setFilter(_ filter: (@Sendable ([UInt8]) -> Bool)?) { state.withLock { $0.filter = filter } }
     func drops() -> [String: UInt64] { [:] }

@@ -136,6 +136,10 @@ final class SimulatedPlane: DataPlane, @unchecked Sendable {
         return engine.submit(packet, to: destination, at: world.phoneNow, wall: world.phoneWall)
     }
 
+    var hasDelivered: Bool { interface.hasDelivered }
+
+    func forgetPackets() { interface.forgetPackets() }
+
     func setFilter(_ filter: (@Sendable ([UInt8]) -> Bool)?) { interface.setFilter(filter) }
 
     func drops() -> [String: UInt64] { [:] }
