@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import Logging
-import PacketTunnel
-import PacketTunnelLinux
-import WireGuardTunnel
-
 #if os(Linux)
     import FoundationEssentials
+    import Logging
+    import PacketTunnel
+    import PacketTunnelLinux
+    import WireGuardTunnel
 
     /// The least that a tunnel's service takes: a wg-quick file, the WireGuard provider, the host's network.
     ///

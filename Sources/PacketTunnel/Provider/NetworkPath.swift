@@ -71,6 +71,9 @@ public struct NetworkPath: Codable, Hashable, Sendable {
     /// The machine's own addresses on the interfaces in use, and the routers there, sorted: another one of either is another
     /// way, though the interfaces are the same. None where the system does not tell.
     public var endsOfWay: [IPAddress]
+    /// The number of changes to another network that the host has seen, where nothing else in the path differs: one Wi-Fi
+    /// network after another on the same interface. It is not encoded.
+    package var unnamedChanges: UInt64 = 0
 
     /// A path.
     public init(
@@ -141,6 +144,7 @@ extension NetworkPath {
     package func isSameWay(as other: NetworkPath) -> Bool {
         interfaces == other.interfaces && ssid == other.ssid && supportsIPv4 == other.supportsIPv4
             && supportsIPv6 == other.supportsIPv6 && endsOfWay == other.endsOfWay
+            && unnamedChanges == other.unnamedChanges
             // With a default route they are not the way.
             && (status != .unsatisfied || attachedNetworks == other.attachedNetworks)
     }

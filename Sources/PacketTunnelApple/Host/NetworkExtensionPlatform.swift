@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import Logging
 import Network
 import NetworkAddresses
 import NetworkExtension
@@ -115,7 +116,8 @@ final class NetworkExtensionPlatform: TunnelPlatform, @unchecked Sendable {
             }
             let tun = try PacketFlowTun(
                 reader, name: interfaceName ?? "utun", mtu: mtu, packetCapacity: options.packetCapacity,
-                byteCapacity: options.byteCapacity)
+                byteCapacity: options.byteCapacity
+            ) { [logger = options.logger] in logger.warning("\($0)") }
             state.withLock { $0.tun = tun }
             tun.start()
             return tun

@@ -5,11 +5,13 @@ import NetworkExtension
 import PacketTunnel
 import Synchronization
 import TunnelIO
+import TunnelSystem
 
 /// The system's packet flow as an interface.
 ///
-/// Packets wait here in the form in which they came, and are copied once, into the reader's batch. The next ones are asked
-/// for when all are gone: until then the system keeps them, and drops what it has no room for.
+/// Packets wait here in the form in which the system gave them, and are copied once, into the reader's batch. The next ones are
+/// requested when all have been read: until then the system keeps them, and drops what it has no room for. The system alone decides how
+/// many packets it gives at once; more than the capacity are read in pieces, each of which is released when it was read.
 final class PacketFlowTun: TunDevice {
     private struct State {
         var packets: [Data] = []
@@ -19,6 +21,8 @@ final class PacketFlowTun: TunDevice {
         var events: [LinkEvent] = []
         var statistics = TunStatistics()
         var overflow = 0
+        var refusedWrites: UInt64 = 0
+        var refusals = BoundedLog(most: 3)
     }
 
     private let reader: PacketFlowReader
@@ -26,16 +30,23 @@ final class PacketFlowTun: TunDevice {
     private let packetCapacity: Int
     private let byteCapacity: Int
     private let state: Mutex<State>
+    private let report: @Sendable (String) -> Void
     private let arrived: WakeSignal
     private let links: WakeSignal
     /// What goes out in one call of the system; so much is copied and waits for it.
     private static let writeCount = 64
 
+    /// - Parameters:
+    ///   - packetCapacity: the most packets that ``receive(into:)`` reads at once.
+    ///   - byteCapacity: the most bytes of those packets, at least 65,536.
+    ///   - report: called with a warning, three times a minute at most.
     /// - Throws: `.eventLoop` when the system has no more descriptors.
     init(
-        _ reader: PacketFlowReader, name: String, mtu: Int, packetCapacity: Int, byteCapacity: Int
+        _ reader: PacketFlowReader, name: String, mtu: Int, packetCapacity: Int, byteCapacity: Int,
+        report: @escaping @Sendable (String) -> Void = { _ in }
     ) throws(TunnelIOError) {
         self.reader = reader
+        self.report = report
         self.name = name
         self.packetCapacity = max(packetCapacity, 1)
         self.byteCapacity = max(byteCapacity, 1 << 16)
@@ -49,23 +60,13 @@ final class PacketFlowTun: TunDevice {
 
     // MARK: - What the system sends into the tunnel
 
-    /// Takes packets from the system; those beyond the capacity are dropped.
+    /// Adds the packets of one read of the system.
     func accept(_ packets: [Data]) {
         let isEmpty = state.withLock { state -> Bool? in
             guard !state.isClosed else { return nil }
-            var bytes = 0
-            var kept = packets.count
-            for (index, packet) in packets.enumerated() {
-                bytes += packet.count
-                if index < packetCapacity, bytes <= byteCapacity { continue }
-                kept = index
-                break
-            }
-            state.overflow += packets.count - kept
-            state.packets = kept == packets.count ? packets : Array(packets.prefix(kept))
-            state.next = 0
-            if kept > 0 { arrived.raise() }
-            return kept == 0
+            (state.packets, state.next) = (packets, 0)
+            if !packets.isEmpty { arrived.raise() }
+            return packets.isEmpty
         }
         if isEmpty == true { reader.ask(for: self) }
     }
@@ -76,8 +77,15 @@ final class PacketFlowTun: TunDevice {
         let isDrained = try state.withLock { (state) throws(TunnelIOError) -> Bool in
             if state.isClosed { throw TunnelIOError(.closed) }
             guard !state.packets.isEmpty else { return false }
-            while state.next < state.packets.count {
-                guard take(state.packets[state.next], into: batch, &state) else { break }
+            let (first, end) = (state.next, min(state.packets.count, state.next + packetCapacity))
+            var bytes = 0
+            while state.next < end {
+                bytes += state.packets[state.next].count
+                guard state.next == first || bytes <= byteCapacity,
+                    take(state.packets[state.next], into: batch, &state)
+                else { break }
+                // A long read waits for a while: what was copied does not.
+                if state.packets.count > packetCapacity { state.packets[state.next] = Data() }
                 state.next += 1
             }
             guard state.next == state.packets.count else { return false }
@@ -106,8 +114,11 @@ final class PacketFlowTun: TunDevice {
 
     var readiness: Int32 { arrived.descriptor }
 
-    /// Packets from the system that found no room.
+    /// The number of packets from the system that no batch can hold.
     var overflowCount: Int { state.withLock { $0.overflow } }
+
+    /// The number of packets out of the tunnel that the system refused.
+    var refusedWriteCount: UInt64 { state.withLock { $0.refusedWrites } }
 
     // MARK: - What comes out of the tunnel
 
@@ -145,8 +156,21 @@ final class PacketFlowTun: TunDevice {
             result.sent += packets.count
         } else {
             result.dropped += packets.count
+            recordRefusal(of: packets.count)
         }
     }
+
+    private func recordRefusal(of count: Int) {
+        let now = Int64((ContinuousClock.now - Self.origin) / .nanoseconds(1))
+        let lines = state.withLock { state in
+            state.refusedWrites += UInt64(count)
+            return state.refusals.lines(
+                "the system refused \(count) packets from the tunnel (\(state.refusedWrites) since the start)", at: now)
+        }
+        for line in lines { report(line) }
+    }
+
+    private static let origin = ContinuousClock.now
 
     // MARK: - The interface
 

@@ -10,11 +10,32 @@ import TunnelSystem
 /// Follows the way to the network that is outside of the tunnel.
 final class PathWatcher: Sendable {
     private struct State {
-        var last: NetworkPath?
+        var last: NWPath?
+        var reported: NetworkPath?
         var handler: (@Sendable (NetworkPath) -> Void)?
         var hasUpdate = false
         /// The callers that wait for the first update.
         var waiters: [OneShot<Void>] = []
+
+        /// Records a path of the system, and returns the path to report; `nil` if nothing outside of the tunnel has changed.
+        mutating func change(to path: NWPath, without ownInterface: String?) -> NetworkPath? {
+            let before = last
+            last = path
+            // The system repeats itself.
+            guard before != path else { return nil }
+            var visible = NetworkPath(path, without: ownInterface)
+            if let before, let reported {
+                visible.unnamedChanges = reported.unnamedChanges
+                if visible == reported {
+                    // The difference is that the tunnel's own interface was added or removed.
+                    guard path.has(ownInterface) == before.has(ownInterface) else { return nil }
+                    // The system compares more than it shows: this is another network on the same interface.
+                    visible.unnamedChanges += 1
+                }
+            }
+            reported = visible
+            return visible
+        }
     }
 
     private let monitor = NWPathMonitor()
@@ -57,14 +78,9 @@ final class PathWatcher: Sendable {
     }
 
     private func update(_ path: NWPath) {
-        let path = NetworkPath(path, without: ownInterface())
-        let handler = state.withLock { state in
-            // The system repeats itself, and the tunnel's own interface comes and goes.
-            guard state.last != path else { return nil as (@Sendable (NetworkPath) -> Void)? }
-            state.last = path
-            return state.handler
-        }
-        handler?(path)
+        let name = ownInterface()
+        let (handler, change) = state.withLock { ($0.handler, $0.change(to: path, without: name)) }
+        if let change { handler?(change) }
         // After the handler, so that a waiting start finds the path.
         endWaits()
     }
@@ -77,6 +93,10 @@ final class PathWatcher: Sendable {
         }
         for waiter in waiters { waiter.finish(()) }
     }
+}
+
+extension NWPath {
+    fileprivate func has(_ interface: String?) -> Bool { availableInterfaces.contains { $0.name == interface } }
 }
 
 extension NetworkPath {

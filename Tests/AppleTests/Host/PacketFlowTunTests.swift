@@ -3,6 +3,7 @@
 
 import NetworkExtension
 import PacketTunnelTesting
+import Synchronization
 import Testing
 import TunnelIO
 
@@ -73,16 +74,32 @@ struct PacketFlowTunTests {
         #expect(tun.overflowCount == 0)
     }
 
-    @Test("What a batch of the system has beyond the capacity is dropped and counted")
-    func overflow() async throws {
-        flow.standIn.setLargestBatch(20)
-        flow.standIn.route((0..<12).map { Data(Samples.packet($0)) })
-        #expect(try await receive(8) == (0..<8).map { Samples.packet($0) })
-        #expect(tun.overflowCount == 4)
+    @Test("A read of 2,000 packets is passed on in pieces: all of them, in order")
+    func longRead() async throws {
+        flow.standIn.setCapacity(2_000)
+        flow.standIn.setLargestBatch(2_000)
+        let packets = (0..<2_000).map { Samples.packet($0) }
+        flow.standIn.route(packets.map { Data($0) })
+        var received: [[UInt8]] = []
+        let piece = try batch()
+        let all = try await changes.wait {
+            while true {
+                piece.removeAll()
+                let count = try tun.receive(into: piece)
+                guard count > 0 else { return received.count >= packets.count }
+                #expect(count <= 8)
+                received += (0..<count).map(piece.copy(of:))
+            }
+        }
+        #expect(all && received == packets)
+        #expect(await changes.wait { flow.standIn.isReading })
+        #expect(flow.standIn.readCount == 2 && tun.overflowCount == 0)
         // Bytes count as well.
         flow.standIn.route((0..<3).map { Data(Samples.packet($0, size: 30_000)) })
-        #expect(try await receive(2).count == 2)
-        #expect(tun.overflowCount == 5)
+        piece.removeAll()
+        #expect(try await changes.wait { try tun.receive(into: piece) == 2 })
+        piece.removeAll()
+        #expect(try tun.receive(into: piece) == 1)
     }
 
     @Test("What is no packet is counted and in nobody's way")
@@ -134,10 +151,21 @@ struct PacketFlowTunTests {
         #expect(!flow.standIn.isReading)
     }
 
-    @Test("A write that the system refuses is a drop")
+    @Test("Writes that the system refuses are counted, and logged at a bounded rate")
     func refusal() throws {
+        let lines = Mutex<[String]>([])
+        let tun = try PacketFlowTun(
+            reader, name: "utun7", mtu: 1420, packetCapacity: 8, byteCapacity: 1 << 16,
+            report: { line in lines.withLock { $0.append(line) } })
         flow.standIn.fail()
-        #expect(try tun.send(batch([Samples.packet(1), Samples.packet(2)])) == TunSendResult(sent: 0, dropped: 2))
+        for _ in 0..<100 {
+            #expect(
+                try tun.send(batch([Samples.packet(1), Samples.packet(2)])) == TunSendResult(sent: 0, dropped: 2))
+        }
+        #expect(tun.refusedWriteCount == 200)
+        // A minute may end between two writes.
+        #expect((3...7).contains(lines.withLock { $0.count }))
+        #expect(lines.withLock { $0.first }?.contains("refused 2 packets") == true)
     }
 
     @Test("Another MTU is a change of the link")

@@ -4,6 +4,7 @@
 import HostConformance
 import Network
 import PacketTunnelTesting
+import Synchronization
 import Testing
 
 @testable import PacketTunnel
@@ -95,6 +96,36 @@ extension OneNetworkTests {
             #expect(script.calls.messages.filter { $0 == "start" }.count == 1)
             await system.stop(.userInitiated)
             #expect(system.unbalanced.missing == 0 && system.unbalanced.repeated.isEmpty)
+        }
+
+        @Test("Another Wi-Fi network on the same interface is reported as another way; repeated paths are not reported")
+        func sameInterface() async throws {
+            let own = NWInterface(standIn: "utun7", type: .other, index: 17)
+            func path(_ network: Int, _ interfaces: [NWInterface] = [Self.wifi]) -> NWPath {
+                NWPath(standIn: .satisfied, interfaces: interfaces, network: network)
+            }
+            defer { StandInPaths.change(to: path(0)) }
+            let reported = Mutex<[NetworkPath]>([])
+            let changes = Changes()
+            let watcher = PathWatcher { "utun7" }
+            watcher.start { path in
+                reported.withLock { $0.append(path) }
+                changes.tell()
+            }
+            #expect(await changes.wait { reported.withLock { $0.count } == 1 })
+            // A repetition; the tunnel's own interface; another network, twice; the own interface; another interface.
+            StandInPaths.change(to: path(0))
+            StandInPaths.change(to: path(0, [own, Self.wifi]))
+            StandInPaths.change(to: path(1, [own, Self.wifi]))
+            StandInPaths.change(to: path(1, [own, Self.wifi]))
+            StandInPaths.change(to: path(2, [own, Self.wifi]))
+            StandInPaths.change(to: path(2))
+            StandInPaths.change(to: path(2, [Self.cellular]))
+            #expect(await changes.wait { reported.withLock { $0.last?.interfaces.first?.name } == "pdp_ip0" })
+            watcher.stop()
+            let paths = reported.withLock { $0 }
+            #expect(paths.map { $0.interfaces.map(\.name) } == [["en0"], ["en0"], ["en0"], ["pdp_ip0"]])
+            for (path, next) in zip(paths, paths.dropFirst()) { #expect(!next.isSameWay(as: path)) }
         }
 
         @Test("The system's paths say what the system says")

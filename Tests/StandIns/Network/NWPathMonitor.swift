@@ -42,6 +42,9 @@ public struct NWPath: Equatable, Sendable {
     public let supportsIPv4: Bool
     public let supportsIPv6: Bool
     public let supportsDNS: Bool
+    /// What the system compares and does not show, such as the gateways that it does not know yet: two paths with the same
+    /// properties may differ. `NWPath` is `Equatable` by the system's own comparison, not by its properties.
+    private let network: Int
 
     public func usesInterfaceType(_ type: NWInterface.InterfaceType) -> Bool {
         availableInterfaces.contains { $0.type == type }
@@ -50,9 +53,10 @@ public struct NWPath: Equatable, Sendable {
     /// For tests: the system makes them otherwise.
     public init(
         standIn status: Status, interfaces: [NWInterface] = [], isExpensive: Bool = false,
-        isConstrained: Bool = false, supportsIPv4: Bool = true, supportsIPv6: Bool = true
+        isConstrained: Bool = false, supportsIPv4: Bool = true, supportsIPv6: Bool = true, network: Int = 0
     ) {
         self.status = status
+        self.network = network
         availableInterfaces = interfaces
         self.isExpensive = isExpensive
         self.isConstrained = isConstrained

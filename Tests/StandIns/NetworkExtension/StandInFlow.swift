@@ -19,14 +19,19 @@ public final class StandInFlow: Sendable {
         var routedCount = 0
         var writtenCount = 0
         var largestBatch = 64
+        var capacity = 512
     }
 
     private let state = Mutex(State())
     private let system = DispatchQueue(label: "flow")
-    /// The most packets that wait, as in a kernel.
-    public let capacity: Int
 
-    init(capacity: Int = 512) { self.capacity = capacity }
+    init() {}
+
+    /// The most packets that wait, as in a kernel.
+    public var capacity: Int { state.withLock { $0.capacity } }
+
+    /// Sets the most packets that wait. The documentation of `readPackets` gives no limit on a read.
+    public func setCapacity(_ count: Int) { state.withLock { $0.capacity = count } }
 
     /// The most packets that a handler gets at once.
     public func setLargestBatch(_ count: Int) { state.withLock { $0.largestBatch = count } }
@@ -38,7 +43,7 @@ public final class StandInFlow: Sendable {
     @discardableResult
     public func route(_ packets: [Data]) -> Int {
         let taken = state.withLock { state -> Int in
-            let room = max(0, capacity - state.queue.count)
+            let room = max(0, state.capacity - state.queue.count)
             state.queue += packets.prefix(room)
             state.routedCount += min(room, packets.count)
             state.dropped += max(0, packets.count - room)
