@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-// A tunnel on a TUN device that this program makes, until it is interrupted.
+// A tunnel on a TUN device of Linux or a utun device of macOS, which this program makes, until it is interrupted.
 //
 //   culvert-c-example INTERFACE CONFIGURATION
 //
 // prints "running" once the tunnel runs, its status for each line that it reads, and why it ended.
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/if_tun.h>
-#include <net/if.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -18,7 +16,21 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#if defined(__linux__)
+#include <linux/if_tun.h>
+#include <net/if.h>
+#elif defined(__APPLE__) && __has_include(<net/if_utun.h>) && __has_include(<sys/kern_control.h>)
+// The SDK of iOS has no such headers.
+#include <net/if_utun.h>
+#include <sys/kern_control.h>
+#include <sys/socket.h>
+#include <sys/sys_domain.h>
+#define HAS_UTUN 1
+#endif
+
 #include "culvert.h"
+
+#if defined(__linux__)
 
 static int open_tun(const char *name) {
     int descriptor = open("/dev/net/tun", O_RDWR | O_CLOEXEC);
@@ -31,6 +43,43 @@ static int open_tun(const char *name) {
     }
     return descriptor;
 }
+
+#elif defined(HAS_UTUN)
+
+static int open_tun(const char *name) {
+    unsigned int number;
+    char rest;
+    if (sscanf(name, "utun%u%c", &number, &rest) != 1) {
+        errno = EINVAL;
+        return -1;
+    }
+    int descriptor = socket(PF_SYSTEM, SOCK_DGRAM, SYSPROTO_CONTROL);
+    if (descriptor < 0) return -1;
+    struct ctl_info control = {.ctl_name = UTUN_CONTROL_NAME};
+    struct sockaddr_ctl address = {.sc_len = sizeof address, .sc_family = AF_SYSTEM, .ss_sysaddr = AF_SYS_CONTROL};
+    // The kernel counts from 1, and the names from 0.
+    address.sc_unit = number + 1;
+    if (fcntl(descriptor, F_SETFD, FD_CLOEXEC) < 0 || ioctl(descriptor, CTLIOCGINFO, &control) < 0) {
+        close(descriptor);
+        return -1;
+    }
+    address.sc_id = control.ctl_id;
+    if (connect(descriptor, (struct sockaddr *)&address, sizeof address) < 0) {
+        close(descriptor);
+        return -1;
+    }
+    return descriptor;
+}
+
+#else
+
+static int open_tun(const char *name) {
+    (void)name;
+    errno = ENOTSUP;
+    return -1;
+}
+
+#endif
 
 static char *read_file(const char *path) {
     FILE *file = fopen(path, "r");
