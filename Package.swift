@@ -68,10 +68,11 @@ let grdb = Target.Dependency.product(name: "GRDB", package: "GRDB.swift", condit
 // MARK: - Parts of one platform
 
 // Their products are there for everybody, so that one manifest of an app names them with a condition. Where the system
-// that builds is another, they are empty modules. CULVERT_PLATFORM=linux builds those of Linux on a Mac, with an SDK for it.
+// that builds is another, they are empty modules. CULVERT_PLATFORM=linux builds those of Linux on a Mac, with an SDK for it;
+// CULVERT_PLATFORM=macos makes this file on Linux what it is on a Mac (scripts/apple).
 #if os(Linux)
-    let buildsForLinux = true
-    let buildsForApple = Context.environment["CULVERT_STANDINS"] == "1"
+    let buildsForLinux = Context.environment["CULVERT_PLATFORM"] != "macos"
+    let buildsForApple = !buildsForLinux || Context.environment["CULVERT_STANDINS"] == "1"
 #else
     let buildsForLinux = Context.environment["CULVERT_PLATFORM"] == "linux"
     let buildsForApple = !buildsForLinux

@@ -3,12 +3,17 @@
 
 import CTunnelSystem
 import CommandLineSupport
-import FoundationEssentials
 import NetworkAddresses
 import PacketTunnel
 import PasswordHashing
 import TunnelSystem
 import WireGuardCore
+
+#if canImport(FoundationEssentials)
+    import FoundationEssentials
+#else
+    import Foundation
+#endif
 
 /// What the commands other than `run` do. Each gives the exit status.
 struct ServerTool {

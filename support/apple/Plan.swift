@@ -22,6 +22,7 @@ struct Module: Sendable {
 
     /// As compilers have to be told.
     var identifier: String { name.replacing("-", with: "_") }
+    var isExample: Bool { files.first?.hasPrefix("\(root)/Examples/") == true }
     var isOurs: Bool { kind == .ours || kind == .test }
     var include: String { (files.first?.folder ?? root) + "/include" }
     var swiftFiles: [String] { files.filter { $0.hasSuffix(".swift") } }
@@ -85,10 +86,12 @@ private struct Manifest: Decodable {
     var traits: [Name]
     var targets: [Target]
 
+    /// The manifest as it is on a Mac, where SwiftPM evaluates it for all of Apple's systems.
     static func read(standIns: Bool) async throws -> Manifest {
-        let more = standIns ? ["--scratch-path", "\(build)/manifest"] : []
+        var environment = ["CULVERT_PLATFORM": "macos"]
+        if standIns { environment["CULVERT_STANDINS"] = "1" }
         let text = try await need(
-            ["swift", "package"] + more + ["dump-package"], environment: standIns ? ["CULVERT_STANDINS": "1"] : [:])
+            ["swift", "package", "--scratch-path", "\(build)/manifest", "dump-package"], environment: environment)
         return try JSONDecoder().decode(Manifest.self, from: Data(text.utf8))
     }
 }
@@ -127,13 +130,10 @@ struct Plan: Sendable {
         "_CryptoExtras": ["Foundation", "Crypto", "Security"], "CryptoExtras": ["_CryptoExtras"],
     ]
     static let frameworks = system.keys.filter { !$0.hasSuffix("CryptoExtras") }.sorted() + ["CryptoKit"]
-    /// Not compiled, though nothing of it says Linux: what makes devices of Linux or serves tunnels on it, tests that need
-    /// namespaces, tests that play the other side of stand-ins, and tests that take more of Foundation (Process,
-    /// JSONSerialization) than there is a stand-in of.
-    private static let elsewhere: Set = [
-        "culvert-c-example", "culvert-credential-server", "PasswordHashing", "CulvertTests", "PrivilegedTests",
-        "AppleTests",
-    ]
+    /// Tests that are not compiled: those that need namespaces, those that play the other side of stand-ins, and those that
+    /// use more of Foundation (Process, JSONSerialization) than there is a stand-in of. Every other target is compiled unless it
+    /// needs another package that is not (NIO, GRDB, Hummingbird), which ``unexplained(_:)`` checks.
+    private static let elsewhere: Set = ["CulvertTests", "PrivilegedTests", "AppleTests"]
     private static let elsewhereFiles: Set = ["OpenSSLTests.swift"]
     /// These have pinning and no packet tunnels.
     private static let onlyPinning = ["watchos", "visionos"]
@@ -143,8 +143,6 @@ struct Plan: Sendable {
     let floors: [String: String]
     private let traits: [String]
     private let targets: [Manifest.Target]
-    /// Targets with nothing in them where the system is not Linux.
-    private let linux: Set<String>
 
     init() async throws {
         let ordinary = try await Manifest.read(standIns: false)
@@ -152,11 +150,8 @@ struct Plan: Sendable {
         floors = Dictionary(uniqueKeysWithValues: ordinary.platforms.map { ($0.platformName, $0.version) })
         // A set, which is printed in any order.
         traits = ordinary.traits.map(\.name).filter { $0 != "default" }.sorted()
-        // A part of one platform has a folder of what it is on others. Those of Apple's are built with stand-ins only.
-        func isEmpty(_ target: Manifest.Target) -> Bool { target.path?.hasSuffix("/Elsewhere") == true }
-        linux = Set(ordinary.targets.filter { !isEmpty($0) && exists("\($0.folder)/Elsewhere") }.map(\.name))
         var known: Set<String> = []
-        targets = (ordinary.targets + apple.targets).filter { !isEmpty($0) && known.insert($0.name).inserted }
+        targets = (ordinary.targets + apple.targets).filter { known.insert($0.name).inserted }
     }
 
     /// Stand-ins and other packages.
@@ -192,12 +187,9 @@ struct Plan: Sendable {
     /// What of the package is compiled for a system: everything but what needs NIO, or is Linux's; in order.
     func ownModules(_ system: String) -> [Module] {
         let known = Set(Self.foreign.map(\.name)).union(Self.system.keys).union(["CryptoKit"])
-        var refused = Self.elsewhere.union(linux)
+        var refused = Self.elsewhere
         var kept: [Module] = []
-        var waiting = targets.filter { target in
-            !known.contains(target.name) && !target.name.lowercased().contains("linux")
-                && !refused.contains(target.name)
-        }
+        var waiting = targets.filter { !known.contains($0.name) && !refused.contains($0.name) }
         var names = known
         while true {
             let there = Set(waiting.map(\.name)).union(names)
@@ -233,8 +225,8 @@ struct Plan: Sendable {
             kept.removeAll { !wanted.contains($0.name) }
         }
         if system != "macos" {
-            // A phone runs no command lines.
-            let programs = Set(kept.filter(\.isProgram).map(\.name)).union(["ArgumentParser"])
+            // A phone runs no command lines. Examples are compiled all the same.
+            let programs = Set(kept.filter { $0.isProgram && !$0.isExample }.map(\.name)).union(["ArgumentParser"])
             kept = kept.filter { Self.reach([$0.name], kept).isDisjoint(with: programs) }
         }
         return kept
@@ -248,6 +240,28 @@ struct Plan: Sendable {
             let missing = target.needs(system).filter { !known.contains($0) }
             return missing.isEmpty ? target.name : "\(target.name) (needs \(missing.joined(separator: ", ")))"
         }
+    }
+
+    /// The targets of the manifest, other than tests, that are not compiled although every package that they need is.
+    func unexplained(_ system: String) -> [String] {
+        let kept = Set(ownModules(system).map(\.name)).union(Self.system.keys).union(Self.foreign.map(\.name))
+        let ours = Set(targets.map(\.name))
+        return targets.filter { target in
+            !kept.contains(target.name) && target.type != "test"
+                && Self.missing(target, targets, system, kept).isSubset(of: ours)
+        }.map(\.name)
+    }
+
+    /// The names that a target needs, directly or not, and that are not compiled.
+    private static func missing(
+        _ target: Manifest.Target, _ targets: [Manifest.Target], _ system: String, _ kept: Set<String>
+    ) -> Set<String> {
+        var (found, next) = (Set<String>(), target.needs(system).filter { !kept.contains($0) })
+        while let name = next.popLast() {
+            guard found.insert(name).inserted, let other = targets.first(where: { $0.name == name }) else { continue }
+            next += other.needs(system).filter { !kept.contains($0) }
+        }
+        return found
     }
 
     /// These modules and all that they need.
@@ -273,6 +287,8 @@ struct Plan: Sendable {
             default: break
             }
         }
+        // A part of another system has no settings.
+        if !flags.contains("-swift-version") { flags += ["-swift-version", "6"] }
         let isTest = target.type == "test" || folder.hasPrefix("\(root)/Tests/") || folder.contains(".docc/")
         return Module(
             name: target.name, kind: isTest ? .test : .ours, files: sources, dependencies: needs, flags: flags,

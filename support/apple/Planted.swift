@@ -31,6 +31,12 @@ struct Planted {
             "the C library: a call that Darwin has not", "CCulvert", "Sources/CCulvert/culvert.c",
             "#include \"culvert.h\"", "#include \"culvert.h\"\n#include <sys/epoll.h>", finds: "sys/epoll.h"),
         Planted(
+            "an example in C: a header of Linux", "culvert-c-example", "Examples/CTunnel/main.c",
+            "#include <errno.h>", "#include <errno.h>\n#include <linux/if_tun.h>", finds: "linux/if_tun.h"),
+        Planted(
+            "an example: an import of Linux's host", "linux-tunnel-example", "Examples/LinuxTunnel/LinuxTunnel.swift",
+            "#if os(Linux)", "import LinuxHost\n\n#if os(Linux)", finds: "LinuxHost"),
+        Planted(
             "NetworkExtension: an override of another signature", "PacketTunnelApple",
             "Sources/PacketTunnelApple/Host/NetworkExtensionHost.swift", "with reason: NEProviderStopReason,",
             "with reason: NEVPNStatus,", finds: "does not override"),

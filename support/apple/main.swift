@@ -28,6 +28,10 @@ do {
     var problems = try await compile(checks, jobs: ProcessInfo.processInfo.activeProcessorCount)
     if systems.contains(where: { $0.name == "macos" }), !objects {
         say("macos    left out: " + plan.leftOut("macos").joined(separator: "; "), [])
+        let unexplained = plan.unexplained("macos")
+        if !unexplained.isEmpty {
+            throw Failed("not compiled, although all that they need is: \(unexplained.joined(separator: ", "))")
+        }
     }
     for (index, check) in checks.enumerated() where check.system.name == "macos" && problems[index] == 0 {
         if objects {

@@ -14,6 +14,9 @@ struct LoginView: View {
             Form {
                 if !model.isLoaded {
                     ProgressView()
+                } else if model.isUnreadable {
+                    Text("The tunnel that is stored cannot be read.").foregroundStyle(.secondary)
+                    Button("Read again") { Task { await model.load() } }
                 } else if model.profile == nil {
                     Section("Install") { LoginFields(model: model) }
                     Button("Install") { Task { await model.install() } }

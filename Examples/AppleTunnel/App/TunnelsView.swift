@@ -14,6 +14,9 @@ struct TunnelsView: View {
             VStack {
                 switch model.screen {
                 case .loading: ProgressView("Reading tunnels")
+                case .unreadable:
+                    Text("The tunnels that are stored cannot be read.").foregroundStyle(.secondary)
+                    Button("Read again") { Task { await model.load() } }
                 case .welcome: WelcomeView { isAdding = true }
                 case .profiles: ProfileList(model: model)
                 }

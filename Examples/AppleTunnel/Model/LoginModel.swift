@@ -36,16 +36,24 @@ public final class LoginModel {
     public var alert: AlertText?
     /// Whether profiles have been read.
     public private(set) var isLoaded = false
+    /// Whether a profile is stored that cannot be read: then the form would install a second one.
+    public private(set) var isUnreadable = false
     /// Whether something is being done: what a spinner turns for.
     public private(set) var isBusy = false
     /// Whether the user is being asked if the profile is to go.
     public var isConfirmingRemoval = false
 
     private let manager: TunnelManager
+    private let taps: SwitchTaps
     private var follower: Task<Void, Never>?
+    /// The number of operations under way.
+    private var workCount = 0
 
     /// A model over `manager`.
-    public init(_ manager: TunnelManager) { self.manager = manager }
+    public init(_ manager: TunnelManager) {
+        self.manager = manager
+        taps = SwitchTaps(manager)
+    }
 
     /// The manager for this app: tunnels in the login extension on a device, in the app itself on a simulator.
     public static func makeManager() -> TunnelManager {
@@ -73,14 +81,21 @@ public final class LoginModel {
 
     /// Reads what is saved, and follows it from then on.
     public func load() async {
-        await perform("The tunnel cannot be read") { if let error = try await manager.load().first { throw error } }
+        let isRead = await perform("The tunnel cannot be read") {
+            if let error = try await manager.load().first { throw error }
+        }
         await refresh()
+        isUnreadable = !isRead && profile == nil
         isLoaded = true
     }
 
     /// Installs the profile that the form describes.
     public func install() async {
         await perform("The tunnel was not installed") {
+            guard !isUnreadable else {
+                throw TunnelError(
+                    .storage, "the tunnel that is stored cannot be read", fix: "read it again before you install one")
+            }
             let configuration = CredentialTunnelConfiguration(
                 server: details.server, serverKey: details.serverKey, login: details.login)
             try Self.check(configuration)
@@ -89,6 +104,7 @@ public final class LoginModel {
                 configuration: try JSONValue(encoding: configuration))
             try await manager.create(profile, secrets: secrets(of: configuration))
         }
+        forgetSecrets()
         await refresh()
     }
 
@@ -104,21 +120,22 @@ public final class LoginModel {
             profile.serverAddress = details.server
             profile.configuration = try JSONValue(encoding: configuration)
             try await manager.update(profile, secrets: secrets(of: configuration).mapValues { $0 })
-            (details.password, details.presharedKey) = ("", "")
         }
+        forgetSecrets()
         await refresh()
     }
+
+    /// A secret does not stay in memory after it was saved, or was not.
+    private func forgetSecrets() { (details.password, details.presharedKey) = ("", "") }
 
     /// Starts the tunnel, or stops it when it is up.
     public func toggle() async {
         await perform("That did not work") {
             guard let profile else { return }
-            if await manager.status(profile.id).status.isActive {
-                try await manager.stop(profile.id)
-            } else {
-                try await manager.start(profile.id)
-            }
+            let isOn = await taps.turnsOn(profile.id)
+            try await taps.set(isOn, profile.id) { status = $0 }
         }
+        await refresh()
     }
 
     /// Removes the profile and its secrets, which the user has confirmed.
@@ -136,23 +153,36 @@ public final class LoginModel {
 
     private func refresh() async {
         let present = await manager.profiles.first
-        guard present != profile else { return }
-        let isOther = present?.id != profile?.id
-        profile = present
-        details = Details()
-        if let present, let configuration: CredentialTunnelConfiguration = try? present.configuration.decode() {
-            details.server = configuration.server
-            details.serverKey = configuration.serverKey
-            details.login = configuration.login
+        guard present != profile || present != nil && follower == nil else { return }
+        let isOther = present?.id != profile?.id || follower == nil
+        if present != profile {
+            profile = present
+            details = Details()
+            if let present, let configuration: CredentialTunnelConfiguration = try? present.configuration.decode() {
+                details.server = configuration.server
+                details.serverKey = configuration.serverKey
+                details.login = configuration.login
+            }
         }
         guard isOther else { return }
         follower?.cancel()
+        follower = nil
         status = TunnelStatusUpdate(.disconnected)
         guard let present else { return }
         let updates = await manager.statusUpdates(present.id)
+        guard follower == nil, profile?.id == present.id else { return }
         follower = Task { [weak self] in
             for await update in updates { self?.status = update }
+            guard !Task.isCancelled else { return }
+            await self?.followAgain(present)
         }
+    }
+
+    /// Updates end when the manager forgets a profile, even if it can be read again by now.
+    private func followAgain(_ profile: TunnelProfile) async {
+        follower = nil
+        guard await manager.profiles.contains(where: { $0.id == profile.id }) else { return }
+        await refresh()
     }
 
     private func secrets(of configuration: CredentialTunnelConfiguration) -> [String: SecretBytes] {
@@ -175,13 +205,20 @@ public final class LoginModel {
         }
     }
 
-    private func perform(_ title: String, _ body: () async throws -> Void) async {
+    @discardableResult
+    private func perform(_ title: String, _ body: () async throws -> Void) async -> Bool {
+        workCount += 1
         isBusy = true
-        defer { isBusy = false }
+        defer {
+            workCount -= 1
+            isBusy = workCount > 0
+        }
         do {
             try await body()
+            return true
         } catch {
             alert = AlertText(title, error)
+            return false
         }
     }
 }

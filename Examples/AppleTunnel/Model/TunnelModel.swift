@@ -14,6 +14,8 @@ public final class TunnelModel {
     public enum Screen: Equatable, Sendable {
         /// Profiles are being read.
         case loading
+        /// No profile can be read, and at least one is stored: the page offers to read again.
+        case unreadable
         /// No profile is stored: the page says how to begin.
         case welcome
         /// The profiles.
@@ -35,15 +37,21 @@ public final class TunnelModel {
     /// The profile that the user is being asked about, whether it is to go.
     public var removal: TunnelProfile?
     private var isLoaded = false
+    /// Whether the last load found profiles that cannot be read.
+    private var hasUnreadable = false
 
     private let manager: TunnelManager
     private let interval: Duration
+    private let taps: SwitchTaps
     private var followers: [String: Task<Void, Never>] = [:]
+    /// The number of operations under way, by the profile's id.
+    private var workCounts: [String: Int] = [:]
 
     /// A model over `manager`, which asks tunnels how they do once in each `interval`.
     public init(_ manager: TunnelManager, interval: Duration = .seconds(1)) {
         self.manager = manager
         self.interval = interval
+        taps = SwitchTaps(manager)
     }
 
     /// The manager for this app: tunnels in the extension on a device, in the app itself on a simulator.
@@ -52,7 +60,11 @@ public final class TunnelModel {
     }
 
     /// What there is to see.
-    public var screen: Screen { !isLoaded ? .loading : profiles.isEmpty ? .welcome : .profiles }
+    public var screen: Screen {
+        if !isLoaded { return .loading }
+        if !profiles.isEmpty { return .profiles }
+        return hasUnreadable ? .unreadable : .welcome
+    }
 
     /// Whether an alert is shown; setting it to `false` closes it.
     public var isAlerting: Bool {
@@ -68,9 +80,10 @@ public final class TunnelModel {
 
     /// Reads what is saved, and follows it from then on.
     public func load() async {
-        await perform("Some tunnels cannot be read") {
-            if let error = try await manager.load().first { throw error }
-        }
+        hasUnreadable =
+            await !perform("Some tunnels cannot be read") {
+                if let error = try await manager.load().first { throw error }
+            }
         await refresh()
         isLoaded = true
     }
@@ -79,10 +92,20 @@ public final class TunnelModel {
         profiles = await manager.profiles
         for profile in profiles where followers[profile.id] == nil {
             let updates = await manager.statusUpdates(profile.id)
+            guard followers[profile.id] == nil else { continue }
             followers[profile.id] = Task { [weak self] in
                 for await update in updates { self?.take(update, of: profile) }
+                guard !Task.isCancelled else { return }
+                await self?.followAgain(profile)
             }
         }
+    }
+
+    /// Updates end when the manager forgets a profile, even if it can be read again by now.
+    private func followAgain(_ profile: TunnelProfile) async {
+        followers[profile.id] = nil
+        guard await manager.profiles.contains(where: { $0.id == profile.id }) else { return }
+        await refresh()
     }
 
     private func take(_ update: TunnelStatusUpdate, of profile: TunnelProfile) {
@@ -102,6 +125,10 @@ public final class TunnelModel {
     public func add(wgQuick text: String, name: String) async -> Bool {
         isInstalling = true
         let isDone = await perform("The tunnel was not added") {
+            guard screen != .unreadable else {
+                throw TunnelError(
+                    .storage, "the tunnels that are stored cannot be read", fix: "read them again before you add one")
+            }
             let parts = try WireGuardTunnelConfiguration.split(wgQuick: text, name: name)
             let server = parts.configuration.peers.first?.endpoint ?? ""
             let profile = TunnelProfile(
@@ -132,9 +159,11 @@ public final class TunnelModel {
             try await manager.update(changed.profile, secrets: changed.secrets)
             // A new key is for the next start.
             guard await manager.status(profile.id).status == .connected, changed.secrets.isEmpty else { return }
-            let configuration: WireGuardTunnelConfiguration = try changed.profile.configuration.decode()
-            _ = try await manager.send(
-                ReconfigureRequest(configuration: configuration), to: profile.id, timeout: .seconds(30))
+            await perform("\(changed.profile.name) was saved, and takes effect at the next start") {
+                let configuration: WireGuardTunnelConfiguration = try changed.profile.configuration.decode()
+                _ = try await manager.send(
+                    ReconfigureRequest(configuration: configuration), to: profile.id, timeout: .seconds(30))
+            }
         }
         await refresh()
         return isDone
@@ -165,12 +194,15 @@ public final class TunnelModel {
 
     // MARK: - Tunnels
 
-    /// Starts the tunnel, or stops it when it is up.
+    /// Starts the tunnel, or stops it when it is up or the last tap has started it. A tunnel that is switched off does not start
+    /// on demand any longer.
     public func toggle(_ profile: TunnelProfile) async {
-        let isUp = await manager.status(profile.id).status.isActive
-        await work(on: profile, "\(profile.name) did not \(isUp ? "stop" : "start")") {
-            if isUp { try await manager.stop(profile.id) } else { try await manager.start(profile.id) }
+        let id = profile.id
+        let isOn = await taps.turnsOn(id)
+        await work(on: profile, "\(profile.name) did not \(isOn ? "start" : "stop")") {
+            try await taps.set(isOn, id) { statuses[id] = $0 }
         }
+        await refresh()
     }
 
     /// Follows what goes through a tunnel, as long as the calling task is not cancelled: while it is shown.
@@ -190,7 +222,11 @@ public final class TunnelModel {
     @discardableResult
     private func work(on profile: TunnelProfile, _ title: String, _ body: () async throws -> Void) async -> Bool {
         busy.insert(profile.id)
-        defer { busy.remove(profile.id) }
+        workCounts[profile.id, default: 0] += 1
+        defer {
+            workCounts[profile.id, default: 1] -= 1
+            if workCounts[profile.id] == 0 { busy.remove(profile.id) }
+        }
         return await perform(title, body)
     }
 

@@ -84,7 +84,7 @@ final class PacketFlowTun: TunDevice {
                 guard state.next == first || bytes <= byteCapacity,
                     take(state.packets[state.next], into: batch, &state)
                 else { break }
-                // A long read waits for a while: what was copied does not.
+                // A long read waits for a while: release each packet when it was copied.
                 if state.packets.count > packetCapacity { state.packets[state.next] = Data() }
                 state.next += 1
             }

@@ -2,10 +2,15 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import CommandLineSupport
-import FoundationEssentials
 import NetworkAddresses
 import PasswordHashing
 import TunnelSystem
+
+#if canImport(FoundationEssentials)
+    import FoundationEssentials
+#else
+    import Foundation
+#endif
 
 /// How the server is set up: `server.json`. What is left out is as it is here.
 struct ServerConfiguration: Hashable, Sendable {

@@ -2,8 +2,13 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import CommandLineSupport
-import FoundationEssentials
 import TunnelSystem
+
+#if canImport(FoundationEssentials)
+    import FoundationEssentials
+#else
+    import Foundation
+#endif
 
 /// A file of JSON in a server's folder, which its owner alone may read.
 protocol ServerFile: Codable {

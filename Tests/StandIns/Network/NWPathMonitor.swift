@@ -42,7 +42,7 @@ public struct NWPath: Equatable, Sendable {
     public let supportsIPv4: Bool
     public let supportsIPv6: Bool
     public let supportsDNS: Bool
-    /// What the system compares and does not show, such as the gateways that it does not know yet: two paths with the same
+    /// A property that the system compares and does not show: two paths with the same
     /// properties may differ. `NWPath` is `Equatable` by the system's own comparison, not by its properties.
     private let network: Int
 

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import AppleTunnelModel
+import NetworkAddresses
+import Observation
+import PacketTunnelTesting
+import Synchronization
+import Testing
+import WireGuardCore
+
+@testable import CredentialTunnel
+@testable import PacketTunnel
+@testable import WireGuardTunnel
+
+/// The models of the example, with a person's taps and a system that fails.
+@Suite("The models of the example", .timeLimit(.minutes(5)))
+@MainActor struct ExampleModelTests {
+    /// A store whose profiles cannot be read while the device is locked.
+    private final class LockableStore: ProfileStore {
+        private let memory: MemoryProfileStore
+        private let isLocked = Mutex(false)
+        let saved = Mutex<[TunnelProfile]>([])
+
+        init(_ profiles: [TunnelProfile]) { memory = MemoryProfileStore(profiles) }
+
+        func setLocked(_ isOn: Bool) { isLocked.withLock { $0 = isOn } }
+
+        func loadAll() async throws(TunnelError) -> LoadedProfiles {
+            guard isLocked.withLock({ $0 }) else { return try await memory.loadAll() }
+            return LoadedProfiles(profiles: [], errors: [TunnelError(.storage, "the device is locked")])
+        }
+
+        func save(_ profile: TunnelProfile) async throws(TunnelError) {
+            saved.withLock { $0.append(profile) }
+            try await memory.save(profile)
+        }
+
+        func remove(_ id: String) async throws(TunnelError) { try await memory.remove(id) }
+    }
+
+    /// A tunnel that starts immediately, or never until it is stopped. It answers no message.
+    private final class TappedChannel: TunnelChannel {
+        let changes = Changes()
+        private let updates = Broadcast(TunnelStatusUpdate(.disconnected))
+        private let counts = Mutex((starts: 0, stops: 0))
+        private let startsNever: Bool
+
+        init(startsNever: Bool = false) { self.startsNever = startsNever }
+
+        var starts: Int { counts.withLock { $0.starts } }
+        var stops: Int { counts.withLock { $0.stops } }
+        var status: TunnelStatusUpdate { updates.current }
+        func statusUpdates() -> AsyncStream<TunnelStatusUpdate> { updates.follow() }
+
+        func start(_ request: TunnelStartRequest) async throws(TunnelError) {
+            counts.withLock { $0.starts += 1 }
+            updates.send(TunnelStatusUpdate(.connecting))
+            changes.tell()
+            guard startsNever else { return updates.send(TunnelStatusUpdate(.connected)) }
+            _ = await changes.wait { stops > 0 }
+            updates.send(TunnelStatusUpdate(.disconnected))
+            throw TunnelError(.stopped, "the tunnel was stopped while it was starting")
+        }
+
+        func stop(_ reason: StopReason) async throws(TunnelError) {
+            counts.withLock { $0.stops += 1 }
+            updates.send(TunnelStatusUpdate(.disconnected))
+            changes.tell()
+        }
+
+        func sendMessage(_ message: [UInt8]) async throws(TunnelError) -> [UInt8]? {
+            throw TunnelError(.notRunning, "no answer")
+        }
+    }
+
+    private static let rules = OnDemandRules.wifiOnly(ssids: ["home"])
+
+    private static func profile(isOnDemand: Bool = false) throws -> TunnelProfile {
+        var random = SeededGenerator(seed: 41)
+        let configuration = WireGuardTunnelConfiguration(
+            addresses: [InterfaceAddress(host: .v4(10, 0, 0, 2))],
+            peers: [
+                .init(
+                    publicKey: PrivateKey(using: &random).publicKey.base64, endpoint: "192.0.2.1:51820",
+                    allowedIPs: [.allIPv4])
+            ])
+        var profile = TunnelProfile(
+            name: "Home", provider: "wireguard", serverAddress: "192.0.2.1:51820",
+            configuration: try JSONValue(encoding: configuration))
+        profile.onDemand = rules
+        profile.isOnDemandEnabled = isOnDemand
+        return profile
+    }
+
+    private func manager(_ store: LockableStore, _ channel: TappedChannel) -> TunnelManager {
+        TunnelManager(store: store, secrets: MemorySecretStore()) { _ in channel }
+    }
+
+    private func reaches(_ condition: () -> Bool) async -> Bool {
+        let changes = Changes()
+        return await changes.wait {
+            withObservationTracking {
+                condition()
+            } onChange: {
+                changes.tell()
+            }
+        }
+    }
+
+    @Test("A second tap during a start stops the tunnel, without an alert")
+    func secondTap() async throws {
+        let (profile, channel) = (try Self.profile(), TappedChannel(startsNever: true))
+        let model = TunnelModel(manager(LockableStore([profile]), channel))
+        await model.load()
+        let first = Task { await model.toggle(profile) }
+        #expect(await channel.changes.wait { channel.starts == 1 })
+        await model.toggle(profile)
+        await first.value
+        #expect(channel.status.status == .disconnected && channel.stops >= 1 && channel.starts == 1)
+        #expect(model.alert == nil && model.busy.isEmpty)
+        #expect(await reaches { model.statuses[profile.id]?.status == .disconnected })
+    }
+
+    @Test("Two taps that are handled together leave the tunnel down, and a third one brings it up")
+    func quickTaps() async throws {
+        let (profile, channel) = (try Self.profile(), TappedChannel())
+        let model = TunnelModel(manager(LockableStore([profile]), channel))
+        await model.load()
+        let taps = (0..<2).map { _ in Task { await model.toggle(profile) } }
+        for tap in taps { await tap.value }
+        #expect(channel.status.status == .disconnected && model.alert == nil && model.busy.isEmpty)
+        await model.toggle(profile)
+        #expect(channel.status.status == .connected)
+    }
+
+    @Test("Switching a tunnel off turns off its start on demand, and keeps its rules")
+    func onDemand() async throws {
+        let (profile, channel) = (try Self.profile(isOnDemand: true), TappedChannel())
+        let store = LockableStore([profile])
+        let model = TunnelModel(manager(store, channel))
+        await model.load()
+        await model.toggle(profile)
+        #expect(channel.status.status == .connected && model.profiles.first?.isOnDemandEnabled == true)
+        await model.toggle(profile)
+        #expect(channel.status.status == .disconnected && model.alert == nil)
+        #expect(model.profiles.first?.isOnDemandEnabled == false && model.profiles.first?.onDemand == Self.rules)
+        #expect(store.saved.withLock { $0.last }?.isOnDemandEnabled == false)
+    }
+
+    @Test("While no profile can be read there is no welcome, and nothing is added beside it")
+    func unreadable() async throws {
+        let store = LockableStore([try Self.profile()])
+        store.setLocked(true)
+        let model = TunnelModel(manager(store, TappedChannel()))
+        await model.load()
+        #expect(model.screen == .unreadable && model.alert != nil)
+        #expect(await !model.add(wgQuick: "[Interface]", name: "Home"))
+        #expect(model.alert?.message.contains("cannot be read") == true)
+
+        let login = LoginModel(manager(store, TappedChannel()))
+        await login.load()
+        #expect(login.isUnreadable && login.profile == nil)
+        login.details.server = "192.0.2.1:4000"
+        login.details.password = "123456"
+        await login.install()
+        #expect(login.alert?.message.contains("cannot be read") == true)
+        #expect(store.saved.withLock { $0.isEmpty })
+
+        store.setLocked(false)
+        await model.load()
+        await login.load()
+        #expect(model.screen == .profiles && !login.isUnreadable && login.profile != nil)
+    }
+
+    @Test("A profile that could not be read once is followed again when it can be read")
+    func readAgain() async throws {
+        let (profile, channel) = (try Self.profile(), TappedChannel())
+        let store = LockableStore([profile])
+        let (model, login) = (TunnelModel(manager(store, channel)), LoginModel(manager(store, channel)))
+        for isLocked in [false, true, false] {
+            store.setLocked(isLocked)
+            await model.load()
+            await login.load()
+        }
+        #expect(await reaches { model.statuses[profile.id]?.status == .disconnected })
+        #expect(await reaches { login.status.status == .disconnected })
+        try await channel.start(TunnelStartRequest(configuration: []))
+        #expect(await reaches { model.statuses[profile.id]?.status == .connected })
+        #expect(await reaches { login.status.status == .connected })
+    }
+
+    @Test("A profile that was saved is reported as saved, even if its tunnel does not apply it")
+    func saved() async throws {
+        let (profile, channel) = (try Self.profile(), TappedChannel())
+        let store = LockableStore([profile])
+        let model = TunnelModel(manager(store, channel))
+        await model.load()
+        await model.toggle(profile)
+        var form = try #require(model.form(of: profile))
+        form.mtu = "1380"
+        #expect(await model.save(form, of: profile))
+        #expect(model.alert?.title == "Home was saved, and takes effect at the next start")
+        let saved: WireGuardTunnelConfiguration = try #require(model.profiles.first).configuration.decode()
+        #expect(saved.mtu == 1380)
+    }
+
+    @Test("Secrets do not stay in the form after a save that failed")
+    func secrets() async throws {
+        let configuration = CredentialTunnelConfiguration(server: "192.0.2.1:4000", serverKey: "", login: "kean")
+        let profile = TunnelProfile(
+            name: "Login tunnel", provider: "credential", serverAddress: "192.0.2.1:4000",
+            configuration: try JSONValue(encoding: configuration))
+        let store = LockableStore([profile])
+        let model = LoginModel(manager(store, TappedChannel()))
+        await model.load()
+        model.details.server = "no port"
+        (model.details.password, model.details.presharedKey) = ("123456", "abc")
+        await model.save()
+        #expect(model.alert?.title == "The tunnel was not saved")
+        #expect(model.details.password.isEmpty && model.details.presharedKey.isEmpty)
+        #expect(model.details.server == "no port", "the rest of the form stays")
+        #expect(store.saved.withLock { $0.isEmpty })
+    }
+}
