@@ -425,7 +425,7 @@ let package = Package(
             name: "TrustPinningNIOTests",
             dependencies: [
                 "TrustPinningNIO", "TrustPinningFoundation", "TrustPinning", "TrustPinningTesting",
-                "TrustPinningNIOTesting",
+                "TrustPinningNIOTesting", "TunnelSystem",
             ] + nio,
             swiftSettings: settings),
         .testTarget(

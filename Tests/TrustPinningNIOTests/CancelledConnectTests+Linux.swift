@@ -3,10 +3,12 @@
 
 #if os(Linux)
     import FoundationEssentials
+    import Glibc
     import NIOCore
     import NIOPosix
     import Testing
     import TrustPinning
+    import TunnelSystem
 
     @testable import TrustPinningNIO
 
@@ -14,10 +16,11 @@
     struct CancelledConnectTests {
         /// The sockets of this network namespace that are connecting or connected to a port (proc_net_tcp(5)).
         private static func sockets(to port: Int) throws -> (connecting: Int, connected: Int) {
-            let table = try #require(FileManager.default.contents(atPath: "/proc/self/net/tcp"))
+            let file = OwnedDescriptor(SystemCall.open("/proc/self/net/tcp", O_RDONLY))
+            let table = try #require(SystemCall.readAll(file.number, limit: 16 << 20))
             let digits = String(port, radix: 16, uppercase: true)
             let suffix = ":" + String(repeating: "0", count: 4 - digits.utf8.count) + digits
-            let rows = String(table).split(separator: "\n").map { $0.split(separator: " ") }
+            let rows = String(decoding: table, as: UTF8.self).split(separator: "\n").map { $0.split(separator: " ") }
             let states = rows.filter { $0.count > 3 && $0[2].hasSuffix(suffix) }.map { $0[3] }
             return (states.count { $0 == "02" }, states.count { $0 == "01" })
         }

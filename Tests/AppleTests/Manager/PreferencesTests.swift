@@ -165,7 +165,7 @@ struct PreferencesTests {
         let profile = scene.profile()
         try await scene.manager.create(profile, secrets: ["key": SecretBytes([1])])
         try await scene.manager.start(profile.id)
-        await StandInPreferences.listing.withValue(.empty) {
+        try await StandInPreferences.listing.withValue(.empty) { () async throws in
             #expect(try await scene.manager.load() == [])
             #expect(try await scene.manager.removeOrphans() == [])
         }
