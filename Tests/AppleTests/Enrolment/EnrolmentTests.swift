@@ -23,7 +23,8 @@ private final class EnrolmentScene: Sendable {
     let service = "test.\(UUID().uuidString)"
     let profile: TunnelProfile
     private let server: GrantedServer
-    private let token: BearerSecret
+    /// The invitation, and its token alone, which an unfinished enrolment has.
+    private let invitationTexts: [String]
     private let keychain: KeychainSecretStore
 
     init() async throws {
@@ -45,10 +46,11 @@ private final class EnrolmentScene: Sendable {
             state.invitations = [token]
             state.onKey = { key in try? server.take(key) }
         }
-        (self.gateway, self.token) = (gateway, token)
+        self.gateway = gateway
         let pins = (1...2).compactMap { ServerKeyPin(bytes: [UInt8](repeating: $0, count: 32)) }
         let invitation = try Invitation(
             host: "vpn.example.com", token: token, expires: Date(timeIntervalSinceNow: 3600), pins: pins)
+        invitationTexts = [invitation.exportedText, token.exportedText]
         var configuration = EnrolledTunnelConfiguration(invitation, deviceName: "phone", platform: "ios")
         configuration.connectivity = .scarce
         profile = try TunnelProfile(name: "Office", provider: "enrolled", encoding: configuration)
@@ -91,11 +93,11 @@ private final class EnrolmentScene: Sendable {
         try await keychain.read(EnrolledTunnelConfiguration.defaultSecretName, of: profile.id)
     }
 
-    /// Whether any secret of the profile has the invitation's token.
+    /// Whether any secret of the profile has the invitation or its token.
     func keepsInvitation() async throws -> Bool {
         for name in try await keychain.names(of: profile.id) {
             let text = String(decoding: try await keychain.read(name, of: profile.id).bytes, as: UTF8.self)
-            if text.contains(token.exportedText) { return true }
+            if invitationTexts.contains(where: text.contains) { return true }
         }
         return false
     }
