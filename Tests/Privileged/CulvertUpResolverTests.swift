@@ -184,7 +184,10 @@
                 var script: String {
                     switch self {
                     case .linkToItself: "rm \(ResolverTests.file); ln -s resolv.conf \(ResolverTests.file)"
-                    case .megabytes: "head -c 6000000 /dev/zero | tr '\\0' '#' > \(ResolverTests.file)"
+                    // In one step: a part of it would be another program's file.
+                    case .megabytes:
+                        "head -c 6000000 /dev/zero | tr '\\0' '#' > \(ResolverTests.file).new; "
+                            + "mv \(ResolverTests.file).new \(ResolverTests.file)"
                     }
                 }
 
