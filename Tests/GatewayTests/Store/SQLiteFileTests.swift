@@ -102,7 +102,7 @@ import WireGuardCore
             try bytes.write(to: URL(filePath: path))
             try TestFolder.setMode(path, 0o600)
             let restored = try SQLiteStore(path: path)
-            _ = try await StoreFixture(restored).user("ben")
+            _ = try await StoreFixture(restored, seed: 2).user("ben")
             try restored.close()
             try SQLiteStore(path: path, migrator: migrator).close()
             #expect(try copies() == [first, "\(first).2", "gateway.db.version-next"])
