@@ -17,6 +17,8 @@ package struct FileStatus: Sendable {
     package let mode: mode_t
     package let owner: uid_t
     package let size: Int
+    /// When its bytes were changed last, in seconds since 1970.
+    package let modified: Int
     package let identity: FileIdentity
 
     /// The file at `path`; nil when there is none or it cannot be looked at, with the reason in `errno`.
@@ -44,6 +46,7 @@ package struct FileStatus: Sendable {
         mode = status.st_mode & 0o7777
         owner = status.st_uid
         size = Int(status.st_size)
+        modified = Int(unsafe withUnsafePointer(to: status) { unsafe ctunnel_modified($0) })
         identity = FileIdentity(
             device: UInt64(truncatingIfNeeded: status.st_dev), inode: UInt64(truncatingIfNeeded: status.st_ino))
     }

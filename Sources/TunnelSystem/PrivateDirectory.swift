@@ -135,7 +135,7 @@ package final class PrivateDirectory<Failure: StorageFailure>: Sendable {
         removeAbandonedFiles()
         var error = replace(name, by: bytes)
         // A process that swept the folder found the temporary file before it was locked.
-        if error == ENOENT || error == EWOULDBLOCK { error = replace(name, by: bytes) }
+        for _ in 1..<8 where error == ENOENT || error == EWOULDBLOCK { error = replace(name, by: bytes) }
         guard error == 0 else { throw Self.failure("write", file, error) }
         // Makes the new name last; where the file system cannot do that there is nothing better.
         _ = fsync(descriptor.number)
@@ -145,12 +145,13 @@ package final class PrivateDirectory<Failure: StorageFailure>: Sendable {
     /// - Returns: 0, or the error number.
     private func replace(_ name: String, by bytes: [UInt8]) -> Int32 {
         let temporary = TemporaryName.make(for: name)
+        // Other users cannot open it, so they cannot lock it before the writer does.
         let opened = unsafe openat(
-            descriptor.number, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, access.fileMode)
+            descriptor.number, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
         guard opened >= 0 else { return errno }
         defer { SystemCall.close(opened) }
         // The lock is the sign that the writer lives; a file system without locks is never swept.
-        // The process's mask may have taken away what readers need.
+        // Only then do readers get their rights, which the process's mask may not take away.
         guard flock(opened, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK,
             fchmod(opened, access.fileMode) == 0, Self.write(bytes, to: opened), fsync(opened) == 0,
             unsafe renameat(descriptor.number, temporary, descriptor.number, name) == 0
@@ -163,14 +164,19 @@ package final class PrivateDirectory<Failure: StorageFailure>: Sendable {
     }
 
     /// Removes the temporary files of writers that were killed: they may hold secrets. A writer that lives has a lock on its
-    /// file. A file that cannot be removed stays for the next call.
+    /// file, or, in an earlier version, has only just made it. A file that cannot be removed stays for the next call.
     private func removeAbandonedFiles() {
-        for name in FolderContents.names(".", in: descriptor.number) ?? [] where TemporaryName.isOne(name) {
+        let latest = Int(time(nil)) - TemporaryName.leastAge
+        for name in FolderContents.names(".", in: descriptor.number) ?? []
+        where TemporaryName.isOne(name, prefix: access.sweptPrefix) {
             let opened = unsafe openat(
                 descriptor.number, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK)
             guard opened >= 0 else { continue }
             defer { SystemCall.close(opened) }
-            guard FileStatus(of: opened)?.kind == .file, flock(opened, LOCK_EX | LOCK_NB) == 0 else { continue }
+            // If the clock was set back, the file is from the future, and counts as young.
+            guard let status = FileStatus(of: opened), status.kind == .file, status.modified < latest,
+                flock(opened, LOCK_EX | LOCK_NB) == 0
+            else { continue }
             _ = unsafe unlinkat(descriptor.number, name, 0)
         }
     }
@@ -195,9 +201,10 @@ package final class PrivateDirectory<Failure: StorageFailure>: Sendable {
         _ = fsync(descriptor.number)
     }
 
-    /// Removes a file; none is fine.
+    /// Removes a file; none is fine. Removes the temporary files of killed writers.
     package func remove(_ name: String) throws(Failure) {
         try check(name: name)
+        removeAbandonedFiles()
         guard unsafe unlinkat(descriptor.number, name, 0) == 0 || errno == ENOENT else {
             throw Self.failure("remove", "\(path)/\(name)", errno)
         }
@@ -287,11 +294,16 @@ package enum StorageAccess: Sendable {
     case readableByAll
     /// Nobody else may do anything: 0700 and 0600.
     case ownerOnly
-    /// What is made is as for `ownerOnly`; what is there is taken as it is: an app's own folder.
-    case asItIs
+    /// An app's own folder: new files are as with `ownerOnly`, and the modes of old ones are not checked. The names of all stored
+    /// files begin with `prefix`, and temporary files with other names are not removed.
+    case asItIs(prefix: String)
 
-    fileprivate var directoryMode: mode_t { self == .readableByAll ? 0o755 : 0o700 }
-    fileprivate var fileMode: mode_t { self == .readableByAll ? 0o644 : 0o600 }
+    fileprivate var directoryMode: mode_t { isReadableByAll ? 0o755 : 0o700 }
+    fileprivate var fileMode: mode_t { isReadableByAll ? 0o644 : 0o600 }
+    private var isReadableByAll: Bool { if case .readableByAll = self { true } else { false } }
+    /// The names of the files whose temporary files may be removed begin so.
+    fileprivate var sweptPrefix: String { if case .asItIs(let prefix) = self { prefix } else { "" } }
+    private var isShared: Bool { if case .asItIs = self { true } else { false } }
     /// The bits that nothing may have.
     fileprivate var forbidden: mode_t? {
         switch self {
@@ -301,27 +313,32 @@ package enum StorageAccess: Sendable {
         }
     }
     /// Names that are made of others' names may be longer.
-    fileprivate var nameLimit: Int { self == .asItIs ? 200 : FileName.limit }
-    fileprivate var linkFlag: Int32 { self == .asItIs ? 0 : O_NOFOLLOW }
+    fileprivate var nameLimit: Int { isShared ? 200 : FileName.limit }
+    fileprivate var linkFlag: Int32 { isShared ? 0 : O_NOFOLLOW }
 }
 
-/// The names of the files that become the files of a ``PrivateDirectory``: `.NAME.` and 16 hexadecimal digits. The dot keeps
-/// them out of listings, and no other file can have one in front.
+/// The names of the files that become the files of a ``PrivateDirectory``: `.NAME.` and 16 hexadecimal digits, the first of
+/// them a letter. The dot keeps them out of listings. No other file of a store begins with a dot.
 private enum TemporaryName {
+    /// A younger file, in seconds, is never removed: earlier versions do not lock theirs.
+    static let leastAge = 60
+
     static func make(for name: String) -> String {
-        let digits = String(UInt64.random(in: 0...UInt64.max), radix: 16)
-        return ".\(name).\(String(repeating: "0", count: 16 - digits.utf8.count))\(digits)"
+        ".\(name).\(String(UInt64.random(in: 0xa000_0000_0000_0000...UInt64.max), radix: 16))"
     }
 
-    /// Whether a name is one of these. Earlier versions left out zeros in front of the digits.
-    static func isOne(_ name: String) -> Bool {
+    /// Whether a name is one of these, for a file whose name begins with `prefix`. Digits that are all decimal are rather
+    /// a time of another program.
+    static func isOne(_ name: String, prefix: String) -> Bool {
         guard name.utf8.first == UInt8(ascii: "."), let dot = name.lastIndex(of: "."), dot > name.startIndex else {
             return false
         }
         let digits = name[name.index(after: dot)...].utf8
+        let isDecimal = digits.allSatisfy { (48...57).contains($0) }
         let isHexadecimal = digits.allSatisfy { (48...57).contains($0) || (97...102).contains($0) }
-        return (13...16).contains(digits.count) && isHexadecimal
-            && FileName.isValid(String(name[..<dot].dropFirst()), limit: 200)
+        let file = name[..<dot].dropFirst()
+        return digits.count == 16 && isHexadecimal && !isDecimal && file.hasPrefix(prefix)
+            && FileName.isValid(String(file), limit: 200)
     }
 }
 

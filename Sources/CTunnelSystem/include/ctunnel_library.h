@@ -104,6 +104,9 @@ static const mode_t CTUNNEL_S_IFDIR = S_IFDIR;
 static const mode_t CTUNNEL_S_IFSOCK = S_IFSOCK;
 static const mode_t CTUNNEL_S_ISVTX = S_ISVTX;
 
+// When a file's bytes were changed last, in seconds since 1970: the member has another name in each library.
+static inline int64_t ctunnel_modified(const struct stat *status) { return status->st_mtime; }
+
 /// The size of a terminal: `struct winsize`, which Swift takes for a part of its own modules. 0 or -1.
 static inline int ctunnel_terminal_size(int descriptor, unsigned short *columns, unsigned short *rows) {
     struct winsize size = {0};

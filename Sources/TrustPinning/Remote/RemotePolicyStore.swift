@@ -174,16 +174,19 @@ public struct FileRemotePolicyStore: RemotePolicyStore {
     }
 
     private func read(_ name: String, _ kind: String) throws -> [UInt8]? {
-        try PrivateDirectory<EnvelopeError>(existing: folder.path, access: .asItIs, byteLimit: Self.byteLimit)?
+        try PrivateDirectory<EnvelopeError>(existing: folder.path, access: Self.access, byteLimit: Self.byteLimit)?
             .read(Self.file(name, kind))
     }
 
     private func lockedFolder() throws(EnvelopeError) -> PrivateDirectory<EnvelopeError> {
         let folder = try PrivateDirectory<EnvelopeError>(
-            path: folder.path, access: .asItIs, byteLimit: Self.byteLimit)
+            path: folder.path, access: Self.access, byteLimit: Self.byteLimit)
         try folder.lock()
         return folder
     }
+
+    private static let prefix = "trust-"
+    private static let access = StorageAccess.asItIs(prefix: prefix)
 
     /// Names come from the app, but are no paths.
     private static func file(_ name: String, _ kind: String) -> String {
@@ -194,7 +197,7 @@ public struct FileRemotePolicyStore: RemotePolicyStore {
             }
             return String(character)
         }
-        return "trust-\(safe.joined()).\(kind)"
+        return "\(prefix)\(safe.joined()).\(kind)"
     }
 }
 
