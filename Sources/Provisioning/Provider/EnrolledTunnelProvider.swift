@@ -207,9 +207,11 @@ public actor EnrolledTunnelProvider: PacketTunnelProvider {
         return EnrolmentKeeper(
             client: client, logger: context.logger, now: now, random: environment.random
         ) { (secret) throws(TunnelError) in
-            // Who rotates the key beside this has the last word.
-            if let basis, let kept = try? DeviceEnrolment(await context.secret(name)), !kept.hasKeys(of: basis) {
-                throw TunnelError(.storage, "the enrolment has been changed meanwhile")
+            // Another program may have rotated the key or replaced the device: its change stays.
+            if let basis {
+                guard let kept = try? DeviceEnrolment(await context.secret(name)), kept.hasKeys(of: basis) else {
+                    throw TunnelError(.storage, "the stored enrolment has been changed or removed")
+                }
             }
             try await context.keepSecret(secret, name)
         }

@@ -277,6 +277,24 @@ struct EnrolledTunnelProviderTests {
         await scene.stop()
     }
 
+    @Test("A running tunnel does not store its old key again after its secret was removed")
+    func replacedMeanwhile() async throws {
+        let scene = try await EnrolledScene(renewAfterSeconds: 1)
+        try await scene.start()
+        #expect(await scene.passes())
+        let name = EnrolledTunnelConfiguration.defaultSecretName
+        try await scene.secrets.remove(name, of: "test")
+        // When the second renewal is sent, the first one has ended.
+        let before = scene.gateway.asked.count
+        #expect(
+            await scene.changes.wait {
+                scene.gateway.asked.dropFirst(before).count { $0 == "POST /v1/device/renew" } >= 2
+            })
+        #expect(try await scene.secrets.names(of: "test") == [])
+        await scene.stop()
+        #expect(try await scene.secrets.names(of: "test") == [])
+    }
+
     @Test("What cannot be used is said field by field, and without a transport nothing starts")
     func validation() async throws {
         var configuration = EnrolledTunnelConfiguration(gateways: [])
