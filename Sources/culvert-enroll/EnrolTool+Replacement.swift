@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CTunnelSystem
 import CommandLineSupport
 import PacketTunnel
 import Provisioning
+import TunnelSystem
 import WireGuardCore
 
 extension EnrolTool {
@@ -53,6 +55,34 @@ extension EnrolTool {
         }
         await remove(names.filter { $0 != secretName }, of: old, store)
         return done
+    }
+
+    /// Takes the lock of the folder of profiles, which is made if it is missing.
+    /// - Returns: the descriptor that holds the lock until it is closed.
+    /// - Throws: ``EnrolProblem`` if another program has the lock.
+    func replacementLock() throws(EnrolProblem) -> Int32 {
+        let folder = directory.path + "/profiles"
+        do throws(TunnelError) {
+            // With it the outer folder is made as private.
+            _ = try directory.secrets()
+            _ = try directory.profiles()
+            let opened = SystemCall.open(folder, O_RDONLY | O_DIRECTORY)
+            guard opened >= 0 else {
+                throw TunnelError(.storage, "cannot open '\(folder)': \(SystemError.words(errno))")
+            }
+            let reason = FileLock.acquire(opened, within: .zero)
+            guard reason == 0 else {
+                SystemCall.close(opened)
+                throw reason == EWOULDBLOCK
+                    ? TunnelError(
+                        .storage, "another program replaces a profile in '\(directory.path)' now",
+                        fix: "wait until it has ended, and run the command again")
+                    : TunnelError(.storage, "cannot lock '\(folder)': \(SystemError.words(reason))")
+            }
+            return opened
+        } catch {
+            throw EnrolProblem(error)
+        }
     }
 
     /// An enrolment with this invitation that was begun and has not replaced the profile.

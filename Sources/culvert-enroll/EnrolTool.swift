@@ -50,6 +50,9 @@ struct EnrolTool: Sendable {
                 "'\(name)' is no tunnel name: 1 to 15 letters, digits and the signs _ = + . -\n  fix: name it with --name"
             )
         }
+        // Only one program at a time reads, enrols and replaces: the other one would remove its secret.
+        let lock = replaces ? try replacementLock() : nil
+        defer { if let lock { SystemCall.close(lock) } }
         let manager = try await manager()
         let old = await manager.profiles.first { $0.name == name }
         guard old == nil || replaces else {

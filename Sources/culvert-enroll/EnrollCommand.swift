@@ -62,8 +62,9 @@ struct EnrollCommand: AsyncParsableCommand {
                 and which keys it has: nothing is trusted on first use.
 
                 Key and credential are made here, and kept with what the gateway gives in the folder of secrets, which only \
-                its owner can read. Where the gateway cannot be reached, the profile is kept, and 'culvert up' enrols. With --replace \
-                the old profile stays unchanged until the gateway has accepted the new device; run the command again then.
+                its owner can read. Where the gateway cannot be reached, the profile is kept, and 'culvert up' enrols. \
+                With --replace the old profile stays unchanged until the gateway has accepted the new device. If the gateway \
+                cannot be reached, run the command again with the same invitation.
 
                 Examples:
                   sudo culvert enroll invitation.txt

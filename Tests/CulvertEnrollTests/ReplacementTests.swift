@@ -9,6 +9,7 @@ import PacketTunnelTesting
 import Provisioning
 import Synchronization
 import Testing
+import TunnelSystem
 import WireGuardCore
 
 @testable import culvert_enroll
@@ -88,7 +89,7 @@ struct ReplacementTests {
         let before = try Files(scene.folder)
         let seen = watch(Self.silence)
         #expect(
-            await scene.enrol(second, name: "office", replaces: true, within: .milliseconds(300))
+            await scene.enrol(second, name: "office", replaces: true, within: .seconds(3))
                 == ExitStatus.unreachable)
         var after = try Files(scene.folder)
         #expect(after.profile == before.profile)
@@ -116,7 +117,7 @@ struct ReplacementTests {
         let before = try Files(scene.folder)
         scene.gateway.set { (_) throws(ProvisioningTransportError) in throw .untrusted("no pin matches") }
         #expect(
-            await scene.enrol(second, name: "office", replaces: true, within: .milliseconds(300))
+            await scene.enrol(second, name: "office", replaces: true, within: .seconds(3))
                 == ExitStatus.unreachable)
         let after = try Files(scene.folder)
         #expect(try after.profile == before.profile && after.used == before.used)
@@ -165,11 +166,26 @@ struct ReplacementTests {
         #expect(try Files(scene.folder).secrets.count == 1)
     }
 
+    @Test("A second replacement at the same time is refused, and changes nothing")
+    func concurrent() async throws {
+        defer { scene.clean() }
+        #expect(await scene.enrol(name: "office") == 0)
+        let before = try Files(scene.folder)
+        let lock = try scene.tool().replacementLock()
+        #expect(await scene.enrol(second, name: "office", replaces: true) != 0)
+        #expect(scene.captured.error.contains("another program replaces a profile"))
+        #expect(scene.gateway.asked.count == 1)
+        #expect(try Files(scene.folder) == before)
+        SystemCall.close(lock)
+        #expect(await scene.enrol(second, name: "office", replaces: true) == 0, "\(scene.captured.error)")
+        #expect(try Files(scene.folder).secrets.count == 1)
+    }
+
     @Test("A pending profile that is replaced with the same invitation keeps its key")
     func sameInvitation() async throws {
         defer { scene.clean() }
         scene.gateway.set(Self.silence)
-        #expect(await scene.enrol(name: "office", within: .milliseconds(300)) == ExitStatus.unreachable)
+        #expect(await scene.enrol(name: "office", within: .seconds(3)) == ExitStatus.unreachable)
         let before = try #require(try Files(scene.folder).used)
         scene.gateway.set(EnrolScene.accepting(scene.serverKey))
         #expect(await scene.enrol(name: "office", replaces: true) == 0, "\(scene.captured.error)")
