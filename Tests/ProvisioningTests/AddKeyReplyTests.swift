@@ -65,7 +65,9 @@ struct AddKeyReplyTests {
             ("server_ip", nil), ("server_ip", ""), ("server_ip", "vpn.example"), ("server_ip", "0.0.0.0"),
             ("server_ip", "224.0.0.1"), ("server_ip", "169.254.169.254"), ("peer_ip", nil), ("peer_ip", "10.9.3.7/33"),
             ("peer_ip", "0.0.0.0/0"),
-            ("peer_ip", "127.0.0.1/8"), ("server_vip", "x"),
+            ("peer_ip", "127.0.0.1/8"), ("peer_ip", "255.255.255.255/32"), ("peer_ip", "169.254.169.254/32"),
+            ("server_ip", "127.0.0.1"), ("server_ip", "::1"), ("server_vip", "x"), ("server_vip", "127.0.0.1"),
+            ("server_vip", "169.254.169.254"), ("server_vip", "255.255.255.255"),
         ] as [(String, String?)])
     func wrong(_ field: String, _ value: String?) {
         let body = body { $0[field] = value.map(JSONValue.string) }
@@ -87,6 +89,14 @@ struct AddKeyReplyTests {
             Issue.record("\(String(describing: error))")
             return
         }
+    }
+
+    @Test("Only a server that was asked on this machine may have a loopback address")
+    func loopback() throws {
+        let reply = ProvisioningReply(status: 200, body: body { $0["server_ip"] = .string("127.0.0.1") })
+        #expect(try AddKeyReply(reply, for: key, allowsLoopback: true).endpoint.description == "127.0.0.1:1337")
+        let other = ProvisioningReply(status: 200, body: body { $0["server_ip"] = .string("224.0.0.1") })
+        #expect(throws: ProvisioningError.self) { try AddKeyReply(other, for: key, allowsLoopback: true) }
     }
 
     @Test("A reply with two members of one name is refused")

@@ -38,8 +38,8 @@ package struct AddKeyClient: Sendable {
     ) async throws(ProvisioningError) -> Registration {
         let answer = try await rounds.ask(servers, from: first) { server in
             ProvisioningRequest(server: server, target: Self.target(publicKey, token), socketMark: socketMark)
-        } read: { (reply) throws(ProvisioningError) in
-            try AddKeyReply(reply, for: publicKey)
+        } read: { (reply, server) throws(ProvisioningError) in
+            try AddKeyReply(reply, for: publicKey, allowsLoopback: server.isOnThisMachine)
         }
         return Registration(reply: answer.value, server: answer.server)
     }

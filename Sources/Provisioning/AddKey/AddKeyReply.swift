@@ -47,8 +47,12 @@ package struct AddKeyReply: Hashable, Sendable {
     }
 
     /// Reads a reply.
-    /// - Parameter publicKey: the key that was registered, which the server has to repeat.
-    package init(_ reply: ProvisioningReply, for publicKey: PublicKey) throws(ProvisioningError) {
+    /// - Parameters:
+    ///   - publicKey: the key that was registered, which the server has to repeat.
+    ///   - allowsLoopback: whether the server may name a loopback address as its own, because it was asked on this machine.
+    package init(
+        _ reply: ProvisioningReply, for publicKey: PublicKey, allowsLoopback: Bool = false
+    ) throws(ProvisioningError) {
         let fields = try? JSONDecoder().decode(Fields.self, from: Data(reply.body))
         guard reply.status == 200, fields?.status == "OK" else {
             throw Self.refusal(reply.status, fields.map { [$0.status, $0.message].compactMap { $0 } } ?? [])
@@ -67,10 +71,7 @@ package struct AddKeyReply: Hashable, Sendable {
         let host = try Self.parse(fields.serverIP, "server_ip") { (text) throws(AddressTextError) in
             try IPAddress(text)
         }
-        // The server may be on this machine.
-        if !host.unmapped.isLoopback, let kind = LocalAddresses.kind(of: host) {
-            throw .reply(field: "server_ip", problem: "\(host) is \(kind)")
-        }
+        if !(allowsLoopback && host.unmapped.isLoopback) { try Self.check(host, "server_ip") }
         guard let port = fields.serverPort, let number = UInt16(exactly: port), number != 0 else {
             throw .reply(
                 field: "server_port",
@@ -80,20 +81,22 @@ package struct AddKeyReply: Hashable, Sendable {
         address = try Self.parse(fields.peerIP, "peer_ip") { (text) throws(AddressTextError) in
             try InterfaceAddress(text)
         }
-        guard !address.address.isUnspecified, !address.address.isMulticast, !address.address.isLoopback else {
-            throw .reply(field: "peer_ip", problem: "\(address) is no client's address")
-        }
+        try Self.check(address.address, "peer_ip")
         nameServers = []
         for text in fields.dnsServers ?? [] {
             let server = try Self.parse(text, "dns_servers") { (text) throws(AddressTextError) in try IPAddress(text) }
-            if let kind = LocalAddresses.kind(of: server) {
-                throw .reply(field: "dns_servers", problem: "\(server) is \(kind)")
-            }
+            try Self.check(server, "dns_servers")
             nameServers.append(server)
         }
         if let text = fields.serverVIP, !text.isEmpty {
-            innerAddress = try Self.parse(text, "server_vip") { (text) throws(AddressTextError) in try IPAddress(text) }
+            let inner = try Self.parse(text, "server_vip") { (text) throws(AddressTextError) in try IPAddress(text) }
+            try Self.check(inner, "server_vip")
+            innerAddress = inner
         }
+    }
+
+    private static func check(_ address: IPAddress, _ field: String) throws(ProvisioningError) {
+        if let kind = LocalAddresses.kind(of: address) { throw .reply(field: field, problem: "\(address) is \(kind)") }
     }
 
     private static func key(_ text: String?, _ field: String) throws(ProvisioningError) -> PublicKey {

@@ -33,12 +33,12 @@ struct ServerRounds: Sendable {
     ///   - servers: who is asked, the first one first.
     ///   - first: the place in the list to begin at.
     ///   - request: what is asked. The same each time, so that a reply that was lost harms nobody.
-    ///   - read: what the reply means.
+    ///   - read: what the reply of a server means.
     /// - Throws: at once what is no other server's to mend; what the last server failed with is told with `.timedOut`.
     func ask<Value: Sendable>(
         _ servers: [ProvisioningServer], from first: Int = 0,
         request: @escaping @Sendable (ProvisioningServer) -> ProvisioningRequest,
-        read: @escaping @Sendable (ProvisioningReply) throws(ProvisioningError) -> Value
+        read: @escaping @Sendable (ProvisioningReply, ProvisioningServer) throws(ProvisioningError) -> Value
     ) async throws(ProvisioningError) -> Answer<Value> {
         guard !servers.isEmpty else { throw .noServers }
         let last = Last()
@@ -55,14 +55,14 @@ struct ServerRounds: Sendable {
 
     private func rounds<Value: Sendable>(
         _ servers: [ProvisioningServer], _ first: Int, _ request: (ProvisioningServer) -> ProvisioningRequest,
-        _ read: (ProvisioningReply) throws(ProvisioningError) -> Value, _ last: Last
+        _ read: (ProvisioningReply, ProvisioningServer) throws(ProvisioningError) -> Value, _ last: Last
     ) async -> Result<Answer<Value>, ProvisioningError> {
         var generator = random()
         for round in 0... {
             for step in servers.indices {
                 let index = (first + step) % servers.count
                 do throws(ProvisioningError) {
-                    let value = try read(try await send(request(servers[index])))
+                    let value = try read(try await send(request(servers[index])), servers[index])
                     return .success(Answer(value: value, server: index))
                 } catch {
                     guard error.concernsServerOnly else { return .failure(error) }

@@ -159,7 +159,7 @@ public struct EnrolmentClient: Sendable {
             ProvisioningRequest(
                 server: server, method: method, target: path, bearer: secret.bytes, body: body,
                 replyLimit: replyLimit, socketMark: socketMark)
-        } read: { (reply) throws(ProvisioningError) in
+        } read: { (reply, _) throws(ProvisioningError) in
             guard (200...299).contains(reply.status) else { throw Self.refusal(reply) }
             do throws(ContractError) {
                 return try read(reply.body)
