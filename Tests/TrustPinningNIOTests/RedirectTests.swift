@@ -84,6 +84,7 @@ struct RedirectTests {
             "https://user:hidden@other.example.org/end", "https://hidden@other.example.org/@end?hidden#hidden",
             "https://user:hidden@www.example.com/", "http://user:hidden@www.example.com/",
             "//user:hidden@other.example.org/", "https://user:hid@hidden@other.example.org/",
+            "https://user:hidden?end@host/", "https://user:hidden#end@[host/", "https://[host/?end@hidden",
             "https://user:hidden@[not an address/", "mailto:hidden@example.com",
         ])
     func userInformation(location: String) async throws {

@@ -88,6 +88,10 @@ package struct Redirection: Sendable {
     private static func shown(_ url: URL) -> String { shown(url.absoluteString, isURL: true) }
 
     private static func shown(_ text: String, isURL: Bool) -> String {
+        // In other text, a `?` or `#` before an `@` is part of a password or begins a query: there is nothing that is safe.
+        if !isURL, let mark = text.lastIndex(of: "@"), text[..<mark].contains(where: { $0 == "?" || $0 == "#" }) {
+            return "?"
+        }
         let visible = withoutUser(text.prefix { $0 != "?" && $0 != "#" }, isURL: isURL).prefix(200)
         return String(visible.unicodeScalars.map { (0x20...0x7e).contains($0.value) ? Character($0) : "?" })
     }
