@@ -151,6 +151,8 @@ final class ConnectionPool: Sendable {
                     guard !content.isClosed else { return .failure(.sessionClosed) }
                     // Cancelled before this, so that nobody would take it out of the queue.
                     guard !Task.isCancelled else { return .failure(.cancelled) }
+                    // The timer may have fired before this, too.
+                    guard NIODeadline.now() < deadline else { return .failure(.timedOut(.whole)) }
                     var place = content.places[endpoint] ?? Place()
                     defer { content.places[endpoint] = place }
                     // Connections that earlier policies or identities verified are not used again.

@@ -19,13 +19,23 @@ struct Connector: Sendable {
     /// Other places for some endpoints, as `host:port`.
     let detours: [Endpoint: Endpoint]
     var socketMark: UInt32?
+    /// Looks names up; the system's way where it is nil.
+    var resolver: (any Resolver & Sendable)?
 
     /// What a pool wants to hear of a connection.
     struct Events: Sendable {
         var onIdle: @Sendable (HTTPConnection) -> Void
         var onClose: @Sendable (HTTPConnection) -> Void
-        /// Called once, instead of the others, if the attempt failed or was cancelled, when its sockets are closed.
+        /// Called once, instead of the others, if the attempt failed or was cancelled: when its sockets are closed, or at
+        /// once while it has none.
         var onUnused: @Sendable () -> Void
+    }
+
+    private struct Progress {
+        /// Whether the attempt has failed.
+        var isOver = false
+        /// Whether a socket was made before that.
+        var hasSocket = false
     }
 
     /// Connects, and returns when the server was found trusted.
@@ -56,11 +66,17 @@ struct Connector: Sendable {
         let record = HandshakeRecord()
         let endpoint = key.endpoint
         let place = detours[endpoint] ?? endpoint
-        let isOver = NIOLockedValueBox(false)
-        attempt.futureResult.whenFailure { _ in isOver.withLockedValue { $0 = true } }
+        let progress = NIOLockedValueBox(Progress())
         let connected = ClientBootstrap(group: loop)
             .connectTimeout(connectTimeout)
+            .resolver(resolver)
             .channelInitializer { channel in
+                // After a failure without a socket the slot is not the attempt's any more.
+                let mayGoOn = progress.withLockedValue { progress in
+                    if !progress.isOver { progress.hasSocket = true }
+                    return progress.hasSocket
+                }
+                guard mayGoOn else { return channel.eventLoop.makeFailedFuture(ChannelError.ioOnClosedChannel) }
                 // A socket ends with its attempt, connected or not: a cancelled request leaves none behind.
                 attempt.futureResult.whenFailure { _ in channel.close(promise: nil) }
                 // Several addresses of a host may be tried at once; one of them gets as far as TLS.
@@ -71,12 +87,18 @@ struct Connector: Sendable {
             }
             .connect(host: place.host.description, port: place.port)
         attempt.futureResult.whenFailure { _ in
+            let hasSocket = progress.withLockedValue { progress in
+                progress.isOver = true
+                return progress.hasSocket
+            }
+            // A name lookup cannot be interrupted, and may take as long as the time-out.
+            guard hasSocket else { return events.onUnused() }
             connected.flatMap(\.closeFuture).whenComplete { _ in events.onUnused() }
         }
         connected.whenComplete { result in
             switch result {
             case .failure(let error): attempt.fail(PinnedSessionError.unreachable(Connector.reason(error)))
-            case .success(let channel): finish(channel, key, record, attempt, isOver, events)
+            case .success(let channel): finish(channel, key, record, attempt, progress, events)
             }
         }
     }
@@ -84,7 +106,7 @@ struct Connector: Sendable {
     /// On the event loop of the channel: waits for the handshake, then puts HTTP on top.
     private func finish(
         _ channel: any Channel, _ key: ConnectionKey, _ record: HandshakeRecord,
-        _ attempt: EventLoopPromise<HTTPConnection>, _ isOver: NIOLockedValueBox<Bool>, _ events: Events
+        _ attempt: EventLoopPromise<HTTPConnection>, _ progress: NIOLockedValueBox<Progress>, _ events: Events
     ) {
         let future: EventLoopFuture<Void>
         do {
@@ -105,7 +127,7 @@ struct Connector: Sendable {
                 }
             case .success:
                 // After a failed attempt `onUnused` returns the slot; a connection would return it once more.
-                guard !isOver.withLockedValue({ $0 }) else { return }
+                guard !progress.withLockedValue({ $0.isOver }) else { return }
                 attempt.completeWith(Result { try addHTTP(to: channel, key, events) })
             }
         }

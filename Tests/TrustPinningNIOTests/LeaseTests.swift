@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import FoundationEssentials
+import NIOCore
+import NIOPosix
+import Testing
+import TrustPinning
+import TrustPinningNIOTesting
+
+@testable import TrustPinningNIO
+
+@Suite("Leases of connections", .timeLimit(.minutes(1)))
+struct LeaseTests {
+    /// Finds an address when the test says so.
+    private final class SlowResolver: Resolver, Sendable {
+        let answer: EventLoopPromise<[SocketAddress]>
+        let asked: EventLoopPromise<Void>
+
+        init(_ loop: any EventLoop) {
+            answer = loop.makePromise()
+            asked = loop.makePromise()
+        }
+
+        func initiateAQuery(host: String, port: Int) -> EventLoopFuture<[SocketAddress]> {
+            asked.succeed()
+            return answer.futureResult
+        }
+
+        func initiateAAAAQuery(host: String, port: Int) -> EventLoopFuture<[SocketAddress]> {
+            answer.futureResult.eventLoop.makeSucceededFuture([])
+        }
+
+        func cancelQueries() {}
+    }
+
+    private static func pool(
+        _ loop: any EventLoop, limit: Int = 1, resolver: (any Resolver & Sendable)? = nil
+    ) throws -> ConnectionPool {
+        let tls = try PinnedTLS { _ in ServerVerdict(isTrusted: true, reason: "test") }
+        return ConnectionPool(
+            connector: Connector(
+                tls: tls, group: loop, connectTimeout: .seconds(300), keepAlive: .seconds(60), detours: [:],
+                resolver: resolver),
+            limit: limit)
+    }
+
+    @Test("A request that is cancelled during the lookup of the name returns its slot at once")
+    func lookup() async throws {
+        let server = try await LoopbackServer.start()
+        let port = try #require(server.url().port)
+        let loop = MultiThreadedEventLoopGroup.singleton.next()
+        let resolver = SlowResolver(loop)
+        let pool = try Self.pool(loop, resolver: resolver)
+        let endpoint = try HTTPSEndpoint(server.url())
+        let task = Task { await pool.lease(endpoint, deadline: .now() + .seconds(300)) }
+        try await resolver.asked.futureResult.get()
+        #expect(pool.figures.open == 1)
+        task.cancel()
+        guard case .failure(.cancelled) = await task.value else {
+            Issue.record("the request was not cancelled")
+            return
+        }
+        // The slot is returned on the loop, before this.
+        try await loop.submit {}.get()
+        #expect(pool.figures.open == 0)
+        // The late address leads to no connection, and the slot is not returned again.
+        resolver.answer.succeed([try SocketAddress(ipAddress: "127.0.0.1", port: port)])
+        #expect(await server.wait { $0.accepted == $0.closed })
+        #expect(pool.figures.open == 0)
+    }
+
+    @Test("A lease whose time is over before it waits ends")
+    func late() async throws {
+        let loop = MultiThreadedEventLoopGroup.singleton.next()
+        let resolver = SlowResolver(loop)
+        let pool = try Self.pool(loop, resolver: resolver)
+        let endpoint = try HTTPSEndpoint(#require(URL(string: "https://www.example.com/")))
+        let first = Task { await pool.lease(endpoint, deadline: .now() + .seconds(300)) }
+        try await resolver.asked.futureResult.get()
+        // Their timer may fire before they are in the queue.
+        for _ in 0..<500 {
+            guard case .failure(.timedOut(.whole)) = await pool.lease(endpoint, deadline: .now()) else {
+                Issue.record("the lease is not timed out")
+                break
+            }
+        }
+        #expect(pool.figures.open == 1 && pool.figures.waiting == 0)
+        first.cancel()
+        _ = await first.value
+        resolver.answer.succeed([])
+    }
+}
