@@ -91,7 +91,7 @@ struct AddKeyReplyTests {
         }
     }
 
-    @Test("Only a server that was asked on this machine may have a loopback address")
+    @Test("Only a server on this machine may have a loopback address")
     func loopback() throws {
         let reply = ProvisioningReply(status: 200, body: body { $0["server_ip"] = .string("127.0.0.1") })
         #expect(try AddKeyReply(reply, for: key, allowsLoopback: true).endpoint.description == "127.0.0.1:1337")

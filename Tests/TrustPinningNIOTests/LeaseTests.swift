@@ -12,7 +12,7 @@ import TrustPinningNIOTesting
 
 @Suite("Leases of connections", .timeLimit(.minutes(1)))
 struct LeaseTests {
-    /// Finds an address when the test says so.
+    /// Finds an address when the test succeeds its promise.
     private final class SlowResolver: Resolver, Sendable {
         let answer: EventLoopPromise<[SocketAddress]>
         let asked: EventLoopPromise<Void>
@@ -45,7 +45,7 @@ struct LeaseTests {
             limit: limit)
     }
 
-    @Test("A request that is cancelled during the lookup of the name returns its slot at once")
+    @Test("A request that is cancelled during the lookup of the name returns its slot immediately")
     func lookup() async throws {
         let server = try await LoopbackServer.start()
         let port = try #require(server.url().port)

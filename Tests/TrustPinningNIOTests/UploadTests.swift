@@ -57,10 +57,10 @@ struct UploadTests {
                 [
                     .call { connection in
                         let channel = connection.channel
-                        // Reads a little, again and again, for twice the time-out, and then the rest.
+                        // Reads a little, again and again, for longer than the time-out, and then the rest.
                         channel.setOption(.autoRead, value: false).whenFailure { _ in channel.close(promise: nil) }
-                        let end = NIODeadline.now() + .seconds(3)
-                        channel.eventLoop.scheduleRepeatedTask(initialDelay: .zero, delay: .milliseconds(10)) { task in
+                        let end = NIODeadline.now() + .seconds(6)
+                        channel.eventLoop.scheduleRepeatedTask(initialDelay: .zero, delay: .milliseconds(40)) { task in
                             guard channel.isActive, .now() < end else {
                                 task.cancel()
                                 channel.setOption(.autoRead, value: true).whenFailure { _ in channel.close(promise: nil)
@@ -73,13 +73,16 @@ struct UploadTests {
                 ]
             },
             script: { [.send(LoopbackServer.ok("\($0.body.readableBytes)"))] })
-        let session = try server.session { $0.idleTimeout = .milliseconds(1500) }
-        // At most 256 KiB are read each 10 ms, so the upload takes longer than the time-out.
+        // Far more than a stall of a busy machine.
+        let session = try server.session { $0.idleTimeout = .seconds(4) }
+        // At most 256 KiB are read each 40 ms, which is 38 MiB in that time.
         let body = ByteBuffer(repeating: 0x61, count: 64 * 1024 * 1024)
         let request = try PinnedRequest(
             url: server.url(), method: .POST,
             body: isStream ? .stream(length: body.readableBytes) { try await $0.write(body) } : .buffer(body))
+        let begin = ContinuousClock.now
         #expect(String(try await session.data(for: request).0) == "\(body.readableBytes)")
+        #expect(ContinuousClock.now - begin > .seconds(4))
     }
 
     @Test("A chunk of a streamed body may be longer than a piece that is written")

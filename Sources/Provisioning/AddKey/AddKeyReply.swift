@@ -49,7 +49,7 @@ package struct AddKeyReply: Hashable, Sendable {
     /// Reads a reply.
     /// - Parameters:
     ///   - publicKey: the key that was registered, which the server has to repeat.
-    ///   - allowsLoopback: whether the server may name a loopback address as its own, because it was asked on this machine.
+    ///   - allowsLoopback: whether the server may have a loopback address: it runs on this machine.
     package init(
         _ reply: ProvisioningReply, for publicKey: PublicKey, allowsLoopback: Bool = false
     ) throws(ProvisioningError) {

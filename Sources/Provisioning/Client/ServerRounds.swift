@@ -33,7 +33,7 @@ struct ServerRounds: Sendable {
     ///   - servers: who is asked, the first one first.
     ///   - first: the place in the list to begin at.
     ///   - request: what is asked. The same each time, so that a reply that was lost harms nobody.
-    ///   - read: what the reply of a server means.
+    ///   - read: reads the reply of a server.
     /// - Throws: at once what is no other server's to mend; what the last server failed with is told with `.timedOut`.
     func ask<Value: Sendable>(
         _ servers: [ProvisioningServer], from first: Int = 0,

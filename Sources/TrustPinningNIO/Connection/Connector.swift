@@ -26,8 +26,8 @@ struct Connector: Sendable {
     struct Events: Sendable {
         var onIdle: @Sendable (HTTPConnection) -> Void
         var onClose: @Sendable (HTTPConnection) -> Void
-        /// Called once, instead of the others, if the attempt failed or was cancelled: when its sockets are closed, or at
-        /// once while it has none.
+        /// Called once, instead of the others, if the attempt failed or was cancelled: when its sockets are closed, or
+        /// immediately if it has none.
         var onUnused: @Sendable () -> Void
     }
 
@@ -71,7 +71,7 @@ struct Connector: Sendable {
             .connectTimeout(connectTimeout)
             .resolver(resolver)
             .channelInitializer { channel in
-                // After a failure without a socket the slot is not the attempt's any more.
+                // An attempt that failed without a socket has returned its slot.
                 let mayGoOn = progress.withLockedValue { progress in
                     if !progress.isOver { progress.hasSocket = true }
                     return progress.hasSocket
