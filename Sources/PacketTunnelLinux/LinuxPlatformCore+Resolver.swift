@@ -15,7 +15,8 @@ extension LinuxPlatformCore {
 
     /// The change that sets the tunnel's name servers; nil if they are left out.
     func resolverStep(_ dns: DNSSettings) throws(LinuxNetworkError) -> Change? {
-        if !isResolverCovered { resolverMount = MountedFile.mount(over: network.resolver.file) }
+        // Later the file may be covered.
+        if resolverInForce == nil { resolverMount = MountedFile.mount(over: network.resolver.file) }
         let manager = try network.askResolver { (resolver) throws(LinuxNetworkError) in try resolver.manager() }
         if dns.servers.isEmpty, manager != .resolved {
             // With resolvconf the tunnel's servers take the place of all others: none would, too.
@@ -49,8 +50,7 @@ extension LinuxPlatformCore {
         }
         if parts.contains(.resolver) {
             isResolverChanged = true
-            let mount = MountedFile.mount(over: network.resolver.file)
-            isResolverCovered = mount != nil && mount != resolverMount
+            lookForCover()
         }
         guard !isCovered(step, plan, record) else { return }
         guard !isRestoring(step, plan, record) else { return }
@@ -65,6 +65,9 @@ extension LinuxPlatformCore {
             case .lookAgain(let time): check.repeatAfter(time)
             case .pause: reportContest(step)
             case .restore(let isFileGood, let replacement):
+                // It may have been mounted since the last look.
+                lookForCover()
+                guard !isCovered(step, plan, record) else { return }
                 var record = record
                 if let replacement { keep(replacement, &record, ledger) }
                 restoreResolver(plan, record, isFileGood: isFileGood)
@@ -73,6 +76,11 @@ extension LinuxPlatformCore {
                 }
             }
         }
+    }
+
+    private func lookForCover() {
+        let mount = MountedFile.mount(over: network.resolver.file)
+        isResolverCovered = mount != nil && mount != resolverMount
     }
 
     /// Reports a file that another program has mounted over resolv.conf since the start. Writing to it would change that program's

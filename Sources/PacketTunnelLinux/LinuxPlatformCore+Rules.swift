@@ -80,14 +80,14 @@ extension LinuxPlatformCore {
                     + "seconds only; " + Self.remedy(intruder.found.rule), after: Contest.pause)
             return
         }
-        let free: UInt32
-        do throws(LinuxNetworkError) {
-            free = try RoutingNumbers.freePriority(before: others.map(\.rule))
-        } catch {
+        // Nothing comes before a rule of preference 0: the kernel inserts a rule after those of the same preference.
+        let hasFirst = intruders.contains { $0.found.rule.priority == 0 }
+        guard !hasFirst, let free = try? RoutingNumbers.freePriority(before: others.map(\.rule)) else {
             crowdedFamilies.insert(isIPv6)
+            let rest = hasFirst ? ", so the firewall alone holds back packets that it diverts; " : "; "
             report(
                 Self.part(isIPv6),
-                "\(intruder.found.rule.detour) is in front of the tunnel's rules, and leaves no room before it; "
+                "\(intruder.found.rule.detour) is in front of the tunnel's rules, and leaves no room before it\(rest)"
                     + Self.remedy(intruder.found.rule))
             try replaceProtection(isIPv6: isIPv6, numbers, ledger)
             return
@@ -102,7 +102,9 @@ extension LinuxPlatformCore {
     private static func part(_ isIPv6: Bool) -> String { "the place of the tunnel's \(isIPv6 ? "IPv6" : "IPv4") rules" }
 
     private static func remedy(_ rule: PolicyRule) -> String {
-        "delete it with 'ip \(rule.isIPv6 ? "-6 " : "")rule delete preference \(rule.priority)'"
+        // The rule for the machine's own addresses has preference 0, too, and comes first.
+        let rest = rule.priority > 0 ? "" : rule.table == 0 ? " prohibit" : " table \(rule.table)"
+        return "delete it with 'ip \(rule.isIPv6 ? "-6 " : "")rule delete preference \(rule.priority)\(rest)'"
     }
 
     /// The rules among those in front that may keep packets from the tunnel.
@@ -131,7 +133,6 @@ extension LinuxPlatformCore {
         guard let before = numbers else { return }
         var next = before
         next.setPriority(priority, isIPv6: isIPv6)
-        crowdedFamilies.remove(isIPv6)
         func moved(_ change: Change) -> Change {
             guard var rule = change.rule, rule.isIPv6 == isIPv6 else { return change }
             rule.priority = priority + rule.place
@@ -145,6 +146,7 @@ extension LinuxPlatformCore {
             throw failure.error
         }
         (numbers, self.plan, self.protection, isPlanIncomplete) = (next, plan, protection, true)
+        crowdedFamilies.remove(isIPv6)
     }
 
     /// The rule that refuses packets in place of the firewall. Its usual place is behind the tunnel's rules; if there is no room in
@@ -160,7 +162,13 @@ extension LinuxPlatformCore {
         isIPv6: Bool, _ numbers: RoutingNumbers, _ ledger: ChangeLedger
     ) throws(LinuxNetworkError) {
         guard crowdedFamilies.remove(isIPv6) != nil else { return }
-        try replaceProtection(isIPv6: isIPv6, numbers, ledger)
+        do throws(LinuxNetworkError) {
+            try replaceProtection(isIPv6: isIPv6, numbers, ledger)
+        } catch {
+            // The next check tries again.
+            crowdedFamilies.insert(isIPv6)
+            throw error
+        }
     }
 
     private func replaceProtection(

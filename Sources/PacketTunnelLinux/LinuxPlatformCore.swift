@@ -124,6 +124,7 @@ final class LinuxPlatformCore {
     private func forgetLedger() {
         (ledger, numbers, protection, firewallProblem) = (nil, nil, [], nil)
         (crowdedFamilies, ruleOwners) = ([], [:])
+        (isResolverCovered, resolverMount) = (false, nil)
         network.whileWaiting = nil
         sharedRoutes = []
     }

@@ -59,7 +59,7 @@ package final class GatewayAPI: Service, Sendable {
     private let entries: [Entry]
     private let logger: Logger
     private let ports = Mutex<[Kind: Int]>([:])
-    private static let grace = Duration.seconds(5)
+    static let grace = Duration.seconds(5)
 
     static let help = [
         "culvert_gateway_requests_total": "Requests of the API by listener, route and status",

@@ -147,15 +147,27 @@ package final class GatewayProcess: Sendable {
                         // They end in the opposite order: nobody is told of a tunnel that is gone.
                         .init(service: Tunnel(runtime: runtime, service: service, logger: logger)), .init(service: api),
                     ], logger: logger))
+            // `nil` if it has not ended in time.
+            let end = OneShot<Result<Void, any Error>?>()
             let serving = Task { try await group.run() }
+            Task { end.finish(await serving.result) }
+            let limit = GatewayAPI.grace + stopLimit + .seconds(1)
             let result = await withTaskCancellationHandler {
-                await serving.result
+                await end.value
             } onCancel: {
                 Task { await group.triggerGracefulShutdown() }
+                Task {
+                    try? await Task.sleep(for: limit)
+                    end.finish(nil)
+                }
+            }
+            if result == nil {
+                logger.error("the API or the tunnel has not ended within \(limit), ending without it")
+                serving.cancel()
             }
             await runtime?.stop()
             if await service.finish(within: stopLimit) { await closeStore() }
-            try result.get()
+            try result?.get()
         } catch let error as GatewayProcessError {
             throw error
         } catch {

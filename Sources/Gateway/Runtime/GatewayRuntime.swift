@@ -232,9 +232,11 @@ package actor GatewayRuntime {
     package func stop() async {
         guard !isStopped else { return }
         isStopped = true
-        // Its last sessions say what they have moved.
-        await login?.stop()
-        let isAnswered = await isDone(within: options.stopLimit) { [self] in await finishWrites() }
+        let isAnswered = await isDone(within: options.stopLimit) { [self, login] in
+            // Its last sessions say what they have moved. Logins that are being judged wait for the database, too.
+            await login?.stop()
+            await finishWrites()
+        }
         if !isAnswered {
             logger.error(
                 "not saved: the last traffic counters; the database has not answered within \(options.stopLimit)")
