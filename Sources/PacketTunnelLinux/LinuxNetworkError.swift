@@ -125,6 +125,8 @@ public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConverti
         switch code {
         case .kernelSetting(let path) where errno == EPERM && !path.hasPrefix("/proc/"):
             "run as root; if the file is immutable, run 'chattr -i \(path)' first"
+        case .kernelSetting(let path) where errno == EBUSY && !path.hasPrefix("/proc/"):
+            "another file is mounted over it; run 'umount \(path)'"
         case .kernelSetting(let path) where errno == ELOOP:
             "replace \(path), a symbolic link that leads to itself, with a file"
         case .kernelSetting(let path) where errno == EFBIG:

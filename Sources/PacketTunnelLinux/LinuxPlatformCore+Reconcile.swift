@@ -191,6 +191,7 @@ extension LinuxPlatformCore {
         // Rules may be restored a hundred times a second; the log has the first repairs of a series.
         let logged = repair.made.filter { !contest.isPaused($0, at: now) }
         for change in repair.made { contest.note(change, at: now) }
+        if logged.isEmpty, let last = repair.made.last { repairs.note(last.summary) }
         logRepair(logged)
         for change in changes where change.isRule && policy.blocksAfterFailure && contest.isPaused(change, at: now) {
             report(
@@ -248,8 +249,10 @@ extension LinuxPlatformCore {
 
     /// Replaces the plan with another. A change that fails does not stop the others, and is tried again at the next check.
     private func follow(_ next: [Change], _ ledger: ChangeLedger) throws(LinuxNetworkError) {
+        let before = numbers
         let failures = try ledger.applyAll(next + protection)
-        (plan, isAdopted, isPlanIncomplete) = (next, false, !failures.isEmpty)
+        // The rules may have moved while nft ran.
+        (plan, isAdopted, isPlanIncomplete) = (next, false, !failures.isEmpty || numbers != before)
         for (change, error) in failures {
             if change.isFirewall {
                 firewallProblem = "\(error)"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CTunnelSystem
 import Logging
 import PacketTunnel
 import TunnelIO
@@ -34,7 +35,14 @@ extension LinuxPlatformCore {
                         manager: manager.title,
                         reason: "cannot ask the tunnel's servers for some domains only; systemd-resolved can")))
         }
-        return .resolver(ResolverPlan(interface: try interface(), manager: manager, settings: dns))
+        let step = Change.resolver(ResolverPlan(interface: try interface(), manager: manager, settings: dns))
+        if let resolverInForce, resolverInForce != step {
+            lookForCover()
+            guard !isResolverCovered else {
+                throw LinuxNetworkError(.kernelSetting(path: network.resolver.file), errno: EBUSY)
+            }
+        }
+        return step
     }
 
     private func lacking(_ error: LinuxNetworkError) throws(LinuxNetworkError) -> Change? {

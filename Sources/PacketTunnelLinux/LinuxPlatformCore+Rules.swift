@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CTunnelSystem
 import Logging
 import NetworkAddresses
 import PacketTunnel
@@ -9,6 +10,9 @@ import TunnelIO
 /// Policy rules that other programs delete, or put in front of the tunnel's.
 extension LinuxPlatformCore {
     // MARK: - Deleted rules
+
+    /// The least time between two repairs right after rules were deleted, in nanoseconds.
+    private static let repairInterval: Int64 = 5_000_000
 
     /// Restores the tunnel's rules among those that the kernel has just reported as deleted. The check that follows restores the
     /// rest.
@@ -21,6 +25,10 @@ extension LinuxPlatformCore {
             return deleted?.contains(rule) ?? true
         }
         guard !lost.isEmpty else { return }
+        // A program that deletes them in a loop must not take all of the processor.
+        let rest = rulesRestored + Self.repairInterval - LaneClock.now()
+        if rest > 0 { usleep(UInt32(clamping: rest / 1000)) }
+        rulesRestored = LaneClock.now()
         if !isChecking { check = Check() }
         if device != nil, settings != nil {
             attempt("the tunnel's addresses, routes and rules") { () throws(LinuxNetworkError) in

@@ -75,6 +75,8 @@ final class LinuxPlatformCore {
     var crowdedFamilies: Set<Bool> = []
     /// The tunnels that rules in front of this tunnel's belong to; nil for another program's rule.
     var ruleOwners: [PolicyRule: JournalOwner?] = [:]
+    /// The time of the last repair of rules right after they were deleted.
+    var rulesRestored = Int64.min / 2
     /// The times at which everything is checked while the thread waits.
     var waitingTurns = WaitingTurns()
     /// Reads the notices of deleted rules while the thread waits; it does nothing without a thread that follows them.

@@ -22,14 +22,26 @@ package struct LockHolder: Hashable, Sendable, CustomStringConvertible {
         return find { targets.contains($0) }?.holder
     }
 
-    /// The other process that has the lock of a file of this name in any folder, and the path of that folder.
+    /// The other process that has the lock of a file of this name in any folder, and the path of that folder. Process and folder belong
+    /// to root or this user: another user could have chosen the folder to mislead this one.
     package static func find(fileName name: String) -> (holder: LockHolder, folder: String)? {
-        find { $0.hasSuffix("/" + name) }.map { holder, path in (holder, String(path.dropLast(name.utf8.count + 1))) }
+        func folder(_ path: String) -> String { String(path.dropLast(name.utf8.count + 1)) }
+        return find(isTrusted: true) { $0.hasSuffix("/" + name) && isTrusted(folder($0)) }
+            .map { holder, path in (holder, folder(path)) }
     }
 
-    private static func find(_ isWanted: (String) -> Bool) -> (holder: LockHolder, path: String)? {
+    /// Whether a file, or the process of a folder in /proc, belongs to root or this user.
+    private static func isTrusted(_ path: String) -> Bool {
+        guard let owner = FileStatus(of: path, followsLinks: false)?.owner else { return false }
+        return owner == 0 || owner == geteuid()
+    }
+
+    private static func find(
+        isTrusted needsTrust: Bool = false, _ isWanted: (String) -> Bool
+    ) -> (holder: LockHolder, path: String)? {
         for name in FolderContents.names("/proc") ?? [] {
             guard let process = Int32(name), process != getpid() else { continue }
+            if needsTrust, !isTrusted("/proc/\(name)") { continue }
             for descriptor in FolderContents.names("/proc/\(name)/fd") ?? [] {
                 guard let target = SystemCall.linkTarget("/proc/\(name)/fd/\(descriptor)"), isWanted(target),
                     hasLock("/proc/\(name)/fdinfo/\(descriptor)")

@@ -244,7 +244,8 @@ extension GatewayService {
         ]
     }
 
-    /// Tries for a last time to save each end of access and each misuse of an invitation. Logs those that are not saved.
+    /// Tries for a last time to save the ends of access and the misuses of invitations, as many as it can within the limit. Logs those
+    /// that are not saved.
     /// - Parameter limit: The time to wait for a database that does not answer.
     /// - Returns: Whether the database has answered.
     @discardableResult

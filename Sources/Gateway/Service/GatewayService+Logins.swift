@@ -138,6 +138,13 @@ extension GatewayService {
             logins.withLock { $0.failed(from: source, as: request.login, at: time) }
             return try await refuse(.wrong, user, source, "wrong password or unknown login")
         }
+        if denials.passwords.contains(user.id) {
+            // The password was changed or removed during the comparison.
+            guard inEffect(user).password == password else { return nil }
+            // The store still has another password, so it would give no lease.
+            noteSuccess(request)
+            return try await refuse(.changed, user, source, "the new password is not saved yet")
+        }
         var random = random
         let now = now
         let lease = LoginLease(

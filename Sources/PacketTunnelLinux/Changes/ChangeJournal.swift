@@ -62,7 +62,7 @@ package struct JournalDirectory: Hashable, Sendable {
     package func locked<Result>(
         meanwhile: (() -> Void)? = nil, _ body: () throws(LinuxNetworkError) -> Result
     ) throws(LinuxNetworkError) -> Result {
-        let lock = try self.lock(meanwhile)
+        let lock = try self.lock(meanwhile, limit: presentLimit)
         defer { withExtendedLifetime(lock) {} }
         return try body()
     }
@@ -72,13 +72,14 @@ package struct JournalDirectory: Hashable, Sendable {
 
     /// Runs `body`, which undoes changes, like ``locked(_:)``; without the lock if a full or read-only file system does not give it:
     /// undoing must not depend on a write.
-    /// - Parameter needsTrust: `false` runs it without the lock also if other users can write to the folder: it reads nothing there.
+    /// - Parameter needsTrust: `false` for changes that this process has made itself. It runs them without the lock also if other users
+    ///   can write to the folder. They are the last, so they wait for the whole limit, whatever earlier waits were.
     func lockedIfPossible<Result>(
         needsTrust: Bool = true, _ body: () throws(LinuxNetworkError) -> Result
     ) throws(LinuxNetworkError) -> Result {
         let lock: SharedDescriptor?
         do throws(LinuxNetworkError) {
-            lock = try self.lock()
+            lock = try self.lock(limit: needsTrust ? presentLimit : lockLimit)
         } catch {
             guard Self.exhausted.contains(error.errno) || !needsTrust && error.isOfDistrust else { throw error }
             lock = nil
@@ -88,7 +89,7 @@ package struct JournalDirectory: Hashable, Sendable {
     }
 
     /// Takes the lock of the folder, which is released with the result.
-    private func lock(_ meanwhile: (() -> Void)? = nil) throws(LinuxNetworkError) -> SharedDescriptor {
+    private func lock(_ meanwhile: (() -> Void)? = nil, limit: Duration) throws(LinuxNetworkError) -> SharedDescriptor {
         try prepare()
         while true {
             let number = SystemCall.open(path, O_RDONLY | O_DIRECTORY)
@@ -97,7 +98,7 @@ package struct JournalDirectory: Hashable, Sendable {
             }
             let descriptor = OwnedDescriptor(number)
             let began = ContinuousClock.now
-            let reason = acquire(descriptor.number, meanwhile)
+            let reason = acquire(descriptor.number, meanwhile, within: limit)
             guard reason == 0 else {
                 let waited = reason == EWOULDBLOCK ? noteRefusal(since: began) : .zero
                 let holder = LockHolder.find(path).map { ", which \($0) has kept locked for \(waited)" } ?? ""
@@ -139,8 +140,7 @@ package struct JournalDirectory: Hashable, Sendable {
         }
     }
 
-    private func acquire(_ descriptor: Int32, _ meanwhile: (() -> Void)?) -> Int32 {
-        let limit = presentLimit
+    private func acquire(_ descriptor: Int32, _ meanwhile: (() -> Void)?, within limit: Duration) -> Int32 {
         guard let meanwhile else { return FileLock.acquire(descriptor, within: limit) }
         let began = ContinuousClock.now
         while true {

@@ -95,6 +95,7 @@ struct ResolverControl: Sendable {
         var record = ResolverRecord(
             manager: plan.manager, interface: plan.interface, label: plan.interface.name, before: nil,
             servers: plan.settings.servers.map(\.description), original: try ResolverFile(at: file))
+        record.isMounted = MountedFile.mount(over: file) != nil
         switch plan.manager {
         case .resolved: return record
         // They make the bytes by themselves.
@@ -147,6 +148,7 @@ struct ResolverControl: Sendable {
 
     /// Tells the manager.
     func set(_ plan: ResolverPlan, _ record: ResolverRecord) throws(LinuxNetworkError) {
+        if plan.manager != .resolved { try checkMount(record) }
         switch plan.manager {
         case .resolved:
             let program = try required("resolvectl")
@@ -163,8 +165,17 @@ struct ResolverControl: Sendable {
 
     /// Removes the tunnel's servers from the manager, if it exists and has them, and restores a file that another program wrote.
     func clear(_ record: ResolverRecord) throws(LinuxNetworkError) {
+        if record.manager != .resolved { try checkMount(record) }
         guard try forget(record), let replaced = record.replaced else { return }
+        try checkMount(record)
         try replaced.restore(at: file)
+    }
+
+    /// Checks that no other file was mounted over the file since the start: a write would change that one.
+    /// - Throws: `.kernelSetting` with `EBUSY`, which names the command that unmounts it.
+    private func checkMount(_ record: ResolverRecord) throws(LinuxNetworkError) {
+        guard record.isMounted == false, MountedFile.mount(over: file) != nil else { return }
+        throw LinuxNetworkError(.kernelSetting(path: file), errno: EBUSY)
     }
 
     /// - Returns: Whether the manager has no other servers for the file.

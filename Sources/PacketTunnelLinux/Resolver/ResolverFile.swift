@@ -20,7 +20,7 @@ package struct ResolverFile: Hashable, Sendable, Codable {
     /// The most bytes that are read: programs read fewer.
     static let limit = 65_536
 
-    /// Reads the file at `path`. A link to itself and a file of several megabytes have no bytes.
+    /// Reads the file at `path`. A link to itself and a file of more than 65,536 bytes have no bytes.
     init(at path: String) throws(LinuxNetworkError) {
         let link = SystemCall.linkTarget(path)
         do throws(LinuxNetworkError) {

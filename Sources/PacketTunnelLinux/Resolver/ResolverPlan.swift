@@ -88,6 +88,8 @@ package struct ResolverRecord: Hashable, Sendable, Codable {
     package var original: ResolverFile?
     /// The last file that another program put in place of the tunnel's. It is restored after the tunnel.
     package var replaced: ResolverFile?
+    /// Whether another file was mounted over it before the tunnel, as in containers; nil in older journals.
+    package var isMounted: Bool?
 
     /// The bytes that the file must have after the tunnel, if resolvconf has nothing to make it from; nil if it has.
     var bytesAfter: [UInt8]? {

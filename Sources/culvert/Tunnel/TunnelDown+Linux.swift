@@ -144,9 +144,10 @@
             guard runtime.hasTunnel(name) || LinuxPlatform.hasRemains(name: name) else {
                 // Says so where the folder may not be read.
                 _ = try runtime.tunnels()
-                if let (holder, folder) = LockHolder.find(fileName: "\(name).sock.lock"),
-                    LinuxPlatform.hasInterface(name)
+                if LinuxPlatform.hasInterface(name),
+                    let (holder, path) = LockHolder.find(fileName: "\(name).sock.lock")
                 {
+                    let folder = quoted(path)
                     throw CommandProblem(
                         ExitStatus.failure,
                         "tunnel '\(name)' is run by \(holder), whose runtime folder is \(folder) and not \(runtime.path): it may "
@@ -160,6 +161,15 @@
             runtime.removeSocket(name)
             ManagementSocket.removeAbandoned(forInterface: name)
             return "its process had died; cleaned up" + lines(undone)
+        }
+
+        /// A path as the shell takes it, without control characters.
+        private static func quoted(_ path: String) -> String {
+            let isPlain = path.utf8.allSatisfy { byte in
+                UInt8(ascii: "a")...UInt8(ascii: "z") ~= byte || UInt8(ascii: "A")...UInt8(ascii: "Z") ~= byte
+                    || "0123456789/._=+-".utf8.contains(byte)
+            }
+            return isPlain ? path : "'\(LogText.visible(path).replacing("'", with: #"'\''"#))'"
         }
 
         private static func undo(

@@ -244,6 +244,7 @@ import WireGuardCore
             try await bench.store.refuseWrites(false)
             #expect(try await logIn(old) == .refused(.wrong))
             #expect(try await logIn(new) == .refused(.changed))
+            #expect(bench.log.text.contains("the new password is not saved yet"), "\(bench.log.text)")
             try await service.sweep(.gateway)
             #expect(service.unsaved.isEmpty && service.denials == AccessDenials())
             #expect(try await logIn(old) == .refused(.wrong))
