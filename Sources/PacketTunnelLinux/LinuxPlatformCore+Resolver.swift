@@ -73,7 +73,7 @@ extension LinuxPlatformCore {
             case .lookAgain(let time): check.repeatAfter(time)
             case .pause: reportContest(step)
             case .restore(let isFileGood, let replacement):
-                // It may have been mounted since the last look.
+                // It may have been mounted since the last check.
                 lookForCover()
                 guard !isCovered(step, plan, record) else { return }
                 var record = record

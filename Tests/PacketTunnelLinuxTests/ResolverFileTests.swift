@@ -32,6 +32,26 @@ struct ResolverFileTests {
         for path in [loop, large] { #expect(try ResolverFile(at: path).servers == ["10.9.0.1"]) }
     }
 
+    @Test("A file that was mounted over resolv.conf since the start is not written, and the error names umount")
+    func mountedSince() throws {
+        var control = ResolverControl()
+        // A mount that every system has.
+        control.file = "/proc"
+        let plan = ResolverPlan(
+            interface: LinuxSamples.interface, manager: .openresolv, settings: try LinuxSamples.dns())
+        var record = ResolverRecord(
+            manager: .openresolv, interface: LinuxSamples.interface, label: LinuxSamples.interface.name, before: nil)
+        record.isMounted = false
+        let failures = [
+            #expect(throws: LinuxNetworkError.self) { try control.set(plan, record) },
+            #expect(throws: LinuxNetworkError.self) { try control.clear(record) },
+        ]
+        for error in failures {
+            #expect(error?.code == .kernelSetting(path: "/proc") && error?.errno == EBUSY)
+            #expect(error?.description.contains("'umount /proc'") == true)
+        }
+    }
+
     @Test("The last mount over a file is found by its mount point, and mounts elsewhere are not")
     func mounts() {
         let text = """

@@ -33,7 +33,7 @@
                 try scene.succeed("up", try scene.writeFile(), "--leak-policy", policy)
                 try scene.ping()
                 try setRule(scene, "add")
-                // Within a second; each look starts several programs.
+                // The promise is one second. Each poll starts several programs.
                 try eventually("the tunnel's rules are in front", within: .seconds(3)) {
                     try scene.way(to: Self.far) == scene.name && scene.way(to: Self.far6) == scene.name
                 }
@@ -158,7 +158,7 @@
                 try scene.world.host.run(nft.original, "delete", "table", "inet", "culvert_\(scene.name)")
                 try eventually("rules hold back", within: .seconds(1)) { try prohibitions(scene).count == 2 }
                 let count = 30
-                // What the test itself takes, on this machine.
+                // The time of the test itself on this machine.
                 let own = try ContinuousClock().measure { for _ in 0..<count * 3 { _ = try prohibitions(scene) } }
                 let began = ContinuousClock.now
                 for _ in 0..<count {
@@ -219,7 +219,7 @@
                     let device = try await platform?.apply(settings)
                     let mark = try #require(platform?.socketMark)
                     let count = 20
-                    // What the test itself takes, on this machine.
+                    // The time of the test itself on this machine.
                     let own = try ContinuousClock().measure { for _ in 0..<count * 3 { _ = try rules(world, mark) } }
                     let began = ContinuousClock.now
                     for _ in 0..<count {

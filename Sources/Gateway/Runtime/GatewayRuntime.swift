@@ -233,7 +233,7 @@ package actor GatewayRuntime {
         guard !isStopped else { return }
         isStopped = true
         let isAnswered = await isDone(within: options.stopLimit) { [self, login] in
-            // Its last sessions say what they have moved. Logins that are being judged wait for the database, too.
+            // It counts the traffic of the last sessions, and waits for the verdicts on logins, which need the database.
             await login?.stop()
             await finishWrites()
         }

@@ -73,7 +73,7 @@ package struct JournalDirectory: Hashable, Sendable {
     /// Runs `body`, which undoes changes, like ``locked(_:)``; without the lock if a full or read-only file system does not give it:
     /// undoing must not depend on a write.
     /// - Parameter needsTrust: `false` for changes that this process has made itself. It runs them without the lock also if other users
-    ///   can write to the folder. They are the last, so they wait for the whole limit, whatever earlier waits were.
+    ///   can write to the folder. They are the last, so they wait for the whole limit even after earlier waits.
     func lockedIfPossible<Result>(
         needsTrust: Bool = true, _ body: () throws(LinuxNetworkError) -> Result
     ) throws(LinuxNetworkError) -> Result {
