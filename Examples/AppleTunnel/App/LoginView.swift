@@ -17,6 +17,7 @@ struct LoginView: View {
                 } else if model.isUnreadable {
                     Text("The tunnel that is stored cannot be read.").foregroundStyle(.secondary)
                     Button("Read again") { Task { await model.load() } }
+                    UnreadableList(profiles: model.unreadable, stop: model.stop, remove: model.remove)
                 } else if model.profile == nil {
                     Section("Install") { LoginFields(model: model) }
                     Button("Install") { Task { await model.install() } }

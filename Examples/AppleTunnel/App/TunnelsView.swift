@@ -17,6 +17,7 @@ struct TunnelsView: View {
                 case .unreadable:
                     Text("The tunnels that are stored cannot be read.").foregroundStyle(.secondary)
                     Button("Read again") { Task { await model.load() } }
+                    UnreadableList(profiles: model.unreadable, stop: model.stop, remove: model.remove)
                 case .welcome: WelcomeView { isAdding = true }
                 case .profiles: ProfileList(model: model)
                 }
@@ -69,6 +70,10 @@ private struct ProfileList: View {
                 }
             }
             .onDelete { places in model.removal = places.min().map { model.profiles[$0] } }
+            // The rows above show the profiles with a known last value.
+            UnreadableList(
+                profiles: model.unreadable.filter { known in !model.profiles.contains { $0.id == known.id } },
+                stop: model.stop, remove: model.remove)
         }
     }
 }

@@ -38,6 +38,8 @@ public final class LoginModel {
     public private(set) var isLoaded = false
     /// Whether a profile is stored that cannot be read: then the form would install a second one.
     public private(set) var isUnreadable = false
+    /// The stored profiles that cannot be read: they can be stopped and removed.
+    public private(set) var unreadable: [UnreadableProfile] = []
     /// Whether something is being done: what a spinner turns for.
     public private(set) var isBusy = false
     /// Whether the user is being asked if the profile is to go.
@@ -81,12 +83,22 @@ public final class LoginModel {
 
     /// Reads what is saved, and follows it from then on.
     public func load() async {
-        let isRead = await perform("The tunnel cannot be read") {
-            if let error = try await manager.load().first { throw error }
-        }
+        let isRead = await perform("The tunnel cannot be read") { try await manager.loadAndTidy() }
+        unreadable = await manager.unreadableProfiles
+        if isRead, let error = unreadable.first?.error { alert = AlertText("The tunnel cannot be read", error) }
         await refresh()
-        isUnreadable = !isRead && profile == nil
+        isUnreadable = (!isRead || !unreadable.isEmpty) && profile == nil
         isLoaded = true
+    }
+
+    /// Stops the tunnel of a profile that cannot be read.
+    public func stop(_ unreadable: UnreadableProfile) async {
+        await perform("The tunnel was not stopped") { try await manager.stop(unreadable.id) }
+    }
+
+    /// Removes a profile that cannot be read, and its secrets, which the user has confirmed.
+    public func remove(_ unreadable: UnreadableProfile) async {
+        if await perform("The tunnel was not removed", { try await manager.remove(unreadable.id) }) { await load() }
     }
 
     /// Installs the profile that the form describes.

@@ -51,16 +51,23 @@ final class SwitchTaps {
             guard wishes[id]?.isOn == true else { return }
             return try await manager.start(id)
         }
-        var profile = try await manager.profile(id)
-        if profile.isOnDemandEnabled {
-            profile.isOnDemandEnabled = false
-            try await manager.update(profile)
+        var failure: (any Error)?
+        do { try await turnOffOnDemand(id) } catch { failure = error }
+        // Whether or not that was saved; and not after the earlier start, which may take a minute.
+        try await manager.stop(id)
+        if let earlier {
+            _ = await earlier.result
+            if wishes[id]?.isOn == false, await manager.status(id).status.isActive { try await manager.stop(id) }
         }
-        // Not after the earlier start, which may take a minute.
-        try await manager.stop(id)
-        guard let earlier else { return }
-        _ = await earlier.result
-        guard wishes[id]?.isOn == false, await manager.status(id).status.isActive else { return }
-        try await manager.stop(id)
+        if let failure { throw failure }
+    }
+
+    private func turnOffOnDemand(_ id: String) async throws {
+        // The user may have turned it on in the system's settings. If the load fails, the values of the last one count.
+        _ = try? await manager.load()
+        var profile = try await manager.profile(id)
+        guard profile.isOnDemandEnabled else { return }
+        profile.isOnDemandEnabled = false
+        try await manager.update(profile)
     }
 }

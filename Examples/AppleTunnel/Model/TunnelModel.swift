@@ -39,6 +39,8 @@ public final class TunnelModel {
     private var isLoaded = false
     /// Whether the last load found profiles that cannot be read.
     private var hasUnreadable = false
+    /// The stored profiles that cannot be read: they can be stopped and removed.
+    public private(set) var unreadable: [UnreadableProfile] = []
 
     private let manager: TunnelManager
     private let interval: Duration
@@ -80,10 +82,10 @@ public final class TunnelModel {
 
     /// Reads what is saved, and follows it from then on.
     public func load() async {
-        hasUnreadable =
-            await !perform("Some tunnels cannot be read") {
-                if let error = try await manager.load().first { throw error }
-            }
+        let isRead = await perform("Some tunnels cannot be read") { try await manager.loadAndTidy() }
+        unreadable = await manager.unreadableProfiles
+        if isRead, let error = unreadable.first?.error { alert = AlertText("Some tunnels cannot be read", error) }
+        hasUnreadable = !isRead || !unreadable.isEmpty
         await refresh()
         isLoaded = true
     }
@@ -192,7 +194,19 @@ public final class TunnelModel {
         await refresh()
     }
 
+    /// Removes a profile that cannot be read, and its secrets, which the user has confirmed.
+    public func remove(_ unreadable: UnreadableProfile) async {
+        if await perform("\(unreadable.name) was not removed", { try await manager.remove(unreadable.id) }) {
+            await load()
+        }
+    }
+
     // MARK: - Tunnels
+
+    /// Stops the tunnel of a profile that cannot be read.
+    public func stop(_ unreadable: UnreadableProfile) async {
+        await perform("\(unreadable.name) did not stop") { try await manager.stop(unreadable.id) }
+    }
 
     /// Starts the tunnel, or stops it when it is up or the last tap has started it. A tunnel that is switched off does not start
     /// on demand any longer.

@@ -20,6 +20,10 @@ import WireGuardCore
     private final class LockableStore: ProfileStore {
         private let memory: MemoryProfileStore
         private let isLocked = Mutex(false)
+        private let failsSaves = Mutex(false)
+        /// Problems that are none of a profile's: orphans, and second configurations.
+        let problems = Mutex<[TunnelError]>([])
+        let tidyings = Mutex(0)
         let saved = Mutex<[TunnelProfile]>([])
 
         init(_ profiles: [TunnelProfile]) { memory = MemoryProfileStore(profiles) }
@@ -27,11 +31,25 @@ import WireGuardCore
         func setLocked(_ isOn: Bool) { isLocked.withLock { $0 = isOn } }
 
         func loadAll() async throws(TunnelError) -> LoadedProfiles {
-            guard isLocked.withLock({ $0 }) else { return try await memory.loadAll() }
-            return LoadedProfiles(profiles: [], errors: [TunnelError(.storage, "the device is locked")])
+            var loaded = try await memory.loadAll()
+            loaded.errors = problems.withLock { $0 }
+            guard isLocked.withLock({ $0 }) else { return loaded }
+            let error = TunnelError(.storage, "the device is locked")
+            loaded.unreadable = loaded.profiles.map { UnreadableProfile(id: $0.id, name: $0.name, error: error) }
+            loaded.errors += loaded.profiles.map { _ in error }
+            loaded.profiles = []
+            return loaded
+        }
+
+        func setFailsSaves(_ isOn: Bool) { failsSaves.withLock { $0 = isOn } }
+
+        func removeOrphans() async throws(TunnelError) -> [String] {
+            tidyings.withLock { $0 += 1 }
+            return []
         }
 
         func save(_ profile: TunnelProfile) async throws(TunnelError) {
+            if failsSaves.withLock({ $0 }) { throw TunnelError(.storage, "the configuration cannot be saved") }
             saved.withLock { $0.append(profile) }
             try await memory.save(profile)
         }
@@ -146,6 +164,49 @@ import WireGuardCore
         #expect(channel.status.status == .disconnected && model.alert == nil)
         #expect(model.profiles.first?.isOnDemandEnabled == false && model.profiles.first?.onDemand == Self.rules)
         #expect(store.saved.withLock { $0.last }?.isOnDemandEnabled == false)
+    }
+
+    @Test(
+        "A tunnel that is switched off goes down even if its start on demand cannot be turned off, which an alert says")
+    func onDemandFails() async throws {
+        let (profile, channel) = (try Self.profile(isOnDemand: true), TappedChannel())
+        let store = LockableStore([profile])
+        let model = TunnelModel(manager(store, channel))
+        await model.load()
+        await model.toggle(profile)
+        store.setFailsSaves(true)
+        await model.toggle(profile)
+        #expect(channel.status.status == .disconnected && channel.stops == 1)
+        #expect(model.alert?.message.contains("cannot be saved") == true)
+    }
+
+    @Test("Keychain items of a removed profile do not prevent the installation of a new one")
+    func orphans() async throws {
+        let store = LockableStore([])
+        store.problems.withLock { $0 = [TunnelError(.storage, "keychain items of a removed profile are left")] }
+        let model = TunnelModel(manager(store, TappedChannel()))
+        await model.load()
+        #expect(model.screen == .welcome && model.alert == nil)
+        #expect(store.tidyings.withLock { $0 } == 1)
+        let login = LoginModel(manager(store, TappedChannel()))
+        await login.load()
+        #expect(!login.isUnreadable && login.alert == nil)
+    }
+
+    @Test("A profile that cannot be read can be stopped and removed")
+    func removeUnreadable() async throws {
+        let (profile, channel) = (try Self.profile(), TappedChannel())
+        let store = LockableStore([profile])
+        store.setLocked(true)
+        try await channel.start(TunnelStartRequest(configuration: []))
+        let model = TunnelModel(manager(store, channel))
+        await model.load()
+        let unreadable = try #require(model.unreadable.first)
+        #expect(unreadable.name == "Home" && model.alert?.title == "Some tunnels cannot be read")
+        await model.stop(unreadable)
+        #expect(channel.status.status == .disconnected)
+        await model.remove(unreadable)
+        #expect(model.unreadable.isEmpty && model.screen == .welcome)
     }
 
     @Test("While no profile can be read there is no welcome, and nothing is added beside it")

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import PacketTunnel
+import SwiftUI
+
+/// Profiles that cannot be read. Their tunnels may be up: they can be stopped, and removed once the user confirms it.
+struct UnreadableList: View {
+    let profiles: [UnreadableProfile]
+    let stop: @MainActor (UnreadableProfile) async -> Void
+    let remove: @MainActor (UnreadableProfile) async -> Void
+    @State private var removal: UnreadableProfile?
+
+    var body: some View {
+        ForEach(profiles) { profile in
+            HStack {
+                Text(profile.name)
+                Spacer()
+                Button("Stop") { Task { await stop(profile) } }
+                Button("Remove", role: .destructive) { removal = profile }
+            }
+            .buttonStyle(.borderless)
+        }
+        .confirmationDialog(
+            "Remove \(removal?.name ?? "") and its keys?",
+            isPresented: Binding(get: { removal != nil }, set: { if !$0 { removal = nil } }), presenting: removal
+        ) { profile in
+            Button("Remove", role: .destructive) { Task { await remove(profile) } }
+        }
+    }
+}
