@@ -279,7 +279,7 @@ public actor TunnelManager {
 
     /// Removes a profile, and its secrets with it. Its tunnel is stopped before; its status ends with
     /// ``TunnelStatus/invalid``.
-    /// - Throws: `.profileNotFound`; what the stores throw. Then the profile is still there.
+    /// - Throws: `.profileNotFound`; the errors of the stores. Then a part may be removed already: call it again for the rest.
     public func remove(_ id: String) async throws(TunnelError) {
         try await noting("the profile was not removed", id) { () throws(TunnelError) in
             try await changing(id) { () throws(TunnelError) in try await delete(id) }

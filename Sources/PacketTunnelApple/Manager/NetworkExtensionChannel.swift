@@ -71,12 +71,12 @@ final class NetworkExtensionChannel: TunnelChannel {
     func start(_ request: TunnelStartRequest) async throws(TunnelError) {
         let attempt = StartAttempt()
         // From here on a stop ends it.
-        let previous = self.attempt.withLock { current -> StartAttempt? in
-            if let current, !current.isCancelled { return current }
+        let (previous, isBusy) = self.attempt.withLock { current -> (StartAttempt?, Bool) in
+            if let current, !current.isCancelled { return (current, true) }
             defer { current = attempt }
-            return current
+            return (current, false)
         }
-        if let previous, !previous.isCancelled { throw Self.alreadyRunning }
+        if isBusy { throw Self.alreadyRunning }
         // Not cancelled with the caller: it ends when the tunnel is up, or is known to stay down.
         let work = Task { () -> TunnelError? in
             // A cancelled attempt may still be saving, and its tunnel may still be stopping.
@@ -127,6 +127,8 @@ final class NetworkExtensionChannel: TunnelChannel {
     private func run(_ request: TunnelStartRequest, _ attempt: StartAttempt) async throws(TunnelError) {
         await follower.settle()
         try attempt.check()
+        // A save creates it again after a removal of which only the rest failed.
+        guard configuration.isSaved else { throw TunnelError.noProfile(profileID) }
         switch status.status {
         case .blocked: return try await restart(attempt)
         case .connecting, .connected, .reasserting: throw Self.alreadyRunning

@@ -19,6 +19,8 @@ public final class NetworkExtensionProfileStore: ProfileStore {
         var channels: [String: NetworkExtensionChannel] = [:]
         /// The number of saves that are under way, by profile.
         var saves: [String: Int] = [:]
+        /// The profiles whose configuration this process saw removed.
+        var removed: Set<String> = []
     }
 
     /// A store.
@@ -57,7 +59,7 @@ public final class NetworkExtensionProfileStore: ProfileStore {
     /// itself, and removed only if that fails.
     public func loadAll() async throws(TunnelError) -> LoadedProfiles {
         var loaded = LoadedProfiles(profiles: [])
-        let listed = try await configurations()
+        let (listed, isEmpty) = try await configurations()
         for (id, configurations) in listed {
             let channel = channel(id, configurations[0])
             await follow(configurations, channel, id)
@@ -71,10 +73,22 @@ public final class NetworkExtensionProfileStore: ProfileStore {
             }
         }
         let held = await unlisted(Set(listed.map(\.id)))
-        for (id, channel) in held { await add(id, channel, channel.configuration, to: &loaded) }
+        for (id, channel, error) in held {
+            if let error { loaded.errors.append(error) }
+            await add(id, channel, channel.configuration, to: &loaded)
+        }
         if options.placement == .keychain {
             do throws(TunnelError) {
-                loaded.orphans = try orphans(known: Set(listed.map(\.id)).union(held.map(\.id)))
+                let known = Set(listed.map(\.id)).union(held.map(\.id))
+                let found = try orphans(known: known, isListEmpty: isEmpty)
+                loaded.orphans = found.certain
+                loaded.errors += found.uncertain.map {
+                    TunnelError(
+                        .storage,
+                        "the system's list of configurations is empty, and there are keychain items of the profile '\($0)': "
+                            + "nothing says whether the profile was removed in the system's settings",
+                        fix: "load the profiles again, or create a profile, and load them then")
+                }
             } catch {
                 loaded.errors.append(error)
             }
@@ -87,26 +101,32 @@ public final class NetworkExtensionProfileStore: ProfileStore {
         return loaded
     }
 
-    /// The system's configurations of this extension, by profile. The one that is enabled comes first.
-    private func configurations() async throws(TunnelError) -> [(id: String, [SystemConfiguration])] {
+    /// The system's configurations of this extension, by profile. The one that is enabled comes first. The list is empty
+    /// only if it has no configuration of another extension of this app either.
+    private func configurations() async throws(TunnelError) -> (
+        listed: [(id: String, [SystemConfiguration])], isEmpty: Bool
+    ) {
         var found: [String: [SystemConfiguration]] = [:]
-        for configuration in try await SystemConfiguration.loadAll()
+        let all = try await SystemConfiguration.loadAll()
+        for configuration in all
         where configuration.bundleIdentifier == options.providerBundleIdentifier {
             if let id = configuration.profileID { found[id, default: []].append(configuration) }
         }
-        return found.sorted { $0.key < $1.key }.map { id, configurations in
+        let listed = found.sorted { $0.key < $1.key }.map { id, configurations in
             let (enabled, others) = (
                 configurations.filter(\.manager.isEnabled), configurations.filter { !$0.manager.isEnabled }
             )
-            return (id, enabled + others)
+            return (id: id, enabled + others)
         }
+        return (listed, all.isEmpty)
     }
 
     /// Lets a channel follow one of these configurations of its profile and reads the changes of other processes.
     private func follow(_ configurations: [SystemConfiguration], _ channel: NetworkExtensionChannel, _ id: String) async
     {
         let held = channel.configuration
-        if !configurations.contains(where: { $0 === held }), !isSaving(id), await held.presence(of: id) == .removed,
+        if !configurations.contains(where: { $0 === held }), !isSaving(id),
+            case .removed = await held.presence(of: id),
             // A save may have begun since.
             !isSaving(id)
         {
@@ -115,15 +135,23 @@ public final class NetworkExtensionProfileStore: ProfileStore {
         await channel.refresh()
     }
 
-    /// The channels of profiles that the system has and that are not in its list. The channels of removed profiles are dropped.
-    private func unlisted(_ ids: Set<String>) async -> [(id: String, channel: NetworkExtensionChannel)] {
-        var present: [(id: String, channel: NetworkExtensionChannel)] = []
+    /// The channels of profiles that the system has and that are not in its list, with the error of the system if it failed to
+    /// read one. The channels of removed profiles are dropped.
+    private func unlisted(
+        _ ids: Set<String>
+    ) async -> [(id: String, channel: NetworkExtensionChannel, error: TunnelError?)] {
+        var present: [(id: String, channel: NetworkExtensionChannel, error: TunnelError?)] = []
         let channels = state.withLock { $0.channels }
         for (id, channel) in channels.sorted(by: { $0.key < $1.key })
         where !ids.contains(id) && channel.configuration.isSaved && !isSaving(id) {
             switch await channel.configuration.presence(of: id) {
-            case .present: present.append((id, channel))
-            case .removed: state.withLock { if $0.saves[id] == nil { $0.channels[id] = nil } }
+            case .present(let error): present.append((id, channel, error))
+            case .removed:
+                state.withLock { state in
+                    guard state.saves[id] == nil else { return }
+                    state.channels[id] = nil
+                    state.removed.insert(id)
+                }
             }
         }
         return present
@@ -167,7 +195,10 @@ public final class NetworkExtensionProfileStore: ProfileStore {
     /// - Throws: `.permissionDenied` when the user refuses; `.storage`. Then all is as before.
     public func save(_ profile: TunnelProfile) async throws(TunnelError) {
         let id = profile.id
-        state.withLock { $0.saves[id, default: 0] += 1 }
+        state.withLock { state in
+            state.saves[id, default: 0] += 1
+            state.removed.remove(id)
+        }
         defer {
             state.withLock { state in
                 let count = state.saves[id] ?? 0
@@ -246,11 +277,15 @@ public final class NetworkExtensionProfileStore: ProfileStore {
     public func remove(_ id: String) async throws(TunnelError) {
         let channel = state.withLock { $0.channels[id] }
         try await channel?.configuration.remove()
-        for (other, configurations) in try await configurations() where other == id {
+        for (other, configurations) in try await configurations().listed where other == id {
             for configuration in configurations { try await configuration.remove() }
         }
+        _ = state.withLock { $0.removed.insert(id) }
         try await removeItems(of: id)
-        _ = state.withLock { $0.channels.removeValue(forKey: id) }
+        state.withLock { state in
+            state.channels[id] = nil
+            state.removed.remove(id)
+        }
         channel?.end()
     }
 
@@ -260,20 +295,28 @@ public final class NetworkExtensionProfileStore: ProfileStore {
         if options.placement == .keychain { try keychain.remove(id) }
     }
 
-    /// The profiles that have a keychain item, are not known, and are not being saved.
-    private func orphans(known: Set<String>) throws(TunnelError) -> [String] {
-        let ids = try keychain.ids()
-        return ids.filter { !known.contains($0) && !isSaving($0) }
+    /// The profiles that have a keychain item, are not known, and are not being saved. While the system's list is empty, a
+    /// removal is certain only if this process saw it.
+    private func orphans(
+        known: Set<String>, isListEmpty: Bool
+    ) throws(TunnelError) -> (certain: [String], uncertain: [String]) {
+        let ids = try keychain.ids().filter { !known.contains($0) && !isSaving($0) }
+        let removed = state.withLock { $0.removed }
+        return (
+            ids.filter { !isListEmpty || removed.contains($0) }, ids.filter { isListEmpty && !removed.contains($0) }
+        )
     }
 
     /// Removes keychain items and secrets whose profile the user removed in the system's settings. A profile whose configuration
-    /// the system still has keeps them, even if the system's list does not contain it.
+    /// the system still has keeps them, even if the system's list does not contain it. While that list is empty, only those go
+    /// whose configuration this process has seen removed: an empty list may be a fault of the system.
     /// - Returns: the ids of those profiles.
     @discardableResult
     public func removeOrphans() async throws(TunnelError) -> [String] {
-        let listed = Set(try await SystemConfiguration.loadAll().compactMap(\.profileID))
+        let all = try await SystemConfiguration.loadAll()
+        let listed = Set(all.compactMap(\.profileID))
         let known = listed.union(await unlisted(listed).map(\.id))
-        let orphans = try orphans(known: known)
+        let orphans = try orphans(known: known, isListEmpty: all.isEmpty).certain
         for id in orphans where !isSaving(id) { try await removeItems(of: id) }
         return orphans
     }

@@ -48,20 +48,21 @@ final class SystemConfiguration: @unchecked Sendable {
 
     /// The state of a configuration that a list does not contain.
     enum Presence {
-        case present
+        /// The system has it, or failed to read it with this error.
+        case present(TunnelError?)
         case removed
     }
 
     /// Asks the system whether it still has this configuration, and reads it then. A configuration that is being changed, and one
     /// that the system fails to read for another reason, are present.
     func presence(of id: String) async -> Presence {
-        guard turns.beginNow() else { return .present }
+        guard turns.beginNow() else { return .present(nil) }
         defer { turns.end() }
         guard isSaved else { return .removed }
         if let error = await result({ manager.loadFromPreferences(completionHandler: $0) }) {
-            return isRemoval(error) ? .removed : .present
+            return isRemoval(error) ? .removed : .present(TunnelError(error, fallback: .storage))
         }
-        return profileID == id || status != .invalid ? .present : .removed
+        return profileID == id || status != .invalid ? .present(nil) : .removed
     }
 
     /// Whether an error means that the configuration was removed. The status `invalid` is "The VPN is not configured" in
@@ -71,7 +72,7 @@ final class SystemConfiguration: @unchecked Sendable {
     }
 
     /// Saves the configuration and loads it again: the system starts only a configuration that was loaded. A failed save changes
-    /// nothing.
+    /// nothing. A failed load after the save does not make the save a failure, because a start that fails loads again.
     /// - Parameter change: makes the changes. Called again when the configuration has changed behind our back.
     func save(_ change: (NETunnelProviderManager) -> Void) async throws(TunnelError) {
         await turns.begin()
@@ -84,16 +85,16 @@ final class SystemConfiguration: @unchecked Sendable {
                 change(manager)
                 try await perform { manager.saveToPreferences(completionHandler: $0) }
             } catch {
-                if isSaved { await forgetChanges() }
+                // Else a later save writes the changes of this one.
+                if isSaved { await readIfPossible() }
                 throw error
             }
         }
         saved.withLock { $0 = true }
-        try await read()
+        await readIfPossible()
     }
 
-    /// Loads the saved configuration, so that a later save does not write the changes of the failed one.
-    private func forgetChanges() async {
+    private func readIfPossible() async {
         _ = await result { manager.loadFromPreferences(completionHandler: $0) }
     }
 

@@ -67,6 +67,21 @@ struct PreferencesTests {
         #expect(await (try scene.restarted()).profiles == [changed])
     }
 
+    @Test("A save succeeds although the load after it fails, and the tunnel starts later")
+    func loadAfterSaveFails() async throws {
+        let scene = ManagerScene()
+        let profile = scene.profile()
+        StandInPreferences.failLoads(of: scene.bundle, with: NEVPNError(.configurationReadWriteFailed))
+        try await scene.manager.create(profile, secrets: ["key": SecretBytes([1])])
+        #expect(StandInPreferences.count(of: scene.bundle) == 1)
+        #expect(StandInKeychain.items(of: service(scene)).count == 1)
+        #expect(try await scene.secrets.names(of: profile.id) == ["key"])
+        StandInPreferences.failLoads(of: scene.bundle, with: nil)
+        try await scene.manager.start(profile.id)
+        #expect(await scene.manager.status(profile.id).status == .connected)
+        try await scene.manager.stop(profile.id)
+    }
+
     // MARK: - The keychain
 
     @Test("A profile whose keychain item cannot be read keeps its tunnel, which can be stopped and removed")
@@ -124,6 +139,13 @@ struct PreferencesTests {
         #expect(StandInPreferences.count(of: scene.bundle) == 0)
         StandInKeychain.fail(service(scene), with: nil)
         #expect(StandInKeychain.items(of: service(scene)).count == 1)
+        // A start does not create it again.
+        await #expect {
+            try await scene.manager.start(profile.id)
+        } throws: {
+            ($0 as? TunnelError)?.code == .profileNotFound
+        }
+        #expect(StandInPreferences.count(of: scene.bundle) == 0)
         try await scene.manager.remove(profile.id)
         #expect(StandInKeychain.items(of: service(scene)).isEmpty)
         #expect(StandInKeychain.items(of: "culvert.secrets").keys.allSatisfy { !$0.hasPrefix(profile.id) })
@@ -178,6 +200,43 @@ struct PreferencesTests {
         }
         #expect(await scene.manager.profiles == [profile])
         try await scene.manager.stop(profile.id)
+    }
+
+    @Test("An app that starts and gets an empty list keeps the keychain items, and reports that the profile may be removed")
+    func emptyListAtLaunch() async throws {
+        let scene = ManagerScene()
+        let profile = scene.profile()
+        try await scene.manager.create(profile, secrets: ["key": SecretBytes([1])])
+        try await StandInPreferences.listing.withValue(.empty) { () async throws in
+            let store = NetworkExtensionProfileStore(scene.options, secrets: scene.secrets)
+            let loaded = try await store.loadAll()
+            #expect(loaded.orphans.isEmpty)
+            #expect(loaded.errors.map(\.code) == [.storage])
+            #expect(loaded.errors.first?.message.contains("nothing says whether") == true)
+            #expect(try await store.removeOrphans() == [])
+        }
+        #expect(try await scene.secrets.names(of: profile.id) == ["key"])
+        #expect(StandInKeychain.items(of: service(scene)).count == 1)
+        #expect(await (try scene.restarted()).profiles == [profile])
+
+        // An app that saw the removal knows.
+        StandInPreferences.removeAll(of: scene.bundle)
+        try await StandInPreferences.listing.withValue(.empty) { () async throws in
+            #expect(try await scene.store.removeOrphans() == [profile.id])
+        }
+        #expect(StandInKeychain.items(of: service(scene)).isEmpty)
+    }
+
+    @Test("A known profile that the system does not list and fails to read is reported, and stays")
+    func unlistedFails() async throws {
+        let scene = ManagerScene()
+        let profile = scene.profile()
+        try await scene.manager.create(profile)
+        StandInPreferences.fail(scene.bundle, with: NEVPNError(.configurationReadWriteFailed))
+        #expect(try await scene.manager.load().count == 1)
+        #expect(await scene.manager.profiles == [profile])
+        StandInPreferences.fail(scene.bundle, with: nil)
+        #expect(try await scene.manager.load() == [])
     }
 
     @Test(

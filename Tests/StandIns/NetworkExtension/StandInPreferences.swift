@@ -20,6 +20,7 @@ public enum StandInPreferences {
         let queue = DispatchQueue(label: "preferences")
         var records: [UUID: Record] = [:]
         var failures: [String: any Error] = [:]
+        var loadFailures: [String: any Error] = [:]
         var heldSaves: [String: [@Sendable () -> Void]] = [:]
         var saveHandlers: [String: @Sendable () -> Void] = [:]
     }
@@ -31,6 +32,11 @@ public enum StandInPreferences {
     /// Makes saving and loading fail for the configurations of an extension.
     public static func fail(_ bundleIdentifier: String, with error: (any Error)?) {
         store.lock.withLock { store.failures[bundleIdentifier] = error }
+    }
+
+    /// Makes only loading fail for the configurations of an extension.
+    public static func failLoads(of bundleIdentifier: String, with error: (any Error)?) {
+        store.lock.withLock { store.loadFailures[bundleIdentifier] = error }
     }
 
     /// The result of `loadAllFromPreferences`. "The array passed to the block may be empty if no NETunnelProvider configurations
@@ -156,7 +162,8 @@ public enum StandInPreferences {
     private static func load(_ manager: NEVPNManager) -> (any Error)? {
         guard let id = manager.savedID else { return nil }
         guard let record = store.records[id] else { return NEVPNError(.configurationInvalid) }
-        if let failure = store.failures[bundle(record.configuration)] { return failure }
+        let name = bundle(record.configuration)
+        if let failure = store.failures[name] ?? store.loadFailures[name] { return failure }
         manager.protocolConfiguration = record.configuration.copy() as? NEVPNProtocol
         manager.localizedDescription = record.description
         manager.isEnabled = record.isEnabled
