@@ -62,6 +62,8 @@ public actor TunnelManager {
     private var loads: [LoadRun] = []
     private var loadCount = 0
     private var lastLoad = 0
+    /// The number of starts so far. Where one tunnel runs at a time, only the latest start has an effect.
+    private var launchCount = 0
 
     /// A load under way, and the profiles that changed since it began. The values it reads of them may be old.
     private final class LoadRun {
@@ -366,6 +368,8 @@ public actor TunnelManager {
         }
         let request = TunnelStartRequest(
             configuration: try profile.configuration.text(), leakPolicy: profile.leakPolicy, profileID: id)
+        launchCount += 1
+        let number = launchCount
         if runsOneAtATime {
             for other in entries.values
             where other !== entry && (other.channel.status.status.isActive || other.launches > 0) {
@@ -376,6 +380,9 @@ public actor TunnelManager {
         // It may have been removed or stopped since.
         guard try self.entry(id) === entry, entry.stops == stops else {
             throw TunnelError(.stopped, "the tunnel was stopped before it started")
+        }
+        guard !runsOneAtATime || number == launchCount else {
+            throw TunnelError(.stopped, "another tunnel was started instead")
         }
         entry.launches += 1
         defer { entry.launches -= 1 }

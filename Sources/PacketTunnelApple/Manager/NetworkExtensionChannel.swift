@@ -13,7 +13,8 @@ final class NetworkExtensionChannel: TunnelChannel {
         var follower: SessionFollower
     }
 
-    /// The time in which the system must report that it starts, once it has repeated that the tunnel is down.
+    /// After a cancelled start, the time in which the system must report that it starts, once it has repeated that the tunnel is
+    /// down. Then the attempt ends; see ``stopLateStart(since:)``.
     private static let repeatLimit = Duration.seconds(3)
 
     private let options: NetworkExtensionManagerOptions
@@ -23,6 +24,8 @@ final class NetworkExtensionChannel: TunnelChannel {
     private let link: Mutex<Link>
     private let attempt = Mutex<StartAttempt?>(nil)
     private let onDemand = Mutex<Bool?>(nil)
+    /// Stops the tunnel of a cancelled start that the system begins late.
+    private let lateStop = Mutex<Task<Void, Never>?>(nil)
 
     init(
         _ configuration: SystemConfiguration, _ options: NetworkExtensionManagerOptions, profileID: String,
@@ -35,6 +38,8 @@ final class NetworkExtensionChannel: TunnelChannel {
         let follower = SessionFollower(configuration, record, clock: options.clock)
         link = Mutex(Link(configuration: configuration, follower: follower))
     }
+
+    deinit { lateStop.withLock { $0?.cancel() } }
 
     /// The system's configuration.
     var configuration: SystemConfiguration { link.withLock { $0.configuration } }
@@ -140,6 +145,10 @@ final class NetworkExtensionChannel: TunnelChannel {
         try attempt.check()
         if !configuration.manager.isEnabled { try await configuration.save { $0.isEnabled = true } }
         await follower.settle()
+        lateStop.withLock { current in
+            current?.cancel()
+            current = nil
+        }
         // The statuses so far are none of this start.
         let before = record.steps.current
         try await launch(options, attempt)
@@ -147,18 +156,19 @@ final class NetworkExtensionChannel: TunnelChannel {
     }
 
     private func waitUntilUp(since before: SessionRecord.Step, _ attempt: StartAttempt) async throws(TunnelError) {
+        var hasBegun = false
+        defer { if attempt.isCancelled, !hasBegun { stopLateStart(since: before) } }
         for await step in record.steps.follow() where step.count > before.count {
             switch step.update.status {
             case .connecting, .connected, .reasserting:
+                hasBegun = true
                 // The system ignores a stop that arrives before it has begun to start.
                 if attempt.isCancelled { stopTunnel(attempt) } else if step.update.status == .connected { return }
             case .disconnected:
                 if step.activeCount == before.activeCount {
-                    // The system repeats a status that is older than this start, or the start failed before the status was read.
-                    if await becomesActive(since: before) { continue }
-                    let isCancelled = attempt.isCancelled
-                    stopTunnel(attempt)
-                    throw isCancelled ? StartAttempt.stopped : await failure()
+                    // The system repeats a status that is older than this start. The caller has a deadline.
+                    while await !becomesActive(since: before) { try attempt.check() }
+                    continue
                 }
                 throw step.update.error ?? StartAttempt.stopped
             case .invalid: throw TunnelError.noProfile(profileID)
@@ -177,10 +187,23 @@ final class NetworkExtensionChannel: TunnelChannel {
         return if case .finished = outcome { true } else { false }
     }
 
-    /// The error of a tunnel that never began to start.
-    private func failure() async -> TunnelError {
-        await configuration.lastError()
-            ?? TunnelError(.channelFailed, "the system did not start the tunnel", fix: "see the device's log")
+    /// Stops the tunnel of a cancelled start when the system begins it, in the background: the system may ignore a stop that arrives
+    /// before. It ends with the next start, and after the time that a start may take, since the user can start the tunnel too.
+    private func stopLateStart(since before: SessionRecord.Step) {
+        let (record, link, options) = (record, link.withLock { $0 }, options)
+        let task = Task {
+            _ = await withDeadline(options.startTimeout, clock: options.clock) {
+                for await step in record.steps.follow() where step.activeCount > before.activeCount {
+                    link.follower.expectStop()
+                    link.configuration.session?.stopTunnel()
+                    return
+                }
+            }
+        }
+        lateStop.withLock { current in
+            current?.cancel()
+            current = task
+        }
     }
 
     /// Asks the system to start; what it has to read again first, it gets.

@@ -21,7 +21,8 @@ public struct NetworkExtensionManagerOptions: Sendable {
     /// Where the profile's own data is.
     public var placement = Placement.keychain
     /// Whether the app's secrets go to the extension with each start, in memory. A tunnel that starts without the app, on
-    /// demand, then has none.
+    /// demand, then has none. They have priority over the secrets of the extension's own store: a provider gets a secret that it
+    /// saved there only at such a start, unless the app's store is the same one.
     public var passesSecrets = false
     /// Whether networks that are attached directly are reached directly under a policy that holds back. The provider's
     /// settings have to say the same.

@@ -202,7 +202,7 @@ struct PreferencesTests {
         try await scene.manager.stop(profile.id)
     }
 
-    @Test("An app that starts and gets an empty list keeps the keychain items, and reports that the profile may be removed")
+    @Test("An app that starts and gets an empty list keeps the keychain items, and reports them")
     func emptyListAtLaunch() async throws {
         let scene = ManagerScene()
         let profile = scene.profile()

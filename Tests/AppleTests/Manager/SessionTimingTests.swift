@@ -114,7 +114,7 @@ struct SessionTimingTests {
         #expect(await statuses.next()?.status == .disconnected)
         session.repeatStatus()
         #expect(await statuses.next()?.status == .disconnected)
-        // One sleeper is the start's deadline, the other one the time for the system to begin.
+        // One sleeper is the start's deadline, the other one looks for a cancellation.
         await clock.waitForSleepers(2)
         session.releaseStarts()
         try await starting.value
@@ -122,7 +122,7 @@ struct SessionTimingTests {
         try await scene.manager.stop(profile.id)
     }
 
-    @Test("A start that the system repeats the status of and never begins ends with an error, and stays down")
+    @Test("A start that the system begins only after the start's deadline is stopped immediately")
     func neverBegun() async throws {
         let clock = VirtualClock()
         let scene = ManagerScene { $0.clock = clock }
@@ -136,12 +136,23 @@ struct SessionTimingTests {
         session.repeatStatus()
         await clock.waitForSleepers(2)
         clock.advance(by: .seconds(3))
+        // It looked for a cancellation, and waits on.
+        await clock.waitForSleepers(2)
+        clock.advance(by: scene.options.startTimeout)
         await #expect {
             try await starting.value
         } throws: {
-            ($0 as? TunnelError)?.code == .channelFailed
+            ($0 as? TunnelError)?.code == .startTimedOut
         }
-        #expect(log.messages == ["start", "stop"])
+        let ignored = log.messages.filter { $0 == "stop" }.count
+        #expect(ignored > 0 && session.runningProvider == nil)
+        var statuses = scene.store.channel(for: profile).statusUpdates().makeAsyncIterator()
+        #expect(await statuses.next()?.status == .disconnected)
+        session.releaseStarts()
+        #expect(await statuses.next()?.status == .connecting)
+        while let update = await statuses.next(), update.status != .disconnected {}
+        #expect(log.messages.filter { $0 == "stop" }.count > ignored)
+        #expect(session.runningProvider == nil)
     }
 
     @Test("A message that is not answered ends with the tunnel, not at its own deadline")

@@ -160,4 +160,33 @@ struct ManagerLoadTests {
         #expect(scene.hosts[two.id]?.script.calls.messages.contains("start") == false)
         #expect(await scene.manager.status(two.id).status == .disconnected)
     }
+
+    @Test("Of two starts that wait for the same tunnel to go down, only the later one brings its tunnel up")
+    func twoStarts() async throws {
+        let scene = ManagerScene()
+        let profiles = ["One", "Two", "Three"].map { ManagerScene.profile($0) }
+        for profile in profiles { try await scene.manager.create(profile) }
+        try await scene.manager.start(profiles[0].id)
+        let script = try #require(scene.hosts[profiles[0].id]?.script)
+        script.plan.stopWaits = true
+        let starts = profiles.dropFirst().map { profile in
+            Task { () -> TunnelError? in
+                do throws(TunnelError) {
+                    try await scene.manager.start(profile.id)
+                    return nil
+                } catch {
+                    return error
+                }
+            }
+        }
+        await script.noted("stop superseded")
+        script.release()
+        var failures: [TunnelError] = []
+        for start in starts { if let error = await start.value { failures.append(error) } }
+        // None if the first one was up before the second one began, which then takes it down.
+        #expect(failures.map(\.code) == [.stopped] || failures.isEmpty)
+        var running = 0
+        for profile in profiles where await scene.manager.status(profile.id).status == .connected { running += 1 }
+        #expect(running == 1)
+    }
 }
