@@ -24,6 +24,7 @@ public struct ProfileForm: Equatable, Sendable {
     public var ping = PingSettings()
     /// Whether the tunnel starts by itself.
     public var isOnDemand = false
+    private var wasOnDemand = false
     /// A new private key.
     public var privateKey = ""
 
@@ -39,6 +40,7 @@ public struct ProfileForm: Equatable, Sendable {
         keepalive = "\(peer?.persistentKeepalive ?? 0)"
         ping = PingSettings(configuration.connectivity)
         isOnDemand = profile.isOnDemandEnabled
+        wasOnDemand = isOnDemand
     }
 
     /// The profile with what was written, and the secrets that change.
@@ -74,7 +76,8 @@ public struct ProfileForm: Equatable, Sendable {
         profile.serverAddress = endpoint
         profile.configuration = try JSONValue(encoding: configuration)
         if isOnDemand, profile.onDemand.rules.isEmpty { profile.onDemand = .always }
-        profile.isOnDemandEnabled = isOnDemand
+        // Else the value of the system's settings stays, which may be newer than the form.
+        if isOnDemand != wasOnDemand { profile.isOnDemandEnabled = isOnDemand }
         return (profile, secrets)
     }
 

@@ -157,7 +157,7 @@ public final class TunnelModel {
     /// - Returns: whether it was saved.
     public func save(_ form: ProfileForm, of profile: TunnelProfile) async -> Bool {
         let isDone = await work(on: profile, "\(profile.name) was not saved") {
-            let changed = try form.applied(to: profile)
+            let changed = try form.applied(to: await manager.profile(profile.id))
             try await manager.update(changed.profile, secrets: changed.secrets)
             // A new key is for the next start.
             guard await manager.status(profile.id).status == .connected, changed.secrets.isEmpty else { return }

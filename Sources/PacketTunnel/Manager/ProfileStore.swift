@@ -11,6 +11,10 @@ public protocol ProfileStore: Sendable {
     /// Keeps a profile, instead of the one with its id.
     func save(_ profile: TunnelProfile) async throws(TunnelError)
 
+    /// Keeps a profile that was edited, instead of the one with its id. `before` is the profile that was edited; nil: unknown. A
+    /// store can keep newer values of other processes, which the edit did not change.
+    func save(_ profile: TunnelProfile, replacing before: TunnelProfile?) async throws(TunnelError)
+
     /// Forgets a profile; none is fine.
     func remove(_ id: String) async throws(TunnelError)
 
@@ -20,6 +24,11 @@ public protocol ProfileStore: Sendable {
 }
 
 extension ProfileStore {
+    /// Saves the profile: no other process changes profiles of the store.
+    public func save(_ profile: TunnelProfile, replacing before: TunnelProfile?) async throws(TunnelError) {
+        try await save(profile)
+    }
+
     /// Returns an empty list: no other process removes profiles from the store.
     public func removeOrphans() async throws(TunnelError) -> [String] { [] }
 }

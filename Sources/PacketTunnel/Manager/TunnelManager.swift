@@ -263,7 +263,7 @@ public actor TunnelManager {
                 undo[name] = .some(isKept ? try await secrets.read(name, of: profile.id) : nil)
                 try await set(change, name, of: profile.id)
             }
-            try await store.save(profile)
+            try await store.save(profile, replacing: entry.isPlaceholder ? nil : before)
             (entry.problem, entry.isPlaceholder) = (nil, false)
         } catch {
             entry.profile = before

@@ -23,7 +23,6 @@ final class NetworkExtensionChannel: TunnelChannel {
     private let record: SessionRecord
     private let link: Mutex<Link>
     private let attempt = Mutex<StartAttempt?>(nil)
-    private let onDemand = Mutex<Bool?>(nil)
     /// Stops the tunnel of a cancelled start that the system begins late.
     private let lateStop = Mutex<Task<Void, Never>?>(nil)
 
@@ -43,12 +42,6 @@ final class NetworkExtensionChannel: TunnelChannel {
 
     /// The system's configuration.
     var configuration: SystemConfiguration { link.withLock { $0.configuration } }
-
-    /// Whether the app's own view says that rules start the tunnel, as it was loaded or saved last; nil: neither.
-    var knownOnDemand: Bool? {
-        get { onDemand.withLock { $0 } }
-        set { onDemand.withLock { $0 = newValue } }
-    }
 
     /// Follows another of the system's objects from here on: the one so far is about nothing, or about something removed.
     func replaceConfiguration(with configuration: SystemConfiguration) {

@@ -163,7 +163,6 @@ public final class NetworkExtensionProfileStore: ProfileStore {
     ) async {
         do throws(TunnelError) {
             let profile = try profile(id, configuration)
-            if !isSaving(id) { channel.knownOnDemand = profile.isEnabled && profile.isOnDemandEnabled }
             loaded.profiles.append(profile)
         } catch {
             loaded.errors.append(error)
@@ -189,11 +188,15 @@ public final class NetworkExtensionProfileStore: ProfileStore {
     // MARK: - Saving
 
     /// Saves a profile; the first time the system asks the user. A tunnel that is up goes on.
+    /// - Throws: `.permissionDenied` when the user refuses; `.storage`. Then all is as before.
+    public func save(_ profile: TunnelProfile) async throws(TunnelError) { try await save(profile, replacing: nil) }
+
+    /// Saves a profile that was edited.
     ///
     /// The user can switch on-demand rules off in the system's settings. They stay off unless `isOnDemandEnabled` differs from the
-    /// value that was loaded or saved last.
+    /// value before the edit.
     /// - Throws: `.permissionDenied` when the user refuses; `.storage`. Then all is as before.
-    public func save(_ profile: TunnelProfile) async throws(TunnelError) {
+    public func save(_ profile: TunnelProfile, replacing before: TunnelProfile?) async throws(TunnelError) {
         let id = profile.id
         state.withLock { state in
             state.saves[id, default: 0] += 1
@@ -209,13 +212,12 @@ public final class NetworkExtensionProfileStore: ProfileStore {
         let configuration = channel.configuration
         if configuration.isSaved { try await configuration.load() }
         let isOn = profile.isEnabled && profile.isOnDemandEnabled
-        let setsOnDemand = channel.knownOnDemand != isOn
+        let setsOnDemand = before.map { $0.isEnabled && $0.isOnDemandEnabled } != isOn
         var kept = profile
         if !setsOnDemand, configuration.manager.isEnabled, profile.isEnabled {
             kept.isOnDemandEnabled = configuration.manager.isOnDemandEnabled
         }
         try await write(kept, to: configuration, setsOnDemand: setsOnDemand)
-        channel.knownOnDemand = isOn
         await channel.refresh()
     }
 

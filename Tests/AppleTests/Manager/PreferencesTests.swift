@@ -294,6 +294,21 @@ struct PreferencesTests {
         #expect(try scene.configuration(profile).manager.isOnDemandEnabled)
     }
 
+    @Test("A save with an old value leaves on-demand rules off that the user switched off during the edit")
+    func onDemandOffDuringEdit() async throws {
+        let scene = ManagerScene()
+        var profile = scene.profile()
+        profile.onDemand = .wifiOnly()
+        profile.isOnDemandEnabled = true
+        try await scene.manager.create(profile)
+        StandInPreferences.setOnDemand(false, of: scene.bundle)
+        // The store reads the new value, and the manager does not know it.
+        _ = try await scene.store.loadAll()
+        profile.serverAddress = "other.example"
+        try await scene.manager.update(profile)
+        #expect(try scene.configuration(profile).manager.isOnDemandEnabled == false)
+    }
+
     @Test("The example's switch for on-demand rules keeps the rules that were saved")
     @MainActor func customRules() async throws {
         let scene = ManagerScene()
