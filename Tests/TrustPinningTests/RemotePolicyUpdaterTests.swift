@@ -357,6 +357,8 @@ struct RemotePolicyUpdaterTests {
         // The next write removes the temporary file of a killed writer.
         let abandoned = inner.appending(path: ".trust-app_2fproduction.version.0123456789abcdef")
         try Data([1]).write(to: abandoned)
+        try FileManager.default.setAttributes(
+            [.modificationDate: Date(timeIntervalSinceNow: -120)], ofItemAtPath: abandoned.path)
         try files.setAcceptedVersion(AcceptedVersion(version: 8, digest: digest), "app/production")
         #expect(!FileManager.default.fileExists(atPath: abandoned.path))
         // Another name is another pair of files, whatever bytes it has.

@@ -215,7 +215,9 @@ struct ResolverControl: Sendable {
         if let before, try ResolverFile(at: file).bytes == before { return true }
         // A run that was killed, this one or one before it, may have forgotten the interface and told nobody.
         if !isKnown || outcome.status != 0 { try updateOpenresolv(program, record, restores: before != nil) }
-        guard let before, let now = try ResolverFile(at: file).bytes, now != before else { return left.isEmpty }
+        guard let before, try ResolverFile(at: file).bytes != before, unsafe access(file, F_OK) == 0 else {
+            return left.isEmpty
+        }
         try SmallFile.overwrite(file, with: before)
         return true
     }
