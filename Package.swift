@@ -69,7 +69,7 @@ let grdb = Target.Dependency.product(name: "GRDB", package: "GRDB.swift", condit
 
 // Their products are there for everybody, so that one manifest of an app names them with a condition. Where the system
 // that builds is another, they are empty modules. CULVERT_PLATFORM=linux builds those of Linux on a Mac, with an SDK for it;
-// CULVERT_PLATFORM=macos makes this file on Linux what it is on a Mac (scripts/apple).
+// CULVERT_PLATFORM=macos evaluates this file on Linux as on a Mac (scripts/apple).
 #if os(Linux)
     let buildsForLinux = Context.environment["CULVERT_PLATFORM"] != "macos"
     let buildsForApple = !buildsForLinux || Context.environment["CULVERT_STANDINS"] == "1"

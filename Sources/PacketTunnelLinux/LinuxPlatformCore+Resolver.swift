@@ -20,7 +20,7 @@ extension LinuxPlatformCore {
         if resolverInForce == nil { resolverMount = MountedFile.mount(over: network.resolver.file) }
         let manager = try network.askResolver { (resolver) throws(LinuxNetworkError) in try resolver.manager() }
         if dns.servers.isEmpty, manager != .resolved {
-            // With resolvconf the tunnel's servers take the place of all others: none would, too.
+            // resolvconf replaces all servers by the tunnel's: without servers no name could be looked up.
             logger.warning(
                 "search domains without name servers are left out: only systemd-resolved has a use for them")
             return nil

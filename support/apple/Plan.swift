@@ -131,8 +131,8 @@ struct Plan: Sendable {
     ]
     static let frameworks = system.keys.filter { !$0.hasSuffix("CryptoExtras") }.sorted() + ["CryptoKit"]
     /// Tests that are not compiled: those that need namespaces, those that play the other side of stand-ins, and those that
-    /// use more of Foundation (Process, JSONSerialization) than there is a stand-in of. Every other target is compiled unless it
-    /// needs another package that is not (NIO, GRDB, Hummingbird), which ``unexplained(_:)`` checks.
+    /// use parts of Foundation without a stand-in (Process, JSONSerialization). Every other target is compiled unless it
+    /// needs a package that is not compiled (NIO, GRDB, Hummingbird); ``unexplained(_:)`` checks that.
     private static let elsewhere: Set = ["CulvertTests", "PrivilegedTests", "AppleTests"]
     private static let elsewhereFiles: Set = ["OpenSSLTests.swift"]
     /// These have pinning and no packet tunnels.

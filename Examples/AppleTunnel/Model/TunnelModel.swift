@@ -103,7 +103,7 @@ public final class TunnelModel {
         }
     }
 
-    /// Updates end when the manager forgets a profile, even if it can be read again by now.
+    /// Follows a profile again: its updates end when the manager forgets it.
     private func followAgain(_ profile: TunnelProfile) async {
         followers[profile.id] = nil
         guard await manager.profiles.contains(where: { $0.id == profile.id }) else { return }

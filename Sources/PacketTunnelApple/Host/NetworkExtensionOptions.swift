@@ -19,9 +19,9 @@ public struct NetworkExtensionOptions: Sendable {
 
     /// How packets come and go.
     public var packetAccess = PacketAccess.packetFlow
-    /// The most packets that are passed to the provider at once. The system decides how many it gives in one read: more are
-    /// passed in pieces, and none is dropped. While any wait, no more are requested, so that the system's own queue fills and
-    /// pushes back.
+    /// The most packets that one read passes to the provider. The system decides how many packets it delivers: more than this
+    /// number are passed in pieces, and none is dropped. While packets wait, no more are requested, so that the system's own queue
+    /// fills and pushes back.
     public var packetCapacity = 256
     /// The most bytes of those packets, at least 65,536.
     public var byteCapacity = 1 << 18

@@ -10,8 +10,8 @@ import TunnelSystem
 /// The system's packet flow as an interface.
 ///
 /// Packets wait here in the form in which the system gave them, and are copied once, into the reader's batch. The next ones are
-/// requested when all have been read: until then the system keeps them, and drops what it has no room for. The system alone decides how
-/// many packets it gives at once; more than the capacity are read in pieces, each of which is released when it was read.
+/// requested when all have been read: until then the system keeps them, and drops those that its queue has no room for. The system
+/// decides how many packets it delivers; more than the capacity are read in pieces, and each piece is released after its read.
 final class PacketFlowTun: TunDevice {
     private struct State {
         var packets: [Data] = []
@@ -37,9 +37,9 @@ final class PacketFlowTun: TunDevice {
     private static let writeCount = 64
 
     /// - Parameters:
-    ///   - packetCapacity: the most packets that ``receive(into:)`` reads at once.
+    ///   - packetCapacity: the most packets that one ``receive(into:)`` reads.
     ///   - byteCapacity: the most bytes of those packets, at least 65,536.
-    ///   - report: called with a warning, three times a minute at most.
+    ///   - report: called with a warning, at most three times a minute.
     /// - Throws: `.eventLoop` when the system has no more descriptors.
     init(
         _ reader: PacketFlowReader, name: String, mtu: Int, packetCapacity: Int, byteCapacity: Int,

@@ -50,9 +50,9 @@ final class PathWatcher: Sendable {
 
     deinit { monitor.cancel() }
 
-    /// Waits for the first update, for one caller; `nil` if there was one.
+    /// Waits for the first update, for one caller; `nil` after that update.
     ///
-    /// Before it a monitor's `currentPath` is unsatisfied whatever the network: `NWPath(nil)` in
+    /// Before the first update a monitor's `currentPath` is unsatisfied on every network: `NWPath(nil)` in
     /// `stdlib/public/Darwin/Network/NWPath.swift` of Apple's Swift.
     var firstUpdate: OneShot<Void>? {
         state.withLock { state in

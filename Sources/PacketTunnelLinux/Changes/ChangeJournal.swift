@@ -128,7 +128,7 @@ package struct JournalDirectory: Hashable, Sendable {
         return last == nil ? lockLimit : min(lockLimit, Self.shortLimit)
     }
 
-    /// Records a wait in vain. One with a small limit says little about the next.
+    /// Records a wait that ended without the lock.
     /// - Returns: The time of all waits in a row.
     private func noteRefusal(since began: ContinuousClock.Instant) -> Duration {
         let now = ContinuousClock.now

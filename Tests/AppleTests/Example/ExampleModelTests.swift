@@ -209,7 +209,7 @@ import WireGuardCore
         #expect(model.unreadable.isEmpty && model.screen == .welcome)
     }
 
-    @Test("While no profile can be read there is no welcome, and nothing is added beside it")
+    @Test("While no profile can be read, the app shows no welcome and adds no profile")
     func unreadable() async throws {
         let store = LockableStore([try Self.profile()])
         store.setLocked(true)

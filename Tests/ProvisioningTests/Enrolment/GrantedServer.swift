@@ -7,7 +7,7 @@ import TunnelIO
 import WireGuardCore
 import WireGuardDevice
 
-/// One of a gateway's WireGuard servers.
+/// A WireGuard server of a gateway.
 final class GrantedServer: Sendable {
     /// The address of its client inside the tunnel.
     static let client = IPAddress.v4(10, 66, 0, 2)

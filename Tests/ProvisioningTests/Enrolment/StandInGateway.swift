@@ -21,11 +21,11 @@ final class StandInGateway: ProvisioningTransport {
         var invitations: [BearerSecret] = []
         var devices: [Device] = []
         var nonces: [[UInt8]] = []
-        /// Requests that do not arrive.
+        /// The number of requests that are lost.
         var lostRequests = 0
-        /// Replies that do not arrive, although what was asked is done.
+        /// The number of replies that are lost; their requests take effect.
         var lostReplies = 0
-        /// The same of one path.
+        /// The path whose replies are all lost.
         var losesRepliesOf: String?
         /// Whether rotation requests are delayed until ``StandInGateway/deliverRotations()``.
         var delaysRotations = false
@@ -35,9 +35,9 @@ final class StandInGateway: ProvisioningTransport {
         var isDown = false
         var asked: [String] = []
         var templateGrant: EnrolmentGrant
-        /// Hears of each device's key, new or changed.
+        /// Called with each new or changed key of a device.
         var onKey: @Sendable (PublicKey) -> Void = { _ in }
-        /// Hears of each request.
+        /// Called after each request.
         var onAnswer: @Sendable () -> Void = {}
     }
 
