@@ -10,6 +10,7 @@ struct UnreadableList: View {
     let stop: @MainActor (UnreadableProfile) async -> Void
     let remove: @MainActor (UnreadableProfile) async -> Void
     @State private var removal: UnreadableProfile?
+    @State private var isConfirmingRemoval = false
 
     var body: some View {
         ForEach(profiles) { profile in
@@ -17,13 +18,15 @@ struct UnreadableList: View {
                 Text(profile.name)
                 Spacer()
                 Button("Stop") { Task { await stop(profile) } }
-                Button("Remove", role: .destructive) { removal = profile }
+                Button("Remove", role: .destructive) {
+                    removal = profile
+                    isConfirmingRemoval = true
+                }
             }
             .buttonStyle(.borderless)
         }
         .confirmationDialog(
-            "Remove \(removal?.name ?? "") and its keys?",
-            isPresented: Binding(get: { removal != nil }, set: { if !$0 { removal = nil } }), presenting: removal
+            "Remove \(removal?.name ?? "") and its keys?", isPresented: $isConfirmingRemoval, presenting: removal
         ) { profile in
             Button("Remove", role: .destructive) { Task { await remove(profile) } }
         }

@@ -366,6 +366,14 @@ public struct Font: Sendable {
     public func monospaced() -> Font { self }
 }
 
+public protocol PrimitiveButtonStyle {}
+
+public struct BorderlessButtonStyle: PrimitiveButtonStyle {}
+
+extension PrimitiveButtonStyle where Self == BorderlessButtonStyle {
+    public static var borderless: BorderlessButtonStyle { BorderlessButtonStyle() }
+}
+
 public protocol ShapeStyle: Sendable {}
 
 public struct Color: ShapeStyle {
@@ -393,6 +401,8 @@ extension View {
 
     public func foregroundStyle<S: ShapeStyle>(_ style: S) -> ModifiedView<Self> { ModifiedView() }
 
+    public func buttonStyle<S: PrimitiveButtonStyle>(_ style: S) -> ModifiedView<Self> { ModifiedView() }
+
     public func lineLimit(_ limit: PartialRangeFrom<Int>) -> ModifiedView<Self> { ModifiedView() }
 
     public func navigationTitle<S: StringProtocol>(_ title: S) -> ModifiedView<Self> { ModifiedView() }
@@ -407,6 +417,10 @@ extension View {
 
     public func confirmationDialog<S: StringProtocol, A: View>(
         _ title: S, isPresented: Binding<Bool>, @ViewBuilder actions: () -> A
+    ) -> ModifiedView<Self> { ModifiedView() }
+
+    public func confirmationDialog<S: StringProtocol, A: View, T>(
+        _ title: S, isPresented: Binding<Bool>, presenting data: T?, @ViewBuilder actions: (T) -> A
     ) -> ModifiedView<Self> { ModifiedView() }
 
     public func alert<S: StringProtocol, A: View, M: View>(

@@ -245,7 +245,12 @@ package final class LifecycleScene<Host: HostUnderTest>: Sendable {
 
     /// Lets all deadlines pass that are being waited for, one after the other.
     private func passTime() async {
-        guard [.connecting, .disconnecting].contains(subject.host.status.status) else { return }
+        if subject.host.status.status == .connecting {
+            // The start's deadline is the first one, and takes effect before the next one passes.
+            let before = history.count
+            while !clock.advanceToNextDeadline() { await Task.yield() }
+            await statuses(before + 1)
+        }
         while [.connecting, .disconnecting].contains(subject.host.status.status) {
             if !clock.advanceToNextDeadline() { await Task.yield() }
         }
