@@ -24,7 +24,8 @@ public struct ProfileForm: Equatable, Sendable {
     public var ping = PingSettings()
     /// Whether the tunnel starts by itself.
     public var isOnDemand = false
-    private var wasOnDemand = false
+    /// The value of ``isOnDemand`` before the edit.
+    var wasOnDemand = false
     /// A new private key.
     public var privateKey = ""
 

@@ -2,7 +2,6 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import AppleTunnelExtension
-import AppleTunnelModel
 import Foundation
 import NetworkAddresses
 import NetworkExtension
@@ -13,6 +12,7 @@ import WireGuardCore
 import WireGuardDevice
 import WireGuardTunnel
 
+@testable import AppleTunnelModel
 @testable import PacketTunnel
 @testable import PacketTunnelApple
 @testable import TunnelIO
@@ -224,6 +224,7 @@ extension OneNetworkTests {
                         endWhenDead: .atOnce))
             #expect(configuration.mtu == 1380 && configuration.peers.first?.persistentKeepalive == 25)
             #expect(configuration.dns?.servers.count == 2)
+            form.wasOnDemand = true
             #expect(model.form(of: saved) == form)
             // The tunnel was not taken down for it.
             let channel = try #require(scene.store.channel(for: saved) as? NetworkExtensionChannel)
