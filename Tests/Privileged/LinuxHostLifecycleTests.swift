@@ -54,6 +54,32 @@
         }
     }
 
+    /// The number of this process's resources of which each Linux host has one.
+    private struct HostResources: Equatable {
+        var threads: Int
+        var inotifyInstances: Int
+
+        /// The number at present.
+        static func now() throws -> HostResources {
+            let files = FileManager.default
+            // A thread or descriptor may end before its name is read.
+            let threads = try files.contentsOfDirectory(atPath: "/proc/self/task")
+                .filter { thread in
+                    (try? String(contentsOfFile: "/proc/self/task/\(thread)/comm", encoding: .utf8)) == "culvert-net\n"
+                }
+            let descriptors = try files.contentsOfDirectory(atPath: "/proc/self/fd")
+                .filter { number in
+                    (try? files.destinationOfSymbolicLink(atPath: "/proc/self/fd/\(number)")) == "anon_inode:inotify"
+                }
+            return HostResources(threads: threads.count, inotifyInstances: descriptors.count)
+        }
+
+        /// The number with more hosts.
+        func adding(_ hosts: Int) -> HostResources {
+            HostResources(threads: threads + hosts, inotifyInstances: inotifyInstances + hosts)
+        }
+    }
+
     extension LinuxHostTests {
         @Suite("The table of life-cycle cases on the Linux host", .timeLimit(.minutes(10)))
         struct LifecycleTests {
@@ -95,6 +121,26 @@
                 try await LinuxHostUnderTest.$world.withValue(world) {
                     try await LifecycleScene<LinuxHostUnderTest>().startAsleep()
                 }
+            }
+
+            /// A user may have 128 inotify instances, and each host has one.
+            @Test("A stopped host releases its thread and its inotify instance, even if its provider's context is kept")
+            func releases() async throws {
+                let world = try LinuxHostWorld()
+                let script = Script()
+                let before = try HostResources.now()
+                do {
+                    let subject = try LinuxHostUnderTest.$world.withValue(world) {
+                        try LinuxHostUnderTest(clock: VirtualClock(), script: script, deadlines: TunnelDeadlines())
+                    }
+                    try await subject.host.start(TunnelStartRequest(configuration: Array(#"{"name":"x"}"#.utf8)))
+                    #expect(try HostResources.now() == before.adding(1))
+                    await subject.host.stop(.userInitiated)
+                }
+                #expect(script.context != nil)
+                let end = ContinuousClock.now + .seconds(60)
+                while try HostResources.now() != before, ContinuousClock.now < end { await Task.yield() }
+                #expect(try HostResources.now() == before)
             }
 
             @Test(

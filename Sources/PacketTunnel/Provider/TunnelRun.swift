@@ -16,6 +16,9 @@ final class TunnelRun<Provider: PacketTunnelProvider>: Sendable {
     typealias Answer = Result<[UInt8]?, TunnelError>
 
     struct State {
+        /// The runner until the tunnel is down. A context that is kept longer keeps the run alone, and not the host's threads and
+        /// descriptors.
+        var runner: TunnelRunner<Provider>?
         var provider: Provider?
         var startTask: Task<Void, Never>?
         var isStartCancelled = false
@@ -36,15 +39,16 @@ final class TunnelRun<Provider: PacketTunnelProvider>: Sendable {
     let configuration: @Sendable () throws(TunnelError) -> Provider.Configuration
     let flow = PacketFlow()
     let started = OneShot<TunnelError?>()
-    let state = Mutex(State())
+    let state: Mutex<State>
 
     /// Events that wait while the provider is busy; beyond this the oldest go.
     private static var eventCapacity: Int { 64 }
 
     init(
-        number: TunnelLifecycle.Run, request: TunnelStartRequest,
+        number: TunnelLifecycle.Run, request: TunnelStartRequest, runner: TunnelRunner<Provider>,
         configuration: @escaping @Sendable () throws(TunnelError) -> Provider.Configuration
     ) {
+        state = Mutex(State(runner: runner))
         self.number = number
         self.request = request
         self.configuration = configuration

@@ -32,10 +32,11 @@ extension TunnelRunner {
             try await platform.prepare(policy)
             try Self.checkCancelled()
             let provider = makeProvider()
-            run.state.withLock { $0.provider = provider }
+            // A run that is forgotten keeps nothing.
+            run.state.withLock { state in if state.runner != nil { state.provider = provider } }
             let context = ProviderContext(
                 packetFlow: run.flow, logger: logger, clock: clock, path: state.withLock { $0.path },
-                leakPolicy: policy, socketMark: platform.socketMark, host: RunContext(runner: self, run: run))
+                leakPolicy: policy, socketMark: platform.socketMark, host: RunContext(run: run, secrets: secrets))
             do throws(TunnelError) {
                 try await provider.start(configuration, context: context)
             } catch {
@@ -123,24 +124,28 @@ extension TunnelRunner {
     static var notRunning: TunnelError { TunnelError(.notRunning, "the tunnel has ended") }
 }
 
-/// What a provider's context reaches.
+/// The host's side of a provider's context. It keeps the runner no longer than the run does: until the tunnel is down.
 private struct RunContext<Provider: PacketTunnelProvider>: ProviderHost {
-    let runner: TunnelRunner<Provider>
     let run: TunnelRun<Provider>
+    /// The store outlives the run, so that a secret that a server issued late is stored.
+    let secrets: (any SecretStore)?
+
+    private var runner: TunnelRunner<Provider>? { run.state.withLock { $0.runner } }
 
     func apply(_ settings: TunnelSettings) async throws(TunnelError) {
+        guard let runner else { throw TunnelRunner<Provider>.notRunning }
         try await runner.apply(settings, run)
     }
 
     func setReasserting(_ isReasserting: Bool) {
-        runner.handle(.reasserting(run.number, isReasserting))
+        runner?.handle(.reasserting(run.number, isReasserting))
     }
 
     func cancel(_ error: TunnelError) {
-        runner.handle(.cancel(run.number, error))
+        runner?.handle(.cancel(run.number, error))
     }
 
-    func outsideNameServers() async -> [IPAddress] { await runner.platform.outsideNameServers() }
+    func outsideNameServers() async -> [IPAddress] { await runner?.platform.outsideNameServers() ?? [] }
 
     func secret(_ name: String) async throws(TunnelError) -> SecretBytes {
         let (store, profile) = try store(of: name)
@@ -153,7 +158,7 @@ private struct RunContext<Provider: PacketTunnelProvider>: ProviderHost {
     }
 
     private func store(of name: String) throws(TunnelError) -> (any SecretStore, String) {
-        guard let secrets = runner.secrets else {
+        guard let secrets else {
             throw TunnelError(
                 .secretUnavailable, "the tunnel has no secret '\(name)': its host has no store for secrets",
                 fix: "give the host one, with 'secrets:'")

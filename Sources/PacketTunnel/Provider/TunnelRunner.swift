@@ -112,7 +112,8 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
         configuration: @escaping @Sendable () throws(TunnelError) -> Provider.Configuration
     ) -> Run {
         let run = state.withLock { state in
-            let run = Run(number: state.lifecycle.makeRun(), request: request, configuration: configuration)
+            let run = Run(
+                number: state.lifecycle.makeRun(), request: request, runner: self, configuration: configuration)
             state.runs[run.number] = run
             return run
         }
@@ -326,8 +327,8 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
         for timer in timers { timer.cancel() }
         run?.end()
         run?.flow.close()
-        // The provider has the context, which has the run.
-        run?.state.withLock { ($0.provider, $0.startTask, $0.applyWork) = (nil, nil, nil) }
+        // The provider has the context, which has the run; an app may keep the context.
+        run?.state.withLock { ($0.runner, $0.provider, $0.startTask, $0.applyWork) = (nil, nil, nil, nil) }
     }
 }
 

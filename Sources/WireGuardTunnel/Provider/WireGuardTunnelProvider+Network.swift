@@ -44,6 +44,7 @@ extension WireGuardTunnelProvider {
     private func quiesce() {
         driver?.cancel()
         refreshing?.cancel()
+        forgetHandshakes()
         setKeepalives(isOn: false)
     }
 

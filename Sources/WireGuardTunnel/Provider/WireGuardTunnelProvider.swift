@@ -74,6 +74,10 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
     var run: Run?
     var driver: Task<Void, Never>?
     var refreshing: Task<Void, Never>?
+    /// Requests the handshakes with ``dueHandshakes``.
+    var requesting: Task<Void, Never>?
+    /// Peers with which a handshake is requested in a later turn.
+    var dueHandshakes: ArraySlice<PublicKey> = []
 
     /// A provider on the system's network.
     public init() {
@@ -136,6 +140,7 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
             if waits { try await prove(run, candidates) }
         } catch {
             self.run = nil
+            forgetHandshakes()
             await plane.close()
             throw error
         }
@@ -160,6 +165,7 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
     public func stop(_ reason: StopReason) async {
         driver?.cancel()
         refreshing?.cancel()
+        forgetHandshakes()
         router.close()
         let plane = run?.plane
         run = nil
@@ -256,10 +262,6 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
                 change.endpoint = endpoints[attempt % endpoints.count]
                 return change
             }, run)
-    }
-
-    func requestHandshakes(_ run: Run) {
-        for peer in run.plane.peers() where peer.endpoint != nil { run.plane.requestHandshake(with: peer.publicKey) }
     }
 
     // MARK: - Messages

@@ -324,4 +324,32 @@ struct MemoryHostTests {
         #expect(provider == nil)
         #expect(runner == nil)
     }
+
+    /// A host has threads and descriptors, and the system limits their number for each user.
+    @Test("A context that is kept does not keep the host of a tunnel that is down", arguments: [true, false])
+    func keptContext(_ starts: Bool) async throws {
+        let script = Script()
+        if !starts { script.plan.start = .fail(TunnelError(.serverUnreachable, "no answer")) }
+        weak var platform: MemoryPlatform?
+        weak var runner: TunnelRunner<ScriptedProvider>?
+        do {
+            let host = MemoryHost { ScriptedProvider(script) }
+            if starts {
+                try await host.start(.init())
+            } else {
+                await #expect(throws: TunnelError.self) { try await host.start(.init()) }
+            }
+            await host.stop(.userInitiated)
+            (platform, runner) = (host.platform, host.runner)
+        }
+        for _ in 0..<100_000 where platform != nil || runner != nil { await Task.yield() }
+        #expect(platform == nil)
+        #expect(runner == nil)
+        let context = try #require(script.context)
+        context.setReasserting(true)
+        context.cancel(TunnelError(.serverUnreachable, "no answer"))
+        #expect(await context.outsideNameServers().isEmpty)
+        let error = await #expect(throws: TunnelError.self) { try await context.apply(.sample) }
+        #expect(error?.code == .notRunning)
+    }
 }
