@@ -120,6 +120,9 @@ public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConverti
         }
     }
 
+    /// The operation of a thread that the system does not start.
+    static let threadStart = "start a thread"
+
     /// What to do; nil where there is nothing to say.
     var advice: String? {
         switch code {
@@ -132,6 +135,8 @@ public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConverti
         case .kernelSetting(let path) where errno == EFBIG:
             "replace \(path) with a file of at most \(ResolverFile.limit) bytes"
         case .journal(let path, JournalDirectory.distrust): "run 'chown \(geteuid()) \(path)' and 'chmod 0700 \(path)'"
+        case .netlink(operation: Self.threadStart) where errno == EAGAIN:
+            "raise the limits of processes, threads and memory that this process has"
         case .netlink, .kernelSetting, .journal:
             switch errno {
             case EPERM, EACCES: "run as root or with CAP_NET_ADMIN"

@@ -79,7 +79,7 @@ public final class LinuxPlatform: TunnelPlatform {
             loop = try EventLoop()
             try loop.startThread(name: "culvert-net")
         } catch {
-            throw LinuxNetworkError(.netlink(operation: "start a thread"), errno: error.errno)
+            throw LinuxNetworkError(.netlink(operation: LinuxNetworkError.threadStart), errno: error.errno)
         }
         watch = try NetworkWatch(
             tunnel: name, folder: JournalDirectory(path: options.journalFolder), settings: RoutingPlan.watchedSettings,

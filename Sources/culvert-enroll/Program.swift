@@ -7,8 +7,7 @@ import CommandLineSupport
 @main
 enum Program {
     static func main() async {
-        // A reader that went away is noticed at the next write.
-        _ = signal(SIGPIPE, SIG_IGN)
+        ProgramStart.prepare()
         exit(await run(Array(CommandLine.arguments.dropFirst()), console: .standard))
     }
 

@@ -8,8 +8,7 @@ import CommandLineSupport
 @main
 enum Program {
     static func main() {
-        // A reader that went away, as in `culvert demo | head`, is noticed at the next write.
-        _ = signal(SIGPIPE, SIG_IGN)
+        ProgramStart.prepare()
         exit(run(Array(CommandLine.arguments.dropFirst()), console: .standard))
     }
 

@@ -61,6 +61,10 @@ struct LinuxHostValuesTests {
         #expect(TunnelError(running).code == .alreadyRunning)
         #expect(LinuxNetworkError(.programMissing(name: "nft")).description.contains("install nftables"))
         #expect(LinuxNetworkError(.incompleteUndo(steps: ["x"])).description.contains("culvert cleanup"))
+        // The same error number has other advice for a lock.
+        let noThread = LinuxNetworkError(.netlink(operation: LinuxNetworkError.threadStart), errno: EAGAIN)
+        #expect(
+            noThread.description.hasSuffix("raise the limits of processes, threads and memory that this process has"))
     }
 
     @Test("Name servers are read from resolv.conf as resolvers read it")

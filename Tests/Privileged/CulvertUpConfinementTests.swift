@@ -77,6 +77,43 @@
                 #expect(scene.remains.isEmpty)
             }
 
+            /// Another file got the number of a closed stream, and the program's output.
+            @Test(
+                "With closed standard streams the tunnel comes up", arguments: ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+            func closedStreams(_ closed: String) throws {
+                let scene = try CulvertUpScene()
+                let up = try runAllowingFailure(
+                    ["bash", "-c", "exec \"$@\" \(closed)", "bash"] + scene.command(["up", try scene.writeFile()]))
+                #expect(up.status == 0, "\(up)")
+                try scene.ping()
+                try scene.succeed("down", scene.name)
+                try scene.expectUnchanged()
+                #expect(scene.remains.isEmpty)
+            }
+
+            /// A write beyond the limit ended the processes for programs, and the firewall was not restored again.
+            @Test("After a limit of the file size is lifted, the firewall is restored")
+            func fileSizeLimit() throws {
+                let scene = try CulvertUpScene()
+                try scene.succeed("up", try scene.writeFile(), "--leak-policy", "enforced")
+                let processes = scene.processes + helpers(scene)
+                for process in processes { try run(["prlimit", "--pid", "\(process)", "--fsize=0:unlimited"]) }
+                try scene.world.host.run("nft", "delete", "table", "inet", "culvert_\(scene.name)")
+                try eventually("the firewall is a problem") {
+                    try scene.problems().contains { $0.hasPrefix("the firewall: ") }
+                }
+                try scene.expectNothingLeaves()
+                for process in processes { try run(["prlimit", "--pid", "\(process)", "--fsize=unlimited"]) }
+                try eventually("the firewall is restored") {
+                    try scene.hasTable() && !scene.problems().contains { $0.hasPrefix("the firewall: ") }
+                }
+                #expect(scene.processes + helpers(scene) == processes)
+                try scene.ping()
+                try scene.succeed("down", scene.name)
+                try scene.expectUnchanged()
+                #expect(scene.remains.isEmpty)
+            }
+
             @Test("A file that only its user may read is read for it, also by a reload; a low port can be had")
             func othersFile() throws {
                 let scene = try CulvertUpScene()

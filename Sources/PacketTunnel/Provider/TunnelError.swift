@@ -103,6 +103,11 @@ extension TunnelError: CustomStringConvertible {
     }
 }
 
+extension TunnelError: HandlerFailureConvertible {
+    /// The error with its code, for another process.
+    public var handlerFailure: HandlerFailure { HandlerFailure(code: code.rawValue, message: description) }
+}
+
 extension TunnelError: StorageFailure {
     package init(_ problem: StorageProblem) {
         self.init(problem.isDenied ? .permissionDenied : .storage, problem.reason, fix: problem.fix)

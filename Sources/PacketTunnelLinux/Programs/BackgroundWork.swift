@@ -33,7 +33,7 @@ final class BackgroundWork<Value: Sendable>: Sendable {
         do throws(TunnelIOError) {
             _ = try LoopThread(name: name, body: work)
         } catch {
-            let failure = LinuxNetworkError(.netlink(operation: "start a thread"), errno: error.errno)
+            let failure = LinuxNetworkError(.netlink(operation: LinuxNetworkError.threadStart), errno: error.errno)
             outcome.update { outcome in
                 outcome = .failure(failure)
                 return true

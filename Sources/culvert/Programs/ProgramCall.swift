@@ -30,8 +30,7 @@ struct ProgramCall: Equatable {
         guard let path = folders.find(program) else {
             return problem("\(program) is not installed: \(folders.description)").tell(console)
         }
-        // What is ignored here would be ignored there.
-        _ = signal(SIGPIPE, SIG_DFL)
+        ProgramStart.restoreSignals()
         let pointers = unsafe ([program] + arguments).map { unsafe strdup($0) } + [nil]
         defer { unsafe pointers.forEach { unsafe free($0) } }
         unsafe _ = execv(path, pointers)

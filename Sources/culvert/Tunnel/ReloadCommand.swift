@@ -60,12 +60,15 @@ struct ReloadCommand: ParsableCommand {
                 throw CommandProblem(
                     ExitStatus.notPermitted, "this user may not reload tunnel '\(name)'\n  fix: run as root")
             case .handlerFailed(let failure):
-                let isUsage = failure.code == TunnelError.Code.configurationInvalid.rawValue
-                throw CommandProblem(
-                    isUsage ? ExitStatus.usage : ExitStatus.failure,
-                    "\(name) goes on as it was: \(failure.message)")
+                throw CommandProblem(status(of: failure), "\(name) goes on as it was: \(failure.message)")
             default: throw CommandProblem(ExitStatus.failure, "\(name) was not reloaded: \(error)")
             }
         }
+    }
+
+    /// The exit status of a reload that failed in the tunnel's process.
+    static func status(of failure: HandlerFailure) -> Int32 {
+        let isUsage = TunnelError.Code(rawValue: failure.code).map { ExitStatus.of($0) == ExitStatus.usage } ?? false
+        return isUsage ? ExitStatus.usage : ExitStatus.failure
     }
 }

@@ -76,9 +76,12 @@ final class LiveTunnel: Sendable {
         return ReloadRequest.Reply(warnings: warnings)
     }
 
-    private static func problem(_ error: MessageError) -> TunnelError {
+    /// The error of a reload whose configuration the provider did not accept.
+    static func problem(_ error: MessageError) -> TunnelError {
         if case .handlerFailed(let failure) = error {
-            return TunnelError(.configurationInvalid, failure.message)
+            // If the host failed, the file can be correct.
+            let code = TunnelError.Code(rawValue: failure.code) ?? .configurationInvalid
+            return TunnelError(code, failure.message)
         }
         return TunnelError(
             .notRunning, "the tunnel does not take another configuration now: \(error)", fix: "try again later")
