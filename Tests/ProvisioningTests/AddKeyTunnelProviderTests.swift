@@ -236,6 +236,18 @@ struct AddKeyTunnelProviderTests {
         await scene.host.stop(.userInitiated)
     }
 
+    @Test(
+        "A start does not register at a silent server again if the last server is down, and throws the silent one's error"
+    )
+    func silentAndDown() async throws {
+        let scene = try await VirtualServersScene([.silent, .silent, .down])
+        let error = await #expect(throws: TunnelError.self) { try await scene.start() }
+        #expect(error?.code == .serverUnreachable && error?.message.contains("no answer from") == true)
+        #expect(scene.servers.registrations == [1, 1, 0])
+        #expect(scene.servers.refusals > 0)
+        await scene.host.stop(.userInitiated)
+    }
+
     @Test("Without a transport, or a token, the start says what to do")
     func missing() async throws {
         let host = MemoryHost<AddKeyTunnelProvider>(secrets: MemorySecretStore())

@@ -14,8 +14,10 @@ import WireGuardCore
 
 /// Servers of `addKey` in virtual time, and the WireGuard that leads to them: without sockets, threads or cryptography.
 final class VirtualServers: DataPlane {
-    /// The behaviour of a server's WireGuard. Its API always answers.
+    /// The behaviour of a server's WireGuard. Its API answers unless the server is down.
     enum Behaviour: Sendable {
+        /// Neither its API nor its WireGuard answers.
+        case down
         case silent
         /// It answers handshakes and no packet.
         case shakingHands
@@ -25,6 +27,8 @@ final class VirtualServers: DataPlane {
     private struct State {
         var behaviours: [Behaviour]
         var registrations: [Int]
+        /// The number of requests to servers that are down.
+        var refusals = 0
         /// The keys that were registered, in order.
         var keys: [String] = []
         var peers: [DataPlanePeer] = []
@@ -56,13 +60,21 @@ final class VirtualServers: DataPlane {
     /// The number of registrations at each server.
     var registrations: [Int] { state.withLock { $0.registrations } }
     var keys: [String] { state.withLock { $0.keys } }
+    /// The number of requests to servers that are down.
+    var refusals: Int { state.withLock { $0.refusals } }
 
-    func addKey(_ text: String, at index: Int) -> ProvisioningReply {
-        state.withLock {
-            $0.registrations[index] += 1
-            $0.keys.append(text)
+    func addKey(_ text: String, at index: Int) throws(ProvisioningTransportError) -> ProvisioningReply {
+        let isDown = state.withLock { state in
+            guard state.behaviours[index] != .down else {
+                state.refusals += 1
+                return true
+            }
+            state.registrations[index] += 1
+            state.keys.append(text)
+            return false
         }
         defer { clock.changes.tell() }
+        if isDown { throw .unreachable("the server is down") }
         return .addKey(serverKey: serverKeys[index], at: .v4(198, 51, 100, UInt8(index + 1)), for: text)
     }
 
@@ -109,7 +121,7 @@ final class VirtualServers: DataPlane {
     func requestHandshake(with key: PublicKey) {
         let now = clock.now.offset
         state.withLock { state in
-            guard let place = serverKeys.firstIndex(of: key), state.behaviours[place] != .silent,
+            guard let place = serverKeys.firstIndex(of: key), ![.down, .silent].contains(state.behaviours[place]),
                 let index = state.peers.firstIndex(where: { $0.publicKey == key })
             else { return }
             state.handshakeAt[key] = now
@@ -123,7 +135,7 @@ final class VirtualServers: DataPlane {
                 return (nil, nil)
             }
             switch state.behaviours[place] {
-            case .silent: return (nil, nil)
+            case .down, .silent: return (nil, nil)
             case .shakingHands:
                 if state.shaken.insert(key).inserted { state.peers[0].receivedBytes += 92 }
                 return (nil, nil)
@@ -164,7 +176,7 @@ final class VirtualServersScene: Sendable {
             guard let place = places.firstIndex(where: { $0.name == request.server.name }),
                 let key = URLComponents(string: "https://x" + request.target)?.queryItems?.first?.value
             else { throw .unreachable("no such server") }
-            return servers.addKey(key, at: place)
+            return try servers.addKey(key, at: place)
         }
         let secrets = MemorySecretStore()
         try await secrets.write(SecretBytes(Array(AddKeyScene.token.utf8)), "token", of: "test")
@@ -209,12 +221,14 @@ final class VirtualServersScene: Sendable {
 
     /// Moves the clock from one deadline of the provider to the next until `condition` holds; returns whether it holds.
     ///
-    /// While a request is under way nothing but its time-out waits for the clock, which then stands still.
+    /// While a request is under way nothing but its time-out waits for the clock, which then stands still. After a request
+    /// to a server that is down, the clock moves over the pauses between requests too.
     func advance(until condition: () -> Bool) async -> Bool {
         let end = clock.now.offset + .seconds(300)
         while clock.now.offset < end {
             let isReady = await changes.wait {
-                condition() || clock.nextDeadline.map { $0.offset - clock.now.offset <= .seconds(2) } == true
+                let limit = Duration.seconds(servers.refusals > 0 ? 30 : 2)
+                return condition() || clock.nextDeadline.map { $0.offset - clock.now.offset <= limit } == true
             }
             guard isReady else { return false }
             if condition() { return true }

@@ -375,14 +375,15 @@ public actor TunnelManager {
             where other !== entry && (other.channel.status.status.isActive || other.launches > 0) {
                 other.stops += 1
                 try await other.channel.stop(.superseded)
+                // A later start stops the other tunnels itself, and its own tunnel must stay up.
+                guard number == launchCount else {
+                    throw TunnelError(.stopped, "another tunnel was started instead")
+                }
             }
         }
         // It may have been removed or stopped since.
         guard try self.entry(id) === entry, entry.stops == stops else {
             throw TunnelError(.stopped, "the tunnel was stopped before it started")
-        }
-        guard !runsOneAtATime || number == launchCount else {
-            throw TunnelError(.stopped, "another tunnel was started instead")
         }
         entry.launches += 1
         defer { entry.launches -= 1 }

@@ -20,6 +20,7 @@ import WireGuardCore
     private final class LockableStore: ProfileStore {
         private let memory: MemoryProfileStore
         private let isLocked = Mutex(false)
+        private let isListed = Mutex(true)
         private let failsSaves = Mutex(false)
         /// Problems that are none of a profile's: orphans, and second configurations.
         let problems = Mutex<[TunnelError]>([])
@@ -32,6 +33,7 @@ import WireGuardCore
 
         func loadAll() async throws(TunnelError) -> LoadedProfiles {
             var loaded = try await memory.loadAll()
+            if !isListed.withLock({ $0 }) { loaded.profiles = [] }
             loaded.errors = problems.withLock { $0 }
             guard isLocked.withLock({ $0 }) else { return loaded }
             let error = TunnelError(.storage, "the device is locked")
@@ -40,6 +42,9 @@ import WireGuardCore
             loaded.profiles = []
             return loaded
         }
+
+        /// Whether a load returns the profiles; otherwise it returns none, and no error.
+        func setListed(_ isOn: Bool) { isListed.withLock { $0 = isOn } }
 
         func setFailsSaves(_ isOn: Bool) { failsSaves.withLock { $0 = isOn } }
 
@@ -249,6 +254,42 @@ import WireGuardCore
         try await channel.start(TunnelStartRequest(configuration: []))
         #expect(await reaches { model.statuses[profile.id]?.status == .connected })
         #expect(await reaches { login.status.status == .connected })
+    }
+
+    @Test("A profile that the store's list left out once is followed again when the list has it")
+    func listedAgain() async throws {
+        let (profile, channel) = (try Self.profile(), TappedChannel())
+        let store = LockableStore([profile])
+        let managers = [manager(store, channel), manager(store, channel)]
+        let (model, login) = (TunnelModel(managers[0]), LoginModel(managers[1]))
+        await model.load()
+        await login.load()
+        store.setListed(false)
+        for manager in managers {
+            #expect(try await manager.load() == [])
+            #expect(await manager.profiles.isEmpty)
+        }
+        store.setListed(true)
+        await model.load()
+        await login.load()
+        try await channel.start(TunnelStartRequest(configuration: []))
+        #expect(await reaches { model.statuses[profile.id]?.status == .connected })
+        #expect(await reaches { login.status.status == .connected })
+    }
+
+    @Test("The form of a profile keeps the rules of its start on demand when it switches them off and on")
+    func formKeepsRules() async throws {
+        let profile = try Self.profile(isOnDemand: true)
+        let model = TunnelModel(manager(LockableStore([profile]), TappedChannel()))
+        await model.load()
+        for isOn in [false, true] {
+            let saved = try #require(model.profiles.first)
+            var form = try #require(model.form(of: saved))
+            form.isOnDemand = isOn
+            #expect(await model.save(form, of: profile))
+            #expect(model.profiles.map(\.onDemand) == [Self.rules])
+            #expect(model.profiles.map(\.isOnDemandEnabled) == [isOn])
+        }
     }
 
     @Test("A profile that was saved is reported as saved, even if its tunnel does not apply it")

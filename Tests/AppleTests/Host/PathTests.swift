@@ -20,6 +20,30 @@ extension OneNetworkTests {
         static let wifi = NWInterface(standIn: "en0", type: .wifi, index: 4)
         static let cellular = NWInterface(standIn: "pdp_ip0", type: .cellular, index: 5)
 
+        /// A start that waits for the system's first path. The system withholds it until the test calls `StandInPaths.release()`.
+        private struct WaitingStart {
+            let script = Script()
+            let clock = VirtualClock()
+            let system: SystemSide<ScriptedProvider>
+            let task: Task<Void, any Error>
+
+            init() async throws {
+                StandInPaths.withhold()
+                let clock = clock
+                let system = BridgeTests.system(script) {
+                    $0.watchesPath = true
+                    $0.clock = clock
+                }
+                self.system = system
+                task = Task { try await system.start(BridgeTests.request) }
+                if await !clock.hasSleepers() {
+                    StandInPaths.release()
+                    Issue.record("the start does not wait for a path")
+                    throw Overdue()
+                }
+            }
+        }
+
         @Test("The system's paths come as they change, without the tunnel's own interface")
         func changes() async throws {
             defer { StandInPaths.change(to: NWPath(standIn: .satisfied, interfaces: [Self.wifi])) }
@@ -36,18 +60,12 @@ extension OneNetworkTests {
 
         @Test("A start waits for the system's first path")
         func firstPath() async throws {
-            StandInPaths.withhold()
+            let start = try await WaitingStart()
             defer { StandInPaths.release() }
-            let (script, clock) = (Script(), VirtualClock())
-            let system = BridgeTests.system(script) {
-                $0.watchesPath = true
-                $0.clock = clock
-            }
-            let starting = Task { try await system.start(BridgeTests.request) }
-            await clock.waitForSleepers()
+            let (script, system) = (start.script, start.system)
             #expect(script.calls.messages.isEmpty)
             StandInPaths.release()
-            try await starting.value
+            try await start.task.value(within: .seconds(60))
             #expect(script.context?.path.status == .satisfied)
             #expect(script.context?.path.interfaces.map(\.name) == ["en0"])
             await system.stop(.userInitiated)
@@ -59,17 +77,11 @@ extension OneNetworkTests {
 
         @Test("A start without a path from the system begins at its deadline, and the provider tries the network")
         func noPath() async throws {
-            StandInPaths.withhold()
+            let start = try await WaitingStart()
             defer { StandInPaths.release() }
-            let (script, clock) = (Script(), VirtualClock())
-            let system = BridgeTests.system(script) {
-                $0.watchesPath = true
-                $0.clock = clock
-            }
-            let starting = Task { try await system.start(BridgeTests.request) }
-            await clock.waitForSleepers()
-            clock.advance(by: NetworkExtensionBridge<ScriptedProvider>.pathDeadline)
-            try await starting.value
+            let (script, system) = (start.script, start.system)
+            start.clock.advance(by: NetworkExtensionBridge<ScriptedProvider>.pathDeadline)
+            try await start.task.value(within: .seconds(60))
             #expect(script.context?.path.isCutOff == false)
             StandInPaths.release()
             await script.noted("path en0")
@@ -78,17 +90,11 @@ extension OneNetworkTests {
 
         @Test("A stop before the system's first path ends the start for good")
         func stopsBeforePath() async throws {
-            StandInPaths.withhold()
+            let start = try await WaitingStart()
             defer { StandInPaths.release() }
-            let (script, clock) = (Script(), VirtualClock())
-            let system = BridgeTests.system(script) {
-                $0.watchesPath = true
-                $0.clock = clock
-            }
-            let starting = Task { try await system.start(BridgeTests.request) }
-            await clock.waitForSleepers()
+            let (script, system) = (start.script, start.system)
             await system.stop(.userInitiated)
-            let error = await #expect(throws: TunnelError.self) { try await starting.value }
+            let error = await #expect(throws: TunnelError.self) { try await start.task.value(within: .seconds(60)) }
             #expect(error?.code == .stopped)
             StandInPaths.release()
             // The first start would have begun before this one.

@@ -26,9 +26,8 @@ struct SystemOrderTests {
         await system.stop(.userInitiated)
     }
 
-    @Test("A start during a stop keeps its secrets, and its failure is reported to the system")
-    func startsWhileStopping() async throws {
-        let script = Script()
+    /// Starts a tunnel again while it stops, with the secret `key`; returns once it is up.
+    private func startedWhileStopping(_ script: Script) async throws -> SystemSide<ScriptedProvider> {
         script.plan.stopWaits = true
         let system = BridgeTests.system(script)
         var request = BridgeTests.request
@@ -42,9 +41,24 @@ struct SystemOrderTests {
         script.release()
         await stopping.value
         #expect(await done.value == nil)
+        return system
+    }
+
+    @Test("A start during a stop keeps its secrets")
+    func startsWhileStopping() async throws {
+        let script = Script()
+        let system = try await startedWhileStopping(script)
         let context = try #require(script.context)
         #expect(try await context.secret("key").bytes == [1, 2, 3])
-        context.cancel(BridgeTests.broken)
+        await system.stop(.userInitiated)
+        #expect(system.unbalanced.missing == 0 && system.unbalanced.repeated.isEmpty)
+    }
+
+    @Test("The failure of a tunnel that was started during a stop is reported to the system")
+    func failsAfterStop() async throws {
+        let script = Script()
+        let system = try await startedWhileStopping(script)
+        try #require(script.context).cancel(BridgeTests.broken)
         #expect(await system.changes.wait { system.tunnel.standIn.cancellations.count == 1 })
         await system.stop(.userInitiated)
         #expect(system.unbalanced.missing == 0 && system.unbalanced.repeated.isEmpty)

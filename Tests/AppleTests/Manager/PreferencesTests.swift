@@ -25,6 +25,24 @@ struct PreferencesTests {
         return (log, changes)
     }
 
+    /// A profile with a secret whose configuration the user removed in the settings.
+    private func removedProfile() async throws -> (scene: ManagerScene, profile: TunnelProfile) {
+        let scene = ManagerScene()
+        let profile = scene.profile()
+        try await scene.manager.create(profile, secrets: ["key": SecretBytes([1])])
+        StandInPreferences.removeAll(of: scene.bundle)
+        return (scene, profile)
+    }
+
+    /// Expects that the keychain has neither the item nor a secret of a profile.
+    private func expectNoItems(
+        _ scene: ManagerScene, _ profile: TunnelProfile, sourceLocation: SourceLocation = #_sourceLocation
+    ) {
+        #expect(StandInKeychain.items(of: service(scene)).isEmpty, sourceLocation: sourceLocation)
+        let secrets = StandInKeychain.items(of: "culvert.secrets").keys
+        #expect(secrets.allSatisfy { !$0.hasPrefix(profile.id) }, sourceLocation: sourceLocation)
+    }
+
     // MARK: - Loads during changes
 
     @Test("A load while the system asks about a new profile does not lose the profile")
@@ -147,38 +165,29 @@ struct PreferencesTests {
         }
         #expect(StandInPreferences.count(of: scene.bundle) == 0)
         try await scene.manager.remove(profile.id)
-        #expect(StandInKeychain.items(of: service(scene)).isEmpty)
-        #expect(StandInKeychain.items(of: "culvert.secrets").keys.allSatisfy { !$0.hasPrefix(profile.id) })
+        expectNoItems(scene, profile)
     }
 
     // MARK: - Removals elsewhere
 
     @Test("A profile that the user removed in the settings can be removed in the app, keychain items included")
     func removedInSettings() async throws {
-        let scene = ManagerScene()
-        let profile = scene.profile()
-        try await scene.manager.create(profile, secrets: ["key": SecretBytes([1])])
-        StandInPreferences.removeAll(of: scene.bundle)
+        let (scene, profile) = try await removedProfile()
         try await scene.manager.remove(profile.id)
         #expect(await scene.manager.profiles.isEmpty)
-        #expect(StandInKeychain.items(of: service(scene)).isEmpty)
-        #expect(StandInKeychain.items(of: "culvert.secrets").keys.allSatisfy { !$0.hasPrefix(profile.id) })
+        expectNoItems(scene, profile)
     }
 
     @Test("A load reports the keychain items of a profile removed in the settings, and the manager removes them")
     func orphans() async throws {
-        let scene = ManagerScene()
-        let profile = scene.profile()
-        try await scene.manager.create(profile, secrets: ["key": SecretBytes([1])])
-        StandInPreferences.removeAll(of: scene.bundle)
+        let (scene, profile) = try await removedProfile()
         let errors = try await scene.manager.load()
         #expect(errors.map(\.code) == [.storage])
-        #expect(errors[0].message.contains(profile.id))
+        #expect(errors.first?.message.contains(profile.id) == true)
         #expect(try await scene.store.loadAll().orphans == [profile.id])
         #expect(try await scene.manager.removeOrphans() == [profile.id])
         #expect(try await scene.manager.load() == [])
-        #expect(StandInKeychain.items(of: service(scene)).isEmpty)
-        #expect(StandInKeychain.items(of: "culvert.secrets").keys.allSatisfy { !$0.hasPrefix(profile.id) })
+        expectNoItems(scene, profile)
     }
 
     @Test("An empty list without an error leaves profiles and their keychain items, and a failing list is an error")
@@ -239,10 +248,10 @@ struct PreferencesTests {
         #expect(try await scene.manager.load() == [])
     }
 
-    @Test(
-        "A second configuration of a profile is reported, replaces a first one that is removed, and goes with the profile"
-    )
-    func duplicate() async throws {
+    /// A profile with two configurations. The store holds the first one.
+    private func duplicated() async throws -> (
+        scene: ManagerScene, profile: TunnelProfile, first: NETunnelProviderManager
+    ) {
         let scene = ManagerScene()
         let profile = scene.profile()
         try await scene.manager.create(profile)
@@ -252,22 +261,28 @@ struct PreferencesTests {
         copy.localizedDescription = "Home"
         try await SystemConfiguration(copy).save { _ in }
         #expect(StandInPreferences.count(of: scene.bundle) == 2)
+        return (scene, profile, first)
+    }
+
+    @Test("A second configuration of a profile is reported, and removed with the profile")
+    func duplicate() async throws {
+        let (scene, profile, _) = try await duplicated()
         #expect(try await scene.manager.load().map(\.code) == [.storage])
         #expect(await scene.manager.profiles == [profile])
+        try await scene.manager.remove(profile.id)
+        #expect(StandInPreferences.count(of: scene.bundle) == 0)
+    }
 
-        // Another process removes the one that is held.
+    @Test("If another process removes the configuration that the store holds, the store uses the profile's second one")
+    func heldRemoved() async throws {
+        let (scene, profile, first) = try await duplicated()
         StandInPreferences.remove(first)
         #expect(try await scene.manager.load() == [])
         #expect(await scene.manager.profiles == [profile])
         #expect(await scene.manager.status(profile.id).status == .disconnected)
         try await scene.manager.start(profile.id)
+        #expect(await scene.manager.status(profile.id).status == .connected)
         try await scene.manager.stop(profile.id)
-
-        let third = NETunnelProviderManager()
-        third.protocolConfiguration = copy.protocolConfiguration
-        try await SystemConfiguration(third).save { _ in }
-        try await scene.manager.remove(profile.id)
-        #expect(StandInPreferences.count(of: scene.bundle) == 0)
     }
 
     // MARK: - On-demand rules

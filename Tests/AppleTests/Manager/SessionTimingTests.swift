@@ -21,23 +21,57 @@ struct SessionTimingTests {
         return (log, changes)
     }
 
-    @Test("A stop right after a start leaves the tunnel down, and the start fails")
-    func stopAfterStart() async throws {
-        let scene = ManagerScene()
+    /// A start that the system has not begun, on a clock that the test moves.
+    private struct HeldStart {
+        let scene: ManagerScene
+        let clock: VirtualClock
+        let profile: TunnelProfile
+        let session: StandInSession
+        let starting: Task<Void, any Error>
+        /// The app's calls to the session.
+        let log: Eavesdropper<String>
+        /// The statuses of the profile's channel since the start.
+        let statuses = Eavesdropper<TunnelStatus>()
+        /// The changes of both.
+        let changes: Changes
+    }
+
+    private func heldStart() async throws -> HeldStart {
+        let clock = VirtualClock()
+        let scene = ManagerScene { $0.clock = clock }
         let profile = scene.profile()
         try await scene.manager.create(profile)
         let session = try scene.session(profile)
         let (log, changes) = calls(to: session)
         session.holdStarts()
         let starting = Task { try await scene.manager.start(profile.id) }
-        #expect(await changes.wait { log.messages.contains("start") })
+        try #require(await changes.wait { log.messages.contains("start") })
+        let held = HeldStart(
+            scene: scene, clock: clock, profile: profile, session: session, starting: starting, log: log,
+            changes: changes)
+        let (statuses, updates) = (held.statuses, scene.store.channel(for: profile).statusUpdates())
+        Task {
+            for await update in updates {
+                statuses.observe(update.status)
+                changes.tell()
+            }
+        }
+        try #require(await changes.wait { statuses.messages.first == .disconnected })
+        return held
+    }
+
+    @Test("A stop right after a start leaves the tunnel down, and the start fails")
+    func stopAfterStart() async throws {
+        let held = try await heldStart()
+        let (scene, session, profile) = (held.scene, held.session, held.profile)
+        let (log, changes) = (held.log, held.changes)
         // The system has not begun yet: it ignores this stop.
         let stopping = Task { try await scene.manager.stop(profile.id) }
         #expect(await changes.wait { log.messages.contains("stop") })
         session.releaseStarts()
-        try await stopping.value
+        try await stopping.value(within: .seconds(60))
         await #expect {
-            try await starting.value
+            try await held.starting.value(within: .seconds(60))
         } throws: {
             ($0 as? TunnelError)?.code == .stopped
         }
@@ -101,57 +135,42 @@ struct SessionTimingTests {
 
     @Test("A disconnected status that the system repeats does not end a start")
     func repeated() async throws {
-        let clock = VirtualClock()
-        let scene = ManagerScene { $0.clock = clock }
-        let profile = scene.profile()
-        try await scene.manager.create(profile)
-        let session = try scene.session(profile)
-        let (log, changes) = calls(to: session)
-        session.holdStarts()
-        let starting = Task { try await scene.manager.start(profile.id) }
-        #expect(await changes.wait { log.messages.contains("start") })
-        var statuses = scene.store.channel(for: profile).statusUpdates().makeAsyncIterator()
-        #expect(await statuses.next()?.status == .disconnected)
-        session.repeatStatus()
-        #expect(await statuses.next()?.status == .disconnected)
+        let held = try await heldStart()
+        let manager = held.scene.manager
+        held.session.repeatStatus()
+        #expect(await held.changes.wait { held.statuses.count >= 2 })
+        #expect(held.statuses.messages.prefix(2) == [.disconnected, .disconnected])
         // One sleeper is the start's deadline, the other one looks for a cancellation.
-        await clock.waitForSleepers(2)
-        session.releaseStarts()
-        try await starting.value
-        #expect(await scene.manager.status(profile.id).status == .connected)
-        try await scene.manager.stop(profile.id)
+        #expect(await held.clock.hasSleepers(2))
+        held.session.releaseStarts()
+        try await held.starting.value(within: .seconds(60))
+        #expect(await manager.status(held.profile.id).status == .connected)
+        try await manager.stop(held.profile.id)
     }
 
     @Test("A start that the system begins only after the start's deadline is stopped immediately")
     func neverBegun() async throws {
-        let clock = VirtualClock()
-        let scene = ManagerScene { $0.clock = clock }
-        let profile = scene.profile()
-        try await scene.manager.create(profile)
-        let session = try scene.session(profile)
-        let (log, changes) = calls(to: session)
-        session.holdStarts()
-        let starting = Task { try await scene.manager.start(profile.id) }
-        #expect(await changes.wait { log.messages.contains("start") })
+        let held = try await heldStart()
+        let (clock, session, log, statuses) = (held.clock, held.session, held.log, held.statuses)
         session.repeatStatus()
-        await clock.waitForSleepers(2)
+        try #require(await clock.hasSleepers(2))
         clock.advance(by: .seconds(3))
         // It looked for a cancellation, and waits on.
-        await clock.waitForSleepers(2)
-        clock.advance(by: scene.options.startTimeout)
+        try #require(await clock.hasSleepers(2))
+        clock.advance(by: held.scene.options.startTimeout)
         await #expect {
-            try await starting.value
+            try await held.starting.value(within: .seconds(60))
         } throws: {
             ($0 as? TunnelError)?.code == .startTimedOut
         }
         let ignored = log.messages.filter { $0 == "stop" }.count
         #expect(ignored > 0 && session.runningProvider == nil)
-        var statuses = scene.store.channel(for: profile).statusUpdates().makeAsyncIterator()
-        #expect(await statuses.next()?.status == .disconnected)
         session.releaseStarts()
-        #expect(await statuses.next()?.status == .connecting)
-        while let update = await statuses.next(), update.status != .disconnected {}
-        #expect(log.messages.filter { $0 == "stop" }.count > ignored)
+        let isDown = await held.changes.wait {
+            statuses.messages.contains(.connecting) && statuses.messages.last == .disconnected
+        }
+        #expect(isDown)
+        #expect(await held.changes.wait { log.messages.filter { $0 == "stop" }.count > ignored })
         #expect(session.runningProvider == nil)
     }
 
@@ -169,7 +188,7 @@ struct SessionTimingTests {
         let asking = Task { try await client.send(EchoMessage()) }
         #expect(await changes.wait { log.messages.contains("message") })
         session.endHung()
-        await #expect(throws: MessageError.closed) { try await asking.value }
+        await #expect(throws: MessageError.closed) { try await asking.value(within: .seconds(60)) }
     }
 
     @Test("A stop does not wait for a hung extension to report that it blocks")
@@ -187,8 +206,11 @@ struct SessionTimingTests {
         #expect(await changes.wait { log.messages.contains("message") })
         let stopping = Task { try await scene.manager.stop(profile.id) }
         #expect(await changes.wait { log.messages.contains("stop") })
+        // The system's next status ends the inquiry, before the extension ends.
+        changes.follow(scene.store.channel(for: profile).statusUpdates())
+        try #require(await changes.wait { await scene.manager.status(profile.id).status == .disconnecting })
         session.endHung()
-        try await stopping.value
+        try await stopping.value(within: .seconds(60))
         #expect(await scene.manager.status(profile.id).status == .disconnected)
     }
 }

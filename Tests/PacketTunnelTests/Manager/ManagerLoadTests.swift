@@ -54,6 +54,42 @@ private final class HeldStore: ProfileStore {
     func remove(_ id: String) async throws(TunnelError) { try await profiles.remove(id) }
 }
 
+/// A tunnel that starts immediately, and whose stops return when the test releases them.
+private final class HeldChannel: TunnelChannel {
+    private let changes: Changes
+    private let updates = Broadcast(TunnelStatusUpdate(.disconnected))
+    private let state = Mutex<(isHolding: Bool, stops: [OneShot<Void>])>((false, []))
+
+    /// - Parameter changes: tells of each stop that is held.
+    init(_ changes: Changes) { self.changes = changes }
+
+    func hold() { state.withLock { $0.isHolding = true } }
+
+    /// The number of stops that are held or were released.
+    var stopCount: Int { state.withLock { $0.stops.count } }
+
+    func releaseStop(_ index: Int) { state.withLock { $0.stops[index] }.finish(()) }
+
+    var status: TunnelStatusUpdate { updates.current }
+    func statusUpdates() -> AsyncStream<TunnelStatusUpdate> { updates.follow() }
+    func start(_ request: TunnelStartRequest) async throws(TunnelError) { updates.send(TunnelStatusUpdate(.connected)) }
+    func sendMessage(_ message: [UInt8]) async throws(TunnelError) -> [UInt8]? { nil }
+
+    func stop(_ reason: StopReason) async throws(TunnelError) {
+        let turn = state.withLock { state -> OneShot<Void>? in
+            guard state.isHolding else { return nil }
+            state.stops.append(OneShot())
+            return state.stops.last
+        }
+        if let turn {
+            updates.send(TunnelStatusUpdate(.disconnecting))
+            changes.tell()
+            await turn.value
+        }
+        updates.send(TunnelStatusUpdate(.disconnected))
+    }
+}
+
 @Suite("Loads of the tunnel manager", .timeLimit(.minutes(1)))
 struct ManagerLoadTests {
     private func manager(_ store: HeldStore) -> TunnelManager {
@@ -161,32 +197,38 @@ struct ManagerLoadTests {
         #expect(await scene.manager.status(two.id).status == .disconnected)
     }
 
-    @Test("Of two starts that wait for the same tunnel to go down, only the later one brings its tunnel up")
-    func twoStarts() async throws {
-        let scene = ManagerScene()
-        let profiles = ["One", "Two", "Three"].map { ManagerScene.profile($0) }
-        for profile in profiles { try await scene.manager.create(profile) }
-        try await scene.manager.start(profiles[0].id)
-        let script = try #require(scene.hosts[profiles[0].id]?.script)
-        script.plan.stopWaits = true
-        let starts = profiles.dropFirst().map { profile in
-            Task { () -> TunnelError? in
-                do throws(TunnelError) {
-                    try await scene.manager.start(profile.id)
-                    return nil
-                } catch {
-                    return error
-                }
+    @Test(
+        "Of two starts that wait for the same tunnel to go down, only the later one brings its tunnel up, in either order",
+        arguments: [0, 1])
+    func twoStarts(_ first: Int) async throws {
+        // Ids are random, and with them the order in which a start stops the other tunnels.
+        for _ in 0..<20 {
+            let changes = Changes()
+            let profiles = ["One", "Two", "Three"].map { ManagerScene.profile($0) }
+            let channels = Dictionary(uniqueKeysWithValues: profiles.map { ($0.id, HeldChannel(changes)) })
+            let manager = TunnelManager(store: MemoryProfileStore(), secrets: MemorySecretStore()) {
+                (profile) throws(TunnelError) in
+                guard let channel = channels[profile.id] else { throw .noProfile(profile.id) }
+                return channel
             }
+            for profile in profiles { try await manager.create(profile) }
+            try await manager.start(profiles[0].id)
+            let one = try #require(channels[profiles[0].id])
+            one.hold()
+            var starts: [Task<Void, any Error>] = []
+            for profile in profiles.dropFirst() {
+                starts.append(Task { try await manager.start(profile.id) })
+                try #require(await changes.wait { one.stopCount == starts.count })
+            }
+            one.releaseStop(first)
+            _ = await starts[first].result
+            one.releaseStop(1 - first)
+            let error = await #expect(throws: TunnelError.self) { try await starts[0].value }
+            #expect(error?.code == .stopped)
+            await #expect(throws: Never.self) { try await starts[1].value }
+            var statuses: [TunnelStatus] = []
+            for profile in profiles { statuses.append(await manager.status(profile.id).status) }
+            #expect(statuses == [.disconnected, .disconnected, .connected])
         }
-        await script.noted("stop superseded")
-        script.release()
-        var failures: [TunnelError] = []
-        for start in starts { if let error = await start.value { failures.append(error) } }
-        // None if the first one was up before the second one began, which then takes it down.
-        #expect(failures.map(\.code) == [.stopped] || failures.isEmpty)
-        var running = 0
-        for profile in profiles where await scene.manager.status(profile.id).status == .connected { running += 1 }
-        #expect(running == 1)
     }
 }

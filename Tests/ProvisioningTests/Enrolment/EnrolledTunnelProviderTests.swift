@@ -241,12 +241,23 @@ struct EnrolledTunnelProviderTests {
         let scene = try await EnrolledScene()
         try await scene.start()
         #expect(await scene.passes())
+        // Both servers are silent until the gateway answers. By then the tunnel has moved to the second one.
+        let (internet, changes, next) = (scene.internet, scene.changes, scene.servers[0].behind)
+        let before = Eavesdropper<Int>()
+        scene.gateway.change { state in
+            state.onAnswer = {
+                before.observe(next.statistics.pingsAnswered)
+                internet.setFilter { _ in true }
+                changes.tell()
+            }
+        }
         let asked = scene.gateway.asked.count
-        // Both servers are silent, and the gateway answers.
-        scene.internet.setFilter { _ in false }
-        #expect(await scene.changes.wait { scene.gateway.asked.dropFirst(asked).contains("GET /v1/device") })
-        scene.internet.setFilter { _ in true }
-        #expect(await scene.passes())
+        internet.setFilter { _ in false }
+        #expect(await changes.wait { before.count > 0 })
+        #expect(scene.gateway.asked.dropFirst(asked).first == "GET /v1/device")
+        let answered = try #require(before.messages.first)
+        let isNextInUse = await changes.wait { await scene.passes() && next.statistics.pingsAnswered > answered }
+        #expect(isNextInUse)
         #expect(await scene.changes.wait { scene.host.status.status == .connected })
         await scene.stop()
     }

@@ -26,21 +26,21 @@ extension LifecycleScene {
         let request = TunnelStartRequest(configuration: Array(#"{"name":"x"}"#.utf8))
         await subject.host.sleep()
         try await subject.host.start(request)
-        await script.noted("sleep")
+        guard await script.noted("sleep") else { return }
         subject.host.wake()
-        await script.noted("wake")
+        guard await script.noted("wake") else { return }
         await subject.host.stop(.userInitiated)
 
         script.plan.start = .wait
         let host = subject.host
         let starting = Task { try await host.start(request) }
-        await script.noted("waits")
+        guard await script.noted("waits") else { return }
         await host.sleep()
         script.release()
         try await starting.value
-        await script.noted("sleep", count: 2)
+        guard await script.noted("sleep", count: 2) else { return }
         host.wake()
-        await script.noted("wake", count: 2)
+        guard await script.noted("wake", count: 2) else { return }
         #expect(script.calls.messages.filter { ["sleep", "wake"].contains($0) } == ["sleep", "wake", "sleep", "wake"])
         await host.stop(.userInitiated)
     }

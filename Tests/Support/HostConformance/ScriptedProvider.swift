@@ -5,6 +5,7 @@ import NetworkAddresses
 package import PacketTunnel
 package import PacketTunnelTesting
 import Synchronization
+package import Testing
 import TunnelSystem
 
 /// What a ``ScriptedProvider`` does, and what it was asked to do.
@@ -45,7 +46,7 @@ package final class Script: Sendable {
     /// What was called, in order.
     package let calls = Eavesdropper<String>()
     private let state: Mutex<State>
-    private let changes = Broadcast(0)
+    private let changes = Changes()
 
     package init(_ plan: Plan = Plan()) {
         state = Mutex(State(plan: plan))
@@ -61,12 +62,20 @@ package final class Script: Sendable {
 
     package func note(_ call: String) {
         calls.observe(call)
-        changes.send(calls.count)
+        changes.tell()
     }
 
-    /// Waits until `call` was noted, `count` times at least.
-    package func noted(_ call: String, count: Int = 1) async {
-        for await _ in changes.follow() where calls.messages.filter({ $0 == call }).count >= count { return }
+    /// Waits until `call` was noted at least `count` times; returns whether it was within 45 seconds, and records an issue
+    /// otherwise.
+    @discardableResult
+    package func noted(
+        _ call: String, count: Int = 1, sourceLocation: SourceLocation = #_sourceLocation
+    ) async -> Bool {
+        let isNoted = await changes.wait(within: .seconds(45)) {
+            calls.messages.count { $0 == call } >= count
+        }
+        if !isNoted { Issue.record("no call '\(call)', or fewer than \(count)", sourceLocation: sourceLocation) }
+        return isNoted
     }
 
     /// Lets everything go on that waits, now and from now on.
