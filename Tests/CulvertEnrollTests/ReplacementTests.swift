@@ -41,12 +41,18 @@ struct ReplacementTests {
             let file = try #require(files.first)
             profile = try JSONDecoder().decode(
                 TunnelProfile.self, from: try Data(contentsOf: profiles.appending(path: file)))
-            secrets = [:]
-            let inner = folder.appending(path: "secrets/\(profile.id)")
+            secrets = try Self.secrets(of: profile.id, in: folder)
+        }
+
+        /// The enrolments in the secrets of a profile.
+        static func secrets(of id: String, in folder: URL) throws -> [String: DeviceEnrolment] {
+            let inner = folder.appending(path: "secrets/\(id)")
+            var secrets: [String: DeviceEnrolment] = [:]
             for name in try FileManager.default.contentsOfDirectory(atPath: inner.path) {
                 let bytes = [UInt8](try Data(contentsOf: inner.appending(path: name)))
                 secrets[name] = try DeviceEnrolment(SecretBytes(bytes))
             }
+            return secrets
         }
 
         /// The enrolment that the profile uses.
@@ -164,6 +170,48 @@ struct ReplacementTests {
         // The next replacement has a free name again.
         #expect(await scene.enrol(name: "office", replaces: true) == 0)
         #expect(try Files(scene.folder).secrets.count == 1)
+    }
+
+    @Test("A profile's secrets stay unchanged if its file cannot be replaced, and a repetition sends the same request")
+    func unwritable() async throws {
+        defer { scene.clean() }
+        #expect(await scene.enrol(name: "office") == 0)
+        let before = try Files(scene.folder)
+        let file = scene.folder.appending(path: "profiles/\(before.profile.id).json")
+        let aside = scene.folder.appending(path: "profile-before")
+        let accept = EnrolScene.accepting(scene.serverKey)
+        let seen = watch { (request) throws(ProvisioningTransportError) in
+            do {
+                // No file can replace a folder, not even for root.
+                try FileManager.default.moveItem(at: file, to: aside)
+                try FileManager.default.createDirectory(
+                    at: file.appending(path: "inner"), withIntermediateDirectories: true)
+            } catch {
+                throw .unsupported("the profile cannot be moved: \(error)")
+            }
+            return try accept(request)
+        }
+        #expect(await scene.enrol(second, name: "office", replaces: true) == ExitStatus.failure)
+        #expect(scene.captured.error.contains("the profile 'office' is unchanged"))
+        #expect(scene.captured.error.contains("run the command again"))
+        let first = try #require(seen.requests.withLock { $0.first })
+        let secrets = try Files.secrets(of: before.profile.id, in: scene.folder)
+        #expect(secrets.filter { before.secrets[$0.key] != nil } == before.secrets)
+        let added = secrets.filter { before.secrets[$0.key] == nil }.values
+        let begun = try #require(added.first)
+        #expect(added.count == 1 && begun.token == second.token && begun.grant == nil)
+        #expect(begun.privateKey.publicKey == first.publicKey && begun.credential == first.credential)
+
+        try FileManager.default.removeItem(at: file)
+        try FileManager.default.moveItem(at: aside, to: file)
+        #expect(try Files(scene.folder).profile == before.profile)
+        let again = watch(accept)
+        #expect(await scene.enrol(second, name: "office", replaces: true) == 0, "\(scene.captured.error)")
+        #expect(again.requests.withLock { $0 } == [first])
+        let after = try Files(scene.folder)
+        let used = try #require(try after.used)
+        #expect(used.privateKey == begun.privateKey && used.credential == begun.credential && used.grant != nil)
+        #expect(after.secrets.count == 1)
     }
 
     @Test("A second replacement at the same time is refused, and changes nothing")
