@@ -12,7 +12,7 @@
 
     @testable import TrustPinningNIO
 
-    @Suite("Cancelled connects")
+    @Suite("Cancelled connects", .timeLimit(.minutes(2)))
     struct CancelledConnectTests {
         /// The sockets of this network namespace that are connecting or connected to a port (proc_net_tcp(5)).
         private static func sockets(to port: Int) throws -> (connecting: Int, connected: Int) {
@@ -25,13 +25,52 @@
             return (states.count { $0 == "02" }, states.count { $0 == "01" })
         }
 
-        @Test("A cancelled connect closes its socket, and has its slot until then")
-        func sockets() async throws {
-            // Accepts nothing: the kernel queues a few connections, and drops the packets of the others.
-            let full = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+        private static func openSockets(to port: Int) throws -> Int {
+            let sockets = try sockets(to: port)
+            return sockets.connecting + sockets.connected
+        }
+
+        /// A server that accepts nothing: the kernel queues a few connections, and drops the packets of the others.
+        private static func fullServer() async throws -> any Channel {
+            try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
                 .serverChannelOption(.backlog, value: 1)
                 .serverChannelOption(.autoRead, value: false)
                 .bind(host: "127.0.0.1", port: 0).get()
+        }
+
+        @Test("A cancelled connect returns its slot after its socket was closed")
+        func slot() async throws {
+            let full = try await Self.fullServer()
+            defer { full.close(promise: nil) }
+            let port = try #require(full.localAddress?.port)
+            let loop = MultiThreadedEventLoopGroup.singleton.next()
+            let tls = try PinnedTLS { _ in ServerVerdict(isTrusted: true, reason: "test") }
+            let connector = Connector(
+                tls: tls, group: loop, connectTimeout: .seconds(300), keepAlive: .seconds(60), detours: [:])
+            let key = tls.key(for: try #require(Endpoint(authority: "127.0.0.1:\(port)")))
+            // Some wait for TLS, the others for TCP.
+            let attempts = (0..<6).map { _ in
+                let left = loop.makePromise(of: Int.self)
+                let events = Connector.Events(
+                    onIdle: { _ in }, onClose: { _ in },
+                    onUnused: { left.completeWith(Result { try Self.openSockets(to: port) }) })
+                let task = Task { await connector.connect(key, deadline: .now() + .seconds(300), events: events) }
+                return (task: task, left: left.futureResult)
+            }
+            #expect(try await eventually { try Self.openSockets(to: port) == attempts.count })
+            for (index, attempt) in attempts.enumerated() {
+                attempt.task.cancel()
+                guard case .failure(.cancelled) = await attempt.task.value else {
+                    Issue.record("the connect was not cancelled")
+                    continue
+                }
+                #expect(try await attempt.left.get() == attempts.count - 1 - index)
+            }
+        }
+
+        @Test("A cancelled request closes its socket, and returns its slot")
+        func sockets() async throws {
+            let full = try await Self.fullServer()
             defer { full.close(promise: nil) }
             let port = try #require(full.localAddress?.port)
             var configuration = PinnedSession.Configuration()
@@ -47,11 +86,9 @@
             for task in tasks { await #expect(throws: PinnedSessionError.cancelled) { try await task.value } }
             // Slots first: a socket may be closed between the two, and no new one is opened.
             let open = session.connectionFigures.open
-            let sockets = try Self.sockets(to: port)
-            #expect(sockets.connecting + sockets.connected <= open)
+            #expect(try Self.openSockets(to: port) <= open)
             #expect(try await session.wait { $0.open == 0 })
-            #expect(try Self.sockets(to: port).connecting == 0)
-            #expect(try Self.sockets(to: port).connected == 0)
+            #expect(try Self.openSockets(to: port) == 0)
         }
     }
 #endif

@@ -164,6 +164,40 @@ struct ConnectionReuseTests {
         #expect(server.figures.accepted == 2)
     }
 
+    @Test("A connection that is being closed begins no request")
+    func closing() async throws {
+        let stopped = NIOLockedValueBox<LoopbackServer.Connection?>(nil)
+        let server = try await LoopbackServer.start { _ in
+            [
+                .call { connection in
+                    stopped.withLockedValue { $0 = connection }
+                    // The server does not answer the end of TLS, so the connection stays active until the time for that is over.
+                    connection.channel.setOption(.autoRead, value: false).whenComplete { _ in
+                        connection.take([.send(LoopbackServer.ok("hello"))])
+                    }
+                }
+            ]
+        }
+        let pool = try server.pool()
+        let lease = try await pool.lease(Endpoint(server.url()), deadline: .now() + .seconds(120)).get()
+        let plan = try server.plan()
+        let answer = try await lease.connection.perform(plan).get()
+        #expect(String(buffer: try await answer.body.collect(upTo: 1024)) == "hello")
+        lease.connection.closeIfIdle()
+        guard case .failure(let failure) = await lease.connection.perform(plan) else {
+            Issue.record("the request has an answer")
+            return
+        }
+        // A request that did not begin can be repeated on another connection.
+        #expect(failure.isStale && !failure.requestLeft)
+        #expect(failure.error == .connectionLost("closed before the request"))
+        let connection = try #require(stopped.withLockedValue { $0 })
+        try await connection.channel.setOption(.autoRead, value: true).get()
+        #expect(await server.wait { $0.closed == 1 })
+        #expect(server.figures.requests.count == 1)
+        pool.close()
+    }
+
     @Test("Kept connections are closed when an answer is not read to its end")
     func droppedBody() async throws {
         let server = try await LoopbackServer.start { _ in

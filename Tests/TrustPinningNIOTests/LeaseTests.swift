@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import Dispatch
 import FoundationEssentials
 import NIOCore
 import NIOPosix
@@ -70,7 +71,7 @@ struct LeaseTests {
         #expect(pool.figures.open == 0)
     }
 
-    @Test("A lease whose time is over before it waits ends")
+    @Test("A lease whose time is over before it waits ends without its timer")
     func late() async throws {
         let loop = MultiThreadedEventLoopGroup.singleton.next()
         let resolver = SlowResolver(loop)
@@ -78,13 +79,20 @@ struct LeaseTests {
         let endpoint = try HTTPSEndpoint(#require(URL(string: "https://www.example.com/")))
         let first = Task { await pool.lease(endpoint, deadline: .now() + .seconds(300)) }
         try await resolver.asked.futureResult.get()
-        // Their timer may fire before they are in the queue.
-        for _ in 0..<500 {
-            guard case .failure(.timedOut(.whole)) = await pool.lease(endpoint, deadline: .now()) else {
-                Issue.record("the lease is not timed out")
-                break
+        // The timer may also fire before the lease is in the queue, and would end nothing then. While the loop is blocked, the
+        // timer cannot fire.
+        let isOver = DispatchSemaphore(value: 0)
+        let wasBlocked = loop.makePromise(of: Bool.self)
+        await withCheckedContinuation { started in
+            loop.execute {
+                started.resume()
+                wasBlocked.succeed(isOver.wait(timeout: .now() + .seconds(10)) == .success)
             }
         }
+        let late = await pool.lease(endpoint, deadline: .now())
+        isOver.signal()
+        #expect(try await wasBlocked.futureResult.get(), "the lease waited for its timer")
+        if case .failure(.timedOut(.whole)) = late {} else { Issue.record("the lease is not timed out") }
         #expect(pool.figures.open == 1 && pool.figures.waiting == 0)
         first.cancel()
         _ = await first.value

@@ -132,17 +132,9 @@ struct TimeoutTests {
     @Test("A connection whose first request was cancelled closes after the time for idle ones")
     func cancelledWhenReady() async throws {
         let server = try await LoopbackServer.start()
-        let url = try server.url()
-        let endpoint = try Endpoint(url)
-        let connector = Connector(
-            tls: try PinnedTLS { _ in ServerVerdict(isTrusted: true, reason: "test") },
-            group: MultiThreadedEventLoopGroup.singleton, connectTimeout: .seconds(120), keepAlive: .milliseconds(1),
-            detours: [endpoint: try #require(Endpoint(authority: "127.0.0.1:\(server.port)"))])
-        let pool = ConnectionPool(connector: connector, limit: 1)
-        let lease = try await pool.lease(endpoint, deadline: .now() + .seconds(120)).get()
-        let plan = ExchangePlan(
-            head: try RequestHead.make(PinnedRequest(url: url), to: endpoint), body: .none,
-            idleTimeout: .seconds(120), deadline: .now() + .seconds(120), bodyLimit: 1024)
+        let pool = try server.pool(keepAlive: .milliseconds(1))
+        let lease = try await pool.lease(Endpoint(server.url()), deadline: .now() + .seconds(120)).get()
+        let plan = try server.plan()
         let task = Task {
             while !Task.isCancelled { await Task.yield() }
             return await lease.connection.perform(plan)
@@ -153,7 +145,7 @@ struct TimeoutTests {
             return
         }
         #expect(failure.error == .cancelled)
-        #expect(await server.wait { $0.closed == 1 })
+        #expect(await server.wait(within: .seconds(10)) { $0.closed == 1 })
         #expect(server.figures.requests.isEmpty)
         pool.close()
     }

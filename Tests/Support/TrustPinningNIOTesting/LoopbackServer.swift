@@ -155,8 +155,10 @@ package final class LoopbackServer: Sendable {
     }
 
     /// Waits until the figures are as wanted: what the server sees may come after what the client does.
-    package func wait(until isReached: @Sendable (Figures) -> Bool) async -> Bool {
-        let deadline = ContinuousClock.now + .seconds(60)
+    package func wait(
+        within limit: Duration = .seconds(60), until isReached: @Sendable (Figures) -> Bool
+    ) async -> Bool {
+        let deadline = ContinuousClock.now + limit
         while !isReached(figures) {
             guard ContinuousClock.now < deadline else { return false }
             // Gives way to whatever is to be waited for, also where all threads are busy.

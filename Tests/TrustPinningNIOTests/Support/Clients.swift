@@ -4,6 +4,8 @@
 import FoundationEssentials
 import NIOCore
 import NIOHTTP1
+import NIOPosix
+import Testing
 import TrustPinning
 import TrustPinningNIOTesting
 import TrustPinningTesting
@@ -60,18 +62,41 @@ extension LoopbackServer {
         try configure(&configuration)
         return PinnedSession(tls: tls, configuration: configuration)
     }
+
+    /// A pool of one connection to this server, which it trusts.
+    func pool(keepAlive: TimeAmount = .seconds(60)) throws -> ConnectionPool {
+        let connector = Connector(
+            tls: try PinnedTLS { _ in ServerVerdict(isTrusted: true, reason: "test") },
+            group: MultiThreadedEventLoopGroup.singleton, connectTimeout: .seconds(120), keepAlive: keepAlive,
+            detours: [try Endpoint(url()): try #require(Endpoint(authority: "127.0.0.1:\(port)"))])
+        return ConnectionPool(connector: connector, limit: 1)
+    }
+
+    /// The plan of a GET request to this server.
+    func plan() throws -> ExchangePlan {
+        let url = try url()
+        return ExchangePlan(
+            head: try RequestHead.make(PinnedRequest(url: url), to: Endpoint(url)), body: .none,
+            idleTimeout: .seconds(120), deadline: .now() + .seconds(120), bodyLimit: 1024)
+    }
 }
 
 extension PinnedSession {
     /// Waits until the connections are as wanted: a socket is closed some time after its request has failed.
     func wait(until isReached: (ConnectionPool.Figures) -> Bool) async throws -> Bool {
-        let deadline = ContinuousClock.now + .seconds(60)
-        while !isReached(connectionFigures) {
-            guard ContinuousClock.now < deadline else { return false }
-            try await MultiThreadedEventLoopGroupProbe.round()
-        }
-        return true
+        try await eventually { isReached(connectionFigures) }
     }
+}
+
+/// Waits for a condition, at most 60 seconds, while the event loops run.
+/// - Returns: whether the condition became true.
+func eventually(_ isReached: () throws -> Bool) async throws -> Bool {
+    let deadline = ContinuousClock.now + .seconds(60)
+    while try !isReached() {
+        guard ContinuousClock.now < deadline else { return false }
+        try await MultiThreadedEventLoopGroupProbe.round()
+    }
+    return true
 }
 
 extension String {
