@@ -42,6 +42,9 @@ package enum JSON: Equatable, Sendable {
         return text
     }
 
+    /// The document in one line, in UTF-8.
+    package var bytes: [UInt8] { Array(line.utf8) }
+
     /// - Parameter lineBreak: the end of a line and the indentation of the next; empty where all is in one line.
     private func write(to text: inout String, lineBreak: String) {
         switch self {

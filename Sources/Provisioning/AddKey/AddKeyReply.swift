@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 package import NetworkAddresses
+import TunnelSystem
 package import WireGuardCore
 
 #if canImport(FoundationEssentials)
@@ -59,7 +60,7 @@ package struct AddKeyReply: Hashable, Sendable {
         }
         guard let fields else { throw .reply(field: "body", problem: "it is not the JSON that was expected") }
         // Readers differ in which of two members with one name they take.
-        do throws(ContractError) { _ = try ContractJSON.read(reply.body) } catch {
+        do throws(ContractError) { _ = try JSON.read(contract: reply.body) } catch {
             throw .reply(field: error.field, problem: error.problem)
         }
         let echoed = try Self.key(fields.peerPublicKey, "peer_pubkey")

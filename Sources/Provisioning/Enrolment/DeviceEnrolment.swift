@@ -54,10 +54,10 @@ public struct DeviceEnrolment: Sendable, Equatable {
     public init(_ secret: SecretBytes) throws(ContractError) {
         var bytes = secret.bytes
         defer { wipe(&bytes) }
-        guard let json = try? JSONDecoder().decode(JSONValue.self, from: Data(bytes)) else {
+        guard let json = try? JSON.read(bytes) else {
             throw ContractError(field: "enrolment", problem: "it is neither an invitation nor an enrolment")
         }
-        let fields = try ContractFields(json)
+        let fields = try ContractFields(JSONValue(json))
         privateKey = try fields.value("privateKey") { (value) throws(ContractError) in try value.privateKey() }
         credential = try fields.value("credential") { (value) throws(ContractError) in try value.secret(.device) }
         token = try fields.optional("token") { (value) throws(ContractError) in try value.secret(.invitation, .token) }

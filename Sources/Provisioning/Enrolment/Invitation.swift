@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import PacketTunnel
+import TunnelSystem
 import WireGuardCore
 
 #if canImport(FoundationEssentials)
@@ -104,13 +105,13 @@ public struct Invitation: Sendable, Equatable {
         guard line.utf8.count <= Self.byteLimit,
             let bytes = Base64URL.decode(line.utf8.dropFirst(Self.prefix.utf8.count))
         else { throw damage }
-        let json: JSONValue
+        let json: JSON
         do throws(ContractError) {
-            json = try ContractJSON.read(bytes)
+            json = try JSON.read(contract: bytes)
         } catch {
             throw error.field == "body" ? damage : error
         }
-        try self.init(json: json)
+        try self.init(json: JSONValue(json))
     }
 
     private init(json: JSONValue) throws(ContractError) {

@@ -216,6 +216,9 @@ struct APIRequestTests {
             (#"{"login":"a\u0000"}"#, "login"), (#"{"login":""}"#, "login"), ("{", "body"), ("", "body"),
             (#"{"login":"a","deviceLimit":-1}"#, "deviceLimit"), (#"{"login":"a","deviceLimit":1e99}"#, "deviceLimit"),
             (#"{"login":"a","expiresAt":"tomorrow"}"#, "expiresAt"), (#"{"login":"a","name":null}"#, "name"),
+            // Which of two members counts differs between readers.
+            (#"{"login":"a","login":"b"}"#, "login"), (#"{"login":"a","name":"x","n\u0061me":"y"}"#, "name"),
+            (#"{"login":"a","isAdmin":[{"b":1,"b":2}]}"#, "b:"), (#"\#u{feff}{"login":"a"}"#, "body"),
         ])
     func badBodies(body: String, field: String) async throws {
         try await APIBench.use { bench in

@@ -37,12 +37,6 @@ package final class CapturedConsole: Sendable {
 }
 
 extension JSON {
-    /// A member of an object, or nothing.
-    package subscript(name: String) -> JSON? {
-        guard case .object(let members) = self else { return nil }
-        return members.first { $0.name == name }?.value
-    }
-
     /// The names of an object's members, in their order.
     package var names: [String] {
         guard case .object(let members) = self else { return [] }

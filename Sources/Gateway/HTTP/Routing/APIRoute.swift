@@ -5,6 +5,7 @@ package import HTTPTypes
 import NetworkAddresses
 import PacketTunnel
 import Provisioning
+import TunnelSystem
 
 /// One method of one path: what it takes, who may ask, what it answers. Router and document are made of the same list.
 package struct APIRoute: Sendable {
@@ -145,7 +146,7 @@ package struct APIRequest: Sendable {
         _ value: (JSONValue) throws(ContractError) -> Value
     ) throws(GatewayError) -> Value {
         do throws(ContractError) {
-            return try value(try ContractBody.json(body))
+            return try value(JSONValue(try JSON.read(contract: body)))
         } catch {
             throw .invalid(field: error.field, problem: error.problem)
         }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import FoundationEssentials
 import HTTPTypes
 import PacketTunnel
 import Provisioning
@@ -111,13 +110,6 @@ extension Substring {
 
 /// Bodies as JSON.
 enum ContractBody {
-    static func json(_ body: [UInt8]) throws(ContractError) -> JSONValue {
-        guard let json = try? JSONDecoder().decode(JSONValue.self, from: Data(body)) else {
-            throw ContractError(field: "body", problem: "it is no JSON")
-        }
-        return json
-    }
-
     static func bytes(_ json: JSONValue) -> [UInt8] {
         // Only infinity and NaN cannot be written as JSON, and no field is a floating-point number.
         (try? json.text()) ?? []

@@ -25,9 +25,7 @@ package struct ContractFields {
         self.members = members
         self.path = path
         if let known, let other = members.keys.filter({ !known.contains($0) }).min() {
-            // The name is a stranger's.
-            let name = String(other.unicodeScalars.filter { !$0.isControl }.prefix(40).map(Character.init))
-            throw ContractError(field: field(name), problem: "there is no such member")
+            throw ContractError(field: field(ContractError.visible(other)), problem: "there is no such member")
         }
     }
 

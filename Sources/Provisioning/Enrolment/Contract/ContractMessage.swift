@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 public import PacketTunnel
+import TunnelSystem
 
 #if canImport(FoundationEssentials)
     import FoundationEssentials
@@ -24,7 +25,7 @@ public protocol ContractMessage: Codable, Equatable, Sendable {
 extension ContractMessage {
     /// Reads a body of HTTP.
     public init(body: [UInt8]) throws(ContractError) {
-        try self.init(json: try ContractJSON.read(body))
+        try self.init(json: JSONValue(try JSON.read(contract: body)))
     }
 
     /// A body of HTTP: one line, names in alphabetic order.

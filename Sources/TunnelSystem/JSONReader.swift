@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+extension JSON {
+    /// Reads a text of JSON in UTF-8 (RFC 8259), which is one value.
+    ///
+    /// The reader is strict, because two readers that understand a text differently must not both accept it. It refuses an object with
+    /// two members of one name, and nesting deeper than `depth`.
+    /// - Parameters:
+    ///   - depth: The greatest number of arrays and objects around a value.
+    ///   - isWhole: Whether numbers with a fraction or an exponent, and integers that exceed 64 bits, are refused.
+    /// - Throws: ``JSONError`` for the first error in the text.
+    package static func read(
+        _ bytes: [UInt8], depth: Int = 64, isWhole: Bool = false
+    ) throws(JSONError) -> JSON {
+        var reader = JSONReader(bytes: bytes, depth: depth, isWhole: isWhole)
+        return try reader.document()
+    }
+}
+
+/// An error in a text that is read as JSON.
+package struct JSONError: Error, Hashable, Sendable {
+    /// The error, without its position.
+    package let problem: String
+    /// The offset at which reading ended, in bytes.
+    package let position: Int
+    /// The name that an object has twice, or `nil` for other errors. It is external text.
+    package let repeatedName: String?
+
+    init(_ problem: String, at position: Int, repeatedName: String? = nil) {
+        self.problem = problem
+        self.position = position
+        self.repeatedName = repeatedName
+    }
+}
+
+private struct JSONReader {
+    let bytes: [UInt8]
+    let depth: Int
+    let isWhole: Bool
+    var position = 0
+
+    init(bytes: [UInt8], depth: Int, isWhole: Bool) {
+        self.bytes = bytes
+        self.depth = depth
+        self.isWhole = isWhole
+    }
+
+    mutating func document() throws(JSONError) -> JSON {
+        let value = try value(depth: 0)
+        skipSpace()
+        guard peek == nil else { throw error("something follows the end") }
+        return value
+    }
+
+    private func error(_ problem: String) -> JSONError { JSONError(problem, at: position) }
+
+    private var peek: UInt8? { position < bytes.count ? bytes[position] : nil }
+
+    private mutating func skipSpace() {
+        while let byte = peek, byte == 0x20 || byte == 0x0a || byte == 0x0d || byte == 0x09 { position += 1 }
+    }
+
+    /// Skips a byte if it is the next one.
+    private mutating func skip(_ character: Unicode.Scalar) -> Bool {
+        guard peek == UInt8(ascii: character) else { return false }
+        position += 1
+        return true
+    }
+
+    private mutating func expect(_ character: Unicode.Scalar) throws(JSONError) {
+        guard skip(character) else { throw error("\(character) was expected") }
+    }
+
+    private mutating func value(depth: Int) throws(JSONError) -> JSON {
+        skipSpace()
+        switch peek {
+        case UInt8(ascii: "{"), UInt8(ascii: "["):
+            guard depth < self.depth else { throw error("the nesting is too deep") }
+            return peek == UInt8(ascii: "{") ? try object(depth: depth) : try array(depth: depth)
+        case UInt8(ascii: "\""): return .string(try text())
+        case UInt8(ascii: "t"): return try literal("true", .bool(true))
+        case UInt8(ascii: "f"): return try literal("false", .bool(false))
+        case UInt8(ascii: "n"): return try literal("null", .null)
+        case nil: throw error("the text ends too early")
+        default: return try number()
+        }
+    }
+
+    private mutating func literal(_ name: String, _ value: JSON) throws(JSONError) -> JSON {
+        guard bytes[position...].starts(with: name.utf8) else { throw error("a value was expected") }
+        position += name.utf8.count
+        return value
+    }
+
+    // MARK: - Numbers
+
+    private mutating func number() throws(JSONError) -> JSON {
+        let start = position
+        _ = skip("-")
+        let first = position
+        guard digits() > 0 else { throw error("a value was expected") }
+        let isNegativeZero = first > start && bytes[first] == UInt8(ascii: "0") && position - first == 1
+        guard position - first == 1 || bytes[first] != UInt8(ascii: "0"), !(isWhole && isNegativeZero) else {
+            throw error("a number begins with 0")
+        }
+        var isInteger = true
+        if skip(".") {
+            isInteger = false
+            guard digits() > 0 else { throw error("a digit was expected") }
+        }
+        if skip("e") || skip("E") {
+            isInteger = false
+            _ = skip("+") || skip("-")
+            guard digits() > 0 else { throw error("a digit was expected") }
+        }
+        let text = String(decoding: bytes[start..<position], as: UTF8.self)
+        if isInteger, let value = Int64(text) { return .integer(value) }
+        guard !isWhole else { throw error(isInteger ? "a number is too large" : "numbers are whole here") }
+        guard let value = Double(text), value.isFinite else { throw error("a number is too large") }
+        // 2.0 and 2e0 are the integer 2 (JSON Schema 2020-12, section 6.1.1 of the validation vocabulary).
+        if !isInteger, value.magnitude <= 0x1p53, let whole = Int64(exactly: value) { return .integer(whole) }
+        return .number(text)
+    }
+
+    /// Skips digits.
+    /// - Returns: The number of digits.
+    private mutating func digits() -> Int {
+        let start = position
+        while let byte = peek, (0x30...0x39).contains(byte) { position += 1 }
+        return position - start
+    }
+
+    // MARK: - Arrays and objects
+
+    private mutating func array(depth: Int) throws(JSONError) -> JSON {
+        position += 1
+        var elements: [JSON] = []
+        skipSpace()
+        if skip("]") { return .array([]) }
+        while true {
+            elements.append(try value(depth: depth + 1))
+            skipSpace()
+            if skip("]") { return .array(elements) }
+            try expect(",")
+        }
+    }
+
+    private mutating func object(depth: Int) throws(JSONError) -> JSON {
+        position += 1
+        var members: [JSON.Member] = []
+        var names: Set<String> = []
+        skipSpace()
+        if skip("}") { return .object([]) }
+        while true {
+            skipSpace()
+            let name = try text()
+            guard names.insert(name).inserted else {
+                throw JSONError("a name occurs twice", at: position, repeatedName: name)
+            }
+            skipSpace()
+            try expect(":")
+            members.append(JSON.Member(name: name, value: try value(depth: depth + 1)))
+            skipSpace()
+            if skip("}") { return .object(members) }
+            try expect(",")
+        }
+    }
+
+    // MARK: - Texts
+
+    private mutating func text() throws(JSONError) -> String {
+        try expect("\"")
+        var content: [UInt8] = []
+        while let byte = peek {
+            position += 1
+            switch byte {
+            case UInt8(ascii: "\""):
+                guard let text = String(validating: content, as: UTF8.self) else { throw error("text is not UTF-8") }
+                return text
+            case UInt8(ascii: "\\"): content += try escape()
+            case ..<0x20: throw error("text holds a control character")
+            default: content.append(byte)
+            }
+        }
+        throw error("text has no end")
+    }
+
+    private mutating func escape() throws(JSONError) -> [UInt8] {
+        guard let byte = peek else { throw error("text has no end") }
+        position += 1
+        switch byte {
+        case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"): return [byte]
+        case UInt8(ascii: "b"): return [0x08]
+        case UInt8(ascii: "f"): return [0x0c]
+        case UInt8(ascii: "n"): return [0x0a]
+        case UInt8(ascii: "r"): return [0x0d]
+        case UInt8(ascii: "t"): return [0x09]
+        case UInt8(ascii: "u"):
+            var units = [try unit()]
+            if UTF16.isLeadSurrogate(units[0]) {
+                try expect("\\")
+                try expect("u")
+                units.append(try unit())
+            }
+            guard let text = String(validating: units, as: UTF16.self) else { throw error("half of a character") }
+            return Array(text.utf8)
+        default: throw error("an escape is unknown")
+        }
+    }
+
+    private mutating func unit() throws(JSONError) -> UInt16 {
+        let digits = bytes[position...].prefix(4)
+        guard digits.count == 4, digits.allSatisfy({ Character(Unicode.Scalar($0)).isHexDigit }),
+            let unit = UInt16(String(decoding: digits, as: UTF8.self), radix: 16)
+        else { throw error("an escape is cut") }
+        position += 4
+        return unit
+    }
+}
