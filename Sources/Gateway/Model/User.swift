@@ -2,11 +2,12 @@
 // Copyright (c) 2026 The Culvert Authors
 
 package import FoundationEssentials
+package import Provisioning
 
 /// A person of the team, who has devices.
 package struct User: Hashable, Sendable {
     package let id: UserID
-    /// What nobody else is called: 1 to 128 bytes without control characters.
+    /// The name that is unique among all users.
     package var login: String
     package var name: String
     package var notes: String
@@ -53,34 +54,47 @@ package struct StoredPassword: Hashable, Sendable, CustomStringConvertible, Cust
     package var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// A user to be made.
-package struct UserDraft: Hashable, Sendable {
-    package var login: String
-    package var name: String
-    package var notes: String
-    package var expiresAt: Date?
-    package var deviceLimit: Int?
+/// A user to be made: the members of ``User/message`` that a creation can have. `login` is required.
+package typealias UserDraft = FieldValues<User>
 
-    package init(
-        login: String, name: String = "", notes: String = "", expiresAt: Date? = nil, deviceLimit: Int? = nil
-    ) {
+/// The members of a user that change.
+package typealias UserUpdate = FieldValues<User>
+
+extension FieldValues<User> {
+    package init(login: String, deviceLimit: Int? = nil) {
+        self.init()
         self.login = login
-        self.name = name
-        self.notes = notes
-        self.expiresAt = expiresAt
-        self.deviceLimit = deviceLimit
+        self.deviceLimit = .some(deviceLimit)
     }
 }
 
-/// What is to become different; nil leaves it as it is, `.some(nil)` takes it away.
-package struct UserUpdate: Hashable, Sendable {
-    package var login: String?
-    package var name: String?
-    package var notes: String?
-    package var isEnabled: Bool?
-    package var expiresAt: Date??
-    package var deviceLimit: Int??
-    package var password: StoredPassword??
+extension User: Declared {
+    package static let message = Message<User> {
+        Field("id", \.id, .id, column: "id")
+        Field(
+            "login", \.login, .line(1...64), options: [.required, .patch], column: "login",
+            .create("What nobody else is called"))
+        Field("name", \.name, .line(0...64), options: [.create, .patch], column: "name")
+        Field("notes", \.notes, .line(0...500), options: [.create, .patch, .redacted])
+        Field("isEnabled", \.isEnabled, .flag, options: .patch, column: "enabled", auditName: "enabled")
+        Field(
+            "expiresAt", \.expiresAt, .nullable(.time, omitted: "never"), options: [.create, .patch], column: "expires",
+            .patch("null for never"))
+        Field(
+            "deviceLimit", \.deviceLimit, .nullable(.integer(0...1_000_000), omitted: "default"),
+            options: [.create, .patch],
+            column: "devices", .patch("null for the gateway's own"))
+        Field("hasPassword", \.hasPassword, .flag, column: "password")
+        Field("createdAt", \.createdAt, .time)
+        Field("isSaved", \.savedMember, .omittable(.flag), .isSaved)
+        Field(hidden: "password", \.password)
+    }
 
-    package init() {}
+    private var hasPassword: Bool { password != nil }
+    private var savedMember: Bool? { isSaved ? nil : false }
+}
+
+extension FieldNote {
+    /// The note of the member that replies have while a change is in effect and not written.
+    static let isSaved: FieldNote = "false while the end of access is in effect and not written to the database"
 }

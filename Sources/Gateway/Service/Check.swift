@@ -47,13 +47,6 @@ enum Check {
         }
     }
 
-    static func limit(_ limit: Int?) throws(GatewayError) {
-        guard let limit else { return }
-        guard (0...1_000_000).contains(limit) else {
-            throw .invalid(field: "deviceLimit", problem: "it is 0 to 1000000")
-        }
-    }
-
     static func addresses(_ addresses: [IPAddress]) throws(GatewayError) {
         guard addresses.count(where: \.isIPv6) <= 1, addresses.count(where: { !$0.isIPv6 }) <= 1 else {
             throw .invalid(field: "addresses", problem: "there is one of each family at most")

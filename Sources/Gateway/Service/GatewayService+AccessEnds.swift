@@ -4,6 +4,7 @@
 import FoundationEssentials
 import Logging
 package import PacketTunnelLinux
+import Provisioning
 import Synchronization
 import TunnelSystem
 

@@ -32,20 +32,17 @@ extension GatewayService {
     ) async throws(GatewayError) -> Created<User> {
         try caller.check(.manage)
         let now = now
-        try Check.label(draft.login, "login", 1...Check.labelLength)
-        try Check.label(draft.name, "name", 0...Check.labelLength)
-        try Check.notes(draft.notes)
-        try Check.end(draft.expiresAt, after: now)
-        try Check.limit(draft.deviceLimit)
+        try check(draft, .create)
+        try Check.end(draft.expiresAt ?? nil, after: now)
         var random = random
-        let user = User(
-            id: UserID(using: &random), login: draft.login, name: draft.name, notes: draft.notes,
-            expiresAt: draft.expiresAt.map { Date(milliseconds: $0.milliseconds) }, deviceLimit: draft.deviceLimit,
-            createdAt: now)
-        let creation = try creation(creationKey, "user \(draft)", caller)
+        var user = User(id: UserID(using: &random), login: "", createdAt: now)
+        let creation = try creation(creationKey, "user \(draft.canonicalText(standard: user))", caller)
+        draft.apply(to: &user)
+        user.expiresAt = user.expiresAt.map { Date(milliseconds: $0.milliseconds) }
+        let added = user
         let audit = record(.userAdded, "user:\(user.id)", caller, ["login": user.login])
-        let made = try await named(draft.login) { () async throws(GatewayError) in
-            try await changed("user") { () throws(StoreError) in try await store.add(user, creation, audit) }
+        let made = try await named(user.login) { () async throws(GatewayError) in
+            try await changed("user") { () throws(StoreError) in try await store.add(added, creation, audit) }
         }
         return Created(item: inEffect(made.item), isRepetition: made.isRepetition)
     }
@@ -55,14 +52,11 @@ extension GatewayService {
     ) async throws(GatewayError) -> User {
         try caller.check(.manage)
         var update = update
-        if let login = update.login { try Check.label(login, "login", 1...Check.labelLength) }
-        if let name = update.name { try Check.label(name, "name", 0...Check.labelLength) }
-        if let notes = update.notes { try Check.notes(notes) }
+        try check(update, .patch)
         if let end = update.expiresAt {
             try Check.end(end, after: now)
             update.expiresAt = .some(end.map { Date(milliseconds: $0.milliseconds) })
         }
-        if let limit = update.deviceLimit { try Check.limit(limit) }
         let audit = record(.userChanged, "user:\(id)", caller, update.details)
         let checked = update
         @Sendable func save() async throws(GatewayError) -> User {
@@ -78,6 +72,11 @@ extension GatewayService {
         if let changed = try await endAccess(.disabledUser(id), short, save) { return inEffect(changed) }
         guard update == disabling else { throw .onlyDisabled }
         return try await user(id, caller)
+    }
+
+    /// Checks values that did not come from a request, by the declaration of their type.
+    func check<Root: Declared>(_ values: FieldValues<Root>, _ form: MessageForm) throws(GatewayError) {
+        do throws(ContractError) { try values.check(form) } catch { throw GatewayError(error) }
     }
 
     /// Says which login is in use.
@@ -96,20 +95,5 @@ extension GatewayService {
     package func removeUser(_ id: UserID, _ caller: Caller) async throws(GatewayError) -> Bool {
         try caller.check(.manage)
         return try await endAccess(.removedUser(id), record(.userRemoved, "user:\(id)", caller))
-    }
-}
-
-extension UserUpdate {
-    /// For the log: what became different, without notes and passwords.
-    fileprivate var details: [String: String] {
-        var details: [String: String] = [:]
-        if let login { details["login"] = login }
-        if let name { details["name"] = name }
-        if notes != nil { details["notes"] = "changed" }
-        if let isEnabled { details["enabled"] = "\(isEnabled)" }
-        if let expiresAt { details["expiresAt"] = expiresAt?.formatted(.iso8601) ?? "never" }
-        if let deviceLimit { details["deviceLimit"] = deviceLimit.map { "\($0)" } ?? "default" }
-        if password != nil { details["password"] = "changed" }
-        return details
     }
 }

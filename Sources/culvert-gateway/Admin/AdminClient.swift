@@ -3,15 +3,8 @@
 
 import CTunnelSystem
 import CommandLineSupport
-import PacketTunnel
 import Provisioning
 import TunnelSystem
-
-#if canImport(FoundationEssentials)
-    import FoundationEssentials
-#else
-    import Foundation
-#endif
 
 /// Asks the gateway through its Unix socket: one request for each connection.
 struct AdminClient {
@@ -35,33 +28,33 @@ struct AdminClient {
 
     /// - Returns: the body as JSON; null for none.
     @discardableResult
-    func ask(_ method: String, _ path: String, _ body: JSONValue? = nil) throws(CommandFailure) -> JSONValue {
+    func ask(_ method: String, _ path: String, _ body: JSON? = nil) throws(CommandFailure) -> JSON {
         let (status, bytes) = try exchange(method, path, body)
         guard (200..<300).contains(status) else { throw Self.failure(status, bytes) }
         if bytes.isEmpty { return .null }
-        guard let json = try? JSONDecoder().decode(JSONValue.self, from: Data(bytes)) else {
+        guard let json = try? JSON.read(bytes) else {
             throw CommandFailure("the gateway's answer is no JSON")
         }
         return json
     }
 
     /// - Returns: the body as it is.
-    func bytes(_ method: String, _ path: String, _ body: JSONValue? = nil) throws(CommandFailure) -> [UInt8] {
+    func bytes(_ method: String, _ path: String, _ body: JSON? = nil) throws(CommandFailure) -> [UInt8] {
         let (status, bytes) = try exchange(method, path, body)
         guard (200..<300).contains(status) else { throw Self.failure(status, bytes) }
         return bytes
     }
 
     /// All pages of a list.
-    func all(_ path: String) throws(CommandFailure) -> [JSONValue] {
-        var items: [JSONValue] = []
+    func all(_ path: String) throws(CommandFailure) -> [JSON] {
+        var items: [JSON] = []
         var after: String?
         repeat {
             let separator = path.contains("?") ? "&" : "?"
             let page = try ask(
                 "GET", "\(path)\(separator)limit=500" + (after.map { "&after=\(Self.escaped($0))" } ?? ""))
             items += page["items"]?.list ?? []
-            after = page["next"]?.text
+            after = page["next"]?.string
         } while after != nil
         return items
     }
@@ -80,7 +73,7 @@ struct AdminClient {
     }
 
     private func exchange(
-        _ method: String, _ path: String, _ body: JSONValue?
+        _ method: String, _ path: String, _ body: JSON?
     ) throws(CommandFailure) -> (Int, [UInt8]) {
         let connection: OwnedDescriptor
         do throws(SystemError) {
@@ -93,7 +86,7 @@ struct AdminClient {
                     ? "run as root or as the gateway's user"
                     : "is the gateway running? 'culvert gateway run', or 'systemctl start culvert-gateway'")
         }
-        let content = body.flatMap { try? $0.text() } ?? []
+        let content = body?.bytes ?? []
         var head = "\(method) \(path) HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
         if body != nil { head += "Content-Type: application/json\r\n" }
         if body != nil || method != "GET" { head += "Content-Length: \(content.count)\r\n" }
@@ -108,39 +101,14 @@ struct AdminClient {
     }
 }
 
-extension JSONValue {
-    subscript(name: String) -> JSONValue? {
-        guard case .object(let members) = self else { return nil }
-        return members[name]
-    }
-
-    var text: String? {
-        guard case .string(let text) = self else { return nil }
-        return text
-    }
-
-    var number: Int64? {
-        guard case .integer(let number) = self else { return nil }
-        return number
-    }
-
-    var flag: Bool? {
-        guard case .bool(let flag) = self else { return nil }
-        return flag
-    }
-
-    var list: [JSONValue]? {
-        guard case .array(let items) = self else { return nil }
-        return items
-    }
-
+extension JSON {
     /// In a table: texts as they are, lists with commas, a dash for nothing.
     var cell: String {
         switch self {
         case .null: "-"
         case .bool(let value): value ? "yes" : "no"
         case .integer(let value): "\(value)"
-        case .number(let value): "\(value)"
+        case .number(let value): value
         case .string(let value):
             value.isEmpty ? "-" : String(value.unicodeScalars.filter { !$0.isControl }.map(Character.init))
         case .array(let values): values.isEmpty ? "-" : values.map(\.cell).joined(separator: ",")
@@ -148,17 +116,13 @@ extension JSONValue {
         }
     }
 
-    /// The same in the form that programs print.
-    var printed: JSON {
+    /// The value with the members of each object in alphabetical order, as commands print them.
+    var sorted: JSON {
         switch self {
-        case .null: .null
-        case .bool(let value): .bool(value)
-        case .integer(let value): .integer(value)
-        case .number(let value): .number("\(value)")
-        case .string(let value): .string(value)
-        case .array(let values): .array(values.map(\.printed))
+        case .array(let values): .array(values.map(\.sorted))
         case .object(let members):
-            .object(of: members.sorted { $0.key < $1.key }.map { ($0.key, $0.value.printed) })
+            .object(members.sorted { $0.name < $1.name }.map { Member(name: $0.name, value: $0.value.sorted) })
+        default: self
         }
     }
 }

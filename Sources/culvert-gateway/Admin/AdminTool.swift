@@ -2,7 +2,6 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import CommandLineSupport
-import PacketTunnel
 import Provisioning
 import TunnelSystem
 
@@ -25,7 +24,7 @@ struct AdminTool {
     /// The id of a user that is named by its login or id.
     func user(_ name: String) throws(CommandFailure) -> String {
         let found = try client.ask("GET", "/v1/users?login=\(AdminClient.escaped(name))")["items"]?.list ?? []
-        if let id = found.first?["id"]?.text { return id }
+        if let id = found.first?["id"]?.string { return id }
         guard RandomID(name) != nil else {
             throw CommandFailure(
                 "there is no user '\(name)'", status: ExitStatus.notFound, fix: "culvert gateway user list")
@@ -34,9 +33,9 @@ struct AdminTool {
     }
 
     /// The device that is named by its id, or by a name that only one has.
-    func device(_ name: String) throws(CommandFailure) -> JSONValue {
+    func device(_ name: String) throws(CommandFailure) -> JSON {
         if RandomID(name) != nil { return try client.ask("GET", "/v1/devices/\(name)") }
-        let found = try client.all("/v1/devices").filter { $0["name"]?.text == name }
+        let found = try client.all("/v1/devices").filter { $0["name"]?.string == name }
         guard let device = found.first else {
             throw CommandFailure(
                 "there is no peer '\(name)'", status: ExitStatus.notFound, fix: "culvert gateway peer list")
@@ -44,19 +43,19 @@ struct AdminTool {
         guard found.count == 1 else {
             throw CommandFailure(
                 "\(found.count) peers are called '\(name)'", status: ExitStatus.usage,
-                fix: "name one by its id: " + found.compactMap { $0["id"]?.text }.joined(separator: ", "))
+                fix: "name one by its id: " + found.compactMap { $0["id"]?.string }.joined(separator: ", "))
         }
         return device
     }
 
-    func deviceID(_ name: String) throws(CommandFailure) -> String { try device(name)["id"]?.text ?? name }
+    func deviceID(_ name: String) throws(CommandFailure) -> String { try device(name)["id"]?.string ?? name }
 
     // MARK: - Answers
 
     /// A list as a table, or all of it as JSON.
-    func show(_ items: [JSONValue], as name: String, _ columns: [(title: String, member: String)]) {
+    func show(_ items: [JSON], as name: String, _ columns: [(title: String, member: String)]) {
         if json {
-            let document: JSON = .object(of: [(name, .array(items.map(\.printed)))])
+            let document: JSON = .object(of: [(name, .array(items.map(\.sorted)))])
             return console.line(document.text)
         }
         guard !items.isEmpty else { return console.line("none") }
@@ -66,17 +65,17 @@ struct AdminTool {
     }
 
     /// One thing: a line for each member, or JSON.
-    func show(_ item: JSONValue) {
-        if json { return console.line(item.printed.text) }
+    func show(_ item: JSON) {
+        if json { return console.line(item.sorted.text) }
         guard case .object(let members) = item else { return }
-        let width = members.keys.map(\.count).max() ?? 0
-        for (name, value) in members.sorted(by: { $0.key < $1.key }) {
-            console.line("\(name.padded(to: width))  \(value.cell)")
+        let width = members.map(\.name.count).max() ?? 0
+        for member in members.sorted(by: { $0.name < $1.name }) {
+            console.line("\(member.name.padded(to: width))  \(member.value.cell)")
         }
     }
 
     /// Says what was done, or shows what is there now.
-    func done(_ text: String, _ item: JSONValue = .null) {
+    func done(_ text: String, _ item: JSON = .null) {
         if item["isSaved"]?.flag == false {
             console.problem(
                 "this is in effect, and not saved yet: the database refuses writes, and a restart of the gateway would undo it"

@@ -3,7 +3,6 @@
 
 import ArgumentParser
 import CommandLineSupport
-import PacketTunnel
 import TunnelSystem
 
 /// What encrypts a backup: the first line of a file, or typed at a terminal; never an argument.

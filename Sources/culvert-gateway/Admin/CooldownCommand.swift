@@ -3,7 +3,7 @@
 
 import ArgumentParser
 import CommandLineSupport
-import PacketTunnel
+import TunnelSystem
 
 /// `culvert gateway cooldown`.
 struct CooldownCommand: ParsableCommand {

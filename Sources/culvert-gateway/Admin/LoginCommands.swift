@@ -3,7 +3,6 @@
 
 import ArgumentParser
 import CommandLineSupport
-import PacketTunnel
 import TunnelSystem
 
 /// `culvert gateway user password`.
@@ -71,11 +70,12 @@ struct LoginTunnelCommand: ParsableCommand {
     func run() throws {
         try carryOut { console throws(CommandFailure) in
             let tool = AdminTool(options, console)
-            guard case .object(var members) = try tool.client.ask("GET", "/v1/login-tunnel") else { return }
-            let (server, key) = (members["server"]?.cell ?? "-", members["serverKey"]?.cell ?? "-")
+            let reply = try tool.client.ask("GET", "/v1/login-tunnel")
+            guard case .object(var members) = reply else { return }
+            let (server, key) = (reply["server"]?.cell ?? "-", reply["serverKey"]?.cell ?? "-")
             if let file = presharedKeyFile {
-                try SecretFile.write((members["presharedKey"]?.text ?? "") + "\n", to: file, console: console)
-                members["presharedKey"] = nil
+                try SecretFile.write((reply["presharedKey"]?.string ?? "") + "\n", to: file, console: console)
+                members.removeAll { $0.name == "presharedKey" }
             }
             tool.show(.object(members))
             guard !options.json else { return }

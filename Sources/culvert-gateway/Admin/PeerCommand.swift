@@ -6,6 +6,7 @@ import CommandLineSupport
 import NetworkAddresses
 import PacketTunnel
 import Provisioning
+import TunnelSystem
 import WireGuardCore
 
 /// `culvert gateway peer`.
@@ -54,7 +55,7 @@ struct PeerCommand: ParsableCommand {
                 let tool = AdminTool(socket, console)
                 var random = SystemRandomNumberGenerator()
                 let key = PrivateKey(using: &random)
-                var members: [String: JSONValue] = [
+                var members: [String: JSON] = [
                     "user": .string(try tool.user(user)), "name": .string(name),
                     "publicKey": .string(key.publicKey.base64), "subnets": .array(subnet.map { .string($0) }),
                     "addresses": .array(address.map { .string($0) }),
@@ -66,7 +67,9 @@ struct PeerCommand: ParsableCommand {
                     try write(try ExportedConfiguration(reply, key), tool)
                 } catch {
                     // A device whose key is lost is nobody's.
-                    if let id = reply["device"]?["id"]?.text { _ = try? tool.client.ask("DELETE", "/v1/devices/\(id)") }
+                    if let id = reply["device"]?["id"]?.string {
+                        _ = try? tool.client.ask("DELETE", "/v1/devices/\(id)")
+                    }
                     throw error
                 }
             }
@@ -138,7 +141,7 @@ struct PeerCommand: ParsableCommand {
 
         func run() throws {
             try carryOut { console throws(CommandFailure) in
-                var members: [String: JSONValue] = [:]
+                var members: [String: JSON] = [:]
                 if let name { members["name"] = .string(name) }
                 if let notes { members["notes"] = .string(notes) }
                 if noSubnets || !subnet.isEmpty { members["subnets"] = .array(subnet.map { .string($0) }) }
@@ -176,9 +179,9 @@ struct PeerCommand: ParsableCommand {
 struct ExportedConfiguration {
     let text: String
 
-    init(_ reply: JSONValue, _ key: PrivateKey) throws(CommandFailure) {
+    init(_ reply: JSON, _ key: PrivateKey) throws(CommandFailure) {
         let grant: EnrolmentGrant
-        do throws(ContractError) { grant = try EnrolmentGrant(json: reply) } catch {
+        do throws(ContractError) { grant = try EnrolmentGrant(json: JSONValue(reply)) } catch {
             throw CommandFailure("the gateway's answer cannot be read: \(error)")
         }
         try self.init(grant, key)

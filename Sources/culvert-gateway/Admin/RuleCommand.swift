@@ -3,7 +3,7 @@
 
 import ArgumentParser
 import CommandLineSupport
-import PacketTunnel
+import TunnelSystem
 
 /// `culvert gateway rule`.
 struct RuleCommand: ParsableCommand {
@@ -59,7 +59,7 @@ struct RuleCommand: ParsableCommand {
             try carryOut { console throws(CommandFailure) in
                 let tool = AdminTool(options, console)
                 let path = try owner.path(tool)
-                let rule = JSONValue.object([
+                let rule = JSON.object([
                     "action": .string(action), "direction": .string(from.isEmpty ? "out" : "in"),
                     "networks": .array((to + from).map { .string($0) }), "transport": .string(transport),
                     "ports": .array(port.map { .string($0) }), "notes": .string(notes),

@@ -3,7 +3,7 @@
 
 import ArgumentParser
 import CommandLineSupport
-import PacketTunnel
+import TunnelSystem
 
 /// `culvert gateway status`.
 struct StatusCommand: ParsableCommand {
@@ -14,10 +14,9 @@ struct StatusCommand: ParsableCommand {
         try carryOut { console throws(CommandFailure) in
             let tool = AdminTool(options, console)
             let status = try tool.client.ask("GET", "/v1/status")
-            guard case .object(var members) = status, !options.json else { return tool.show(status) }
-            let pools = members.removeValue(forKey: "pools")?.list ?? []
-            tool.show(.object(members))
-            for pool in pools {
+            guard case .object(let members) = status, !options.json else { return tool.show(status) }
+            tool.show(.object(members.filter { $0.name != "pools" }))
+            for pool in status["pools"]?.list ?? [] {
                 console.line(
                     "pool \(pool["network"]?.cell ?? "-"): \(pool["inUse"]?.cell ?? "-") in use, \(pool["resting"]?.cell ?? "-") resting, room for \(pool["capacity"]?.cell ?? "-")"
                 )

@@ -3,7 +3,7 @@
 
 import ArgumentParser
 import CommandLineSupport
-import PacketTunnel
+import TunnelSystem
 
 /// `culvert gateway token`.
 struct TokenCommand: ParsableCommand {
@@ -35,15 +35,15 @@ struct TokenCommand: ParsableCommand {
         func run() throws {
             try carryOut { console throws(CommandFailure) in
                 let tool = AdminTool(socket, console)
-                var members: [String: JSONValue] = ["name": .string(name), "scope": .string(scope)]
+                var members: [String: JSON] = ["name": .string(name), "scope": .string(scope)]
                 if let user { members["user"] = .string(try tool.user(user)) }
                 if let expiresIn { members["lifetimeSeconds"] = .integer(try Lifetime.seconds(expiresIn)) }
                 let made = try tool.client.ask("POST", "/v1/tokens", .object(members))
-                guard let secret = made["secret"]?.text else { throw CommandFailure("the gateway tells no token") }
+                guard let secret = made["secret"]?.string else { throw CommandFailure("the gateway tells no token") }
                 do throws(CommandFailure) {
                     try SecretFile.write(secret + "\n", to: output, console: console)
                 } catch {
-                    if let id = made["token"]?["id"]?.text { _ = try? tool.client.ask("DELETE", "/v1/tokens/\(id)") }
+                    if let id = made["token"]?["id"]?.string { _ = try? tool.client.ask("DELETE", "/v1/tokens/\(id)") }
                     throw error
                 }
             }
@@ -109,16 +109,16 @@ struct InviteCommand: ParsableCommand {
         try carryOut { console throws(CommandFailure) in
             if qr { _ = try QRCode.modules("x") }
             let tool = AdminTool(socket, console)
-            var members: [String: JSONValue] = ["user": .string(try tool.user(user))]
+            var members: [String: JSON] = ["user": .string(try tool.user(user))]
             if let device { members["deviceName"] = .string(device) }
             if let expiresIn { members["lifetimeSeconds"] = .integer(try Lifetime.seconds(expiresIn)) }
             let made = try tool.client.ask("POST", "/v1/invitations", .object(members))
-            guard let text = made["text"]?.text else { throw CommandFailure("the gateway tells no invitation") }
+            guard let text = made["text"]?.string else { throw CommandFailure("the gateway tells no invitation") }
             do throws(CommandFailure) {
                 try SecretFile.write(text + "\n", to: output, console: console)
                 if qr { for line in try QRCode.lines(text) { console.line(line) } }
             } catch {
-                if let id = made["invitation"]?["id"]?.text {
+                if let id = made["invitation"]?["id"]?.string {
                     _ = try? tool.client.ask("DELETE", "/v1/invitations/\(id)")
                 }
                 throw error

@@ -3,7 +3,7 @@
 
 import ArgumentParser
 import CommandLineSupport
-import PacketTunnel
+import TunnelSystem
 
 #if canImport(FoundationEssentials)
     import FoundationEssentials
@@ -32,8 +32,8 @@ struct UserCommand: ParsableCommand {
         @Option(help: ArgumentHelp("When the user ends, from now on: 12h, 30d.", valueName: "time")) var expiresIn:
             String?
 
-        func members() throws(CommandFailure) -> [String: JSONValue] {
-            var members: [String: JSONValue] = [:]
+        func members() throws(CommandFailure) -> [String: JSON] {
+            var members: [String: JSON] = [:]
             if let name { members["name"] = .string(name) }
             if let notes { members["notes"] = .string(notes) }
             if let devices { members["deviceLimit"] = .integer(devices) }
@@ -66,12 +66,7 @@ struct UserCommand: ParsableCommand {
         func run() throws {
             try carryOut { console throws(CommandFailure) in
                 let tool = AdminTool(options, console)
-                tool.show(
-                    try tool.client.all("/v1/users"), as: "users",
-                    [
-                        ("login", "login"), ("id", "id"), ("name", "name"), ("enabled", "isEnabled"),
-                        ("expires", "expiresAt"), ("devices", "deviceLimit"), ("password", "hasPassword"),
-                    ])
+                tool.show(try tool.client.all("/v1/users"), as: "users", Columns.users)
             }
         }
     }

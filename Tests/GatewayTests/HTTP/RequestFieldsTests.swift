@@ -3,6 +3,7 @@
 
 import FoundationEssentials
 import HTTPTypes
+import Provisioning
 import Testing
 
 @testable import Gateway

@@ -7,7 +7,8 @@ import Provisioning
 /// `DraftReading.swift`; tests compare.
 enum ModelSchemas {
     static let all: [(name: String, schema: JSONSchema)] = [
-        ("Problem", problem), ("Grant", grant), ("User", user), ("UserDraft", userDraft), ("UserUpdate", userUpdate),
+        ("Problem", problem), ("Grant", grant), ("User", User.message.schema(.reply)),
+        ("UserDraft", User.message.schema(.create)), ("UserUpdate", User.message.schema(.patch)),
         ("Device", device), ("DeviceDraft", deviceDraft), ("DeviceUpdate", deviceUpdate), ("Token", token),
         ("TokenDraft", tokenDraft), ("Invitation", invitation), ("InvitationDraft", invitationDraft), ("Rule", rule),
         ("RuleDraft", ruleDraft), ("Cooldown", cooldown), ("AuditEntry", auditEntry), ("Status", status),
@@ -44,34 +45,9 @@ enum ModelSchemas {
         .init("renewAfterSeconds", .seconds), .init("serverTime", .time),
     ])
 
-    static let user = JSONSchema.object([
-        .init("id", .id), .init("login", .text()), .init("name", .text()), .init("notes", .text()),
-        .init("isEnabled", .flag), .init("expiresAt", .time, isRequired: false),
-        .init("deviceLimit", .count, isRequired: false), .init("hasPassword", .flag), .init("createdAt", .time),
-        isSaved,
-    ])
-
     private static let isSaved = JSONSchema.Member(
         "isSaved", .flag, isRequired: false,
         note: "false while the end of access is in effect and not written to the database")
-
-    private static let deviceLimit = JSONSchema.integer(0...1_000_000)
-
-    static let userDraft = JSONSchema.object(
-        [
-            .init("login", .line(1...128), note: "What nobody else is called"),
-            .init("name", .line(0...128), isRequired: false), .init("notes", .line(0...500), isRequired: false),
-            .init("expiresAt", .optional(.time), isRequired: false),
-            .init("deviceLimit", .optional(deviceLimit), isRequired: false),
-        ], isClosed: true)
-
-    static let userUpdate = JSONSchema.object(
-        [
-            .init("login", .line(1...128), isRequired: false), .init("name", .line(0...128), isRequired: false),
-            .init("notes", .line(0...500), isRequired: false), .init("isEnabled", .flag, isRequired: false),
-            .init("expiresAt", .optional(.time), isRequired: false, note: "null for never"),
-            .init("deviceLimit", .optional(deviceLimit), isRequired: false, note: "null for the gateway's own"),
-        ], isClosed: true)
 
     static let device = JSONSchema.object([
         .init("id", .id), .init("user", .id), .init("kind", .choice(Device.Kind.allCases.map(\.rawValue))),

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import HTTPTypes
+import Provisioning
 package import TunnelSystem
 
 /// The OpenAPI 3.1 document of a listener, made of the routes that it answers by.

@@ -3,8 +3,8 @@
 
 import HTTPTypes
 package import NetworkAddresses
-import PacketTunnel
 import Provisioning
+import TunnelSystem
 import WireGuardCore
 
 /// PIA's `addKey`, for PIA's clients: all that its listener has.

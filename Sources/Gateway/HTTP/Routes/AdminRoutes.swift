@@ -4,6 +4,7 @@
 import HTTPTypes
 import PacketTunnel
 import Provisioning
+import TunnelSystem
 
 /// What administrators ask for: all of `/v1` on their listener and on the socket.
 package struct AdminRoutes: Sendable {
@@ -76,7 +77,7 @@ package struct AdminRoutes: Sendable {
                 .post, "/v1/users", .manage, "Add a user", parameters: [Self.creationKey], body: .named("UserDraft"),
                 replies: Self.made(.named("User")), problems: [409]
             ) { (request) async throws(GatewayError) in
-                let draft = try request.read { (json) throws(ContractError) in try UserDraft(json: json) }
+                let draft = try request.read { (json) throws(ContractError) in try User.message.decode(json, .create) }
                 let made = try await service.addUser(draft, creationKey: request.creationKey, try request.caller)
                 return APIReply(made.isRepetition ? 200 : 201, made.item.json)
             },
@@ -93,7 +94,7 @@ package struct AdminRoutes: Sendable {
                 ], problems: [404, 409]
             ) { (request) async throws(GatewayError) in
                 let id = try request.id("user")
-                let update = try request.read { (json) throws(ContractError) in try UserUpdate(json: json) }
+                let update = try request.read { (json) throws(ContractError) in try User.message.decode(json, .patch) }
                 let user = try await service.updateUser(id, update, try request.caller)
                 return APIReply(user.isSaved ? 200 : 202, user.json)
             },
@@ -287,7 +288,7 @@ package struct AdminRoutes: Sendable {
                 let caller = try request.caller
                 try caller.check(.manage)
                 let passphrase = try request.read { (json) throws(ContractError) in
-                    try ContractFields(json, known: ["passphrase"]).value("passphrase") {
+                    try ContractFields(JSONValue(json), known: ["passphrase"]).value("passphrase") {
                         (value) throws(ContractError) in
                         Array(try value.label(GatewayBackup.shortestPassphrase...512).utf8)
                     }

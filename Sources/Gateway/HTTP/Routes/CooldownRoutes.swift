@@ -3,8 +3,8 @@
 
 import HTTPTypes
 import NetworkAddresses
-import PacketTunnel
 import Provisioning
+import TunnelSystem
 
 extension AdminRoutes {
     private static let cooldownFilter: [APIRoute.Parameter] = [

@@ -4,6 +4,7 @@
 import HTTPTypes
 import PacketTunnel
 import Provisioning
+import TunnelSystem
 
 /// What devices ask for: all that the device listener has.
 package struct DeviceRoutes: Sendable {
@@ -35,7 +36,9 @@ package struct DeviceRoutes: Sendable {
                     .init(status: 200, schema: Self.grant, note: "The same request was answered before"),
                 ], problems: [409]
             ) { (request) async throws(GatewayError) in
-                let wanted = try request.read { (json) throws(ContractError) in try EnrolmentRequest(json: json) }
+                let wanted = try request.read { (json) throws(ContractError) in
+                    try EnrolmentRequest(json: JSONValue(json))
+                }
                 let created = try await service.enrol(bearer: request.bearer, wanted, from: request.address)
                 enrolled(created.isRepetition)
                 return APIReply(created.isRepetition ? 200 : 201, created.item)
@@ -70,7 +73,9 @@ package struct DeviceRoutes: Sendable {
                     [.init("publicKey", .key), .init("nonce", .key), .init("proof", .key)], isClosed: true),
                 replies: [.init(status: 200, schema: Self.grant, note: "With the new key")], problems: [409]
             ) { (request) async throws(GatewayError) in
-                let wanted = try request.read { (json) throws(ContractError) in try RotationRequest(json: json) }
+                let wanted = try request.read { (json) throws(ContractError) in
+                    try RotationRequest(json: JSONValue(json))
+                }
                 return APIReply(200, try await service.rotate(wanted, try request.caller))
             },
             APIRoute(

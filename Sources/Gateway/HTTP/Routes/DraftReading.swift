@@ -4,39 +4,14 @@
 import NetworkAddresses
 import PacketTunnel
 import Provisioning
+import TunnelSystem
 
 // What the administrators' API reads: strictly, and with the field that is wrong in the error.
 
-extension UserDraft {
-    init(json: JSONValue) throws(ContractError) {
-        let fields = try ContractFields(json, known: ["login", "name", "notes", "expiresAt", "deviceLimit"])
-        self.init(
-            login: try fields.value("login") { (value) throws(ContractError) in try value.label(1...128) },
-            name: try fields.present("name") { (value) throws(ContractError) in try value.label(0...128) } ?? "",
-            notes: try fields.present("notes") { (value) throws(ContractError) in try value.label(0...500) } ?? "",
-            expiresAt: try fields.optional("expiresAt") { (value) throws(ContractError) in try value.time() },
-            deviceLimit: try fields.optional("deviceLimit") { (value) throws(ContractError) in try value.limit() })
-    }
-}
-
-extension UserUpdate {
-    init(json: JSONValue) throws(ContractError) {
-        let fields = try ContractFields(
-            json, known: ["login", "name", "notes", "isEnabled", "expiresAt", "deviceLimit"])
-        self.init()
-        login = try fields.present("login") { (value) throws(ContractError) in try value.label(1...128) }
-        name = try fields.present("name") { (value) throws(ContractError) in try value.label(0...128) }
-        notes = try fields.present("notes") { (value) throws(ContractError) in try value.label(0...500) }
-        isEnabled = try fields.present("isEnabled") { (value) throws(ContractError) in try value.flag() }
-        expiresAt = try fields.change("expiresAt") { (value) throws(ContractError) in try value.time() }
-        deviceLimit = try fields.change("deviceLimit") { (value) throws(ContractError) in try value.limit() }
-    }
-}
-
 extension DeviceDraft {
-    init(json: JSONValue) throws(ContractError) {
+    init(json: JSON) throws(ContractError) {
         let fields = try ContractFields(
-            json, known: ["user", "name", "notes", "publicKey", "addresses", "subnets", "expiresAt"])
+            JSONValue(json), known: ["user", "name", "notes", "publicKey", "addresses", "subnets", "expiresAt"])
         self.init(
             userID: try fields.value("user") { (value) throws(ContractError) in try value.id() },
             name: try fields.value("name") { (value) throws(ContractError) in try value.label(1...64) },
@@ -51,8 +26,8 @@ extension DeviceDraft {
 }
 
 extension DeviceUpdate {
-    init(json: JSONValue) throws(ContractError) {
-        let fields = try ContractFields(json, known: ["name", "notes", "isEnabled", "expiresAt", "subnets"])
+    init(json: JSON) throws(ContractError) {
+        let fields = try ContractFields(JSONValue(json), known: ["name", "notes", "isEnabled", "expiresAt", "subnets"])
         self.init()
         name = try fields.present("name") { (value) throws(ContractError) in try value.label(1...64) }
         notes = try fields.present("notes") { (value) throws(ContractError) in try value.label(0...500) }
@@ -63,8 +38,8 @@ extension DeviceUpdate {
 }
 
 extension TokenDraft {
-    init(json: JSONValue) throws(ContractError) {
-        let fields = try ContractFields(json, known: ["scope", "user", "name", "lifetimeSeconds"])
+    init(json: JSON) throws(ContractError) {
+        let fields = try ContractFields(JSONValue(json), known: ["scope", "user", "name", "lifetimeSeconds"])
         self.init(
             scope: try fields.value("scope") { (value) throws(ContractError) in try value.choice(Token.Scope.self) },
             userID: try fields.present("user") { (value) throws(ContractError) in try value.id() },
@@ -74,8 +49,8 @@ extension TokenDraft {
 }
 
 extension InvitationDraft {
-    init(json: JSONValue) throws(ContractError) {
-        let fields = try ContractFields(json, known: ["user", "deviceName", "lifetimeSeconds"])
+    init(json: JSON) throws(ContractError) {
+        let fields = try ContractFields(JSONValue(json), known: ["user", "deviceName", "lifetimeSeconds"])
         self.init(
             userID: try fields.value("user") { (value) throws(ContractError) in try value.id() },
             deviceName: try fields.present("deviceName") { (value) throws(ContractError) in try value.label(0...64) }
@@ -86,8 +61,8 @@ extension InvitationDraft {
 
 extension RuleContent {
     /// All rules of somebody: `{"rules": […]}`.
-    static func list(json: JSONValue) throws(ContractError) -> [RuleContent] {
-        try ContractFields(json, known: ["rules"]).value("rules") { (value) throws(ContractError) in
+    static func list(json: JSON) throws(ContractError) -> [RuleContent] {
+        try ContractFields(JSONValue(json), known: ["rules"]).value("rules") { (value) throws(ContractError) in
             try value.list(0...Rule.most) { (value) throws(ContractError) in try RuleContent(value) }
         }
     }
@@ -112,8 +87,8 @@ extension RuleContent {
 }
 
 extension RuleAddition {
-    init(json: JSONValue) throws(ContractError) {
-        let fields = try ContractFields(json, known: ["rule", "isFirst"])
+    init(json: JSON) throws(ContractError) {
+        let fields = try ContractFields(JSONValue(json), known: ["rule", "isFirst"])
         self.init(
             try fields.value("rule") { (value) throws(ContractError) in try RuleContent(value) },
             isFirst: try fields.present("isFirst") { (value) throws(ContractError) in try value.flag() } ?? false)
@@ -146,9 +121,6 @@ extension ContractValue {
         }
         return choice
     }
-
-    /// A number of devices.
-    fileprivate func limit() throws(ContractError) -> Int { Int(try integer(0...1_000_000)) }
 
     fileprivate func networks(_ most: Int) throws(ContractError) -> [IPPrefix] {
         try list(0...most) { (value) throws(ContractError) in try value.prefix() }

@@ -41,7 +41,7 @@ extension AdminRoutes {
             ) { (request) async throws(GatewayError) in
                 let id = try request.id("user")
                 var password = try request.read { (json) throws(ContractError) in
-                    try ContractFields(json, known: ["password"]).value("password") {
+                    try ContractFields(JSONValue(json), known: ["password"]).value("password") {
                         (value) throws(ContractError) in Array(try value.text().utf8)
                     }
                 }

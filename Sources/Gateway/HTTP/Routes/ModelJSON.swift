@@ -2,36 +2,37 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import FoundationEssentials
-import PacketTunnel
 import Provisioning
+import TunnelSystem
 import WireGuardCore
 
 // What the administrators' API writes. No secret is among it, and no hash of one.
 
-extension JSONValue {
-    static func id(_ id: RandomID) -> JSONValue { .string(id.description) }
-    static func id(_ id: RandomID?) -> JSONValue? { id.map { .string($0.description) } }
-    static func time(_ date: Date?) -> JSONValue? { date.map { .time($0) } }
-    static func count(_ value: some BinaryInteger) -> JSONValue { .integer(Int64(clamping: value)) }
+extension JSON {
+    static func id(_ id: RandomID) -> JSON { .string(id.description) }
+    static func id(_ id: RandomID?) -> JSON? { id.map { .string($0.description) } }
+    static func time(_ date: Date) -> JSON { .string(date.formatted(.iso8601)) }
+    static func time(_ date: Date?) -> JSON? { date.map { .time($0) } }
+    static func count(_ value: some BinaryInteger) -> JSON { .integer(Int64(clamping: value)) }
+    static func texts(_ values: [some CustomStringConvertible]) -> JSON {
+        .array(values.map { .string($0.description) })
+    }
 
-    static func page<Item>(_ page: Page<Item>, _ json: (Item) -> JSONValue) -> JSONValue {
+    /// An object without the members that are `nil`.
+    static func members(_ members: [String: JSON?]) -> JSON { .object(members.compactMapValues { $0 }) }
+
+    static func page<Item>(_ page: Page<Item>, _ json: (Item) -> JSON) -> JSON {
         .members(["items": .array(page.items.map(json)), "next": page.next.map { .string($0) }])
     }
 }
 
-extension User {
-    var json: JSONValue {
-        .members([
-            "id": .id(id), "login": .string(login), "name": .string(name), "notes": .string(notes),
-            "isEnabled": .bool(isEnabled), "expiresAt": .time(expiresAt), "deviceLimit": deviceLimit.map { .count($0) },
-            "hasPassword": .bool(password != nil), "createdAt": .time(createdAt),
-            "isSaved": isSaved ? nil : .bool(false),
-        ])
-    }
+extension Declared {
+    /// The resource as replies show it.
+    var json: JSON { Self.message.encode(self) }
 }
 
 extension Device {
-    var json: JSONValue {
+    var json: JSON {
         .members([
             "id": .id(id), "user": .id(userID), "kind": .string(kind.rawValue), "name": .string(name),
             "notes": .string(notes), "platform": platform.map { .string($0) },
@@ -45,7 +46,7 @@ extension Device {
 }
 
 extension Token {
-    var json: JSONValue {
+    var json: JSON {
         .members([
             "id": .id(id), "scope": .string(scope.rawValue), "user": .id(userID), "device": .id(deviceID),
             "name": .string(name), "hint": .string(hint), "createdAt": .time(createdAt), "expiresAt": .time(expiresAt),
@@ -55,7 +56,7 @@ extension Token {
 }
 
 extension IssuedInvitation {
-    var json: JSONValue {
+    var json: JSON {
         .members([
             "id": .id(id), "user": .id(userID), "deviceName": .string(deviceName), "hint": .string(hint),
             "createdAt": .time(createdAt), "expiresAt": .time(expiresAt), "usedAt": .time(usedAt),
@@ -66,7 +67,7 @@ extension IssuedInvitation {
 }
 
 extension Rule {
-    var json: JSONValue {
+    var json: JSON {
         .members([
             "id": .id(id), "action": .string(content.action.rawValue),
             "direction": .string(content.direction.rawValue), "networks": .texts(content.networks),
@@ -80,18 +81,18 @@ extension Rule {
 }
 
 extension AuditEntry {
-    var json: JSONValue {
+    var json: JSON {
         .members([
             "number": .integer(number), "at": .time(record.at), "actor": .string(record.actor),
             "source": record.source.map { .string("\($0)") }, "action": .string(record.action.rawValue),
-            "subject": .string(record.subject), "details": .object(record.details.mapValues { .string($0) }),
+            "subject": .string(record.subject), "details": .object(record.details.mapValues { JSON.string($0) }),
             "count": .count(count),
         ])
     }
 }
 
 extension GatewayStatus {
-    var json: JSONValue {
+    var json: JSON {
         .members([
             "users": .count(counts.users), "devices": .count(counts.devices),
             "activeDevices": .count(counts.activeDevices), "logins": .count(counts.logins),

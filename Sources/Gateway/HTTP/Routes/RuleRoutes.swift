@@ -2,8 +2,8 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import HTTPTypes
-import PacketTunnel
 import Provisioning
+import TunnelSystem
 
 extension AdminRoutes {
     private static let versions = APIRoute.Parameter(

@@ -6,6 +6,7 @@ import HTTPTypes
 import PacketTunnel
 import PacketTunnelLinux
 import Provisioning
+import TunnelSystem
 
 /// What machines that watch the gateway ask for.
 package struct SystemRoutes: Sendable {
@@ -46,19 +47,19 @@ package struct SystemRoutes: Sendable {
     private static func reply(_ readiness: Readiness) -> APIReply {
         let problems = (readiness.problems + readiness.unsaved + readiness.exclusions).prefix(mostProblems).map {
             problem in
-            JSONValue.object([
+            JSON.object([
                 "what": .string(problem.what), "since": .time(Date(timeIntervalSince1970: problem.since)),
             ])
         }
-        var members: [String: JSONValue] = problems.isEmpty ? [:] : ["problems": .array(problems)]
+        var members: [String: JSON] = problems.isEmpty ? [:] : ["problems": .array(problems)]
         guard !readiness.isReady else {
             members["status"] = .string("ok")
             return APIReply(200, .object(members))
         }
-        if case .object(let details) = ProblemDetails(.unavailable, detail: "devices are not served").json {
-            members.merge(details) { $1 }
+        if case .object(let details) = ProblemDetails(.unavailable, detail: "devices are not served").json.ordered {
+            for detail in details { members[detail.name] = detail.value }
         }
-        return APIReply(503, mediaType: ProblemDetails.mediaType, body: ContractBody.bytes(.object(members)))
+        return APIReply(503, mediaType: ProblemDetails.mediaType, body: JSON.object(members).bytes)
     }
 
     package var all: [APIRoute] {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import PacketTunnel
 import Provisioning
+import TunnelSystem
 
 // The replies of requests that have ended access, when the database refuses writes.
 

@@ -3,8 +3,7 @@
 
 package import HTTPTypes
 import NetworkAddresses
-import PacketTunnel
-import Provisioning
+package import Provisioning
 import TunnelSystem
 
 /// One method of one path: what it takes, who may ask, what it answers. Router and document are made of the same list.
@@ -143,12 +142,12 @@ package struct APIRequest: Sendable {
 
     /// Reads the body.
     func read<Value>(
-        _ value: (JSONValue) throws(ContractError) -> Value
+        _ value: (JSON) throws(ContractError) -> Value
     ) throws(GatewayError) -> Value {
         do throws(ContractError) {
-            return try value(JSONValue(try JSON.read(contract: body)))
+            return try value(try JSON.read(contract: body))
         } catch {
-            throw .invalid(field: error.field, problem: error.problem)
+            throw GatewayError(error)
         }
     }
 }
@@ -166,8 +165,8 @@ package struct APIReply: Sendable {
         self.body = body
     }
 
-    init(_ status: Int = 200, _ json: JSONValue) {
-        self.init(status, mediaType: "application/json", body: ContractBody.bytes(json))
+    init(_ status: Int = 200, _ json: JSON) {
+        self.init(status, mediaType: "application/json", body: json.bytes)
     }
 
     init(_ status: Int = 200, _ message: some ContractMessage) {

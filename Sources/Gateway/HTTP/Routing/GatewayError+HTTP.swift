@@ -4,6 +4,8 @@
 import Provisioning
 
 extension GatewayError {
+    init(_ error: ContractError) { self = .invalid(field: error.field, problem: error.problem) }
+
     /// The error as HTTP has it.
     var problem: ProblemDetails {
         let (status, title) =

@@ -2,7 +2,6 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import HTTPTypes
-import PacketTunnel
 import Provisioning
 import TunnelSystem
 
@@ -105,13 +104,5 @@ extension Substring {
         while text.first == " " { text.removeFirst() }
         while text.last == " " { text.removeLast() }
         return text
-    }
-}
-
-/// Bodies as JSON.
-enum ContractBody {
-    static func bytes(_ json: JSONValue) -> [UInt8] {
-        // Only infinity and NaN cannot be written as JSON, and no field is a floating-point number.
-        (try? json.text()) ?? []
     }
 }

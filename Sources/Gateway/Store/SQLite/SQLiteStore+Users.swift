@@ -89,16 +89,3 @@ extension SQLiteStore {
         }
     }
 }
-
-extension UserUpdate {
-    /// What the user is then.
-    func apply(to user: inout User) {
-        if let login { user.login = login }
-        if let name { user.name = name }
-        if let notes { user.notes = notes }
-        if let isEnabled { user.isEnabled = isEnabled }
-        if let expiresAt { user.expiresAt = expiresAt }
-        if let deviceLimit { user.deviceLimit = deviceLimit }
-        if let password { user.password = password }
-    }
-}

@@ -115,7 +115,7 @@
 
         /// Asks the gateway as its administrator.
         @discardableResult
-        func ask(_ method: String, _ path: String, _ body: JSONValue? = nil) throws(DemoFailure) -> JSONValue {
+        func ask(_ method: String, _ path: String, _ body: JSON? = nil) throws(DemoFailure) -> JSON {
             do throws(CommandFailure) { return try client.ask(method, path, body) } catch {
                 throw DemoFailure("the gateway refused: \(error)")
             }

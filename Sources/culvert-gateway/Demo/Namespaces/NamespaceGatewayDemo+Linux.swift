@@ -129,8 +129,8 @@
             view.finish("culvert down: the device's network is as it was")
         }
 
-        private func text(_ reply: JSONValue, _ name: String) throws(DemoFailure) -> String {
-            guard let text = reply[name]?.text else { throw DemoFailure("the gateway's answer has no '\(name)'") }
+        private func text(_ reply: JSON, _ name: String) throws(DemoFailure) -> String {
+            guard let text = reply[name]?.string else { throw DemoFailure("the gateway's answer has no '\(name)'") }
             return text
         }
 
@@ -181,7 +181,7 @@
             view.begin("firewall")
             func set(_ rules: [(action: String, network: String)]) throws(DemoFailure) {
                 let rules = rules.map { rule in
-                    JSONValue.object([
+                    JSON.object([
                         "action": .string(rule.action), "direction": .string("out"),
                         "networks": .array([.string(rule.network)]), "transport": .string("any"), "ports": .array([]),
                         "notes": .string(""),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import TunnelSystem
+package import TunnelSystem
 
-/// What a JSON value looks like (JSON Schema 2020-12, as far as the API needs it).
+/// The form of a JSON value: the part of JSON Schema 2020-12 that the API needs.
 package indirect enum JSONSchema: Equatable, Sendable {
     case text(pattern: String? = nil, format: String? = nil, length: ClosedRange<Int>? = nil, note: String = "")
     case choice([String])
@@ -14,7 +14,7 @@ package indirect enum JSONSchema: Equatable, Sendable {
     /// Names that are not known before, with texts.
     case texts
     case optional(JSONSchema)
-    /// A schema that stands in the document once, under this name.
+    /// A schema that the document defines once, under this name.
     case named(String)
 
     package struct Member: Equatable, Sendable {
@@ -29,7 +29,7 @@ package indirect enum JSONSchema: Equatable, Sendable {
     }
 
     /// The schema as JSON.
-    var json: JSON { .object(of: members) }
+    package var json: JSON { .object(of: members) }
 
     private var members: [(String, JSON)] {
         switch self {
@@ -50,7 +50,11 @@ package indirect enum JSONSchema: Equatable, Sendable {
         case .object(let members, let isClosed):
             let properties = members.map { member -> (String, JSON) in
                 var fields = member.schema.members
-                if !member.note.isEmpty { fields.append(("description", .string(member.note))) }
+                if !member.note.isEmpty {
+                    // The note of the member replaces the one of its type: an object must not have a name twice.
+                    fields.removeAll { $0.0 == "description" }
+                    fields.append(("description", .string(member.note)))
+                }
                 return (member.name, .object(of: fields))
             }
             let required = members.filter(\.isRequired).map { JSON.string($0.name) }
@@ -72,17 +76,32 @@ extension JSONSchema {
     // No control characters, and none of those that turn text around.
     private static let line = #"^[^\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]*$"#
 
-    static let id = JSONSchema.text(pattern: "^[a-z2-7]{25}[aeimquy4]$", note: "A random id")
-    static let time = JSONSchema.text(
+    package static let id = JSONSchema.text(pattern: "^[a-z2-7]{25}[aeimquy4]$", note: "A random id")
+    package static let time = JSONSchema.text(
         pattern: "^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z$",
         note: "A time in UTC")
     /// 32 bytes, with the padding that they have.
-    static let key = JSONSchema.text(pattern: "^[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=$", note: "32 bytes in base64")
-    static let address = JSONSchema.text(note: "An IPv4 or IPv6 address")
-    static let prefix = JSONSchema.text(note: "A network, as in 192.0.2.0/24")
-    static let endpoint = JSONSchema.text(note: "host:port")
-    static let seconds = JSONSchema.integer(0...4_000_000_000)
-    static let count = JSONSchema.integer(0...Int64.max)
+    package static let key = JSONSchema.text(
+        pattern: "^[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=$", note: "32 bytes in base64")
+    package static let address = JSONSchema.text(note: "An IPv4 or IPv6 address")
+    package static let prefix = JSONSchema.text(note: "A network, as in 192.0.2.0/24")
+    package static let endpoint = JSONSchema.text(note: "host:port")
+    package static let seconds = JSONSchema.integer(0...4_000_000_000)
+    package static let count = JSONSchema.integer(0...Int64.max)
 
-    static func line(_ length: ClosedRange<Int>) -> JSONSchema { .text(pattern: line, length: length) }
+    /// A port or a range of ports.
+    package static let ports = JSONSchema.text(note: "443, or 8000-8100")
+
+    package static func line(_ length: ClosedRange<Int>) -> JSONSchema { .text(pattern: line, length: length) }
+
+    /// The schema of the value in a reply, which has the same form and no bounds.
+    package var withoutBounds: JSONSchema {
+        switch self {
+        case .text(_, _, .some, _): .text()
+        case .integer: .count
+        case .list(let items, _): .list(of: items.withoutBounds)
+        case .optional(let schema): schema.withoutBounds
+        default: self
+        }
+    }
 }

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import TunnelSystem
+
+/// The value of one member that a client sent or a program set.
+package struct FieldValue<Root: Sendable>: Sendable {
+    let name: String
+    let path: any PartialKeyPath<Root> & Sendable
+    /// The value as JSON: `null` for no value and for fields that no JSON contains.
+    let json: JSON
+    let value: any Sendable
+    let apply: @Sendable (inout Root) -> Void
+}
+
+/// The members of a creation request or a patch. Members that are not given keep their values, and no value is a value.
+///
+/// A program sets them like properties: `update.name = "Anna"`, `update.expiresAt = .some(nil)`.
+@dynamicMemberLookup
+package struct FieldValues<Root: Sendable>: Sendable {
+    private var values: [FieldValue<Root>]
+
+    init(_ values: [FieldValue<Root>]) { self.values = values }
+
+    /// Sets the given members.
+    package func apply(to root: inout Root) { for value in values { value.apply(&root) } }
+
+    /// The names of the given members, in the order in which they were given.
+    package var names: [String] { values.map(\.name) }
+}
+
+extension FieldValues where Root: Declared {
+    /// No members.
+    package init() { self.init([]) }
+
+    /// The value of a member, or `nil` if it is not given.
+    package subscript<Value: Sendable>(dynamicMember path: any WritableKeyPath<Root, Value> & Sendable) -> Value? {
+        get { values.first { $0.path == path }?.value as? Value }
+        set {
+            values.removeAll { $0.path == path }
+            guard let newValue else { return }
+            guard let field = Root.message.fields.first(where: { $0.path == path }),
+                let format = field.format as? ValueFormat<Value>
+            else { preconditionFailure("\(path) is not a declared field") }
+            values.append(
+                FieldValue(name: field.name, path: path, json: format.encode(newValue) ?? .null, value: newValue) {
+                    $0[keyPath: path] = newValue
+                })
+        }
+    }
+
+    /// Checks members that a program set as if a client had sent them.
+    /// - Throws: ``ContractError`` for the first member that is not valid or missing.
+    package func check(_ form: MessageForm) throws(ContractError) {
+        let hidden = Set(Root.message.fields.filter(\.isHidden).map(\.name))
+        let sent = values.filter { !hidden.contains($0.name) }.map { ($0.name, $0.json) }
+        _ = try Root.message.decode(.object(of: sent), form)
+    }
+
+    /// The details of an audit entry, by the names that the audit log uses: values as text, or `changed` for redacted ones.
+    package var details: [String: String] {
+        var details: [String: String] = [:]
+        for value in values {
+            guard let field = Root.message.fields.first(where: { $0.name == value.name }) else { continue }
+            details[field.auditName] =
+                field.options.contains(.redacted)
+                ? "changed" : value.json == .null ? field.omitted : value.json.plainText
+        }
+        return details
+    }
+
+    /// A text that differs between two requests for different resources, and does not depend on the order of members.
+    /// - Parameter standard: A resource without any given member. Members that have its value are left out, so that a new field does
+    ///   not change the text of earlier requests.
+    package func canonicalText(standard: Root) -> String {
+        var members: [String: JSON] = [:]
+        for value in values {
+            let field = Root.message.fields.first { $0.name == value.name }
+            guard value.json != field?.encode(standard) ?? .null else { continue }
+            members[value.name] = value.json
+        }
+        return JSON.object(members).line
+    }
+}
+
+extension FieldValues: Equatable {
+    /// Whether both give the same members the same JSON. Fields that no JSON contains are compared by their presence.
+    package static func == (first: FieldValues, second: FieldValues) -> Bool {
+        func members(_ values: FieldValues) -> [String: JSON] {
+            Dictionary(values.values.map { ($0.name, $0.json) }) { $1 }
+        }
+        return members(first) == members(second)
+    }
+}
+
+extension FieldValues: CustomStringConvertible, CustomReflectable {
+    /// The names of the given members, without their values: one can be a secret.
+    package var description: String { "(\(names.joined(separator: ", ")))" }
+    package var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+extension JSON {
+    /// The value as words: strings without quotation marks, elements of arrays with spaces between them.
+    fileprivate var plainText: String {
+        switch self {
+        case .string(let text): text
+        case .array(let items): items.map(\.plainText).joined(separator: " ")
+        default: line
+        }
+    }
+}

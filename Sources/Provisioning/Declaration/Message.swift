@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+package import TunnelSystem
+
+/// A type with a declaration of its JSON form.
+package protocol Declared: Sendable {
+    static var message: Message<Self> { get }
+}
+
+/// The JSON form of a resource in replies, in creation requests and in patches.
+package struct Message<Root: Sendable>: Sendable {
+    package let fields: [Field<Root>]
+
+    package init(@FieldList<Root> _ fields: () -> [Field<Root>]) { self.fields = fields() }
+
+    /// The JSON of a reply.
+    package func encode(_ root: Root) -> JSON {
+        .object(
+            of: fields.compactMap { field in
+                field.isHidden ? nil : field.encode(root).map { (field.name, $0) }
+            })
+    }
+
+    /// The schema of a form. Requests must not contain other members. Replies have no bounds, because an earlier version
+    /// can have stored values outside of them.
+    package func schema(_ form: MessageForm) -> JSONSchema {
+        .object(
+            fields.filter { $0.isIn(form) }.map { field in
+                JSONSchema.Member(
+                    field.name, form == .reply ? field.schema.withoutBounds : field.schema,
+                    isRequired: field.isRequired(in: form), note: field.note.forms.contains(form) ? field.note.text : ""
+                )
+            }, isClosed: form != .reply)
+    }
+
+    /// The columns of the command line's tables, in the order of the fields.
+    /// - Parameter first: The name of the member in the first column, or `nil` for the first field that has one.
+    package func columns(first: String? = nil) -> [(title: String, member: String)] {
+        let columns = fields.compactMap { field in field.column.map { (title: $0, member: field.name) } }
+        return columns.filter { $0.member == first } + columns.filter { $0.member != first }
+    }
+
+    /// Decodes the members that the client sent. ``TunnelSystem/JSON`` has rejected members that occur twice.
+    /// - Parameters:
+    ///   - form: `.create` or `.patch`.
+    ///   - path: The path of the object in the body, for errors. Empty for the body.
+    /// - Throws: ``ContractError`` for the first member that is unknown, not valid or missing.
+    package func decode(
+        _ json: JSON, _ form: MessageForm, at path: String = ""
+    ) throws(ContractError) -> FieldValues<Root> {
+        let prefix = path.isEmpty ? "" : path + "."
+        guard case .object(let members) = json else {
+            throw ContractError(field: path.isEmpty ? "body" : path, problem: "must be an object")
+        }
+        var values: [FieldValue<Root>] = []
+        for member in members {
+            guard let field = fields.first(where: { $0.name == member.name && $0.isIn(form) }),
+                let decode = field.decode
+            else {
+                throw ContractError(
+                    field: prefix + ContractError.visible(member.name), problem: "there is no such member")
+            }
+            values.append(try decode(member.value, prefix + member.name))
+        }
+        for field in fields where field.isRequired(in: form) {
+            guard values.contains(where: { $0.name == field.name }) else {
+                throw ContractError(field: prefix + field.name, problem: "must be present")
+            }
+        }
+        return FieldValues(values)
+    }
+}

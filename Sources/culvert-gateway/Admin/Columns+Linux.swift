@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import Gateway
+    import Provisioning
+
+    /// The columns of lists: a title and a member of the API's JSON each.
+    enum Columns {
+        static var users: [(title: String, member: String)] { User.message.columns(first: "login") }
+    }
+#endif

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import FoundationEssentials
+import NetworkAddresses
+import Provisioning
+import Testing
+import TunnelSystem
+
+/// A type with a field of each kind.
+private struct Sample: Declared, Hashable {
+    enum Kind: String, CaseIterable { case one, two }
+
+    let id: Int
+    var name = ""
+    var kind = Kind.one
+    var limit: Int?
+    var comment: String?
+    var networks: [IPPrefix] = []
+    var ports: [ClosedRange<UInt16>] = []
+    var isOn = false
+    var secret: String?
+    var hidden = 0
+
+    static let message = Message<Sample> {
+        Field("id", \.id, .count, column: "number")
+        Field("name", \.name, .line(1...8), options: [.required, .patch], column: "name", .create("The name"))
+        Field("kind", \.kind, .choice, options: .create, "The kind")
+        Field(
+            "limit", \.limit, .nullable(.integer(0...9), omitted: "default"), options: [.create, .patch],
+            .patch("null for none"))
+        Field("comment", \.comment, .omittable(.line(0...4)), options: [.create, .redacted, .patch])
+        Field("networks", \.networks, .list(of: .network, count: 0...2), options: [.create, .patch])
+        Field("ports", \.ports, .list(of: .ports, count: 1...2), options: .patch)
+        Field("isOn", \.isOn, .flag, options: .patch, auditName: "on")
+        Field(hidden: "hidden", \.hidden)
+    }
+}
+
+@Suite("Declared messages") struct MessageTests {
+    private let message = Sample.message
+
+    private func decode(_ text: String, _ form: MessageForm = .patch) throws -> FieldValues<Sample> {
+        try message.decode(try JSON.read(Array(text.utf8)), form)
+    }
+
+    private func error(_ text: String, _ form: MessageForm = .patch) -> ContractError? {
+        #expect(throws: ContractError.self, "\(text)") { try decode(text, form) }
+    }
+
+    @Test("A reply has the declared members in their order, without omitted and hidden ones")
+    func encoding() throws {
+        var sample = Sample(id: 7, name: "a", isOn: true)
+        #expect(
+            message.encode(sample).line == #"{"id":7,"name":"a","kind":"one","networks":[],"ports":[],"isOn":true}"#)
+        sample.limit = 3
+        sample.comment = "x"
+        sample.networks = [try IPPrefix("10.0.0.0/8")]
+        sample.ports = [443...443, 8000...8100]
+        #expect(
+            message.encode(sample).line
+                == #"{"id":7,"name":"a","kind":"one","limit":3,"comment":"x","networks":["10.0.0.0/8"],"ports":["443","8000-8100"],"isOn":true}"#
+        )
+    }
+
+    @Test("A patch changes the given members only, and null removes a value")
+    func patch() throws {
+        var sample = Sample(id: 1, name: "a", limit: 3, comment: "x")
+        try decode(#"{"limit":null,"isOn":true,"ports":["1-2"]}"#).apply(to: &sample)
+        #expect(sample == Sample(id: 1, name: "a", limit: nil, comment: "x", ports: [1...2], isOn: true))
+        try decode("{}").apply(to: &sample)
+        #expect(sample.comment == "x")
+        let values = try decode(#"{"limit":null,"name":"b"}"#)
+        #expect(values.names == ["limit", "name"] && values.name == "b" && values.isOn == nil)
+        #expect(values.limit == .some(nil))
+        // Only nullable members can be null.
+        #expect(error(#"{"comment":null}"#)?.field == "comment")
+    }
+
+    @Test("The error names the member that is unknown, not valid or missing")
+    func errors() {
+        #expect(error("{}", .create) == ContractError(field: "name", problem: "must be present"))
+        #expect(error(#"{"x":1}"#) == ContractError(field: "x", problem: "there is no such member"))
+        // A member of replies, a hidden field, and a member of creations.
+        for name in ["id", "hidden", "kind"] { #expect(error(#"{"\#(name)":1}"#)?.field == name) }
+        #expect(error(#"{"name":"a","isOn":true}"#, .create)?.field == "isOn")
+        #expect(error(#"{"networks":["10.0.0.0/8","x"]}"#)?.field == "networks[1]")
+        #expect(error("[]")?.field == "body")
+        let long = error(#"{"\#(String(repeating: "a", count: 99))\u0000":1}"#)
+        #expect(long?.field.count == 40)
+        let nested = #expect(throws: ContractError.self) {
+            try message.decode(["networks": [:]], .patch, at: "items[3]")
+        }
+        #expect(nested?.field == "items[3].networks")
+    }
+
+    @Test("Each bound of each field holds, in creations and in patches")
+    func bounds() throws {
+        for form in [MessageForm.create, .patch] {
+            for field in message.fields where field.isIn(form) {
+                for value in FieldCase.all(field.schema) {
+                    var members = message.minimal(form)
+                    members[field.name] = value.value
+                    let accepted = (try? message.decode(.object(members), form)) != nil
+                    #expect(accepted == value.isAccepted, "\(form) \(field.name): \(value.name)")
+                }
+            }
+        }
+    }
+
+    @Test("The schema of a request is closed and has bounds, and the one of a reply has neither")
+    func schemas() {
+        let members = [
+            JSONSchema.Member("name", .line(1...8), note: "The name"),
+            JSONSchema.Member("kind", .choice(["one", "two"]), isRequired: false, note: "The kind"),
+            JSONSchema.Member("limit", .optional(.integer(0...9)), isRequired: false),
+            JSONSchema.Member("comment", .line(0...4), isRequired: false),
+            JSONSchema.Member("networks", .list(of: .prefix, count: 0...2), isRequired: false),
+        ]
+        #expect(message.schema(.create) == .object(members, isClosed: true))
+        guard case .object(let patched, isClosed: true) = message.schema(.patch),
+            case .object(let shown, isClosed: false) = message.schema(.reply)
+        else {
+            Issue.record("not an object")
+            return
+        }
+        #expect(patched.map(\.name) == ["name", "limit", "comment", "networks", "ports", "isOn"])
+        #expect(patched.allSatisfy { !$0.isRequired } && patched[1].note == "null for none" && patched[0].note == "")
+        #expect(shown.map(\.name) == ["id", "name", "kind", "limit", "comment", "networks", "ports", "isOn"])
+        #expect(shown.filter { !$0.isRequired }.map(\.name) == ["limit", "comment"])
+        #expect(shown[1].schema == .text() && shown[3].schema == .count && shown[5].schema == .list(of: .prefix))
+    }
+
+    @Test("Columns are those of the fields that have a title")
+    func columns() {
+        #expect(message.columns().map(\.member) == ["id", "name"])
+        let columns = message.columns(first: "name")
+        #expect(columns.map(\.member) == ["name", "id"] && columns.map(\.title) == ["name", "number"])
+    }
+
+    @Test("Members that a program sets are checked like those of a request")
+    func programs() throws {
+        var values = FieldValues<Sample>()
+        #expect(throws: ContractError(field: "name", problem: "must be present")) { try values.check(.create) }
+        values.name = "a"
+        values.limit = .some(nil)
+        try values.check(.create)
+        let decoded = try decode(#"{"limit":null,"name":"a"}"#)
+        #expect(values == decoded)
+        values.limit = 10
+        #expect(throws: ContractError.self) { try values.check(.create) }
+        values.limit = nil
+        values.hidden = 5
+        try values.check(.patch)
+        #expect(values.names == ["name", "hidden"])
+        var sample = Sample(id: 1)
+        values.apply(to: &sample)
+        #expect(sample == Sample(id: 1, name: "a", hidden: 5))
+    }
+
+    @Test("Audit details have the values, but not of redacted fields")
+    func details() throws {
+        var values = try decode(
+            #"{"name":"a","limit":null,"comment":"x","isOn":false,"networks":["10.0.0.0/8","fd00::/8"]}"#)
+        values.hidden = 5
+        #expect(
+            values.details == [
+                "name": "a", "limit": "default", "comment": "changed", "on": "false", "networks": "10.0.0.0/8 fd00::/8",
+                "hidden": "changed",
+            ])
+        #expect("\(values)" == "(name, limit, comment, isOn, networks, hidden)")
+        var dumped = ""
+        dump(values, to: &dumped)
+        #expect(!dumped.contains("10.0.0.0"))
+    }
+
+    @Test("The canonical text depends on neither the order of members nor values that are the standard")
+    func canonicalText() throws {
+        let standard = Sample(id: 1)
+        func text(_ json: String) throws -> String { try decode(json, .create).canonicalText(standard: standard) }
+        #expect(try text(#"{"name":"a"}"#) == #"{"name":"a"}"#)
+        #expect(try text(#"{"limit":null,"networks":[],"name":"a"}"#) == #"{"name":"a"}"#)
+        let one = try text(#"{"limit":1,"name":"a"}"#)
+        #expect(try text(#"{"name":"a","limit":1}"#) == one)
+        #expect(try text(#"{"limit":2,"name":"a"}"#) != one)
+    }
+}
