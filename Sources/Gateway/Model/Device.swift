@@ -3,6 +3,7 @@
 
 package import FoundationEssentials
 package import NetworkAddresses
+package import Provisioning
 package import WireGuardCore
 
 /// A WireGuard peer of the gateway, or a place for a session of the login tunnel.
@@ -20,7 +21,7 @@ package struct Device: Hashable, Sendable {
     }
 
     package let id: DeviceID
-    package let userID: UserID
+    package var userID: UserID
     package let kind: Kind
     package var name: String
     package var notes: String
@@ -93,41 +94,57 @@ package struct Device: Hashable, Sendable {
     package func isActive(at now: Date) -> Bool { isEnabled && !hasExpired && expiresAt.map { now < $0 } ?? true }
 }
 
-/// A device that an administrator makes for a stock client: the private key stays where it was made.
-package struct DeviceDraft: Hashable, Sendable {
-    package var userID: UserID
-    package var name: String
-    package var notes: String
-    package var publicKey: PublicKey
-    /// Addresses that are wanted, at most one of each family; the gateway gives the others.
-    package var addresses: [IPAddress]
-    package var subnets: [IPPrefix]
-    package var expiresAt: Date?
+/// A device that an administrator makes for a stock client: the private key stays where it was generated. The user, the name and
+/// the key are required. The gateway chooses addresses that are not given.
+package typealias DeviceDraft = FieldValues<Device>
 
+/// The members of a device that change.
+package typealias DeviceUpdate = FieldValues<Device>
+
+extension FieldValues<Device> {
     package init(
-        userID: UserID, name: String, notes: String = "", publicKey: PublicKey, addresses: [IPAddress] = [],
-        subnets: [IPPrefix] = [], expiresAt: Date? = nil
+        userID: UserID, name: String, publicKey: PublicKey, addresses: [IPAddress] = [], subnets: [IPPrefix] = [],
+        expiresAt: Date? = nil
     ) {
+        self.init()
         self.userID = userID
         self.name = name
-        self.notes = notes
-        self.publicKey = publicKey
+        self.publicKey = .some(publicKey)
         self.addresses = addresses
         self.subnets = subnets
-        self.expiresAt = expiresAt
+        self.expiresAt = .some(expiresAt)
     }
 }
 
-/// What is to become different; nil leaves it as it is, `.some(nil)` takes it away.
-package struct DeviceUpdate: Hashable, Sendable {
-    package var name: String?
-    package var notes: String?
-    package var isEnabled: Bool?
-    package var expiresAt: Date??
-    /// All networks behind it, instead of those before.
-    package var subnets: [IPPrefix]?
+extension Device: Declared {
+    package static let message = Message<Device> {
+        Field("id", \.id, .id, column: "id")
+        Field("user", \.userID, .id, options: .required)
+        Field("kind", \.kind, .choice, column: "kind")
+        Field("name", \.name, .line(1...64), options: [.required, .patch], column: "name")
+        Field("notes", \.notes, .line(0...500), options: [.create, .patch, .redacted])
+        Field("platform", \.platform, .omittable(.line(1...32)))
+        Field(
+            "publicKey", \.publicKey, .omittable(.key), options: .required,
+            .create("Its private key stays where it was made"))
+        Field("keyAt", \.keyAt, .omittable(.time))
+        Field("addresses", \.addresses, .list(of: .address, count: 0...2), options: .create, column: "addresses")
+        Field(
+            "subnets", \.subnets, .list(of: .network, count: 0...32), options: [.create, .patch],
+            .create("Networks behind it"))
+        Field("isEnabled", \.isEnabled, .flag, options: .patch, column: "enabled", auditName: "enabled")
+        Field(
+            "expiresAt", \.expiresAt, .nullable(.time, omitted: "never"), options: [.create, .patch],
+            .patch("null for never"))
+        Field("createdAt", \.createdAt, .time)
+        Field("lastSeenAt", \.lastSeenAt, .omittable(.time), column: "last seen")
+        Field("lastEndpoint", \.lastEndpoint, .omittable(.shown { "\($0)" }))
+        Field("receivedBytes", \.traffic.received, .count, column: "received")
+        Field("sentBytes", \.traffic.sent, .count, column: "sent")
+        Field("isSaved", \.savedMember, .omittable(.flag), .isSaved)
+    }
 
-    package init() {}
+    private var savedMember: Bool? { isSaved ? nil : false }
 }
 
 /// What the runtime has counted of one device since it told the last time.

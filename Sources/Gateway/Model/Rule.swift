@@ -2,6 +2,8 @@
 // Copyright (c) 2026 The Culvert Authors
 
 package import NetworkAddresses
+package import Provisioning
+import TunnelSystem
 
 /// What a device may reach, or who may reach it. Rules have an order; the first that fits counts, those of the device before
 /// those of its user.
@@ -52,5 +54,49 @@ package struct RuleContent: Hashable, Sendable {
         self.transport = transport
         self.ports = ports
         self.notes = notes
+    }
+}
+
+extension RuleContent: Declared {
+    package static let message = Message<RuleContent> {
+        Field("action", \.action, .choice, options: .required, column: "action")
+        Field(
+            "direction", \.direction, .choice, options: .create, column: "direction",
+            "out: from the device; in: to the device")
+        Field(
+            "networks", \.networks, .list(of: .network, count: 0...64), options: .create, column: "networks",
+            "Empty for any")
+        Field("transport", \.transport, .choice, options: .create, column: "transport")
+        Field(
+            "ports", \.ports, .list(of: .ports, count: 0...64), options: .create, column: "ports",
+            "Of the destination; empty for any")
+        Field("notes", \.notes, .line(0...500), options: .create, column: "notes")
+    }
+
+    /// Reads a rule of a request.
+    /// - Parameter path: The path of the rule in the body, for errors.
+    init(json: JSON, at path: String) throws(ContractError) {
+        let values = try Self.message.decode(json, .create, at: path)
+        self.init(.deny)
+        // The action is a required member.
+        values.apply(to: &self)
+    }
+}
+
+extension Rule {
+    /// The columns of the command line's tables.
+    package static var columns: [(title: String, member: String)] { [("id", "id")] + RuleContent.message.columns() }
+
+    /// The schema of a rule in a reply: the ID, and all members of a request.
+    static var schema: JSONSchema {
+        guard case .object(let members, _) = RuleContent.message.schema(.create) else { return .object([]) }
+        return .object(
+            [.init("id", .id)] + members.map { .init($0.name, $0.schema, isRequired: true, note: $0.note) })
+    }
+
+    /// The rule as replies show it.
+    var json: JSON {
+        guard case .object(let members) = content.json else { return .null }
+        return .object([JSON.Member(name: "id", value: .id(id))] + members)
     }
 }

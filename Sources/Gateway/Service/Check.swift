@@ -3,15 +3,15 @@
 
 import FoundationEssentials
 import NetworkAddresses
+import Provisioning
 import TunnelSystem
 
 /// What text and numbers of others have to be like.
 enum Check {
     /// The longest name of a user or a device, in characters, as the contract with clients says.
     static let labelLength = 64
-    private static let notesLength = 2000
-    private static let mostSubnets = 32
-    private static let mostParts = 64
+    /// The longest lifetime of a token or an invitation, in seconds: ten years.
+    static let longestLifetime = 315_360_000
 
     static func label(_ text: String, _ field: String, _ length: ClosedRange<Int>) throws(GatewayError) {
         guard length.contains(text.count), text.utf8.count <= 4 * length.upperBound else {
@@ -19,15 +19,6 @@ enum Check {
         }
         guard !text.unicodeScalars.contains(where: \.isControl) else {
             throw .invalid(field: field, problem: "it has no control characters")
-        }
-    }
-
-    static func notes(_ text: String) throws(GatewayError) {
-        guard text.utf8.count <= notesLength else {
-            throw .invalid(field: "notes", problem: "they have \(notesLength) bytes at most")
-        }
-        guard !text.unicodeScalars.contains(where: { $0.isControl && $0 != "\n" && $0 != "\t" }) else {
-            throw .invalid(field: "notes", problem: "they have no control characters but line breaks and tabs")
         }
     }
 
@@ -40,10 +31,10 @@ enum Check {
         }
     }
 
-    static func lifetime(_ seconds: Int?, _ most: Int) throws(GatewayError) {
+    static func lifetime(_ seconds: Int?) throws(GatewayError) {
         guard let seconds else { return }
-        guard (1...most).contains(seconds) else {
-            throw .invalid(field: "lifetimeSeconds", problem: "it is 1 to \(most)")
+        guard (1...longestLifetime).contains(seconds) else {
+            throw .invalid(field: "lifetimeSeconds", problem: "must be 1 to \(longestLifetime)")
         }
     }
 
@@ -54,9 +45,6 @@ enum Check {
     }
 
     static func subnets(_ subnets: [IPPrefix]) throws(GatewayError) {
-        guard subnets.count <= mostSubnets else {
-            throw .invalid(field: "subnets", problem: "there are \(mostSubnets) at most")
-        }
         for subnet in subnets {
             let address = subnet.address
             guard subnet.length > 0, !address.isLoopback, !address.isMulticast, !address.isLinkLocal,
@@ -75,13 +63,12 @@ enum Check {
             throw .invalid(field: "rules", problem: "must not be more than \(Rule.most)")
         }
         for rule in rules {
-            guard rule.networks.count <= mostParts, rule.ports.count <= mostParts else {
-                throw .invalid(field: "rules", problem: "a rule has \(mostParts) networks and ranges of ports at most")
+            do throws(ContractError) { _ = try RuleContent(json: rule.json, at: "rules") } catch {
+                throw GatewayError(error)
             }
             guard rule.ports.isEmpty || rule.transport == .tcp || rule.transport == .udp else {
                 throw .invalid(field: "rules", problem: "ports are for tcp and udp")
             }
-            try notes(rule.notes)
         }
     }
 }

@@ -42,24 +42,26 @@ extension GatewayService {
     ) async throws(GatewayError) -> Created<EnrolmentGrant> {
         try caller.check(.manage)
         let now = now
-        try Check.label(draft.name, "name", 1...Check.labelLength)
-        try Check.notes(draft.notes)
-        try Check.end(draft.expiresAt, after: now)
-        try Check.addresses(draft.addresses)
-        try Check.subnets(draft.subnets)
-        try checkKey(draft.publicKey, "publicKey")
+        try check(draft, .create)
         var random = random
-        var device = Device(
-            id: DeviceID(using: &random), userID: draft.userID, kind: .exported, name: draft.name, notes: draft.notes,
-            publicKey: draft.publicKey, keyAt: now, addresses: draft.addresses, subnets: draft.subnets,
-            expiresAt: draft.expiresAt.map { Date(milliseconds: $0.milliseconds) }, createdAt: now)
+        let id = DeviceID(using: &random)
+        // The draft has the user: it is a required member.
+        var device = Device(id: id, userID: id, kind: .exported, name: "", publicKey: nil, keyAt: now, createdAt: now)
+        let text = draft.canonicalText(standard: device)
+        draft.apply(to: &device)
+        try Check.end(device.expiresAt, after: now)
+        try Check.addresses(device.addresses)
+        try Check.subnets(device.subnets)
+        guard let key = device.publicKey else { throw .invalid(field: "publicKey", problem: "must be present") }
+        try checkKey(key, "publicKey")
+        device.expiresAt = device.expiresAt.map { Date(milliseconds: $0.milliseconds) }
         device.expiryLimit = device.expiresAt
         let added = device
         let limits = limits(at: now)
-        let creation = try creation(creationKey, "device \(draft)", caller)
+        let creation = try creation(creationKey, "device \(text)", caller)
         let audit = record(
             .deviceAdded, "device:\(device.id)", caller,
-            ["user": draft.userID.description, "name": draft.name, "key": draft.publicKey.base64])
+            ["user": device.userID.description, "name": device.name, "key": key.base64])
         let made = try await changed("user") { () throws(StoreError) in
             try await store.add(added, limits, creation, audit)
         }
@@ -82,8 +84,7 @@ extension GatewayService {
         try caller.check(.manage)
         let now = now
         var update = update
-        if let name = update.name { try Check.label(name, "name", 1...Check.labelLength) }
-        if let notes = update.notes { try Check.notes(notes) }
+        try check(update, .patch)
         if let end = update.expiresAt {
             try Check.end(end, after: now)
             update.expiresAt = .some(end.map { Date(milliseconds: $0.milliseconds) })
@@ -116,17 +117,5 @@ extension GatewayService {
     package func removeDevice(_ id: DeviceID, _ caller: Caller) async throws(GatewayError) -> Bool {
         try caller.check(.manage)
         return try await endAccess(.removedDevice(id, of: nil), record(.deviceRemoved, "device:\(id)", caller))
-    }
-}
-
-extension DeviceUpdate {
-    fileprivate var details: [String: String] {
-        var details: [String: String] = [:]
-        if let name { details["name"] = name }
-        if notes != nil { details["notes"] = "changed" }
-        if let isEnabled { details["enabled"] = "\(isEnabled)" }
-        if let expiresAt { details["expiresAt"] = expiresAt?.formatted(.iso8601) ?? "never" }
-        if let subnets { details["subnets"] = subnets.map(\.description).joined(separator: " ") }
-        return details
     }
 }

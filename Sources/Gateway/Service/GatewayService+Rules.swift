@@ -3,6 +3,7 @@
 
 import Provisioning
 import Synchronization
+import TunnelSystem
 import WireGuardCore
 
 extension GatewayService {
@@ -21,7 +22,8 @@ extension GatewayService {
         if case .device(let id) = owner { try await checkLasts(id) }
         var random = random
         let rule = Rule(id: RuleID(using: &random), owner: owner, content: addition.content)
-        let creation = try creation(creationKey, "rule \(owner.text) \(addition)", caller)
+        let creation = try creation(
+            creationKey, "rule \(owner.text) \(addition.isFirst) \(addition.content.json.line)", caller)
         let audit = record(.rulesChanged, owner.text, caller, ["added": rule.id.description])
         return try await changed(owner.kind) { () throws(StoreError) in
             try await store.add(rule, isFirst: addition.isFirst, limit: Rule.most, creation, audit)

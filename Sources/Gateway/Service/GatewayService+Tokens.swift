@@ -7,8 +7,6 @@ import Synchronization
 import TunnelSystem
 
 extension GatewayService {
-    /// Ten years.
-    private static let longestLifetime = 315_360_000
     private static let rememberedFor: Int64 = 600_000_000_000
 
     package func tokens(_ page: PageRequest, _ caller: Caller) async throws(GatewayError) -> Page<Token> {
@@ -24,7 +22,7 @@ extension GatewayService {
         try caller.check(.manage)
         let now = now
         try Check.label(draft.name, "name", 1...Check.labelLength)
-        try Check.lifetime(draft.lifetimeSeconds, Self.longestLifetime)
+        try Check.lifetime(draft.lifetimeSeconds)
         let needsUser = draft.scope == .enrol || draft.scope == .addKey
         guard (draft.userID != nil) == needsUser else {
             throw .invalid(
@@ -85,7 +83,7 @@ extension GatewayService {
         try caller.check(.manage)
         let now = now
         try Check.label(draft.deviceName, "deviceName", 0...Check.labelLength)
-        try Check.lifetime(draft.lifetimeSeconds, Self.longestLifetime)
+        try Check.lifetime(draft.lifetimeSeconds)
         var random = random
         let secret = BearerSecret(.invitation, using: &random)
         let lifetime = draft.lifetimeSeconds ?? settings.invitationLifetimeSeconds

@@ -36,6 +36,15 @@ package struct ValueFormat<Value: Sendable>: Sendable {
         }
     }
 
+    /// A format for text that replies show and no request contains.
+    package static func shown(_ text: @escaping @Sendable (Value) -> String) -> ValueFormat {
+        ValueFormat(.text()) { (_, field) throws(ContractError) in
+            throw ContractError(field: field, problem: "there is no such member")
+        } encode: {
+            .string(text($0))
+        }
+    }
+
     /// Accepts `null`, which decodes to `nil`. Encoding omits `nil`.
     /// - Parameter omitted: The text for `nil` in the audit log.
     package static func nullable<Wrapped>(

@@ -5,5 +5,7 @@
     /// Without a gateway on this system, no command has a list to show.
     enum Columns {
         static let users: [(title: String, member: String)] = []
+        static let devices: [(title: String, member: String)] = []
+        static let rules: [(title: String, member: String)] = []
     }
 #endif

@@ -94,13 +94,7 @@ struct PeerCommand: ParsableCommand {
                 let tool = AdminTool(options, console)
                 var path = "/v1/devices"
                 if let user { path += "?user=\(try tool.user(user))" }
-                tool.show(
-                    try tool.client.all(path), as: "devices",
-                    [
-                        ("name", "name"), ("id", "id"), ("kind", "kind"), ("addresses", "addresses"),
-                        ("enabled", "isEnabled"), ("last seen", "lastSeenAt"), ("received", "receivedBytes"),
-                        ("sent", "sentBytes"),
-                    ])
+                tool.show(try tool.client.all(path), as: "devices", Columns.devices)
             }
         }
     }

@@ -79,12 +79,8 @@ struct RuleCommand: ParsableCommand {
         func run() throws {
             try carryOut { console throws(CommandFailure) in
                 let tool = AdminTool(options, console)
-                tool.show(
-                    try tool.client.ask("GET", try owner.path(tool))["rules"]?.list ?? [], as: "rules",
-                    [
-                        ("id", "id"), ("action", "action"), ("direction", "direction"), ("networks", "networks"),
-                        ("transport", "transport"), ("ports", "ports"), ("notes", "notes"),
-                    ])
+                let rules = try tool.client.ask("GET", try owner.path(tool))["rules"]?.list ?? []
+                tool.show(rules, as: "rules", Columns.rules)
             }
         }
     }

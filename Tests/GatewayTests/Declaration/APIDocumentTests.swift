@@ -14,11 +14,20 @@ import TunnelSystem
     /// Members of the earlier document whose limit was wider than the one that the service enforced.
     private static let narrowed: [String: JSON] = {
         let schemas = "components.schemas"
+        // Ten years.
+        let number: JSON = ["type": "integer", "minimum": .integer(1), "maximum": .integer(315_360_000)]
+        let lifetime = JSON.array([number, ["type": "null"]])
         return [
             "\(schemas).UserDraft.properties.login.maxLength": .integer(64),
             "\(schemas).UserDraft.properties.name.maxLength": .integer(64),
             "\(schemas).UserUpdate.properties.login.maxLength": .integer(64),
             "\(schemas).UserUpdate.properties.name.maxLength": .integer(64),
+            "\(schemas).DeviceDraft.properties.subnets.maxItems": .integer(32),
+            "\(schemas).DeviceUpdate.properties.subnets.maxItems": .integer(32),
+            "\(schemas).Rule.properties.networks.maxItems": .integer(64),
+            "\(schemas).RuleDraft.properties.networks.maxItems": .integer(64),
+            "\(schemas).TokenDraft.properties.lifetimeSeconds.anyOf": lifetime,
+            "\(schemas).InvitationDraft.properties.lifetimeSeconds.anyOf": lifetime,
         ]
     }()
 
@@ -70,6 +79,64 @@ import TunnelSystem
                         #expect((reply.json[field.name] ?? .null).ordered == value.value, "\(words)")
                     }
                 }
+            }
+        }
+    }
+
+    @Test("Each bound of a device holds over HTTP")
+    func devices() async throws {
+        try await APIBench.use { bench in
+            let admin = try await bench.token(.admin)
+            let user = try await bench.user("anna")
+            let device = try await bench.enrol(user).id
+            for (form, method, path) in [
+                (MessageForm.create, "POST", "/v1/devices"), (.patch, "PATCH", "/v1/devices/\(device)"),
+            ] {
+                for field in Device.message.fields where field.isIn(form) {
+                    for value in FieldCase.all(field.schema) {
+                        var members = Device.message.minimal(form)
+                        if form == .create { members["user"] = .string(user.description) }
+                        members[field.name] = value.value
+                        let reply = try await bench.ask(method, path, bearer: admin, JSON.object(members).line)
+                        // All creations are for one key, and a sample of an ID belongs to no user.
+                        let accepted = form == .create ? [201, 404, 409] : [200]
+                        let isCorrect =
+                            value.isAccepted
+                            ? accepted.contains(reply.status) : reply.status == 400 && reply.body.contains(field.name)
+                        #expect(isCorrect, "\(form) \(field.name), \(value.name): \(reply.body)")
+                    }
+                }
+            }
+        }
+    }
+
+    @Test("Each bound of a rule holds over HTTP, and of the list of rules")
+    func rules() async throws {
+        try await APIBench.use { bench in
+            let admin = try await bench.token(.admin)
+            let path = "/v1/users/\(try await bench.user("anna"))/rules"
+            for field in RuleContent.message.fields {
+                for value in FieldCase.all(field.schema) {
+                    var members = RuleContent.message.minimal(.create)
+                    // Only these transports have ports.
+                    if field.name == "ports" { members["transport"] = "tcp" }
+                    members[field.name] = value.value
+                    let rule = JSON.object(members)
+                    let body: JSON = ["rules": .array([rule])]
+                    let reply = try await bench.ask("PUT", path, bearer: admin, body.line)
+                    let words = "\(field.name), \(value.name): \(reply.body)"
+                    guard value.isAccepted else {
+                        #expect(reply.status == 400 && reply.body.contains("rules[0].\(field.name)"), "\(words)")
+                        continue
+                    }
+                    #expect(reply.status == 200, "\(words)")
+                    #expect(reply.json["rules"]?.list?.first?[field.name]?.ordered == value.value, "\(words)")
+                }
+            }
+            for (count, status) in [(Rule.most, 200), (Rule.most + 1, 400)] {
+                let rules = [JSON](repeating: ["action": "deny"], count: count)
+                let body: JSON = ["rules": .array(rules)]
+                #expect(try await bench.ask("PUT", path, bearer: admin, body.line).status == status)
             }
         }
     }

@@ -84,7 +84,7 @@ struct FieldCase: Sendable {
         case .time: "2099-01-31T12:00:00Z"
         case .key: "xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg="
         // An IPv4 address and an IPv6 address.
-        case .address: index == 0 ? "10.66.1.2" : .string("fd00:66::\(index)")
+        case .address: index == 0 ? "10.66.1.2" : .string("fd00:66::1:\(index)")
         case .prefix: .string("10.\(100 + index / 250).\(index % 250).0/24")
         case .ports: .string("\(1000 + index)")
         case .text(_, _, let length, _): .string(String(repeating: "a", count: max(length?.lowerBound ?? 1, 1)))

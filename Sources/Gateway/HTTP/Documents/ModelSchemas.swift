@@ -3,15 +3,18 @@
 
 import Provisioning
 
-/// The schemas that stand in the document under a name of their own. What is written beside them is in `ModelJSON.swift` and
-/// `DraftReading.swift`; tests compare.
+/// The schemas that the document names. Those of declared types are made from their declarations. The other types are also written in
+/// `ModelJSON.swift` and read in `DraftReading.swift`; tests compare the three.
 enum ModelSchemas {
     static let all: [(name: String, schema: JSONSchema)] = [
         ("Problem", problem), ("Grant", grant), ("User", User.message.schema(.reply)),
         ("UserDraft", User.message.schema(.create)), ("UserUpdate", User.message.schema(.patch)),
-        ("Device", device), ("DeviceDraft", deviceDraft), ("DeviceUpdate", deviceUpdate), ("Token", token),
-        ("TokenDraft", tokenDraft), ("Invitation", invitation), ("InvitationDraft", invitationDraft), ("Rule", rule),
-        ("RuleDraft", ruleDraft), ("Cooldown", cooldown), ("AuditEntry", auditEntry), ("Status", status),
+        ("Device", Device.message.schema(.reply)), ("DeviceDraft", Device.message.schema(.create)),
+        ("DeviceUpdate", Device.message.schema(.patch)), ("Token", token),
+        ("TokenDraft", tokenDraft), ("Invitation", invitation), ("InvitationDraft", invitationDraft),
+        ("Rule", Rule.schema),
+        ("RuleDraft", RuleContent.message.schema(.create)), ("Cooldown", cooldown), ("AuditEntry", auditEntry),
+        ("Status", status),
     ]
 
     static let problem = problemSchema(with: [])
@@ -49,33 +52,6 @@ enum ModelSchemas {
         "isSaved", .flag, isRequired: false,
         note: "false while the end of access is in effect and not written to the database")
 
-    static let device = JSONSchema.object([
-        .init("id", .id), .init("user", .id), .init("kind", .choice(Device.Kind.allCases.map(\.rawValue))),
-        .init("name", .text()), .init("notes", .text()), .init("platform", .text(), isRequired: false),
-        .init("publicKey", .key, isRequired: false), .init("keyAt", .time, isRequired: false),
-        .init("addresses", .list(of: .address)), .init("subnets", .list(of: .prefix)), .init("isEnabled", .flag),
-        .init("expiresAt", .time, isRequired: false), .init("createdAt", .time),
-        .init("lastSeenAt", .time, isRequired: false), .init("lastEndpoint", .text(), isRequired: false),
-        .init("receivedBytes", .count), .init("sentBytes", .count), isSaved,
-    ])
-
-    static let deviceDraft = JSONSchema.object(
-        [
-            .init("user", .id), .init("name", .line(1...64)), .init("notes", .line(0...500), isRequired: false),
-            .init("publicKey", .key, note: "Its private key stays where it was made"),
-            .init("addresses", .list(of: .address, count: 0...2), isRequired: false),
-            .init("subnets", .list(of: .prefix, count: 0...64), isRequired: false, note: "Networks behind it"),
-            .init("expiresAt", .optional(.time), isRequired: false),
-        ], isClosed: true)
-
-    static let deviceUpdate = JSONSchema.object(
-        [
-            .init("name", .line(1...64), isRequired: false), .init("notes", .line(0...500), isRequired: false),
-            .init("isEnabled", .flag, isRequired: false),
-            .init("expiresAt", .optional(.time), isRequired: false, note: "null for never"),
-            .init("subnets", .list(of: .prefix, count: 0...64), isRequired: false),
-        ], isClosed: true)
-
     static let token = JSONSchema.object([
         .init("id", .id), .init("scope", scope), .init("user", .id, isRequired: false),
         .init("device", .id, isRequired: false), .init("name", .text()),
@@ -85,7 +61,7 @@ enum ModelSchemas {
     ])
 
     private static let scope = JSONSchema.choice(Token.Scope.allCases.map(\.rawValue))
-    private static let lifetime = JSONSchema.integer(1...JSONSchema.longestLifetime)
+    private static let lifetime = JSONSchema.integer(1...Int64(Check.longestLifetime))
 
     static let tokenDraft = JSONSchema.object(
         [
@@ -105,24 +81,6 @@ enum ModelSchemas {
             .init("user", .id), .init("deviceName", .line(0...64), isRequired: false),
             .init("lifetimeSeconds", .optional(lifetime), isRequired: false),
         ], isClosed: true)
-
-    private static let ruleMembers: [JSONSchema.Member] = [
-        .init("action", .choice(RuleContent.Action.allCases.map(\.rawValue))),
-        .init(
-            "direction", .choice(RuleContent.Direction.allCases.map(\.rawValue)), isRequired: false,
-            note: "out: from the device; in: to the device"),
-        .init("networks", .list(of: .prefix, count: 0...256), isRequired: false, note: "Empty for any"),
-        .init("transport", .choice(RuleContent.Transport.allCases.map(\.rawValue)), isRequired: false),
-        .init(
-            "ports", .list(of: .text(note: "443, or 8000-8100"), count: 0...64), isRequired: false,
-            note: "Of the destination; empty for any"), .init("notes", .line(0...500), isRequired: false),
-    ]
-
-    static let rule = JSONSchema.object(
-        [.init("id", .id)]
-            + ruleMembers.map { .init($0.name, $0.schema, isRequired: true, note: $0.note) })
-
-    static let ruleDraft = JSONSchema.object(ruleMembers, isClosed: true)
 
     static let auditEntry = JSONSchema.object([
         .init("number", .count), .init("at", .time), .init("actor", .text()),

@@ -125,7 +125,8 @@ package struct AdminRoutes: Sendable {
                 parameters: [Self.creationKey], body: .named("DeviceDraft"), replies: Self.made(.named("Grant")),
                 problems: [404, 409]
             ) { (request) async throws(GatewayError) in
-                let draft = try request.read { (json) throws(ContractError) in try DeviceDraft(json: json) }
+                let draft = try request.read { (json) throws(ContractError) in try Device.message.decode(json, .create)
+                }
                 let made = try await service.addDevice(draft, creationKey: request.creationKey, try request.caller)
                 return APIReply(made.isRepetition ? 200 : 201, made.item)
             },
@@ -149,7 +150,8 @@ package struct AdminRoutes: Sendable {
                 ], problems: [404, 409]
             ) { (request) async throws(GatewayError) in
                 let id = try request.id("device")
-                let update = try request.read { (json) throws(ContractError) in try DeviceUpdate(json: json) }
+                let update = try request.read { (json) throws(ContractError) in try Device.message.decode(json, .patch)
+                }
                 let device = try await service.updateDevice(id, update, try request.caller)
                 return APIReply(device.isSaved ? 200 : 202, device.json)
             },

@@ -8,35 +8,6 @@ import TunnelSystem
 
 // What the administrators' API reads: strictly, and with the field that is wrong in the error.
 
-extension DeviceDraft {
-    init(json: JSON) throws(ContractError) {
-        let fields = try ContractFields(
-            JSONValue(json), known: ["user", "name", "notes", "publicKey", "addresses", "subnets", "expiresAt"])
-        self.init(
-            userID: try fields.value("user") { (value) throws(ContractError) in try value.id() },
-            name: try fields.value("name") { (value) throws(ContractError) in try value.label(1...64) },
-            notes: try fields.present("notes") { (value) throws(ContractError) in try value.label(0...500) } ?? "",
-            publicKey: try fields.value("publicKey") { (value) throws(ContractError) in try value.publicKey() },
-            addresses: try fields.present("addresses") { (value) throws(ContractError) in
-                try value.list(0...2) { (value) throws(ContractError) in try value.address() }
-            } ?? [],
-            subnets: try fields.present("subnets") { (value) throws(ContractError) in try value.networks(64) } ?? [],
-            expiresAt: try fields.optional("expiresAt") { (value) throws(ContractError) in try value.time() })
-    }
-}
-
-extension DeviceUpdate {
-    init(json: JSON) throws(ContractError) {
-        let fields = try ContractFields(JSONValue(json), known: ["name", "notes", "isEnabled", "expiresAt", "subnets"])
-        self.init()
-        name = try fields.present("name") { (value) throws(ContractError) in try value.label(1...64) }
-        notes = try fields.present("notes") { (value) throws(ContractError) in try value.label(0...500) }
-        isEnabled = try fields.present("isEnabled") { (value) throws(ContractError) in try value.flag() }
-        expiresAt = try fields.change("expiresAt") { (value) throws(ContractError) in try value.time() }
-        subnets = try fields.present("subnets") { (value) throws(ContractError) in try value.networks(64) }
-    }
-}
-
 extension TokenDraft {
     init(json: JSON) throws(ContractError) {
         let fields = try ContractFields(JSONValue(json), known: ["scope", "user", "name", "lifetimeSeconds"])
@@ -60,7 +31,7 @@ extension InvitationDraft {
 }
 
 extension RuleContent {
-    /// All rules of somebody: `{"rules": […]}`.
+    /// All rules of a user or a device: `{"rules": […]}`.
     static func list(json: JSON) throws(ContractError) -> [RuleContent] {
         try ContractFields(JSONValue(json), known: ["rules"]).value("rules") { (value) throws(ContractError) in
             try value.list(0...Rule.most) { (value) throws(ContractError) in try RuleContent(value) }
@@ -68,21 +39,7 @@ extension RuleContent {
     }
 
     fileprivate init(_ value: ContractValue) throws(ContractError) {
-        let fields = try ContractFields(
-            value.json, path: value.field, known: ["action", "direction", "networks", "transport", "ports", "notes"])
-        self.init(
-            try fields.value("action") { (value) throws(ContractError) in try value.choice(Action.self) },
-            direction: try fields.present("direction") { (value) throws(ContractError) in
-                try value.choice(Direction.self)
-            } ?? .out,
-            networks: try fields.present("networks") { (value) throws(ContractError) in try value.networks(256) } ?? [],
-            transport: try fields.present("transport") { (value) throws(ContractError) in
-                try value.choice(Transport.self)
-            } ?? .any,
-            ports: try fields.present("ports") { (value) throws(ContractError) in
-                try value.list(0...64) { (value) throws(ContractError) in try value.ports() }
-            } ?? [],
-            notes: try fields.present("notes") { (value) throws(ContractError) in try value.label(0...500) } ?? "")
+        try self.init(json: value.json.ordered, at: value.field)
     }
 }
 
@@ -107,7 +64,7 @@ extension ContractFields {
 
     fileprivate func lifetime() throws(ContractError) -> Int? {
         try optional("lifetimeSeconds") { (value) throws(ContractError) in
-            Int(try value.integer(1...JSONSchema.longestLifetime))
+            Int(try value.integer(1...Int64(Check.longestLifetime)))
         }
     }
 }
@@ -121,23 +78,4 @@ extension ContractValue {
         }
         return choice
     }
-
-    fileprivate func networks(_ most: Int) throws(ContractError) -> [IPPrefix] {
-        try list(0...most) { (value) throws(ContractError) in try value.prefix() }
-    }
-
-    /// `443` or `8000-8100`.
-    fileprivate func ports() throws(ContractError) -> ClosedRange<UInt16> {
-        let parts = try text().split(separator: "-", omittingEmptySubsequences: false)
-        guard parts.count <= 2, let first = parts.first.flatMap({ UInt16($0) }), first > 0,
-            let last = parts.last.flatMap({ UInt16($0) }), first <= last,
-            parts.allSatisfy({ part in part.utf8.allSatisfy { (48...57).contains($0) } && !part.hasPrefix("0") })
-        else { throw error("it is no port such as 443, and no range such as 8000-8100") }
-        return first...last
-    }
-}
-
-extension JSONSchema {
-    /// A hundred years.
-    static let longestLifetime: Int64 = 3_153_600_000
 }

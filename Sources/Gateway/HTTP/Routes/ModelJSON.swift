@@ -31,20 +31,6 @@ extension Declared {
     var json: JSON { Self.message.encode(self) }
 }
 
-extension Device {
-    var json: JSON {
-        .members([
-            "id": .id(id), "user": .id(userID), "kind": .string(kind.rawValue), "name": .string(name),
-            "notes": .string(notes), "platform": platform.map { .string($0) },
-            "publicKey": publicKey.map { .string($0.base64) }, "keyAt": .time(keyAt), "addresses": .texts(addresses),
-            "subnets": .texts(subnets), "isEnabled": .bool(isEnabled), "expiresAt": .time(expiresAt),
-            "createdAt": .time(createdAt), "lastSeenAt": .time(lastSeenAt),
-            "lastEndpoint": lastEndpoint.map { .string("\($0)") }, "receivedBytes": .count(traffic.received),
-            "sentBytes": .count(traffic.sent), "isSaved": isSaved ? nil : .bool(false),
-        ])
-    }
-}
-
 extension Token {
     var json: JSON {
         .members([
@@ -62,20 +48,6 @@ extension IssuedInvitation {
             "createdAt": .time(createdAt), "expiresAt": .time(expiresAt), "usedAt": .time(usedAt),
             "device": .id(deviceID), "revokedAt": .time(revokedAt), "misuses": .count(misuses),
             "isSaved": isSaved ? nil : .bool(false),
-        ])
-    }
-}
-
-extension Rule {
-    var json: JSON {
-        .members([
-            "id": .id(id), "action": .string(content.action.rawValue),
-            "direction": .string(content.direction.rawValue), "networks": .texts(content.networks),
-            "transport": .string(content.transport.rawValue),
-            "ports": .array(
-                content.ports.map { ports in
-                    .string(ports.count == 1 ? "\(ports.lowerBound)" : "\(ports.lowerBound)-\(ports.upperBound)")
-                }), "notes": .string(content.notes),
         ])
     }
 }

@@ -160,10 +160,8 @@ extension SQLiteStore {
         try await write { db in
             guard let found = try Self.device(db, "id = \(id.description)") else { throw StoreError.notFound }
             var device = found.device
-            if let name = update.name { device.name = name }
-            if let notes = update.notes { device.notes = notes }
-            if let isEnabled = update.isEnabled { device.isEnabled = isEnabled }
-            if let expiresAt = update.expiresAt { (device.expiresAt, device.expiryLimit) = (expiresAt, expiresAt) }
+            update.apply(to: &device)
+            if let expiresAt = update.expiresAt { device.expiryLimit = expiresAt }
             try db.execute(
                 literal: """
                     UPDATE devices SET name = \(device.name), notes = \(device.notes), enabled = \(device.isEnabled),
