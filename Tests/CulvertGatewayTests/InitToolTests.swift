@@ -45,6 +45,18 @@
             }
         }
 
+        @Test("Init for the login tunnel alone names the tunnel's port, and no invitation")
+        func loginTunnelOnly() throws {
+            try Folder.with { folder in
+                let captured = CapturedConsole()
+                try folder.initialize(["vpn.example.com", "--login-tunnel-only"], captured.console())
+                let settings = try GatewayDirectory(existing: folder.gateway).settings()
+                #expect(!settings.servesWireGuard && settings.loginTunnel.isEnabled && settings.problem == nil)
+                #expect(captured.output.contains("UDP port 51840 for the login tunnel"))
+                #expect(captured.output.contains("user password") && !captured.output.contains("invite"))
+            }
+        }
+
         @Test("A folder that has a gateway is left alone, and no backup key is left behind")
         func twice() throws {
             try Folder.with { folder in

@@ -201,17 +201,25 @@
                 .path
         }()
 
-        @Test("The program serves the login tunnel as its settings say, with passwords and keys from its commands")
-        func program() throws {
+        @Test(
+            "The program serves the login tunnel, with or without WireGuard, with passwords and keys from its commands",
+            arguments: [false, true])
+        func program(_ isAlone: Bool) throws {
             let scene = try CredentialServerScene()
             let folder = "\(scene.folder.path)/gateway"
             let socket = "\(scene.folder.path)/admin.sock"
             func command(_ arguments: String...) throws -> CommandResult {
                 try runAllowingFailure(["ip", "netns", "exec", scene.world.host.name, Self.program] + arguments)
             }
-            let made = try command(
-                "init", CredentialServerScene.address, "--directory", folder, "--backup-key",
-                "\(scene.folder.path)/backup.key", "--address4", "10.66.0.1/24", "--address6", "fd66::1/64")
+            func initialize(_ options: String...) throws -> CommandResult {
+                try runAllowingFailure(
+                    [
+                        "ip", "netns", "exec", scene.world.host.name, Self.program, "init",
+                        CredentialServerScene.address, "--directory", folder, "--backup-key",
+                        "\(scene.folder.path)/backup.key", "--address4", "10.66.0.1/24", "--address6", "fd66::1/64",
+                    ] + options)
+            }
+            let made = isAlone ? try initialize("--login-tunnel-only") : try initialize()
             #expect(made.status == 0, "\(made)")
             let file = URL(fileURLWithPath: "\(folder)/gateway.json")
             var settings = try #require(
@@ -254,6 +262,15 @@
             }
             let metrics = try scene.world.host.run("curl", "-s", "http://127.0.0.1:8080/metrics").output
             #expect(metrics.contains("culvert_gateway_login_sessions 1"), "\(metrics)")
+            #expect(metrics.contains("culvert_gateway_peers ") != isAlone, "\(metrics)")
+            let ready = try scene.world.host.run("curl", "-sf", "http://127.0.0.1:8080/ready").output
+            #expect(ready.contains("ok"), "\(ready)")
+            let interfaces = try scene.world.host.run("ip", "-br", "link").output
+            #expect(interfaces.contains("culvert-login0") && interfaces.contains("culvert-gw0") != isAlone)
+            let ports = try scene.world.host.run("ss", "-Hlun").output
+            #expect(ports.contains(":51840") && ports.contains(":51820") != isAlone, "\(ports)")
+            let listeners = try scene.world.host.run("ss", "-Hltn").output
+            #expect(listeners.contains(":8443") != isAlone, "\(listeners)")
             #expect(try command("user", "set", "ben", "--disable", "--socket", socket).status == 0)
             try eventually("the session is over") { client.events.contains(.ended(.removed)) }
             process.signal(SIGTERM)

@@ -9,8 +9,8 @@ import ServiceLifecycle
 import Synchronization
 import TunnelSystem
 
-/// All listeners of a gateway, each with routes of its own: the device API, the administrators' API, the Unix socket and, where it
-/// is wanted, `addKey`.
+/// All listeners of a gateway, each with separate routes: the administrators' API, the Unix socket, with WireGuard the device API
+/// and, where it is wanted, `addKey`.
 package final class GatewayAPI: Service, Sendable {
     /// What it takes beside the service.
     package struct Parts: Sendable {
@@ -93,7 +93,9 @@ package final class GatewayAPI: Service, Sendable {
         func places(_ listener: GatewaySettings.Listener) -> [HTTPListener.Place] {
             listener.addresses.map { .address("\($0)", port: Int(listener.port)) }
         }
-        try add(.device, "device API", places(settings.api), parts.device, isModern: true, tables.device)
+        if settings.servesWireGuard {
+            try add(.device, "device API", places(settings.api), parts.device, isModern: true, tables.device)
+        }
         try add(.admin, "administrators' API", places(settings.admin), parts.admin, isModern: true, tables.admin)
         if settings.addKey.isEnabled, let pair = parts.addKey {
             try add(
@@ -114,9 +116,10 @@ package final class GatewayAPI: Service, Sendable {
 
     /// The number of listeners that a gateway with these settings has.
     package static func listenerCount(_ settings: GatewaySettings) -> Int {
+        let device = settings.servesWireGuard ? settings.api.addresses.count : 0
         let addKey = settings.addKey.isEnabled ? settings.addKey.listener.addresses.count : 0
         // The last one is the socket.
-        return settings.api.addresses.count + settings.admin.addresses.count + addKey + 1
+        return device + settings.admin.addresses.count + addKey + 1
     }
 
     /// The port of a listener that is open.

@@ -70,9 +70,20 @@ extension GatewaySettings {
         if !(1...1000).contains(loginTunnel.sessionsPerUser) {
             return ("loginTunnel.sessionsPerUser", "it is 1 to 1000")
         }
-        guard loginTunnel.isEnabled else { return nil }
-        if loginTunnel.port == wireGuardPort { return ("loginTunnel.port", "WireGuard has it: both are UDP") }
-        if loginTunnel.interface == interface { return ("loginTunnel.interface", "it is WireGuard's") }
+        guard loginTunnel.isEnabled else {
+            return servesWireGuard
+                ? nil
+                : ("servesWireGuard", "without WireGuard there is the login tunnel: loginTunnel.isEnabled is true")
+        }
+        if !servesWireGuard && addKey.isEnabled {
+            return ("addKey.isEnabled", "without WireGuard there is no addKey")
+        }
+        if servesWireGuard && loginTunnel.port == wireGuardPort {
+            return ("loginTunnel.port", "WireGuard has it: both are UDP")
+        }
+        if servesWireGuard && loginTunnel.interface == interface {
+            return ("loginTunnel.interface", "it is WireGuard's")
+        }
         // What an answer to a login has room for.
         if routes.count > 16 { return ("routes", "with the login tunnel there are 16 at most") }
         if keepaliveSeconds > 3600 { return ("keepaliveSeconds", "with the login tunnel it is 0 to 3600") }

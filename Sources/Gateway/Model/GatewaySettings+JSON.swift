@@ -75,7 +75,8 @@ extension GatewaySettings.LoginTunnel: Codable {
 extension GatewaySettings: Codable {
     private enum CodingKeys: String, CodingKey, CaseIterable {
         case label, host, api, admin, adminTLS, socket, addKey, loginTunnel
-        case interface, wireGuardPort, addresses, endpoints, dns, searchDomains, routes, mtu, keepaliveSeconds
+        case servesWireGuard, interface, wireGuardPort, addresses, endpoints, dns, searchDomains, routes, mtu,
+            keepaliveSeconds
         case usesPresharedKeys, ipv4, ipv6, services, answersPings, allowedNetworks, otherInterfaces
         case deviceLifetimeSeconds, renewAfterSeconds, invitationLifetimeSeconds, tokenLifetimeSeconds
         case addressRestSeconds, serverKeyOverlapSeconds, auditLifetimeSeconds, devicesPerUser, devices, failures
@@ -92,6 +93,7 @@ extension GatewaySettings: Codable {
         try values.take(.socket, &socket)
         try values.take(.addKey, &addKey)
         try values.take(.loginTunnel, &loginTunnel)
+        try values.take(.servesWireGuard, &servesWireGuard)
         try values.take(.interface, &interface)
         try values.take(.wireGuardPort, &wireGuardPort)
         try values.take(.addresses, &addresses)
@@ -130,6 +132,7 @@ extension GatewaySettings: Codable {
         try values.encode(socket, forKey: .socket)
         try values.encode(addKey, forKey: .addKey)
         try values.encode(loginTunnel, forKey: .loginTunnel)
+        try values.encode(servesWireGuard, forKey: .servesWireGuard)
         try values.encode(interface, forKey: .interface)
         try values.encode(wireGuardPort, forKey: .wireGuardPort)
         try values.encode(addresses, forKey: .addresses)

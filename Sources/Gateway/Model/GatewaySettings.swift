@@ -26,11 +26,13 @@ package struct GatewaySettings: Hashable, Sendable {
     package var socket = "/run/culvert-gateway/admin.sock"
     /// PIA's `addKey`.
     package var addKey = AddKey()
-    /// The login tunnel beside WireGuard.
+    /// The login tunnel, with or without WireGuard.
     package var loginTunnel = LoginTunnel()
 
     // MARK: The tunnel
 
+    /// Whether WireGuard is served. Without it there is the login tunnel alone: no device enrols, and nothing listens for devices.
+    package var servesWireGuard = true
     package var interface = "culvert-gw0"
     /// The UDP port of WireGuard.
     package var wireGuardPort: UInt16 = 51_820
@@ -115,7 +117,7 @@ package struct GatewaySettings: Hashable, Sendable {
     package struct LoginTunnel: Hashable, Sendable {
         package var isEnabled = false
         package var port: UInt16 = 51_840
-        /// The tunnel's interface, behind the same firewall as WireGuard's.
+        /// The tunnel's interface, behind the same firewall as WireGuard's if there is that.
         package var interface = "culvert-login0"
         /// Sessions that a user has at the same time; one more ends the oldest.
         package var sessionsPerUser = 5

@@ -7,7 +7,7 @@ import WireGuardDevice
 extension RuntimeFigures {
     /// The runtime's part of the metrics.
     package var families: [MetricFamily] {
-        wireGuard + (login?.families ?? [])
+        (servesWireGuard ? wireGuard : []) + common + (login?.families ?? [])
     }
 
     private var wireGuard: [MetricFamily] {
@@ -35,6 +35,12 @@ extension RuntimeFigures {
                     .init(Double(waitingPackets), labels: [.init("queue", "packets")]),
                     .init(Double(waitingMessages), labels: [.init("queue", "handshake_messages")]),
                 ]),
+        ]
+    }
+
+    /// The metrics of gateways with any tunnels.
+    private var common: [MetricFamily] {
+        [
             MetricFamily(
                 "culvert_gateway_repairs_total", .counter, "What others had undone and was made again", network.repairs),
             MetricFamily(

@@ -36,7 +36,7 @@ package enum GatewayRuntimeError: Error, Hashable, Sendable, CustomStringConvert
     }
 }
 
-/// Runs a gateway's WireGuard, and the login tunnel beside it, and keeps peers, firewall and routes as the store has them.
+/// Runs a gateway's WireGuard, the login tunnel, or both, and keeps peers, firewall and routes as the store has them.
 ///
 /// It follows the store's changes: a device comes, goes or gets other rules without a moment's interruption for others. What WireGuard
 /// counts is stored now and then, and at the end. The store's devices are desired, and count as applied only after they were
@@ -69,6 +69,8 @@ package actor GatewayRuntime {
 
     private var device: WireGuardDevice?
     private var login: CredentialServerDevice?
+    /// Whether there are tunnels, before they have started.
+    private var isMade = false
     private var isStopped = false
     private var gate = AccessGate()
     private var peers: RuntimePeers
@@ -119,9 +121,11 @@ package actor GatewayRuntime {
         loginKeys: LoginTunnelKeys? = nil, options: Options = Options(), clock: GatewayClock = .system, logger: Logger
     ) {
         self.loginKeys = loginKeys
-        peers = RuntimePeers(loginTunnel: loginKeys == nil ? nil : service.settings.loginTunnel.interface)
         self.service = service
         settings = service.settings
+        let (servesWireGuard, interface) = (settings.servesWireGuard, settings.loginTunnel.interface)
+        peers = RuntimePeers(
+            loginTunnel: loginKeys != nil && servesWireGuard ? interface : nil, servesWireGuard: servesWireGuard)
         self.network = network
         self.datagrams = datagrams
         self.options = options
@@ -133,27 +137,22 @@ package actor GatewayRuntime {
 
     /// Brings up network and WireGuard with all peers. When it returns, devices can connect.
     package func start() async throws(GatewayRuntimeError) {
-        guard device == nil, !isStopped else { throw .notStarted }
+        guard !isMade, !isStopped else { throw .notStarted }
         let up: PeerNetworkDevices
         do throws(TunnelServerError) { up = try await network.start() } catch { throw .network(error) }
-        let tun = up.device
+        isMade = true
         families = Set((up.addresses.isEmpty ? settings.addresses : up.addresses).map(\.isIPv6))
-        var options = options.device
-        let logger = logger
-        options.log = { level, text in logger.log(level: level == .error ? .error : .debug, "WireGuard: \(text)") }
-        do throws(WireGuardDeviceError) {
-            let device = try WireGuardDevice(tun: tun, network: datagrams, options: options)
-            self.device = device
-            var update = UAPIDeviceUpdate()
-            update.listenPort = settings.wireGuardPort
-            try device.apply(update)
-        } catch {
-            if device == nil { tun.close() }
-            up.login?.close()
-            await stop()
-            throw .tunnel(error)
+        if settings.servesWireGuard {
+            do throws(WireGuardDeviceError) { try makeDevice(up.device) } catch {
+                if device == nil { up.device.close() }
+                up.login?.close()
+                await stop()
+                throw .tunnel(error)
+            }
         }
-        if let loginKeys, let tun = up.login { login = makeLogin(loginKeys, tun) }
+        if let loginKeys, let tun = settings.servesWireGuard ? up.login : up.device {
+            login = makeLogin(loginKeys, tun)
+        }
         do throws(GatewayError) { try await follow() } catch {
             await stop()
             throw .service(error)
@@ -169,6 +168,17 @@ package actor GatewayRuntime {
         let (device, login) = (device, login)
         shown.withLock { ($0.device, $0.login) = (device, login) }
         publish()
+    }
+
+    private func makeDevice(_ tun: any TunDevice) throws(WireGuardDeviceError) {
+        var options = options.device
+        let logger = logger
+        options.log = { level, text in logger.log(level: level == .error ? .error : .debug, "WireGuard: \(text)") }
+        let device = try WireGuardDevice(tun: tun, network: datagrams, options: options)
+        self.device = device
+        var update = UAPIDeviceUpdate()
+        update.listenPort = settings.wireGuardPort
+        try device.apply(update)
     }
 
     private func makeLogin(_ keys: LoginTunnelKeys, _ tun: any TunDevice) -> CredentialServerDevice {
@@ -192,9 +202,9 @@ package actor GatewayRuntime {
 
     /// Follows the store until the task is cancelled, which is no error, or the tunnel ends. Then everything is undone.
     package func run() async throws(GatewayRuntimeError) {
-        guard let device else { throw .notStarted }
+        guard isMade, !isStopped else { throw .notStarted }
         let arrivals = arrivals
-        device.onClose { arrivals.yield(.closed($0)) }
+        device?.onClose { arrivals.yield(.closed($0)) }
         let (service, options) = (service, options)
         let sources = [
             Task {
@@ -315,16 +325,16 @@ package actor GatewayRuntime {
 
     /// Applies the desired peers. WireGuard loses peers first and gets peers last, so that each packet meets its device's rules.
     private func applyPeers() async throws(GatewayError) {
-        guard let device else { return }
+        guard isMade else { return }
         var failure: GatewayError?
         peers.withdraw()
         do throws(GatewayError) {
-            if isKeyPending {
+            if isKeyPending, let device {
                 let key = service.serverKeys.current
                 try applying { () throws(WireGuardDeviceError) in try device.setPrivateKey(key) }
-                isKeyPending = false
             }
-            try updateEngine(device)
+            isKeyPending = false
+            try updateEngine()
         } catch {
             failure = error
         }
@@ -332,7 +342,7 @@ package actor GatewayRuntime {
         let refused = try await updateNetwork()
         peers.admit(without: refused)
         if let failure { throw failure }
-        try updateEngine(device)
+        try updateEngine()
     }
 
     /// Applies the desired clients. Removals take effect before it waits. If a device gets the address of a former device, it waits for
@@ -355,7 +365,9 @@ package actor GatewayRuntime {
         return refused
     }
 
-    private func updateEngine(_ device: WireGuardDevice) throws(GatewayError) {
+    /// Without WireGuard, no peer is desired.
+    private func updateEngine() throws(GatewayError) {
+        guard let device else { return }
         let leaving = peers.leaving
         try applying { () throws(WireGuardDeviceError) in
             try peers.engine.update { (update) throws(WireGuardDeviceError) in
@@ -500,9 +512,8 @@ package actor GatewayRuntime {
 
     /// Tells the store what was counted since the last time.
     private func flush() async {
-        guard let device else { return }
         let (devices, now) = (peers.devices, clock.now())
-        for peer in device.peers {
+        for peer in device?.peers ?? [] {
             if let id = devices[peer.publicKey] {
                 traffic.take(TrafficLedger.Count(peer), of: .key(peer.publicKey), id, at: now)
             }
@@ -575,6 +586,7 @@ package actor GatewayRuntime {
     package nonisolated var figures: RuntimeFigures {
         let shown = shown.withLock { $0 }
         var figures = RuntimeFigures()
+        figures.servesWireGuard = settings.servesWireGuard
         figures.network = network.condition
         figures.sequence = shown.sequence
         figures.isCurrent = shown.readiness.isReady

@@ -30,9 +30,9 @@ package protocol PeerNetwork: Sendable {
 
 /// What a network has for tunnels.
 package struct PeerNetworkDevices: Sendable {
-    /// WireGuard's.
+    /// The first tunnel's: WireGuard's or, without that, the login tunnel's.
     package var device: any TunDevice
-    /// The login tunnel's; nil in a network that has none.
+    /// The second tunnel's, which is the login tunnel; `nil` in a network with one tunnel.
     package var login: (any TunDevice)?
     /// The gateway's own addresses in force.
     package var addresses: [InterfaceAddress]
@@ -112,7 +112,8 @@ package struct MemoryPeerNetwork: PeerNetwork {
 extension GatewaySettings {
     /// What the host's network is made from.
     package var serverNetwork: ServerNetworkSettings {
-        var network = ServerNetworkSettings(name: interface, mtu: mtu, addresses: addresses)
+        let first = servesWireGuard ? interface : loginTunnel.interface
+        var network = ServerNetworkSettings(name: first, mtu: mtu, addresses: addresses)
         network.way4 = ipv4
         network.way6 = ipv6
         network.nameServers = dns
@@ -120,7 +121,7 @@ extension GatewaySettings {
         network.answersPings = answersPings
         network.allowedNetworks = allowedNetworks
         network.otherInterfaces = otherInterfaces
-        if loginTunnel.isEnabled { network.furtherTunnels = [loginTunnel.interface] }
+        if servesWireGuard && loginTunnel.isEnabled { network.furtherTunnels = [loginTunnel.interface] }
         return network
     }
 

@@ -7,6 +7,8 @@ package import WireGuardDevice
 
 /// What there is to see of a running gateway.
 package struct RuntimeFigures: Sendable {
+    /// Whether WireGuard is served. Without it there are no peers, and nothing that WireGuard counts.
+    package var servesWireGuard = true
     /// Devices that are peers.
     package var peers = 0
     /// Those with a handshake in the last three minutes, after which a session is over.

@@ -44,10 +44,14 @@ struct RuntimePeers: Sendable {
     /// The addresses and networks that a device had, until the network ends their connections. Another device may have them now, with
     /// the same access.
     private(set) var released: Set<IPPrefix> = []
-    /// The interface that logins' devices are behind.
+    /// The interface that logins' devices are behind; `nil` for the first one.
     private let loginTunnel: String?
+    private let servesWireGuard: Bool
 
-    init(loginTunnel: String? = nil) { self.loginTunnel = loginTunnel }
+    /// - Parameter servesWireGuard: Whether devices with keys are peers. Otherwise only logins' devices have access.
+    init(loginTunnel: String? = nil, servesWireGuard: Bool = true) {
+        (self.loginTunnel, self.servesWireGuard) = (loginTunnel, servesWireGuard)
+    }
 
     // MARK: - Desired
 
@@ -58,7 +62,7 @@ struct RuntimePeers: Sendable {
         if changes.isComplete {
             for id in peers.keys { wanted.updateValue(nil, forKey: id) }
         }
-        for plan in changes.peers { wanted.updateValue(Self.peer(plan), forKey: plan.deviceID) }
+        for plan in changes.peers { wanted.updateValue(peer(plan), forKey: plan.deviceID) }
         wanted = wanted.filter { peers[$0.key] != $0.value }
         // Another device may have a released key or address next.
         for (id, new) in wanted {
@@ -142,10 +146,11 @@ struct RuntimePeers: Sendable {
             .sorted { "\($0.device)" < "\($1.device)" }
     }
 
-    private static func peer(_ plan: PeerPlan) -> Peer? {
-        guard plan.publicKey != nil || plan.password != nil else { return nil }
+    private func peer(_ plan: PeerPlan) -> Peer? {
+        let key = servesWireGuard ? plan.publicKey : nil
+        guard key != nil || plan.password != nil else { return nil }
         return Peer(
-            publicKey: plan.publicKey, presharedKey: plan.presharedKey, password: plan.password,
+            publicKey: key, presharedKey: plan.presharedKey, password: plan.password,
             addresses: plan.addresses, subnets: plan.subnets, rules: ClientRules(plan.rules))
     }
 }

@@ -38,6 +38,8 @@ package enum GatewayError: Error, Hashable, Sendable {
     case notFound(String)
     /// The gateway serves no login tunnel.
     case noLoginTunnel
+    /// The gateway does not serve WireGuard.
+    case noWireGuard
     /// A field is not as it should be.
     case invalid(field: String, problem: String)
     /// The nonce was used, is too old, or was never given out.
@@ -69,7 +71,9 @@ extension GatewayError {
         case .tooManyFailures, .tooManyChanges: .tooMany
         case .changed: .changed
         case .gatewayFull, .poolFull: .full
-        case .keyInUse, .loginInUse, .addressInUse, .subnetInUse, .creationConflict, .serverKeyRotation: .conflict
+        case .keyInUse, .loginInUse, .addressInUse, .subnetInUse, .creationConflict, .serverKeyRotation,
+            .noWireGuard:
+            .conflict
         case .notFound, .noLoginTunnel: .notFound
         case .invalid: .invalid
         case .unavailable, .onlyDisabled: .unavailable
@@ -101,6 +105,7 @@ extension GatewayError {
         case .addressInUse: "addressInUse"
         case .subnetInUse: "subnetInUse"
         case .notFound, .noLoginTunnel: "notFound"
+        case .noWireGuard: "noWireGuard"
         case .invalid: "invalid"
         case .nonceUnknown: "nonceUnknown"
         case .proofWrong: "proofWrong"
@@ -141,6 +146,8 @@ extension GatewayError: CustomStringConvertible {
         case .notFound(let what): "there is no such \(what)"
         case .noLoginTunnel:
             "this gateway serves no login tunnel: set loginTunnel.isEnabled in \(GatewaySettings.fileName), and restart it"
+        case .noWireGuard:
+            "this gateway serves the login tunnel alone: set servesWireGuard in \(GatewaySettings.fileName), and restart it"
         case .invalid(let field, let problem): "\(field): \(problem)"
         case .nonceUnknown: "the nonce was used, is too old or is not from here: ask for another"
         case .proofWrong: "the proof does not show that the caller has the old key"

@@ -41,6 +41,7 @@ extension GatewayService {
         _ draft: DeviceDraft, creationKey: String? = nil, _ caller: Caller
     ) async throws(GatewayError) -> Created<EnrolmentGrant> {
         try caller.check(.manage)
+        try checkWireGuard()
         let now = now
         try check(draft, .create)
         var random = random

@@ -17,6 +17,7 @@ extension GatewayService {
     package func enrol(
         bearer: String?, _ request: EnrolmentRequest, from source: IPAddress
     ) async throws(GatewayError) -> Created<EnrolmentGrant> {
+        try checkWireGuard()
         guard let secret = bearer.flatMap({ BearerSecret($0) }) else { throw failure(.unauthorized, bearer, source) }
         let hash = SecretHash(secret)
         let kind: Enrolment.Secret

@@ -12,9 +12,15 @@ import WireGuardCore
 extension GatewayService {
     package var serverKeys: ServerKeys { state.withLock { $0.keys } }
 
+    /// - Throws: `.noWireGuard` in a gateway with the login tunnel alone.
+    func checkWireGuard() throws(GatewayError) {
+        guard settings.servesWireGuard else { throw .noWireGuard }
+    }
+
     /// Makes the next key and announces it: grants name both, and the switch comes after the settings' overlap.
     package func announceServerKey(_ caller: Caller) async throws(GatewayError) -> ServerKeys {
         try caller.check(.manage)
+        try checkWireGuard()
         var random = random
         let next = ServerKeys.Next(
             key: PrivateKey(using: &random),

@@ -72,7 +72,8 @@ extension GatewayService {
         }
         let keys = state.withLock { $0.keys }
         return GatewayStatus(
-            counts: counts, pools: pools, serverKey: keys.current.publicKey, nextServerKey: keys.next?.key.publicKey,
+            counts: counts, pools: pools, servesWireGuard: settings.servesWireGuard,
+            serverKey: keys.current.publicKey, nextServerKey: keys.next?.key.publicKey,
             nextServerKeyAt: keys.next?.switchAt, now: now)
     }
 

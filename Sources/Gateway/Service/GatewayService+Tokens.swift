@@ -24,6 +24,7 @@ extension GatewayService {
         try Check.label(draft.name, "name", 1...Check.labelLength)
         try Check.lifetime(draft.lifetimeSeconds)
         let needsUser = draft.scope == .enrol || draft.scope == .addKey
+        if needsUser { try checkWireGuard() }
         guard (draft.userID != nil) == needsUser else {
             throw .invalid(
                 field: "user", problem: needsUser ? "this scope is for one user" : "this scope is for no single user")
@@ -81,6 +82,7 @@ extension GatewayService {
         _ draft: InvitationDraft, creationKey: String? = nil, _ caller: Caller
     ) async throws(GatewayError) -> Issued<IssuedInvitation> {
         try caller.check(.manage)
+        try checkWireGuard()
         let now = now
         try Check.label(draft.deviceName, "deviceName", 0...Check.labelLength)
         try Check.lifetime(draft.lifetimeSeconds)

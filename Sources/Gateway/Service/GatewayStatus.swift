@@ -27,17 +27,20 @@ package struct StoreCounts: Hashable, Sendable {
 package struct GatewayStatus: Hashable, Sendable {
     package var counts: StoreCounts
     package var pools: [PoolFigures]
+    package var servesWireGuard: Bool
+    /// WireGuard's, which it has for the time when it is served.
     package var serverKey: PublicKey
     package var nextServerKey: PublicKey?
     package var nextServerKeyAt: Date?
     package var now: Date
 
     package init(
-        counts: StoreCounts, pools: [PoolFigures], serverKey: PublicKey, nextServerKey: PublicKey?,
-        nextServerKeyAt: Date?, now: Date
+        counts: StoreCounts, pools: [PoolFigures], servesWireGuard: Bool, serverKey: PublicKey,
+        nextServerKey: PublicKey?, nextServerKeyAt: Date?, now: Date
     ) {
         self.counts = counts
         self.pools = pools
+        self.servesWireGuard = servesWireGuard
         self.serverKey = serverKey
         self.nextServerKey = nextServerKey
         self.nextServerKeyAt = nextServerKeyAt

@@ -20,6 +20,7 @@ struct InitCommand: ParsableCommand {
               useradd --system --home-dir / --shell /usr/sbin/nologin culvert
               sudo culvert gateway init vpn.example.com --owner culvert --backup-key /root/culvert-backup.key
               sudo culvert gateway init 203.0.113.5 --backup-key /media/usb/backup.key --dns 9.9.9.9
+              sudo culvert gateway init vpn.example.com --login-tunnel-only --backup-key /root/culvert-backup.key
 
             Exit status: 0 made, 2 wrong usage or there is one already, 4 not permitted.
             """)
@@ -53,6 +54,10 @@ struct InitCommand: ParsableCommand {
 
     @Option(help: ArgumentHelp("The TCP port of the device API.", valueName: "port"))
     var apiPort: UInt16 = 8443
+
+    @Flag(
+        help: "Serve users with logins and passwords only: no WireGuard, and nothing that listens for devices.")
+    var loginTunnelOnly = false
 
     @Option(help: ArgumentHelp("The user that the gateway runs as, which the folder is given to.", valueName: "user"))
     var owner: String?

@@ -41,6 +41,8 @@
             settings.label = command.label
             settings.wireGuardPort = command.port
             settings.api.port = command.apiPort
+            settings.servesWireGuard = !command.loginTunnelOnly
+            settings.loginTunnel.isEnabled = command.loginTunnelOnly
             return settings
         }
 
@@ -62,7 +64,9 @@
             }
             console.line("The gateway's folder is \(directory): settings, keys and, once it runs, the database.")
             console.line(
-                "Devices reach it at \(settings.host): TCP port \(settings.api.port) for the API, UDP port \(settings.wireGuardPort) for WireGuard."
+                settings.servesWireGuard
+                    ? "Devices reach it at \(settings.host): TCP port \(settings.api.port) for the API, UDP port \(settings.wireGuardPort) for WireGuard."
+                    : "Clients reach it at \(settings.host): UDP port \(settings.loginTunnel.port) for the login tunnel."
             )
             console.line("Devices get addresses of \(settings.networks.map(\.description).joined(separator: " and ")).")
             console.line("Pins of the device API, active and backup:")
@@ -73,9 +77,14 @@
             }
             console.line()
             console.line("Next:")
-            console.line("  1. open the two ports in the firewall in front of this host, if there is one")
+            let ports = settings.servesWireGuard ? "the two ports" : "the port"
+            console.line("  1. open \(ports) in the firewall in front of this host, if there is one")
             console.line("  2. culvert gateway run, or: systemctl enable --now culvert-gateway")
             console.line("  3. culvert gateway user add LOGIN")
+            guard settings.servesWireGuard else {
+                console.line("  4. culvert gateway user password LOGIN")
+                return console.line("  5. culvert gateway login-tunnel, for 'culvert profile add-login' on the client")
+            }
             console.line("  4. culvert gateway invite LOGIN --output FILE, for 'culvert enroll' on the device")
         }
     }

@@ -204,6 +204,11 @@ import X509
             ("loginTunnel.port", { $0.loginTunnel.port = 0 }),
             ("loginTunnel.port", { ($0.loginTunnel.isEnabled, $0.loginTunnel.port) = (true, $0.wireGuardPort) }),
             ("loginTunnel.interface", { ($0.loginTunnel.isEnabled, $0.loginTunnel.interface) = (true, $0.interface) }),
+            ("servesWireGuard", { $0.servesWireGuard = false }),
+            (
+                "addKey.isEnabled",
+                { ($0.servesWireGuard, $0.loginTunnel.isEnabled, $0.addKey.isEnabled) = (false, true, true) }
+            ),
             ("loginTunnel.sessionsPerUser", { $0.loginTunnel.sessionsPerUser = 0 }),
             ("loginTunnel.leaseSeconds", { $0.loginTunnel.leaseSeconds = 60 }),
             ("keepaliveSeconds", { ($0.loginTunnel.isEnabled, $0.keepaliveSeconds) = (true, 3601) }),
@@ -223,6 +228,7 @@ import X509
         // What is left out of a part is as by default as well.
         let short =
             #"{"host": "a.example", "addresses": ["10.0.0.1/24"], "loginTunnel": {"isEnabled": true, "port": 5}}"#
+        #expect(try GatewaySettings(json: Array(short.utf8)).servesWireGuard)
         let read = try GatewaySettings(json: Array(short.utf8)).loginTunnel
         #expect(read.isEnabled && read.port == 5 && read.sessionsPerUser == 5)
     }

@@ -69,6 +69,25 @@ extension RuntimePeersTests {
         made.round(changes())
         #expect(made.network.isEmpty && made.peers.peers.isEmpty)
     }
+
+    @Test("Without WireGuard a device with a key has no access, and a login's device is behind the first interface")
+    func withoutWireGuard() {
+        var generator = SeededGenerator(seed: 20)
+        var made = Made()
+        made.peers = RuntimePeers(servesWireGuard: false)
+        let laptop = PeerPlan(
+            deviceID: DeviceID(using: &generator), publicKey: PrivateKey(using: &generator).publicKey,
+            presharedKey: nil, addresses: [.v4(10, 66, 0, 2)], subnets: [], rules: [])
+        let login = PeerPlan(
+            deviceID: DeviceID(using: &generator), publicKey: nil, presharedKey: nil,
+            password: StoredPassword(text: "one"), addresses: [.v4(10, 66, 0, 3)], subnets: [], rules: [])
+        made.round(
+            PeerChanges(
+                sequence: 1, isComplete: true, peers: [laptop, login], removed: [], serverKeysChanged: true))
+        #expect(made.engine.isEmpty && made.peers.isCurrent)
+        #expect(Array(made.network.keys) == [IPPrefix(host: .v4(10, 66, 0, 3))])
+        #expect(made.network.values.allSatisfy { $0.tunnel == nil })
+    }
 }
 
 /// A network in memory with a device for each tunnel, which notes what it is told.
@@ -233,6 +252,26 @@ struct LoginRuntimeTests {
             _ = try await service.updateUser(anna.id, update, admin)
             fixture.clock.advance(by: .seconds(100))
             #expect(try await client.next() == .ended(.removed))
+        }
+    }
+
+    @Test("Without WireGuard a client logs in, no port is WireGuard's, and neither are metrics; the gateway is ready")
+    func alone() async throws {
+        try await run({ $0.servesWireGuard = false }) { fixture, _, runtime, network, client in
+            let assignment = try await client(.v4(192, 0, 2, 10)).logIn("anna", Self.password)
+            #expect(assignment.addresses.map(\.description) == ["10.66.0.2/32", "fd66::2/128"])
+            // The only interface is the first one.
+            let change = try #require(network.changes.withLock { $0.first })
+            #expect(change.count == 2 && change.values.allSatisfy { $0 != nil && $0?.tunnel == nil })
+            let figures = runtime.figures
+            #expect(figures.port == nil && figures.login?.port == 51_840 && figures.login?.sessions == 1)
+            #expect(runtime.readiness.isReady && figures.isCurrent)
+            let names = Set(figures.families.map(\.name))
+            #expect(names.isSuperset(of: ["culvert_gateway_login_sessions", "culvert_gateway_current"]))
+            #expect(names.isDisjoint(with: ["culvert_gateway_peers", "culvert_gateway_handshakes_total"]))
+            let device = try #require(try await fixture.service.devices(PageRequest(), fixture.admin).items.first)
+            try await fixture.service.removeDevice(device.id, fixture.admin)
+            #expect(await network.hasRemovedClients())
         }
     }
 

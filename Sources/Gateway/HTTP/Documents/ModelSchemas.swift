@@ -108,7 +108,8 @@ enum ModelSchemas {
                 of: .object([
                     .init("network", .prefix), .init("capacity", .count), .init("inUse", .count),
                     .init("resting", .count),
-                ]))), .init("serverKey", .key), .init("nextServerKey", .key, isRequired: false),
+                ]))), .init("servesWireGuard", .flag), .init("serverKey", .key, note: "WireGuard's"),
+        .init("nextServerKey", .key, isRequired: false),
         .init("nextServerKeyAt", .time, isRequired: false), .init("now", .time),
     ])
 

@@ -78,7 +78,8 @@ extension GatewayStatus {
                         "inUse": .count(pool.inUse), "resting": .count(pool.resting),
                     ])
                 }),
-            "serverKey": .string(serverKey.base64), "nextServerKey": nextServerKey.map { .string($0.base64) },
+            "servesWireGuard": .bool(servesWireGuard), "serverKey": .string(serverKey.base64),
+            "nextServerKey": nextServerKey.map { .string($0.base64) },
             "nextServerKeyAt": .time(nextServerKeyAt), "now": .time(now),
         ])
     }
