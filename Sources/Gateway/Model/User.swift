@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 package import FoundationEssentials
+package import NetworkAddresses
 package import Provisioning
 
 /// A person of the team, who has devices.
@@ -18,6 +19,8 @@ package struct User: Hashable, Sendable {
     package var deviceLimit: Int?
     /// What the login tunnel's server compares a password with; nil for a user without a password.
     package var password: StoredPassword?
+    /// The addresses that the user's logins have, at most one of each family. No device and no other user gets them.
+    package var addresses: [IPAddress] = []
     /// Whether the store has noted the expiry, which then lasts even if the clock is set back.
     package var hasExpired = false
     /// Whether the store has this state. `false` while the end of access is in effect and not written yet.
@@ -85,6 +88,9 @@ extension User: Declared {
             options: [.create, .patch],
             column: "devices", .patch("null for the gateway's own"))
         Field("hasPassword", \.hasPassword, .flag, column: "password")
+        Field(
+            "addresses", \.addresses, .list(of: .address, count: 0...2), options: [.create, .patch], column: "addresses",
+            "What the user's logins have, one of each family at most")
         Field("createdAt", \.createdAt, .time)
         Field("isSaved", \.savedMember, .omittable(.flag), .isSaved)
         Field(hidden: "password", \.password)

@@ -4,6 +4,7 @@
 import FoundationEssentials
 import NetworkAddresses
 import Provisioning
+import TunnelServer
 import TunnelSystem
 
 /// What text and numbers of others have to be like.
@@ -35,6 +36,18 @@ enum Check {
         guard let seconds else { return }
         guard (1...longestLifetime).contains(seconds) else {
             throw .invalid(field: "lifetimeSeconds", problem: "must be 1 to \(longestLifetime)")
+        }
+    }
+
+    /// Checks the addresses that are to be a user's own.
+    static func addresses(
+        _ addresses: [IPAddress], in servers: [InterfaceAddress]
+    ) throws(GatewayError) {
+        try Self.addresses(addresses)
+        let ranges = servers.compactMap { try? AddressRange(server: $0) }
+        for address in addresses where !ranges.contains(where: { $0.contains(address) }) {
+            let networks = servers.map(\.network.description).joined(separator: " or ")
+            throw .invalid(field: "addresses", problem: "\(address) is no client's address in \(networks)")
         }
     }
 

@@ -141,7 +141,7 @@ extension GatewayError: CustomStringConvertible {
             "no address of \(network) is free: \(inUse) are in use and \(resting) rest after use"
         case .keyInUse: "this key is another device's: make a new one"
         case .loginInUse(let login): "there is a user '\(login)' already"
-        case .addressInUse(let address): "\(address) is another device's, or rests after use"
+        case .addressInUse(let address): "\(address) is another device's or user's, or rests after use"
         case .subnetInUse(let network): "\(network) overlaps a network that is in use"
         case .notFound(let what): "there is no such \(what)"
         case .noLoginTunnel:

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import FoundationEssentials
+import NetworkAddresses
 import Provisioning
 
 extension GatewayService {
@@ -34,15 +35,16 @@ extension GatewayService {
         let now = now
         try check(draft, .create)
         try Check.end(draft.expiresAt ?? nil, after: now)
+        try Check.addresses(draft.addresses ?? [], in: settings.addresses)
         var random = random
         var user = User(id: UserID(using: &random), login: "", createdAt: now)
         let creation = try creation(creationKey, "user \(draft.canonicalText(standard: user))", caller)
         draft.apply(to: &user)
         user.expiresAt = user.expiresAt.map { Date(milliseconds: $0.milliseconds) }
-        let added = user
+        let (added, limits) = (user, limits(at: now))
         let audit = record(.userAdded, "user:\(user.id)", caller, ["login": user.login])
         let made = try await named(user.login) { () async throws(GatewayError) in
-            try await changed("user") { () throws(StoreError) in try await store.add(added, creation, audit) }
+            try await changed("user") { () throws(StoreError) in try await store.add(added, limits, creation, audit) }
         }
         return Created(item: inEffect(made.item), isRepetition: made.isRepetition)
     }
@@ -57,11 +59,15 @@ extension GatewayService {
             try Check.end(end, after: now)
             update.expiresAt = .some(end.map { Date(milliseconds: $0.milliseconds) })
         }
+        if let addresses = update.addresses { try Check.addresses(addresses, in: settings.addresses) }
+        let limits = limits(at: now)
         let audit = record(.userChanged, "user:\(id)", caller, update.details)
         let checked = update
         @Sendable func save() async throws(GatewayError) -> User {
             try await named(checked.login ?? "") { () async throws(GatewayError) in
-                try await changed("user") { () throws(StoreError) in try await store.update(user: id, checked, audit) }
+                try await changed("user") { () throws(StoreError) in
+                    try await store.update(user: id, checked, limits, audit)
+                }
             }
         }
         guard let isEnabled = update.isEnabled else { return inEffect(try await save()) }

@@ -14,12 +14,16 @@ package import WireGuardCore
 package protocol GatewayStore: Sendable {
     // MARK: Users
 
-    /// - Throws: `.exists(.login)`, `.creationConflict`.
+    /// - Throws: `.exists(.login)`, `.exists(.address)`, `.creationConflict`.
     func add(
-        _ user: User, _ creation: Creation?, _ audit: AuditRecord
+        _ user: User, _ limits: DeviceLimits, _ creation: Creation?, _ audit: AuditRecord
     ) async throws(StoreError) -> Created<User>
-    func update(user: UserID, _ update: UserUpdate, _ audit: AuditRecord) async throws(StoreError) -> User
-    /// Removes the user with devices, tokens, invitations and rules; addresses begin to rest.
+    /// Changes a user. If it has other addresses then, devices of its logins without them are removed.
+    /// - Throws: `.exists(.login)`, `.exists(.address)`.
+    func update(
+        user: UserID, _ update: UserUpdate, _ limits: DeviceLimits, _ audit: AuditRecord
+    ) async throws(StoreError) -> User
+    /// Removes the user with devices, tokens, invitations and rules; addresses begin to rest, and the user's own are anybody's.
     func remove(user: UserID, _ audit: AuditRecord) async throws(StoreError)
     func user(_ id: UserID) async throws(StoreError) -> User?
     func user(login: String) async throws(StoreError) -> User?
@@ -140,6 +144,25 @@ package protocol GatewayStore: Sendable {
 }
 
 extension GatewayStore {
+    /// The limits of changes that give no address.
+    private var noLimits: DeviceLimits {
+        DeviceLimits(servers: [], restSince: .distantPast, devicesPerUser: 0, devices: 0)
+    }
+
+    /// Adds a user without addresses.
+    package func add(
+        _ user: User, _ creation: Creation?, _ audit: AuditRecord
+    ) async throws(StoreError) -> Created<User> {
+        try await add(user, noLimits, creation, audit)
+    }
+
+    /// Changes something else than the addresses of a user.
+    package func update(
+        user: UserID, _ update: UserUpdate, _ audit: AuditRecord
+    ) async throws(StoreError) -> User {
+        try await self.update(user: user, update, noLimits, audit)
+    }
+
     /// Replaces the rules of the owner with these, in any version.
     package func setRules(of owner: Rule.Owner, _ rules: [Rule], _ audit: AuditRecord) async throws(StoreError) {
         try await setRules(of: owner, rules, ifVersion: nil, audit)

@@ -19,6 +19,7 @@ struct UserCommand: ParsableCommand {
             Examples:
               sudo culvert gateway user add anna --name "Anna Example" --devices 3
               sudo culvert gateway user set anna --disable
+              sudo culvert gateway user set anna --address 10.66.0.77
               sudo culvert gateway user password anna
               sudo culvert gateway user list --json | jq -r '.users[].login'
             """,
@@ -31,6 +32,10 @@ struct UserCommand: ParsableCommand {
         @Option(help: ArgumentHelp("How many devices there may be.", valueName: "number")) var devices: Int64?
         @Option(help: ArgumentHelp("When the user ends, from now on: 12h, 30d.", valueName: "time")) var expiresIn:
             String?
+        @Option(
+            help: ArgumentHelp(
+                "An address that the user's logins have, and nobody else; once for each family.", valueName: "address"))
+        var address: [String] = []
 
         func members() throws(CommandFailure) -> [String: JSON] {
             var members: [String: JSON] = [:]
@@ -38,6 +43,7 @@ struct UserCommand: ParsableCommand {
             if let notes { members["notes"] = .string(notes) }
             if let devices { members["deviceLimit"] = .integer(devices) }
             if let expiresIn { members["expiresAt"] = .string(try Lifetime.date(expiresIn)) }
+            if !address.isEmpty { members["addresses"] = .array(address.map { .string($0) }) }
             return members
         }
     }
@@ -94,10 +100,14 @@ struct UserCommand: ParsableCommand {
         @Flag(help: "Let the user's devices in again.") var enable = false
         @Flag(help: "Let none of the user's devices in.") var disable = false
         @Flag(help: "Let the user last.") var neverExpires = false
+        @Flag(help: "Take the user's own addresses away.") var noAddress = false
         @OptionGroup var options: ListOptions
 
         func validate() throws {
             guard !(enable && disable) else { throw ValidationError("--enable and --disable exclude each other") }
+            guard !(noAddress && !fields.address.isEmpty) else {
+                throw ValidationError("--no-address and --address exclude each other")
+            }
             guard !(neverExpires && fields.expiresIn != nil) else {
                 throw ValidationError("--never-expires and --expires-in exclude each other")
             }
@@ -108,6 +118,7 @@ struct UserCommand: ParsableCommand {
                 var members = try fields.members()
                 if let login { members["login"] = .string(login) }
                 if enable || disable { members["isEnabled"] = .bool(enable) }
+                if noAddress { members["addresses"] = .array([]) }
                 if neverExpires { members["expiresAt"] = .null }
                 let tool = AdminTool(options, console)
                 let changed = try tool.client.ask("PATCH", "/v1/users/\(try tool.user(user))", .object(members))

@@ -12,8 +12,9 @@ import TunnelServer
 
 extension SQLiteStore {
     /// Gives a device an address of each network, of `wanted` where that has one.
+    /// - Parameter owner: The user whose own addresses these are.
     static func giveAddresses(
-        _ db: Database, to device: DeviceID, wanted: [IPAddress], _ limits: DeviceLimits
+        _ db: Database, to device: DeviceID, wanted: [IPAddress], of owner: UserID? = nil, _ limits: DeviceLimits
     ) throws -> [IPAddress] {
         let ranges = try limits.servers.map { server in
             do { return try AddressRange(server: server) } catch {
@@ -25,7 +26,7 @@ extension SQLiteStore {
         }
         return try ranges.map { range in
             if let address = wanted.first(where: range.contains) {
-                guard try take(db, address, range, for: device, restSince: limits.restSince) else {
+                guard try take(db, address, range, for: device, of: owner, restSince: limits.restSince) else {
                     throw StoreError.exists(.address(address))
                 }
                 return address
@@ -41,14 +42,23 @@ extension SQLiteStore {
 
     /// Takes this address if it is nobody's.
     private static func take(
-        _ db: Database, _ address: IPAddress, _ range: AddressRange, for device: DeviceID, restSince: Date
+        _ db: Database, _ address: IPAddress, _ range: AddressRange, for device: DeviceID, of owner: UserID?,
+        restSince: Date
     ) throws -> Bool {
+        if let owner {
+            try db.execute(
+                literal: """
+                    UPDATE addresses SET device_id = \(device.description), released_at = NULL, user_id = NULL
+                    WHERE address = \(address.data) AND owner_id = \(owner.description) AND device_id IS NULL
+                    """)
+            return db.changesCount == 1
+        }
         try db.execute(
             literal: """
                 INSERT INTO addresses (address, network, family, device_id)
                 VALUES (\(address.data), \(range.network.description), \(family(range)), \(device.description))
                 ON CONFLICT (address) DO UPDATE SET device_id = excluded.device_id, released_at = NULL, user_id = NULL
-                WHERE device_id IS NULL AND released_at <= \(restSince.milliseconds)
+                WHERE device_id IS NULL AND owner_id IS NULL AND released_at <= \(restSince.milliseconds)
                 """)
         return db.changesCount == 1
     }
@@ -64,7 +74,8 @@ extension SQLiteStore {
                 UPDATE addresses SET device_id = \(device.description), released_at = NULL, user_id = NULL
                 WHERE address = (
                     SELECT address FROM addresses
-                    WHERE network = \(range.network.description) AND device_id IS NULL AND \(condition)
+                    WHERE network = \(range.network.description) AND device_id IS NULL AND owner_id IS NULL
+                        AND \(condition)
                         AND released_at <= \(latest.milliseconds) AND address <> \(range.server.data)
                     ORDER BY released_at, address LIMIT 1)
                 RETURNING address
@@ -84,7 +95,7 @@ extension SQLiteStore {
                     (SELECT COUNT(*) FROM devices WHERE devices.user_id = users.id) AS devices,
                     (SELECT COUNT(*) FROM addresses
                         WHERE addresses.user_id = users.id AND network = \(range.network.description)
-                            AND addresses.device_id IS NULL
+                            AND addresses.device_id IS NULL AND addresses.owner_id IS NULL
                             AND released_at > \(limits.restSince.milliseconds)) AS resting
                 FROM users WHERE users.id = (SELECT devices.user_id FROM devices WHERE devices.id = \(device.description))
                 """)
@@ -135,7 +146,8 @@ extension SQLiteStore {
         let row = try Row.fetchOne(
             db,
             literal: """
-                SELECT COUNT(device_id) AS used, COUNT(*) FILTER (WHERE released_at > \(restSince.milliseconds)) AS resting
+                SELECT COUNT(COALESCE(device_id, owner_id)) AS used,
+                    COUNT(*) FILTER (WHERE owner_id IS NULL AND released_at > \(restSince.milliseconds)) AS resting
                 FROM addresses WHERE network = \(range.network.description)
                 """)
         let fields = row.map(Fields.init)

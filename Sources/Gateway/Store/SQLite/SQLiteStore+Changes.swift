@@ -72,9 +72,7 @@ extension SQLiteStore {
     private static func allPeers(_ db: Database) throws -> [PeerRecord] {
         var devices = try Row.fetchAll(db, literal: "SELECT * FROM devices").map { try Device($0) }
         try attach(db, to: &devices, areAll: true)
-        let users = try Dictionary(
-            Row.fetchAll(db, literal: "SELECT * FROM users").map { try User($0) }.map { ($0.id, $0) }
-        ) { first, _ in first }
+        let users = try Dictionary(users(db, "", areAll: true).map { ($0.id, $0) }) { first, _ in first }
         var rules: [RandomID: [RuleContent]] = [:]
         for row in try Row.fetchAll(db, literal: "SELECT * FROM rules ORDER BY position") {
             let fields = Fields(row)

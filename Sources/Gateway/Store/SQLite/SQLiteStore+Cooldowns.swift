@@ -40,7 +40,7 @@ extension SQLiteStore {
     }
 
     private static func condition(_ filter: CooldownFilter, _ restSince: Date) -> SQL {
-        var condition: SQL = "device_id IS NULL AND released_at > \(restSince.milliseconds)"
+        var condition: SQL = "device_id IS NULL AND owner_id IS NULL AND released_at > \(restSince.milliseconds)"
         if let user = filter.userID { condition = "\(condition) AND user_id = \(user.description)" }
         if let address = filter.address { condition = "\(condition) AND address = \(address.data)" }
         return condition

@@ -50,33 +50,44 @@ extension SQLiteStore {
         }
         // There may be fewer sessions than there were.
         let held = usable.count { lease.busy.contains($0.id) }
-        if held < lease.sessionsPerUser, let free { return try keep(db, free, lease) }
+        // A user's own addresses are had by one session.
+        let most = user.addresses.isEmpty ? lease.sessionsPerUser : 1
+        if held < most, let free { return try keep(db, free, of: user, lease) }
         let oldest = lease.busy.lazy.compactMap { id in usable.first { $0.id == id } }.first
         do {
-            guard devices.count < lease.sessionsPerUser else { throw StoreError.deviceLimit(lease.sessionsPerUser) }
+            guard devices.count < most else { throw StoreError.deviceLimit(most) }
             try checkRoom(db, for: user, lease.limits)
         } catch let error as StoreError {
             // Nothing was written yet.
             guard let oldest else { throw error }
-            return try keep(db, oldest, lease)
+            return try keep(db, oldest, of: user, lease)
         }
         let device = Device(
             id: lease.deviceID, userID: user.id, kind: .login, name: String("login of \(user.login)".prefix(64)),
             publicKey: nil, createdAt: lease.now)
         try insert(db, device, by: nil, nil)
-        _ = try giveAddresses(db, to: device.id, wanted: [], lease.limits)
+        try giveAddresses(db, to: device.id, of: user, lease.limits)
         return device.id
     }
 
+    private static func giveAddresses(
+        _ db: Database, to device: DeviceID, of user: User, _ limits: DeviceLimits
+    ) throws {
+        _ = try giveAddresses(db, to: device, wanted: addresses(of: user, limits), of: user.id, limits)
+    }
+
     /// Leaves a device its addresses, unless the gateway's networks are others by now.
-    private static func keep(_ db: Database, _ device: Device, _ lease: LoginLease) throws -> DeviceID {
+    private static func keep(
+        _ db: Database, _ device: Device, of user: User, _ lease: LoginLease
+    ) throws -> DeviceID {
         let ranges = lease.limits.servers.compactMap { try? AddressRange(server: $0) }
         let fits =
             device.addresses.count == ranges.count
             && ranges.allSatisfy { range in device.addresses.contains(where: range.contains) }
+            && addresses(of: user, lease.limits).allSatisfy(device.addresses.contains)
         guard !fits else { return device.id }
         try releaseAddresses(db, of: device.id, at: lease.now)
-        _ = try giveAddresses(db, to: device.id, wanted: [], lease.limits)
+        try giveAddresses(db, to: device.id, of: user, lease.limits)
         return device.id
     }
 }

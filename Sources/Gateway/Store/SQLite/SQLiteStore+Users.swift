@@ -7,7 +7,7 @@ import Provisioning
 
 extension SQLiteStore {
     package func add(
-        _ user: User, _ creation: Creation?, _ audit: AuditRecord
+        _ user: User, _ limits: DeviceLimits, _ creation: Creation?, _ audit: AuditRecord
     ) async throws(StoreError) -> Created<User> {
         try await write { db in
             if let id = try Self.repeated(db, creation, user.id, at: audit.at) {
@@ -16,23 +16,28 @@ extension SQLiteStore {
                 }
                 return Created(item: before, isRepetition: true)
             }
-            try db.execute(
-                literal: """
-                    INSERT INTO users (
-                        id, login, name, notes, enabled, expires_at, device_limit, password, created_at
-                    ) VALUES (
-                        \(user.id.description), \(user.login), \(user.name), \(user.notes), \(user.isEnabled),
-                        \(user.expiresAt?.milliseconds), \(user.deviceLimit), \(user.password?.text),
-                        \(user.createdAt.milliseconds))
-                    """)
-            try Self.note(db, .user(user.id), at: audit.at)
-            try Self.log(db, audit)
+            try Self.insert(db, user, limits, audit)
             return Created(item: user, isRepetition: false)
         }
     }
 
+    static func insert(_ db: Database, _ user: User, _ limits: DeviceLimits, _ audit: AuditRecord) throws {
+        try db.execute(
+            literal: """
+                INSERT INTO users (
+                    id, login, name, notes, enabled, expires_at, device_limit, password, created_at
+                ) VALUES (
+                    \(user.id.description), \(user.login), \(user.name), \(user.notes), \(user.isEnabled),
+                    \(user.expiresAt?.milliseconds), \(user.deviceLimit), \(user.password?.text),
+                    \(user.createdAt.milliseconds))
+                """)
+        try setAddresses(db, of: user.id, user.addresses, limits, at: audit.at)
+        try note(db, .user(user.id), at: audit.at)
+        try log(db, audit)
+    }
+
     package func update(
-        user id: UserID, _ update: UserUpdate, _ audit: AuditRecord
+        user id: UserID, _ update: UserUpdate, _ limits: DeviceLimits, _ audit: AuditRecord
     ) async throws(StoreError) -> User {
         try await write { db in
             guard var user = try Self.user(db, id) else { throw StoreError.notFound }
@@ -47,6 +52,9 @@ extension SQLiteStore {
                         password = \(user.password?.text)
                     WHERE id = \(id.description)
                     """)
+            if let addresses = update.addresses {
+                try Self.setAddresses(db, of: id, addresses, limits, at: audit.at)
+            }
             try Self.note(db, .user(id), at: audit.at)
             try Self.log(db, audit)
             return user
@@ -69,23 +77,19 @@ extension SQLiteStore {
     }
 
     static func user(_ db: Database, _ id: UserID) throws -> User? {
-        try Row.fetchOne(db, literal: "SELECT * FROM users WHERE id = \(id.description)").map(User.init)
+        try users(db, "WHERE id = \(id.description)").first
     }
 
     package func user(login: String) async throws(StoreError) -> User? {
-        try await read { db in
-            try Row.fetchOne(db, literal: "SELECT * FROM users WHERE login = \(login)").map(User.init)
-        }
+        try await read { db in try Self.users(db, "WHERE login = \(login)").first }
     }
 
     package func users(_ page: PageRequest) async throws(StoreError) -> Page<User> {
         try await read { db in
-            let rows = try Row.fetchAll(
-                db,
-                literal:
-                    "SELECT * FROM users WHERE login > \(page.after ?? "") ORDER BY login LIMIT \(page.limit + 1)")
-            let users = try rows.prefix(page.limit).map(User.init)
-            return Page(items: users, next: rows.count > page.limit ? users.last?.login : nil)
+            let found = try Self.users(
+                db, "WHERE login > \(page.after ?? "") ORDER BY login LIMIT \(page.limit + 1)")
+            let users = Array(found.prefix(page.limit))
+            return Page(items: users, next: found.count > page.limit ? users.last?.login : nil)
         }
     }
 }

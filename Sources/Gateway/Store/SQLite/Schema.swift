@@ -12,6 +12,7 @@ enum Schema {
         migrator.registerMigration("3", migrate: addExpiryLimits)
         migrator.registerMigration("4") { database in try database.execute(sql: auditCounts) }
         migrator.registerMigration("5") { database in try database.execute(sql: cooldowns) }
+        migrator.registerMigration("6") { database in try database.execute(sql: userAddresses) }
         return migrator
     }
 

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import FoundationEssentials
+import NetworkAddresses
+import Provisioning
+import Testing
+
+@testable import Gateway
+
+extension StoreFixture {
+    /// A user with a password and these addresses.
+    fileprivate func user(
+        _ login: String, with addresses: [String], limits: DeviceLimits? = nil
+    ) async throws -> User {
+        var user = User(
+            id: id(), login: login, password: StoredPassword(text: "of \(login)"), createdAt: start)
+        user.addresses = try addresses.map { try IPAddress($0) }
+        return try await store.add(user, try limits ?? self.limits(), nil, audit()).item
+    }
+
+    fileprivate func set(
+        _ addresses: [String], of user: User, login: String? = nil, limits: DeviceLimits? = nil, at time: Double = 0
+    ) async throws -> User {
+        var update = UserUpdate()
+        update.addresses = try addresses.map { try IPAddress($0) }
+        update.login = login
+        return try await store.update(
+            user: user.id, update, try limits ?? self.limits(after: time), audit(.userChanged, after: time))
+    }
+
+    fileprivate func logIn(
+        _ user: User, busy: [DeviceID] = [], limits: DeviceLimits? = nil, at time: Double = 0
+    ) async throws -> Device {
+        let outcome = try await store.lease(
+            LoginLease(
+                userID: user.id, password: try #require(user.password), busy: busy, deviceID: id(), sessionsPerUser: 5,
+                limits: try limits ?? self.limits(after: time), now: start.addingTimeInterval(time),
+                source: try Endpoint("192.0.2.7:4000")))
+        guard case .given(let found) = outcome else { throw Unexpected(what: "\(outcome)") }
+        return found.device
+    }
+}
+
+@Suite struct StoreUserAddressTests {
+    @Test(
+        "A user's addresses are read with the user, and its logins have them, one session at a time",
+        arguments: StoreKind.allCases)
+    func logins(_ kind: StoreKind) async throws {
+        try await kind.run { fixture in
+            let store = fixture.store
+            let anna = try await fixture.user("anna", with: ["10.66.0.77"])
+            let ben = try await fixture.user("ben", with: [])
+            #expect(try await store.user(anna.id)?.addresses == [.v4(10, 66, 0, 77)])
+            #expect(try await store.user(login: "anna") == anna)
+            #expect(try await store.users(PageRequest()).items == [anna, ben])
+            let device = try await fixture.logIn(anna)
+            #expect(device.addresses.map(\.description) == ["10.66.0.77", "fd66::2"])
+            #expect(try await store.peers(after: nil).peers.map(\.user) == [anna])
+            // The next session has the device of the first.
+            #expect(try await fixture.logIn(anna, busy: [device.id]).id == device.id)
+            try await store.remove(device: device.id, of: nil, fixture.audit(after: 10))
+            // The user's own address rests for others only.
+            let next = try await fixture.logIn(anna, at: 20)
+            #expect(next.id != device.id && next.addresses.map(\.description) == ["10.66.0.77", "fd66::3"])
+        }
+    }
+
+    @Test(
+        "No other user and no device gets a user's address, which must be available and in the networks",
+        arguments: StoreKind.allCases)
+    func exclusive(_ kind: StoreKind) async throws {
+        try await kind.run { fixture in
+            let anna = try await fixture.user("anna", with: ["10.66.0.2", "fd66::2"])
+            let ben = try await fixture.user("ben", with: [])
+            #expect(try await fixture.logIn(ben).addresses.map(\.description) == ["10.66.0.3", "fd66::3"])
+            let laptop = try await fixture.device(of: anna)
+            #expect(laptop.addresses.map(\.description) == ["10.66.0.4", "fd66::4"])
+            await #expect(throws: StoreError.exists(.address(.v4(10, 66, 0, 2)))) {
+                _ = try await fixture.device(of: anna, ["10.66.0.2"])
+            }
+            // Another user's, another user's login's, a device's, the gateway's, outside.
+            for text in ["10.66.0.2", "fd66::2", "10.66.0.3", "10.66.0.4", "10.66.0.1", "10.66.0.255", "10.67.0.9"] {
+                await #expect(throws: StoreError.exists(.address(try IPAddress(text)))) {
+                    _ = try await fixture.user("cara", with: [text])
+                }
+            }
+            #expect(try await fixture.store.user(login: "cara") == nil)
+            // What was refused has changed nothing.
+            await #expect(throws: StoreError.exists(.address(.v4(10, 66, 0, 3)))) {
+                _ = try await fixture.set(["10.66.0.3"], of: anna, login: "eva")
+            }
+            #expect(try await fixture.store.user(anna.id) == anna)
+            // An address of a device that was removed rests for others.
+            try await fixture.store.remove(device: laptop.id, of: nil, fixture.audit(after: 10))
+            await #expect(throws: StoreError.exists(.address(.v4(10, 66, 0, 4)))) {
+                _ = try await fixture.set(["10.66.0.4"], of: ben, at: 20)
+            }
+            #expect(
+                try await fixture.set(["10.66.0.4", "fd66::4"], of: anna, at: 20).addresses.count == 2)
+        }
+    }
+
+    @Test(
+        "A login's present address can become the user's; with another one the login's device goes",
+        arguments: StoreKind.allCases)
+    func change(_ kind: StoreKind) async throws {
+        try await kind.run { fixture in
+            let store = fixture.store
+            var anna = try await fixture.user("anna", with: [])
+            let (one, two) = (try await fixture.logIn(anna), try await fixture.logIn(anna, busy: [fixture.id()]))
+            #expect(one.id == two.id)
+            let other = try await fixture.logIn(anna, busy: [one.id])
+            let present = try #require(one.addresses.first)
+            anna = try await fixture.set(["\(present)"], of: anna)
+            #expect(try await store.devices(of: anna.id, PageRequest()).items.map(\.id) == [one.id])
+            let before = try await store.counts(at: fixture.start).sequence
+            anna = try await fixture.set(["10.66.0.77"], of: anna, at: 10)
+            #expect(try await store.devices(of: anna.id, PageRequest()).items.isEmpty)
+            let feed = try await store.peers(after: before)
+            #expect(feed.removed == [one.id] && other.id != one.id)
+            #expect(try await fixture.logIn(anna, at: 20).addresses.first == .v4(10, 66, 0, 77))
+            anna = try await fixture.set([], of: anna, at: 30)
+            #expect(try await store.user(anna.id)?.addresses == [])
+        }
+    }
+
+    @Test(
+        "A full pool counts a user's address as in use; it is available again when it or the user is removed",
+        arguments: StoreKind.allCases)
+    func pool(_ kind: StoreKind) async throws {
+        try await kind.run { fixture in
+            let limits = try fixture.limits(["10.66.0.1/30"])
+            let anna = try await fixture.user("anna", with: ["10.66.0.2"], limits: limits)
+            let ben = try await fixture.user("ben", with: [])
+            let full = StoreError.poolFull(try IPPrefix("10.66.0.0/30"), inUse: 1, resting: 0)
+            await #expect(throws: full) { _ = try await fixture.logIn(ben, limits: limits) }
+            _ = try await fixture.set([], of: anna, limits: limits)
+            let device = try await fixture.logIn(ben, limits: limits)
+            #expect(device.addresses == [.v4(10, 66, 0, 2)])
+            try await fixture.store.remove(device: device.id, of: nil, fixture.audit())
+            // A day later.
+            let later = try fixture.limits(["10.66.0.1/30"], after: 90_000)
+            _ = try await fixture.set(["10.66.0.2"], of: anna, limits: later)
+            await #expect(throws: full) { _ = try await fixture.logIn(ben, limits: later) }
+            try await fixture.store.remove(user: anna.id, fixture.audit())
+            #expect(try await fixture.logIn(ben, limits: later).addresses == device.addresses)
+        }
+    }
+
+    @Test("An address outside of the gateway's new networks is given to no login", arguments: StoreKind.allCases)
+    func otherNetworks(_ kind: StoreKind) async throws {
+        try await kind.run { fixture in
+            let anna = try await fixture.user("anna", with: ["10.66.0.77"])
+            let first = try await fixture.logIn(anna)
+            #expect(first.addresses.first == .v4(10, 66, 0, 77))
+            let limits = try fixture.limits(["10.99.0.1/24"])
+            let second = try await fixture.logIn(anna, limits: limits)
+            #expect(second.id == first.id && second.addresses == [.v4(10, 99, 0, 2)])
+        }
+    }
+}
+
+@Suite struct UserAddressServiceTests {
+    @Test("Addresses must be one of each family, in the networks, and not the gateway's own; the log has them")
+    func checks() async throws {
+        let fixture = try ServiceFixture()
+        for text in [["10.66.0.1"], ["10.66.0.2", "10.66.0.3"], ["10.67.0.1"], ["10.66.255.255"], ["fd67::2"]] {
+            let addresses = try text.map { try IPAddress($0) }
+            let error = await #expect(throws: GatewayError.self) {
+                _ = try await fixture.service.addUser(UserDraft(login: "anna", addresses: addresses), fixture.admin)
+            }
+            guard case .invalid(field: "addresses", problem: _)? = error else {
+                Issue.record("\(text): \(String(describing: error))")
+                continue
+            }
+        }
+        let address = IPAddress.v4(10, 66, 0, 77)
+        let anna = try await fixture.service.addUser(
+            UserDraft(login: "anna", addresses: [address]), fixture.admin
+        ).item
+        #expect(anna.addresses == [address])
+        #expect(SchemaCheck.problems(anna.json, ModelSchemas.user) == [])
+        await #expect(throws: GatewayError.addressInUse(address)) {
+            _ = try await fixture.service.addUser(UserDraft(login: "ben", addresses: [address]), fixture.admin)
+        }
+        var update = UserUpdate()
+        update.addresses = []
+        #expect(try await fixture.service.updateUser(anna.id, update, fixture.admin).addresses == [])
+        let entries = try await fixture.service.audit(AuditFilter(), PageRequest(), fixture.admin).items
+        #expect(entries.first?.record.details == ["addresses": ""])
+    }
+
+    @Test("The text of a draft without addresses, which tells a repeated creation, is that of earlier versions")
+    func draftText() throws {
+        let draft = UserDraft(login: "anna", name: "Anna", deviceLimit: 3)
+        #expect(
+            "\(draft)"
+                == #"UserDraft(login: "anna", name: "Anna", notes: "", expiresAt: nil, deviceLimit: Optional(3))"#)
+        #expect("\(UserDraft(login: "anna", addresses: [.v4(10, 66, 0, 7)]))".contains("addresses: ["))
+    }
+}
