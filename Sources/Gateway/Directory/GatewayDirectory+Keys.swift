@@ -58,12 +58,23 @@ extension GatewayDirectory: ServerKeyStore {
 
     /// The keys of the login tunnel, made the first time.
     package func loginKeys(random: RandomSource = RandomSource()) throws(GatewayDirectoryError) -> LoginTunnelKeys {
-        if try files.read(Name.loginKey) == nil {
-            var random = random
-            try write(text: PresharedKey(using: &random).exportedBase64, Name.loginPresharedKey)
-            // The last one: without it both are made again.
-            try write(text: PrivateKey(using: &random).exportedBase64, Name.loginKey)
-        }
+        if let keys = try storedLoginKeys() { return keys }
+        var random = random
+        let presharedKey = PresharedKey(using: &random)
+        let keys = LoginTunnelKeys(privateKey: PrivateKey(using: &random), presharedKey: presharedKey)
+        try write(keys)
+        return keys
+    }
+
+    func write(_ keys: LoginTunnelKeys) throws(GatewayDirectoryError) {
+        try write(text: keys.presharedKey.exportedBase64, Name.loginPresharedKey)
+        // The last one: without it there are no keys.
+        try write(text: keys.privateKey.exportedBase64, Name.loginKey)
+    }
+
+    /// The keys of the login tunnel; `nil` if none were made.
+    func storedLoginKeys() throws(GatewayDirectoryError) -> LoginTunnelKeys? {
+        guard try files.read(Name.loginKey) != nil else { return nil }
         let (key, shared) = (
             try text(Name.loginKey).split(separator: "\n"), try text(Name.loginPresharedKey).split(separator: "\n")
         )

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import NetworkAddresses
+import PasswordHashing
 import TunnelServer
 import TunnelSystem
 
@@ -67,8 +68,11 @@ extension GatewaySettings {
         if !(1...15).contains(loginTunnel.interface.utf8.count) {
             return ("loginTunnel.interface", "it has 1 to 15 characters")
         }
-        if !(1...1000).contains(loginTunnel.sessionsPerUser) {
-            return ("loginTunnel.sessionsPerUser", "it is 1 to 1000")
+        if !(1...LoginTunnel.mostSessionsPerUser).contains(loginTunnel.sessionsPerUser) {
+            return ("loginTunnel.sessionsPerUser", "must be between 1 and \(LoginTunnel.mostSessionsPerUser)")
+        }
+        if !loginTunnel.passwordCost.isValid {
+            return ("loginTunnel.passwordCost", "n is a power of two up to 1048576, and 128*n*r*p at most 256 MiB")
         }
         guard loginTunnel.isEnabled else {
             return servesWireGuard
@@ -82,7 +86,7 @@ extension GatewaySettings {
             return ("loginTunnel.port", "WireGuard has it: both are UDP")
         }
         if servesWireGuard && loginTunnel.interface == interface {
-            return ("loginTunnel.interface", "it is WireGuard's")
+            return ("loginTunnel.interface", "WireGuard has it")
         }
         // What an answer to a login has room for.
         if routes.count > 16 { return ("routes", "with the login tunnel there are 16 at most") }
@@ -100,6 +104,7 @@ extension GatewaySettings {
             ("addKey.idleKeySeconds", addKey.idleKeySeconds, 60),
             // Longer than it takes until a session is told to be there.
             ("loginTunnel.leaseSeconds", loginTunnel.leaseSeconds, 120),
+            ("loginTunnel.sessionLifetimeSeconds", loginTunnel.sessionLifetimeSeconds, 0),
             ("failures.longestSourceWait", failures.longestSourceWait, 1),
             ("failures.longestLoginWait", failures.longestLoginWait, 1), ("failures.memory", failures.memory, 1),
         ]

@@ -3,6 +3,7 @@
 
 import FoundationEssentials
 import NetworkAddresses
+import PasswordHashing
 import TunnelServer
 import TunnelSystem
 
@@ -49,7 +50,8 @@ extension GatewaySettings.AddKey: Codable {
 
 extension GatewaySettings.LoginTunnel: Codable {
     private enum CodingKeys: String, CodingKey, CaseIterable {
-        case isEnabled, port, interface, sessionsPerUser, leaseSeconds
+        case isEnabled, port, interface, sessionsPerUser, leaseSeconds, sessionLifetimeSeconds
+        case passwordCost
     }
 
     package init(from decoder: any Decoder) throws {
@@ -60,6 +62,8 @@ extension GatewaySettings.LoginTunnel: Codable {
         try values.take(.interface, &interface)
         try values.take(.sessionsPerUser, &sessionsPerUser)
         try values.take(.leaseSeconds, &leaseSeconds)
+        try values.take(.sessionLifetimeSeconds, &sessionLifetimeSeconds)
+        try values.take(.passwordCost, &passwordCost)
     }
 
     package func encode(to encoder: any Encoder) throws {
@@ -69,6 +73,8 @@ extension GatewaySettings.LoginTunnel: Codable {
         try values.encode(interface, forKey: .interface)
         try values.encode(sessionsPerUser, forKey: .sessionsPerUser)
         try values.encode(leaseSeconds, forKey: .leaseSeconds)
+        try values.encode(sessionLifetimeSeconds, forKey: .sessionLifetimeSeconds)
+        try values.encode(passwordCost, forKey: .passwordCost)
     }
 }
 

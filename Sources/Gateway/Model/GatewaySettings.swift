@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 package import NetworkAddresses
+package import PasswordHashing
 package import TunnelServer
 package import TunnelSystem
 
@@ -121,8 +122,13 @@ package struct GatewaySettings: Hashable, Sendable {
         package var interface = "culvert-login0"
         /// Sessions that a user has at the same time; one more ends the oldest.
         package var sessionsPerUser = 5
+        static let mostSessionsPerUser = 1000
         /// How long after a session its addresses are its user's, for the next login. Then they begin to rest.
         package var leaseSeconds = 3600
+        /// How long a session lasts before its client has to log in again; 0: as long as it likes.
+        package var sessionLifetimeSeconds = 0
+        /// The cost of the hash of a new password.
+        package var passwordCost = PasswordHash.Cost()
 
         package init() {}
     }

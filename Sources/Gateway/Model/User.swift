@@ -90,7 +90,7 @@ extension User: Declared {
         Field("hasPassword", \.hasPassword, .flag, column: "password")
         Field(
             "addresses", \.addresses, .list(of: .address, count: 0...2), options: [.create, .patch], column: "addresses",
-            "What the user's logins have, one of each family at most")
+            "The fixed addresses of the user's logins: no more than one of each family")
         Field("createdAt", \.createdAt, .time)
         Field("isSaved", \.savedMember, .omittable(.flag), .isSaved)
         Field(hidden: "password", \.password)

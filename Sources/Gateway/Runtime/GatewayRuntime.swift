@@ -553,7 +553,9 @@ package actor GatewayRuntime {
                 guard isCurrent, !isStopped, let peer = peers.peers[device], peer.password == password,
                     !peer.sources.contains(where: { peers.refused[$0] != nil }), !assignment.addresses.isEmpty
                 else { return .refused(Body.Refusal(.unavailable)) }
-                for former in logins.begin(attempt.session, device, password) { login?.disconnect(former) }
+                for former in logins.begin(attempt.session, device, password, at: clock.nanoseconds()) {
+                    login?.disconnect(former)
+                }
                 return .accepted(assignment)
             }
         } catch {
@@ -575,6 +577,12 @@ package actor GatewayRuntime {
         // While the gateway is not sure of its clients, theirs are not over for good: they may log in again.
         let reason: EndReason = errors.store != nil ? .shutdown : .removed
         for session in logins.over({ peers.peers[$0]?.password }) { login?.disconnect(session, reason) }
+        let lifetime = settings.loginTunnel.sessionLifetimeSeconds
+        guard lifetime > 0 else { return }
+        // Their clients may log in again immediately.
+        for session in logins.began(before: clock.nanoseconds() - Int64(lifetime) * 1_000_000_000) {
+            login?.disconnect(session, .closed)
+        }
     }
 
     // MARK: - What there is to see

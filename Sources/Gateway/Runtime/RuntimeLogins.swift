@@ -9,6 +9,8 @@ struct RuntimeLogins<ID: Hashable & Sendable>: Sendable {
         let password: StoredPassword
         /// Later sessions have higher ones.
         let number: Int
+        /// The time of its beginning, in nanoseconds.
+        let since: Int64
         /// Whether another one has its place, and it has not said that it is over.
         var isLeaving = false
     }
@@ -26,12 +28,17 @@ struct RuntimeLogins<ID: Hashable & Sendable>: Sendable {
 
     /// Begins a session.
     /// - Returns: those that end since it has their device.
-    mutating func begin(_ id: ID, _ device: DeviceID, _ password: StoredPassword) -> [ID] {
+    mutating func begin(_ id: ID, _ device: DeviceID, _ password: StoredPassword, at now: Int64 = 0) -> [ID] {
         let former = sessions.filter { $0.value.device == device && $0.key != id }.map(\.key)
         for other in former { sessions[other]?.isLeaving = true }
         lastNumber += 1
-        sessions[id] = Session(device: device, password: password, number: lastNumber)
+        sessions[id] = Session(device: device, password: password, number: lastNumber, since: now)
         return former
+    }
+
+    /// The sessions that began before a time, and do not end for another reason.
+    func began(before time: Int64) -> [ID] {
+        sessions.filter { !$0.value.isLeaving && $0.value.since < time }.map(\.key)
     }
 
     /// Forgets a session that is over.

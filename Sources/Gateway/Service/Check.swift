@@ -39,7 +39,7 @@ enum Check {
         }
     }
 
-    /// Checks the addresses that are to be a user's own.
+    /// Checks a user's fixed addresses.
     static func addresses(
         _ addresses: [IPAddress], in servers: [InterfaceAddress]
     ) throws(GatewayError) {
@@ -47,7 +47,7 @@ enum Check {
         let ranges = servers.compactMap { try? AddressRange(server: $0) }
         for address in addresses where !ranges.contains(where: { $0.contains(address) }) {
             let networks = servers.map(\.network.description).joined(separator: " or ")
-            throw .invalid(field: "addresses", problem: "\(address) is no client's address in \(networks)")
+            throw .invalid(field: "addresses", problem: "clients cannot have \(address) in \(networks)")
         }
     }
 

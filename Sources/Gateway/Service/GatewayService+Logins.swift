@@ -126,7 +126,9 @@ extension GatewayService {
         _ request: LoginRequest, _ user: User?, _ changes: Int
     ) async throws(GatewayError) -> LoginJudgement? {
         let source = request.source.address
-        let isRight = try await passwords.matches(user?.password, request.password)
+        // For known logins too: this takes as long for both.
+        let other = try await password(forUnknown: request.login)
+        let isRight = try await passwords.matches(user?.password, orAsCostlyAs: other, request.password)
         guard let user, let password = user.password, isRight else {
             // Only after a change is the store asked again: guesses are many.
             if changes != passwordChanges.load(ordering: .sequentiallyConsistent),
@@ -175,6 +177,15 @@ extension GatewayService {
         }
     }
 
+    /// The password of a user whom a secret hash of the login selects; `nil` if no user has one. An unknown login costs as much as this
+    /// user's login, so that the cost does not tell unknown logins from known ones.
+    func password(forUnknown login: String) async throws(GatewayError) -> StoredPassword? {
+        let hash = SecretHash(of: unknownLogins.bytes + Array(login.utf8))
+        var random = SeedBytes(hash)
+        let near = UserID(using: &random)
+        return try await stored("user") { () throws(StoreError) in try await store.password(near: near) }
+    }
+
     /// Notes a login whose password was right, and charges for it.
     private func noteSuccess(_ request: LoginRequest) {
         let time = nanoseconds
@@ -202,5 +213,17 @@ extension GatewayService {
             subject: user.map { "user:\($0.id)" } ?? "gateway", details: details)
         try await stored("user") { () throws(StoreError) in try await store.append(audit, change: nil) }
         return .refused(refusal)
+    }
+}
+
+/// The bytes of a hash as numbers.
+private struct SeedBytes: RandomNumberGenerator {
+    private var bytes: ArraySlice<UInt8>
+
+    init(_ hash: SecretHash) { bytes = hash.bytes[...] }
+
+    mutating func next() -> UInt64 {
+        defer { bytes = bytes.dropFirst(8) }
+        return bytes.prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
     }
 }

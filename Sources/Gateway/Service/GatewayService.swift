@@ -23,6 +23,8 @@ package final class GatewayService: Sendable {
     let presharedMaster: PresharedKey
     let endpoints: [EndpointAddress]
     let passwords: PasswordWork
+    /// The secret that selects the user whose cost an unknown login has.
+    let unknownLogins: SecretHash
     /// The number of requests that have set or removed a password.
     let passwordChanges = Atomic(0)
     let state: Mutex<State>
@@ -66,12 +68,12 @@ package final class GatewayService: Sendable {
     }
 
     /// - Parameters:
-    ///   - passwordCost: The cost of the hash of a new password.
+    ///   - passwordCost: The cost of the hash of a new password; `nil` for that of the settings.
     ///   - whenCompared: Called after a login's password was compared, before the result is used.
     /// - Throws: `.invalid` where the settings cannot be used.
     package init(
         store: any GatewayStore, keys: any ServerKeyStore, settings: GatewaySettings, clock: GatewayClock = .system,
-        random: RandomSource = RandomSource(), passwordCost: PasswordHash.Cost = PasswordHash.Cost(), logger: Logger,
+        random: RandomSource = RandomSource(), passwordCost: PasswordHash.Cost? = nil, logger: Logger,
         whenCompared: @escaping @Sendable () async -> Void = {}
     ) throws(GatewayError) {
         if let problem = settings.problem {
@@ -86,7 +88,8 @@ package final class GatewayService: Sendable {
         self.random = random
         self.clock = clock
         clockWatch = Mutex(ClockWatch(clock.now(), nanoseconds: clock.nanoseconds()))
-        passwords = PasswordWork(passwordCost, whenCompared: whenCompared)
+        passwords = PasswordWork(passwordCost ?? settings.loginTunnel.passwordCost, whenCompared: whenCompared)
+        unknownLogins = SecretHash(of: random.bytes(32))
         keyStore = keys
         presharedMaster = try keys.presharedMaster()
         state = Mutex(State(keys: try keys.serverKeys(), limiter: LoginLimiter(settings.failures)))

@@ -26,19 +26,28 @@ final class PasswordWork: Sendable {
             var random = SystemRandomNumberGenerator()
             return PasswordHash(password, cost: cost, using: &random)
         }
-        guard let text = made.flatMap({ try? JSONEncoder().encode($0) }).map({ String(decoding: $0, as: UTF8.self) })
-        else { throw .unavailable("a password cannot be hashed: there is too little memory") }
-        return StoredPassword(text: text)
+        guard let stored = made.flatMap(StoredPassword.init) else {
+            throw .unavailable("a password cannot be hashed: there is too little memory")
+        }
+        return stored
     }
 
-    /// Whether the password is right. It takes the same time when none is stored, or when what is stored cannot be read.
-    func matches(_ stored: StoredPassword?, _ password: SecretBytes) async throws(GatewayError) -> Bool {
-        let known = stored.flatMap { try? JSONDecoder().decode(PasswordHash.self, from: Data($0.text.utf8)) }
-            .flatMap { $0.isValid ? $0 : nil }
-        let isRight = try await perform { [cost] in
+    /// The hash that a password is compared with.
+    /// - Parameter other: A password of another user. If none is stored, or it cannot be read, no password matches, and the comparison
+    ///   costs as much as with this one.
+    func reference(_ stored: StoredPassword?, orAsCostlyAs other: StoredPassword?) -> PasswordHash {
+        stored.flatMap(PasswordHash.init) ?? .dummy(other.flatMap(PasswordHash.init)?.cost ?? cost)
+    }
+
+    /// Whether the password is right. If none is stored, or it cannot be read, the comparison costs as much as with `other`.
+    func matches(
+        _ stored: StoredPassword?, orAsCostlyAs other: StoredPassword?, _ password: SecretBytes
+    ) async throws(GatewayError) -> Bool {
+        let known = reference(stored, orAsCostlyAs: other)
+        let isRight = try await perform {
             var bytes = password.bytes
             defer { wipe(&bytes) }
-            return (known ?? .dummy(cost)).matches(bytes)
+            return known.matches(bytes)
         }
         await whenCompared()
         return isRight
@@ -64,5 +73,22 @@ final class PasswordWork: Sendable {
                 throw .unavailable("\(error)")
             }
         }
+    }
+}
+
+extension StoredPassword {
+    /// A hash as the store has it.
+    init?(_ hash: PasswordHash) {
+        guard let data = try? JSONEncoder().encode(hash) else { return nil }
+        self.init(text: String(decoding: data, as: UTF8.self))
+    }
+}
+
+extension PasswordHash {
+    /// Reads a hash; `nil` for other text.
+    init?(_ stored: StoredPassword) {
+        guard let hash = try? JSONDecoder().decode(PasswordHash.self, from: Data(stored.text.utf8)), hash.isValid
+        else { return nil }
+        self = hash
     }
 }

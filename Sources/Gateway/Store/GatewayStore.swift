@@ -23,12 +23,15 @@ package protocol GatewayStore: Sendable {
     func update(
         user: UserID, _ update: UserUpdate, _ limits: DeviceLimits, _ audit: AuditRecord
     ) async throws(StoreError) -> User
-    /// Removes the user with devices, tokens, invitations and rules; addresses begin to rest, and the user's own are anybody's.
+    /// Removes the user with devices, tokens, invitations and rules; addresses begin to rest, the fixed ones too.
     func remove(user: UserID, _ audit: AuditRecord) async throws(StoreError)
     func user(_ id: UserID) async throws(StoreError) -> User?
     func user(login: String) async throws(StoreError) -> User?
     /// By login.
     func users(_ page: PageRequest) async throws(StoreError) -> Page<User>
+
+    /// The password of the first user with a password whose ID is at least this one, or of the first of all.
+    func password(near id: UserID) async throws(StoreError) -> StoredPassword?
 
     // MARK: Devices
 

@@ -34,7 +34,7 @@ struct UserCommand: ParsableCommand {
             String?
         @Option(
             help: ArgumentHelp(
-                "An address that the user's logins have, and nobody else; once for each family.", valueName: "address"))
+                "A fixed address for the user's logins; once for each family.", valueName: "address"))
         var address: [String] = []
 
         func members() throws(CommandFailure) -> [String: JSON] {
@@ -100,7 +100,7 @@ struct UserCommand: ParsableCommand {
         @Flag(help: "Let the user's devices in again.") var enable = false
         @Flag(help: "Let none of the user's devices in.") var disable = false
         @Flag(help: "Let the user last.") var neverExpires = false
-        @Flag(help: "Take the user's own addresses away.") var noAddress = false
+        @Flag(help: "Remove the user's fixed addresses.") var noAddress = false
         @OptionGroup var options: ListOptions
 
         func validate() throws {

@@ -6,6 +6,7 @@ import Crypto
 import FoundationEssentials
 import NetworkAddresses
 import PacketTunnelTesting
+import PasswordHashing
 import Provisioning
 import SwiftASN1
 import Testing
@@ -210,6 +211,8 @@ import X509
                 { ($0.servesWireGuard, $0.loginTunnel.isEnabled, $0.addKey.isEnabled) = (false, true, true) }
             ),
             ("loginTunnel.sessionsPerUser", { $0.loginTunnel.sessionsPerUser = 0 }),
+            ("loginTunnel.sessionLifetimeSeconds", { $0.loginTunnel.sessionLifetimeSeconds = -1 }),
+            ("loginTunnel.passwordCost", { $0.loginTunnel.passwordCost.n = 3 }),
             ("loginTunnel.leaseSeconds", { $0.loginTunnel.leaseSeconds = 60 }),
             ("keepaliveSeconds", { ($0.loginTunnel.isEnabled, $0.keepaliveSeconds) = (true, 3601) }),
         ]

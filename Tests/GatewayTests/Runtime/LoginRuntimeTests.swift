@@ -35,6 +35,17 @@ import WireGuardCore
         #expect(logins.busy == [two, one])
     }
 
+    @Test("Sessions that have lasted long enough are found, except for those that end already")
+    mutating func lifetime() {
+        var logins = RuntimeLogins<Int>()
+        let (one, two) = (DeviceID(using: &generator), DeviceID(using: &generator))
+        _ = logins.begin(1, one, password, at: 10)
+        _ = logins.begin(2, two, password, at: 20)
+        #expect(logins.began(before: 10).isEmpty && logins.began(before: 20) == [1])
+        #expect(logins.begin(3, one, password, at: 30) == [1])
+        #expect(Set(logins.began(before: 31)) == [2, 3])
+    }
+
     @Test("A session ends whose device is gone or has another password, and no other")
     mutating func over() {
         var logins = RuntimeLogins<Int>()
@@ -174,7 +185,7 @@ struct LoginRuntimeTests {
 
     /// A gateway with a user who has a password, and its runtime.
     private func run(
-        _ change: (inout GatewaySettings) -> Void = { _ in },
+        isClockFake: Bool = false, _ change: (inout GatewaySettings) -> Void = { _ in },
         _ body: (ServiceFixture, User, GatewayRuntime, RecordingNetwork, (IPAddress) throws -> MemoryLogin) async throws
             -> Void
     ) async throws {
@@ -192,7 +203,8 @@ struct LoginRuntimeTests {
         (options.sweepInterval, options.flushInterval) = (.milliseconds(50), .milliseconds(50))
         let runtime = GatewayRuntime(
             service: fixture.service, network: network, datagrams: internet.attach([Self.address]), loginKeys: keys,
-            options: options, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+            options: options, clock: isClockFake ? fixture.gatewayClock : .system,
+            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
         try await runtime.start()
         let running = Task { try await runtime.run() }
         try await body(fixture, anna, runtime, network) { try MemoryLogin(internet, at: $0, keys) }
@@ -272,6 +284,17 @@ struct LoginRuntimeTests {
             let device = try #require(try await fixture.service.devices(PageRequest(), fixture.admin).items.first)
             try await fixture.service.removeDevice(device.id, fixture.admin)
             #expect(await network.hasRemovedClients())
+        }
+    }
+
+    @Test("A session that has lasted as long as the settings say is closed, and its client logs in again")
+    func sessionLifetime() async throws {
+        try await run(isClockFake: true, { $0.loginTunnel.sessionLifetimeSeconds = 60 }) { fixture, _, _, _, client in
+            let client = try client(.v4(192, 0, 2, 10))
+            let first = try await client.logIn("anna", Self.password)
+            fixture.clock.advance(by: .seconds(61))
+            #expect(try await client.next() == .ended(.closed))
+            #expect(try await client.logIn("anna", Self.password).addresses == first.addresses)
         }
     }
 

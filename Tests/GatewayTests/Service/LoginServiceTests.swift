@@ -7,6 +7,7 @@ import GRDB
 import NetworkAddresses
 import PacketTunnel
 import PacketTunnelTesting
+import PasswordHashing
 import Provisioning
 import Synchronization
 import Testing
@@ -111,6 +112,45 @@ import WireGuardCore
         }
         // A password that no longer held does not make its source known.
         #expect(fixture.service.isKnownLogin("anna", from: .v4(192, 0, 2, 7)) == (isRight == true))
+    }
+
+    @Test("An unknown login costs as much as the login of one user, always the same one")
+    func unknownCost() async throws {
+        let fixture = try ServiceFixture()
+        let (service, passwords) = (fixture.service, fixture.service.passwords)
+        #expect(try await service.password(forUnknown: "nobody") == nil)
+        #expect(passwords.reference(nil, orAsCostlyAs: nil).cost == passwords.cost)
+        var random = SystemRandomNumberGenerator()
+        let costs = [2, 4].map { PasswordHash.Cost(n: $0, r: 8, p: 1) }
+        for number in 0..<20 {
+            let user = try await fixture.user("user\(number)")
+            guard number < 16 else { continue }
+            let hash = try #require(PasswordHash([1], cost: costs[number % 2], using: &random))
+            var update = UserUpdate()
+            update.password = .some(try #require(StoredPassword(hash)))
+            _ = try await fixture.store.update(
+                user: user.id, update,
+                AuditRecord(at: service.now, actor: "test", source: nil, action: .userChanged, subject: "test"))
+        }
+        var found: [PasswordHash.Cost: Int] = [:]
+        for number in 0..<200 {
+            let password = try await service.password(forUnknown: "nobody\(number)")
+            #expect(try await service.password(forUnknown: "nobody\(number)") == password)
+            let reference = passwords.reference(nil, orAsCostlyAs: password)
+            #expect(!reference.matches([1]))
+            found[reference.cost, default: 0] += 1
+        }
+        // Which of them it is follows from the seed.
+        #expect(Set(found.keys) == Set(costs))
+        let known = try #require(PasswordHash([1], cost: costs[0], using: &random))
+        #expect(passwords.reference(StoredPassword(known), orAsCostlyAs: nil) == known)
+        #expect(passwords.reference(StoredPassword(text: "?"), orAsCostlyAs: StoredPassword(known)).cost == costs[0])
+        // A new password costs what the settings say.
+        var settings = service.settings
+        settings.loginTunnel.passwordCost = costs[1]
+        let other = try GatewayService(
+            store: fixture.store, keys: fixture.keys, settings: settings, logger: service.logger)
+        #expect(other.passwords.cost == costs[1])
     }
 
     @Test("A wrong password asks the store for the user once")

@@ -55,11 +55,18 @@ struct ServiceFixture {
         self.clock = clock
         service = try GatewayService(
             store: self.store, keys: self.keys, settings: settings,
-            clock: GatewayClock(
-                now: { Date(timeIntervalSince1970: Double(clock.wall.seconds) + Double(clock.wall.nanoseconds) / 1e9) },
-                nanoseconds: { clock.nanoseconds }),
+            clock: Self.gatewayClock(clock),
             random: random, passwordCost: PasswordHash.Cost(n: 16, r: 8, p: 1),
             logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, whenCompared: whenCompared)
+    }
+
+    /// The fake clock for parts of a gateway.
+    var gatewayClock: GatewayClock { Self.gatewayClock(clock) }
+
+    private static func gatewayClock(_ clock: FakeClock) -> GatewayClock {
+        GatewayClock(
+            now: { Date(timeIntervalSince1970: Double(clock.wall.seconds) + Double(clock.wall.nanoseconds) / 1e9) },
+            nanoseconds: { clock.nanoseconds })
     }
 
     func secret(_ kind: BearerSecret.Kind) -> BearerSecret {

@@ -60,7 +60,7 @@ extension StoreFixture {
             // The next session has the device of the first.
             #expect(try await fixture.logIn(anna, busy: [device.id]).id == device.id)
             try await store.remove(device: device.id, of: nil, fixture.audit(after: 10))
-            // The user's own address rests for others only.
+            // The fixed address needs no rest.
             let next = try await fixture.logIn(anna, at: 20)
             #expect(next.id != device.id && next.addresses.map(\.description) == ["10.66.0.77", "fd66::3"])
         }
@@ -86,12 +86,12 @@ extension StoreFixture {
                 }
             }
             #expect(try await fixture.store.user(login: "cara") == nil)
-            // What was refused has changed nothing.
+            // A refused change has no effect.
             await #expect(throws: StoreError.exists(.address(.v4(10, 66, 0, 3)))) {
                 _ = try await fixture.set(["10.66.0.3"], of: anna, login: "eva")
             }
             #expect(try await fixture.store.user(anna.id) == anna)
-            // An address of a device that was removed rests for others.
+            // Another user's removed device has had the address, so it rests.
             try await fixture.store.remove(device: laptop.id, of: nil, fixture.audit(after: 10))
             await #expect(throws: StoreError.exists(.address(.v4(10, 66, 0, 4)))) {
                 _ = try await fixture.set(["10.66.0.4"], of: ben, at: 20)
@@ -102,7 +102,7 @@ extension StoreFixture {
     }
 
     @Test(
-        "A login's present address can become the user's; with another one the login's device goes",
+        "A login's present address can become the user's; another one removes the login's device",
         arguments: StoreKind.allCases)
     func change(_ kind: StoreKind) async throws {
         try await kind.run { fixture in

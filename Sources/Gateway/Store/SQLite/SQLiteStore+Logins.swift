@@ -50,7 +50,7 @@ extension SQLiteStore {
         }
         // There may be fewer sessions than there were.
         let held = usable.count { lease.busy.contains($0.id) }
-        // A user's own addresses are had by one session.
+        // Only one session can have the fixed addresses of a user.
         let most = user.addresses.isEmpty ? lease.sessionsPerUser : 1
         if held < most, let free { return try keep(db, free, of: user, lease) }
         let oldest = lease.busy.lazy.compactMap { id in usable.first { $0.id == id } }.first

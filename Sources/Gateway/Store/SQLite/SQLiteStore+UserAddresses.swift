@@ -7,11 +7,11 @@ import NetworkAddresses
 import Provisioning
 import TunnelServer
 
-// A user's fixed addresses: rows of `addresses` with an owner. They rest for nobody else, and only the user's logins get them.
+// A user's fixed addresses are rows of `addresses` with an owner. Only logins of this user get them.
 
 extension SQLiteStore {
     /// Makes these the fixed addresses of a user. Devices of the user's logins without them are removed.
-    /// - Throws: `.exists(.address)` if an address is in use, rests for others, belongs to another user, or is no device's.
+    /// - Throws: `.exists(.address)` if a device or another user has an address, if it rests, or if no device can have it.
     static func setAddresses(
         _ db: Database, of user: UserID, _ addresses: [IPAddress], _ limits: DeviceLimits, at time: Date
     ) throws {

@@ -76,6 +76,16 @@ extension SQLiteStore {
         try await read { db in try Self.user(db, id) }
     }
 
+    package func password(near id: UserID) async throws(StoreError) -> StoredPassword? {
+        try await read { db in
+            let query: SQL = "SELECT password FROM users WHERE password IS NOT NULL"
+            let row =
+                try Row.fetchOne(db, literal: "\(query) AND id >= \(id.description) ORDER BY id LIMIT 1")
+                ?? Row.fetchOne(db, literal: "\(query) ORDER BY id LIMIT 1")
+            return try row.map { StoredPassword(text: try Fields($0).text("password")) }
+        }
+    }
+
     static func user(_ db: Database, _ id: UserID) throws -> User? {
         try users(db, "WHERE id = \(id.description)").first
     }

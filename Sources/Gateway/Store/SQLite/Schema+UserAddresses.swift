@@ -2,11 +2,12 @@
 // Copyright (c) 2026 The Culvert Authors
 
 extension Schema {
-    /// Adds the user to whom an address belongs: only logins of this user get it.
+    /// Adds the owner of a fixed address: only this user's logins get it. Adds an index of the users with a password.
     ///
     /// If the user is removed, the row stays. Without it, the address would never be given again.
     static let userAddresses = """
         ALTER TABLE addresses ADD COLUMN owner_id TEXT REFERENCES users (id) ON DELETE SET NULL;
         CREATE UNIQUE INDEX addresses_of_users ON addresses (owner_id, family) WHERE owner_id IS NOT NULL;
+        CREATE INDEX users_with_password ON users (id) WHERE password IS NOT NULL;
         """
 }
