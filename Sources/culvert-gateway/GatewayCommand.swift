@@ -18,7 +18,7 @@ struct GatewayCommand: ParsableCommand {
               sudo culvert gateway peer list
               culvert gateway demo
 
-            Commands other than init, run and demo ask the running gateway through its Unix socket, which takes root and the \
+            Commands other than init, run, restore, import-credential-server and demo ask the running gateway through its Unix socket, which takes root and the \
             gateway's own user.
 
             Exit status: 0 success, 1 failure, 2 wrong usage or a setting that cannot be used, 3 nothing is called so, \
@@ -29,7 +29,9 @@ struct GatewayCommand: ParsableCommand {
             InitCommand.self, RunCommand.self, InviteCommand.self, PeerCommand.self, UserCommand.self,
             TokenCommand.self, InvitationCommand.self, RuleCommand.self, CooldownCommand.self, AuditCommand.self,
             StatusCommand.self,
-            LoginTunnelCommand.self, KeyCommand.self, BackupCommand.self, RestoreCommand.self, GatewayDemoCommand.self,
+            LoginTunnelCommand.self, KeyCommand.self, BackupCommand.self, RestoreCommand.self,
+            ImportCredentialServerCommand.self,
+            GatewayDemoCommand.self,
         ])
 
     /// Whether a text is what nobody should type: an argument is read by other users of the machine.

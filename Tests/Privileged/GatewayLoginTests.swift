@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
+    import CompatibilityFixtures
     import Foundation
     import Logging
     import NetworkAddresses
@@ -200,6 +201,51 @@
             return URL(fileURLWithPath: bundle).deletingLastPathComponent().appendingPathComponent("culvert-gateway")
                 .path
         }()
+
+        @Test(
+            "A client of a credential server logs in to the gateway that took it over, with the same keys and password")
+        func imported() throws {
+            let scene = try CredentialServerScene()
+            let folder = "\(scene.folder.path)/gateway"
+            let server = try Fixtures.copy("credential-server", to: "\(scene.folder.path)/server")
+            func command(_ arguments: String...) throws -> CommandResult {
+                try runAllowingFailure(
+                    ["ip", "netns", "exec", scene.world.host.name, Self.program] + arguments
+                        + ["--directory", folder])
+            }
+            let made = try command(
+                "init", CredentialServerScene.address, "--login-tunnel-only", "--backup-key",
+                "\(scene.folder.path)/backup.key")
+            #expect(made.status == 0, "\(made)")
+            let file = URL(fileURLWithPath: "\(folder)/gateway.json")
+            var settings = try #require(
+                try JSONSerialization.jsonObject(with: Data(contentsOf: file)) as? [String: Any])
+            settings["socket"] = "\(scene.folder.path)/admin.sock"
+            try JSONSerialization.data(withJSONObject: settings).write(to: file)
+            for words in ["new users: 2", "existing users: 2"] {
+                let result = try command("import-credential-server", server)
+                #expect(result.status == 0 && result.output.contains(words), "\(result)")
+            }
+            let process = try scene.world.host.start(
+                Self.program, "run", "--directory", folder, "--journal", scene.world.folder)
+            defer { process.kill() }
+            try process.waitForOutput(containing: "login tunnel on UDP port 51840")
+            #expect(try command("import-credential-server", server).status == 5)
+            let key = try #require(PrivateKey(base64: try Fixtures.line("credential-server/private.key")))
+            let shared = try Fixtures.line("credential-server/preshared.key")
+            let client = try LoginClient(
+                in: scene.outside, "cli0",
+                keys: SharedKeys(
+                    server: key.publicKey, presharedKey: try #require(PresharedKey(base64: shared))))
+            let password = try Fixtures.line("credential-server-admin/anna.password")
+            let assignment = try client.logIn("anna", password).get()
+            #expect(assignment.addresses.first?.description == "10.66.0.77/32")
+            try client.configure(assignment)
+            #expect(try client.pings("203.0.113.7"))
+            process.signal(SIGTERM)
+            let end = try process.wait()
+            #expect(end.status == 0, "\(end)")
+        }
 
         @Test(
             "The program serves the login tunnel, with or without WireGuard, with passwords and keys from its commands",

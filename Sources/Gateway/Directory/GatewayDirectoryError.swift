@@ -16,6 +16,8 @@ package struct GatewayDirectoryError: Error, Hashable, Sendable, CustomStringCon
         /// A gateway runs there, or is being made.
         case inUse
         case wrongPassphrase
+        /// Another program's files cannot be imported.
+        case unusable
         /// What is there is not as it was written.
         case damaged
         /// A later version of this program wrote it.

@@ -96,7 +96,7 @@
                 case .other, .damaged: ExitStatus.failure
                 case .missing: ExitStatus.notFound
                 case .inUse: ExitStatus.alreadyRunning
-                case .exists, .newer, .wrongPassphrase: ExitStatus.usage
+                case .exists, .newer, .wrongPassphrase, .unusable: ExitStatus.usage
                 case .denied: ExitStatus.notPermitted
                 }
             self.init(error.reason, status: status, fix: error.fix)

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import FoundationEssentials
+import NetworkAddresses
+import PasswordHashing
+import TunnelServer
+import TunnelSystem
+import WireGuardCore
+
+/// The folder of a `culvert-credential-server`: its settings, keys, users and the addresses that users had.
+package struct CredentialServerFolder: Sendable {
+    /// `server.json`. Members that are missing have their defaults.
+    struct Settings: Sendable {
+        var port: UInt16 = 51_840
+        var interface = "cred0"
+        var addresses: [InterfaceAddress] = []
+        var mtu = 1420
+        var routes: [IPPrefix] = [.allIPv4, .allIPv6]
+        var nameServers: [IPAddress] = []
+        var keepalive: UInt16 = 25
+        var ipv4 = ServerNetworkSettings.Way.masqueraded
+        var ipv6 = ServerNetworkSettings.Way.masqueraded
+        var services: [String] = []
+        var answersPings = true
+        var allowedNetworks: [IPPrefix] = []
+        var otherInterfaces: [String] = []
+        var addressRest = 3600
+        var clients = 10_000
+        var sessionsPerUser = 5
+        var sessionLifetime = 0
+        var passwordCost = PasswordHash.Cost()
+        var failures = LoginLimiter.Limits()
+    }
+
+    /// A user in `users.json`.
+    struct ServerUser: Sendable, Decodable {
+        var login: String
+        var password: PasswordHash
+        var addresses: [IPAddress]
+        var added: String
+    }
+
+    let settings: Settings
+    let keys: LoginTunnelKeys
+    let users: [ServerUser]
+    /// The addresses that users have, or had recently, with their logins.
+    let lastAddresses: [IPAddress: String]
+
+    private static let settingsFile = "server.json"
+    private static let usersFile = "users.json"
+    private static let addressesFile = "addresses.json"
+
+    private struct UserList: Decodable {
+        var version: Int
+        var users: [ServerUser]
+    }
+
+    private struct AddressList: Decodable {
+        struct Entry: Decodable {
+            var address: IPAddress
+            var login: String?
+        }
+        var version: Int
+        var addresses: [Entry]
+    }
+
+    /// Reads the folder. Only its owner may have access to it.
+    /// - Throws: `.missing` without a folder or one of its files, `.unusable` for files that cannot be used.
+    package init(_ path: String) throws(GatewayDirectoryError) {
+        guard
+            let files = try PrivateDirectory<GatewayDirectoryError>(
+                existing: path, access: .ownerOnly, byteLimit: 1 << 26)
+        else { throw GatewayDirectoryError("there is no folder \(path)", kind: .missing) }
+        guard let settings = try files.read(Self.settingsFile) else {
+            throw GatewayDirectoryError(
+                "there is no \(Self.settingsFile) in \(path), so this is not the folder of a credential server",
+                kind: .missing)
+        }
+        self.settings = try Self.decode(Settings.self, settings, Self.settingsFile)
+        func key(_ name: String) throws(GatewayDirectoryError) -> String {
+            guard var bytes = try files.read(name) else {
+                throw GatewayDirectoryError("\(path)/\(name) is missing", kind: .missing, fix: "restore it from a copy")
+            }
+            defer { wipe(&bytes) }
+            return String(decoding: bytes.prefix { $0 != UInt8(ascii: "\n") }, as: UTF8.self)
+        }
+        guard let privateKey = PrivateKey(base64: try key("private.key")), !privateKey.isZero else {
+            throw Self.unusable("private.key", "cannot read the private key")
+        }
+        guard let presharedKey = PresharedKey(base64: try key("preshared.key")), !presharedKey.isZero else {
+            throw Self.unusable("preshared.key", "cannot read the pre-shared key")
+        }
+        keys = LoginTunnelKeys(privateKey: privateKey, presharedKey: presharedKey)
+        var users: [ServerUser] = []
+        if let bytes = try files.read(Self.usersFile) {
+            let list = try Self.decode(UserList.self, bytes, Self.usersFile)
+            try Self.check(list.version, Self.usersFile)
+            users = list.users
+        }
+        self.users = users
+        var last: [IPAddress: String] = [:]
+        if let bytes = try files.read(Self.addressesFile) {
+            let list = try Self.decode(AddressList.self, bytes, Self.addressesFile)
+            try Self.check(list.version, Self.addressesFile)
+            for entry in list.addresses { last[entry.address] = entry.login }
+        }
+        lastAddresses = last
+    }
+
+    private static func check(_ version: Int, _ file: String) throws(GatewayDirectoryError) {
+        guard version == 1 else { throw unusable(file, "its version \(version) is not known") }
+    }
+
+    private static func decode<Value: Decodable>(
+        _: Value.Type, _ bytes: [UInt8], _ file: String
+    ) throws(GatewayDirectoryError) -> Value {
+        do { return try JSONDecoder().decode(Value.self, from: Data(bytes)) } catch let error as DecodingError {
+            let (place, words) = error.problem
+            throw unusable(place.isEmpty ? file : "\(file): \(place)", words)
+        } catch {
+            throw unusable(file, "\(error)")
+        }
+    }
+
+    /// The error of a file of the folder that cannot be used.
+    static func unusable(_ place: String, _ problem: String) -> GatewayDirectoryError {
+        GatewayDirectoryError("\(place): \(problem)", kind: .unusable)
+    }
+}
+
+extension CredentialServerFolder.Settings: Decodable {
+    private enum CodingKeys: String, CodingKey, CaseIterable {
+        case port, interface, addresses, mtu, routes, nameServers, keepalive, ipv4, ipv6, services, answersPings
+        case allowedNetworks, otherInterfaces, addressRest, clients, sessionsPerUser, sessionLifetime, passwordCost
+        case failures
+    }
+
+    init(from decoder: any Decoder) throws {
+        let values = try decoder.settings(CodingKeys.self)
+        self.init()
+        try values.take(.port, &port)
+        try values.take(.interface, &interface)
+        try values.take(.addresses, &addresses)
+        try values.take(.mtu, &mtu)
+        try values.take(.routes, &routes)
+        try values.take(.nameServers, &nameServers)
+        try values.take(.keepalive, &keepalive)
+        try values.take(.ipv4, &ipv4)
+        try values.take(.ipv6, &ipv6)
+        try values.take(.services, &services)
+        try values.take(.answersPings, &answersPings)
+        try values.take(.allowedNetworks, &allowedNetworks)
+        try values.take(.otherInterfaces, &otherInterfaces)
+        try values.take(.addressRest, &addressRest)
+        try values.take(.clients, &clients)
+        try values.take(.sessionsPerUser, &sessionsPerUser)
+        try values.take(.sessionLifetime, &sessionLifetime)
+        try values.take(.passwordCost, &passwordCost)
+        try values.take(.failures, &failures)
+    }
+}

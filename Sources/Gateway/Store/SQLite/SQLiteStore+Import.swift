@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import FoundationEssentials
+import GRDB
+import NetworkAddresses
+import Provisioning
+import TunnelServer
+
+extension SQLiteStore {
+    /// Adds the users of a credential server, all or none, with their passwords and addresses.
+    /// - Parameter resting: Addresses that rest from now on, with the users who had them. It ignores addresses that the
+    ///   store has already, or that are outside of the networks.
+    /// - Returns: The number of addresses that rest.
+    /// - Throws: `.exists(.login)`, `.exists(.address)`.
+    func add(
+        _ users: [User], resting: [IPAddress: UserID], _ limits: DeviceLimits, at now: Date
+    ) async throws(StoreError) -> Int {
+        try await write { db in
+            for user in users {
+                let audit = AuditRecord(
+                    at: now, actor: "local", source: nil, action: .userAdded, subject: "user:\(user.id)",
+                    details: ["login": user.login, "from": "credential server"])
+                try Self.insert(db, user, limits, audit)
+            }
+            let ranges = limits.servers.compactMap { try? AddressRange(server: $0) }
+            var count = 0
+            for (address, user) in resting {
+                guard let range = ranges.first(where: { $0.contains(address) }) else { continue }
+                try db.execute(
+                    literal: """
+                        INSERT INTO addresses (address, network, family, released_at, user_id) VALUES (
+                            \(address.data), \(range.network.description), \(address.isIPv6 ? 6 : 4),
+                            \(now.milliseconds), \(user.description))
+                        ON CONFLICT (address) DO NOTHING
+                        """)
+                count += db.changesCount
+            }
+            return count
+        }
+    }
+}
