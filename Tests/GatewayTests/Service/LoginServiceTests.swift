@@ -127,7 +127,8 @@ import WireGuardCore
             guard number < 16 else { continue }
             let hash = try #require(PasswordHash([1], cost: costs[number % 2], using: &random))
             var update = UserUpdate()
-            update.password = .some(try #require(StoredPassword(hash)))
+            let stored: StoredPassword = try #require(StoredPassword(hash))
+            update.password = .some(stored)
             _ = try await fixture.store.update(
                 user: user.id, update,
                 AuditRecord(at: service.now, actor: "test", source: nil, action: .userChanged, subject: "test"))
