@@ -115,7 +115,6 @@ let package = Package(
         .executable(name: "culvert-pin", targets: ["culvert-pin"]),
         .executable(name: "culvert-credential-server", targets: ["culvert-credential-server"]),
         .executable(name: "culvert-enroll", targets: ["culvert-enroll"]),
-        .executable(name: "culvert-gateway", targets: ["culvert-gateway"]),
     ],
     traits: traits,
     dependencies: [
@@ -244,10 +243,19 @@ let package = Package(
         .target(
             name: "CommandLineSupport", dependencies: ["TunnelSystem", "CTunnelSystem", argumentParser],
             swiftSettings: settings),
+        .target(
+            name: "DemoSupport",
+            dependencies: [
+                "CommandLineSupport", "NetworkAddresses", "CTunnelSystem", "TunnelSystem", "WireGuardCore", "TunnelIO",
+                linuxHost,
+            ],
+            // In the program, so that an installed one has it.
+            resources: [.embedInCode("namespaces.sh")], swiftSettings: settings),
         .executableTarget(
             name: "culvert",
             dependencies: [
-                "NetworkAddresses", "CommandLineSupport", "CTunnelSystem", "TunnelSystem", "WireGuardCore", "TunnelIO",
+                "NetworkAddresses", "CommandLineSupport", "DemoSupport", "CTunnelSystem", "TunnelSystem",
+                "WireGuardCore", "TunnelIO",
                 "WireGuardDevice",
                 "PacketTunnel", linuxHost, "WireGuardTunnel", "CredentialTunnel", "Provisioning", argumentParser,
                 logging,
@@ -278,15 +286,6 @@ let package = Package(
             dependencies: [
                 "CommandLineSupport", "NetworkAddresses", "TunnelSystem", "CTunnelSystem", "PacketTunnel",
                 "WireGuardCore", "Provisioning", "PinnedProvisioning", argumentParser, crypto, logging,
-            ],
-            swiftSettings: settings),
-        .executableTarget(
-            name: "culvert-gateway",
-            dependencies: [
-                "CommandLineSupport", "NetworkAddresses", "TunnelSystem", "CTunnelSystem", "WireGuardCore", "TunnelIO",
-                "PacketTunnel", "WireGuardDevice", "Provisioning", "PinnedProvisioning", gateway, tunnelServer,
-                linuxHost,
-                argumentParser, crypto, logging,
             ],
             swiftSettings: settings),
 
@@ -366,17 +365,11 @@ let package = Package(
             ] + nio,
             swiftSettings: settings),
         .testTarget(
-            name: "CulvertGatewayTests",
-            dependencies: [
-                "culvert-gateway", gateway, "CommandLineSupport", "CommandLineTesting", "NetworkAddresses", linuxHost,
-                "PacketTunnel", "TunnelIO", "TunnelSystem", "PacketTunnelTesting", argumentParser, logging,
-            ],
-            swiftSettings: settings),
-        .testTarget(
             name: "CulvertTests",
             dependencies: [
                 "CompatibilityFixtures",
-                "culvert", "culvert-wg", "CommandLineSupport", "CommandLineTesting", "NetworkAddresses", "TunnelSystem",
+                "culvert", "culvert-wg", "CommandLineSupport", "CommandLineTesting", "DemoSupport", "NetworkAddresses",
+                "TunnelSystem",
                 "WireGuardCore", "TunnelIO", "WireGuardDevice",
                 "PacketTunnel", linuxHost, "WireGuardTunnel", "CredentialTunnel", "Provisioning", "PacketTunnelTesting",
                 argumentParser, logging,
@@ -467,17 +460,37 @@ let package = Package(
                 linuxHost, tunnelServer,
                 "WireGuardTunnel", "PacketTunnelTesting", "HostConformance", "CommandLineTesting", "culvert",
                 "culvert-wg",
-                "culvert-credential-server", "CredentialTunnel", "culvert-gateway", gateway, "culvert-enroll",
+                "culvert-credential-server", "CredentialTunnel", gateway, "culvert-enroll",
                 "Provisioning", "PasswordHashing",
                 "culvert-c-example", "echo-tunnel-example",
                 logging,
-            ],
+            ] + (buildsForLinux ? ["culvert-gateway"] : []),
             path: "Tests/Privileged",
             swiftSettings: settings),
     ]
 )
 
 if buildsForLinux {
+    // A gateway runs on Linux alone, and no app names a program.
+    package.products.append(.executable(name: "culvert-gateway", targets: ["culvert-gateway"]))
+    package.targets.append(
+        .executableTarget(
+            name: "culvert-gateway",
+            dependencies: [
+                "CommandLineSupport", "DemoSupport", "NetworkAddresses", "TunnelSystem", "CTunnelSystem",
+                "WireGuardCore", "TunnelIO", "PacketTunnel", "WireGuardDevice", "Provisioning", "PinnedProvisioning",
+                "Gateway", "TunnelServer", "PacketTunnelLinux", argumentParser, crypto, logging,
+            ],
+            swiftSettings: settings))
+    package.targets.append(
+        .testTarget(
+            name: "CulvertGatewayTests",
+            dependencies: [
+                "culvert-gateway", "Gateway", "CommandLineSupport", "CommandLineTesting", "NetworkAddresses",
+                "PacketTunnelLinux", "PacketTunnel", "TunnelIO", "TunnelSystem", "PacketTunnelTesting",
+                argumentParser, logging,
+            ],
+            swiftSettings: settings))
     package.targets.append(
         .testTarget(
             name: "PacketTunnelLinuxTests",

@@ -13,6 +13,7 @@ import TunnelIO
 import TunnelSystem
 import WireGuardCore
 
+@testable import DemoSupport
 @testable import PacketTunnel
 @testable import Provisioning
 @testable import WireGuardTunnel
@@ -93,38 +94,36 @@ struct CommandLineContractTests {
     }
 
     private func addDemo(to contract: inout ProgramContract) throws {
-        let pings = Pings(sent: 1, answered: 1, minimum: 1, mean: 1, maximum: 1)
-        var full = DemoReport()
+        let view = DemoView(.silent, console: CapturedConsole().console())
+        let demo = Demo(plan: Demo.Plan(pings: 2, transfer: .milliseconds(20)), view: view)
+        demo.run()
+        #expect(demo.report.failure == nil)
+        let unanswered = Pings(sent: 1, answered: 0)
         var none = DemoReport()
-        let end = DemoReport.End(
-            publicKey: try #require(PublicKey(base64: Samples.peerKey)), port: 1,
-            engine: EngineStatistics(), lane: LaneStatistics(), injectionsDropped: 0)
-        (full.handshake, full.presharedHandshake) = (.milliseconds(1), .milliseconds(1))
-        (full.pingsV4, full.pingsV6) = (pings, pings)
-        (full.upload, full.download) = (BulkTransfer.Result(), BulkTransfer.Result())
-        full.roaming = DemoReport.Roaming(oldPort: 1, newPort: 2, seenPort: 2, newHandshakes: 0, pings: pings)
-        (full.client, full.server) = (end, end)
-        full.client?.engine.rejectedHandshakes = 1
-        (none.failure, none.pingsV4, none.pingsV6) = (
-            "no session", Pings(sent: 1, answered: 0), Pings(sent: 1, answered: 0)
-        )
-        var unanswered = full
-        unanswered.roaming?.pings = Pings(sent: 1, answered: 0)
-        let reports = [full, none, unanswered, DemoReport()]
-        try contract.add("culvert demo --json", reports.map { $0.json.text })
-        let transfer = ToolOutput.Transfer(megabitsPerSecond: 1, retransmissions: 1)
-        var real = NamespaceReport()
-        (real.firstPing, real.pingsV4, real.pingsV6) = (pings, pings, pings)
-        (real.upload, real.download, real.roamedTo) = (transfer, transfer, 1)
-        var lost = NamespaceReport()
-        (lost.firstPing, lost.pingsV4) = (Pings(sent: 1, answered: 0), Pings(sent: 1, answered: 0))
-        (lost.pingsV6, lost.failure) = (Pings(sent: 1, answered: 0), "no session")
-        lost.upload = ToolOutput.Transfer(megabitsPerSecond: 1, retransmissions: nil)
-        lost.download = lost.upload
-        var without = NamespaceReport()
-        without.hasIperf = false
+        none.failure = "no session"
+        none.add("ipv4", unanswered)
+        none.add("ipv6", unanswered)
+        none["roaming"] = Demo.roaming(1, 2, seen: 2, handshakes: 0, unanswered)
+        let drop = Demo.Drop(cause: "replayed", client: 1, server: 0, explanation: "on purpose")
+        let documents = [Demo.json(demo.report, demo.drops + [drop]), Demo.json(none, []), Demo.json(DemoReport(), [])]
+        try contract.add("culvert demo --json", documents.map(\.text))
+
+        func lines(_ lines: [String]) -> String {
+            var shown = DemoLines(view: view)
+            for line in lines { shown.take(line) }
+            return Demo.json(namespaces: shown.report).text
+        }
+        let series = ["firstPing", "ipv4", "ipv6"]
+        let full =
+            series.map { "pings\t\($0)\t1\t1\t1\t1\t1" } + ["upload", "download"].map { "transfer\t\($0)\t1\t1" }
+        let lost = series.map { "pings\t\($0)\t1\t0" } + ["upload", "download"].map { "transfer\t\($0)\t1" }
+        let figures = ["newPort", "sentBytes", "receivedBytes"].map { "figure\t\($0)\t1" }
         try contract.add(
-            "culvert demo --tun --json", [real, lost, without, NamespaceReport()].map { $0.json.text })
+            "culvert demo --tun --json",
+            [
+                lines(full + figures), lines(lost + figures + ["fail\tno session"]),
+                lines(figures + ["without\tiperf3\tnot installed"]), lines([]),
+            ])
     }
 
     private func addKeys(to contract: inout ProgramContract) throws {

@@ -3,12 +3,13 @@
 
 import CommandLineSupport
 import CommandLineTesting
+import NetworkAddresses
 import Testing
 import TunnelIO
 import TunnelSystem
-import WireGuardCore
 import WireGuardDevice
 
+@testable import DemoSupport
 @testable import culvert
 
 @Suite("culvert demo", .serialized)
@@ -20,18 +21,28 @@ struct DemoTests {
         let captured = CapturedConsole()
         let demo = Demo(plan: Self.plan, view: DemoView(.plain, console: captured.console()))
         demo.run()
-        let report = demo.report
-        #expect(report.failure == nil)
-        #expect(report.pingsV4?.answered == 5 && report.pingsV6?.answered == 5)
-        let upload = try #require(report.upload)
-        #expect(upload.received > 0 && upload.damaged == 0 && upload.bytes == upload.received * 1420)
-        #expect(try #require(report.download).received > 0)
-        #expect(report.roaming?.newHandshakes == 0)
-        #expect(report.roaming?.seenPort == report.roaming?.newPort)
-        #expect(report.presharedHandshake != nil)
-        #expect(report.client?.engine.handshakesCompleted == 2)
-        #expect(report.drops.allSatisfy { !$0.isUnexplained })
-        #expect(report.peakResidentBytes > 1 << 20)
+        #expect(demo.report.failure == nil)
+        let json = Demo.json(demo.report, demo.drops)
+        #expect(json["ping"]?["ipv4"]?["answered"] == .integer(5) && json["ping"]?["ipv6"]?["answered"] == .integer(5))
+        func number(_ name: String, of transfer: String) -> Int64 {
+            guard case .integer(let number)? = json["transfer"]?[transfer]?[name] else { return -1 }
+            return number
+        }
+        for transfer in ["upload", "download"] {
+            let received = number("packetsReceived", of: transfer)
+            #expect(received > 0 && number("bytes", of: transfer) == received * 1420)
+            #expect(number("packetsDamaged", of: transfer) == 0)
+        }
+        #expect(json["roaming"]?["newHandshakes"] == .integer(0))
+        #expect(json["roaming"]?["seenPort"] == json["roaming"]?["newPort"])
+        #expect(json["presharedKey"]?["refusedWithoutIt"] == true)
+        #expect(json["client"]?["handshakesCompleted"] == .integer(2))
+        #expect(demo.drops.count == 14 && demo.drops.allSatisfy { !$0.isUnexplained })
+        guard case .integer(let memory)? = json["peakResidentBytes"] else {
+            Issue.record("there is no figure of the memory")
+            return
+        }
+        #expect(memory > 1 << 20)
         for step in [
             "devices", "handshake", "ping IPv4", "ping IPv6", "upload", "download", "roaming", "pre-shared key",
         ] {
@@ -41,42 +52,78 @@ struct DemoTests {
         #expect(!captured.output.contains("\u{1b}"))
         #expect(captured.error.isEmpty)
         #expect(
-            report.json.names == [
+            json.names == [
                 "ok", "error", "version", "mode", "mtu", "elapsedSeconds", "handshake", "ping", "transfer", "roaming",
                 "presharedKey", "client", "server", "drops", "peakResidentBytes",
             ])
-        #expect(report.json["ok"] == true)
-        #expect(report.json["transfer"]?["upload"]?["packetsDamaged"] == .integer(0))
-        #expect(report.json["ping"]?["ipv6"]?["answered"] == .integer(5))
-        #expect(report.json["client"]?["handshakesCompleted"] == .integer(2))
+        #expect(json["ok"] == true)
     }
 
     @Test("A report of nothing still has the shape of the document")
     func emptyReport() {
         var report = DemoReport()
         report.failure = "no session"
-        #expect(report.json["ok"] == false)
-        #expect(report.json["error"] == "no session")
-        #expect(report.json["client"] == .null)
-        #expect(report.json["drops"] == .array([]))
-        #expect(report.json["transfer"]?.names == ["upload", "download"])
+        let json = Demo.json(report, [])
+        #expect(json["ok"] == false)
+        #expect(json["error"] == "no session")
+        #expect(json["client"] == .null)
+        #expect(json["drops"] == .array([]))
+        #expect(json["transfer"]?.names == ["upload", "download"])
     }
 
     @Test("A lost far end ends a transfer with an error instead of waiting for ever")
     func silence() throws {
-        let client = try DemoHost(name: "client", number: 2, peerNumber: 1)
-        let server = try DemoHost(name: "server", number: 1, peerNumber: 2)
+        let client = try DemoEnd("client", number: 2)
+        let server = try DemoEnd("server", number: 1)
         defer {
             client.device.close()
             server.device.close()
         }
         // No peers: nothing leaves the device.
-        var transfer = try BulkTransfer(run: 1, from: client, to: server)
-        transfer.silenceLimit = .milliseconds(300)
         let failure = #expect(throws: DemoFailure.self) {
-            _ = try transfer.send(for: .milliseconds(10)) { _, _ in }
+            _ = try client.host.send(
+                to: server.host, mtu: DemoEnd.mtu, for: .milliseconds(10), silence: .milliseconds(300))
         }
         #expect(try #require(failure).description.contains("silent"))
+    }
+
+    @Test("The lines of the script become steps, figures and closing lines")
+    func lines() {
+        let captured = CapturedConsole()
+        var lines = DemoLines(view: DemoView(.plain, console: captured.console()))
+        for line in [
+            "title\tTwo tunnels", "begin\tping IPv4", "pings\tipv4\t50\t49\t0.1\t0.2\t0.3", "begin\tupload",
+            "transfer\tupload\t1500\t7", "begin\troaming", "figure\tnewPort\t40000", "finish\tin {time}, {time}",
+            "summary\tcut off after\t{time}", "begin\tdownload", "without\tiperf3\tnot installed", "nonsense", "",
+        ] {
+            lines.take(line)
+        }
+        lines.close(nil)
+        for text in [
+            "Two tunnels\n", "ok      ping IPv4       49 of 50 answered, round trip 0.100 / 0.200 / 0.300 ms",
+            "ok      upload          1,500 Mbit/s of TCP payload, 7 segments sent again", " ms, ",
+            "ok      download        left out: not installed", "  pings lost                 1 of 50\n",
+            "  upload                     1,500 Mbit/s\n", "  cut off after ",
+        ] {
+            #expect(captured.output.contains(text), "\(text)")
+        }
+        #expect(!captured.output.contains("{time}"))
+        let json = Demo.json(namespaces: lines.report)
+        #expect(json["ok"] == true && json["iperf3"] == .null && json["roaming"]?["newPort"] == .integer(40_000))
+        #expect(json["ping"]?["ipv4"]?["lost"] == .integer(1))
+    }
+
+    @Test("The first failure of the script is the demonstration's")
+    func failedLines() {
+        let captured = CapturedConsole()
+        var lines = DemoLines(view: DemoView(.plain, console: captured.console()))
+        for line in ["begin\ttunnel", "fail\tno answer", "begin\tremoval", "finish\tgone"] { lines.take(line) }
+        lines.close("the last line of the output")
+        #expect(lines.report.failure == "no answer")
+        #expect(captured.output.contains("FAILED  tunnel          no answer") && !captured.output.contains("Summary"))
+        var silent = DemoLines(view: DemoView(.silent, console: captured.console()))
+        silent.close("sh: not found")
+        #expect(silent.report.failure == "sh: not found")
     }
 
     @Test("The live view redraws its line and ends it with a mark")

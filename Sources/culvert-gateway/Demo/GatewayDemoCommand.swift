@@ -3,6 +3,7 @@
 
 import ArgumentParser
 import CommandLineSupport
+import DemoSupport
 
 /// `culvert gateway demo`.
 struct GatewayDemoCommand: ParsableCommand {
@@ -45,7 +46,8 @@ struct GatewayDemoCommand: ParsableCommand {
         let style: DemoView.Style = console.isLive && !plain ? .live : .plain
         try finish(
             tun
-                ? NamespaceGatewayDemo.run(seconds: seconds, style: style, console: console)
+                ? NamespaceDemo.run(
+                    "gateway", seconds: seconds, style: style, console: console, command: "gateway demo")
                 : GatewayDemo.run(seconds: seconds, style: style, console: console))
     }
 }

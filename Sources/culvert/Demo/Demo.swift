@@ -2,69 +2,77 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import CommandLineSupport
+import DemoSupport
 import NetworkAddresses
-import TunnelIO
+import TunnelSystem
 import WireGuardCore
 import WireGuardDevice
 
 /// Two whole WireGuard devices in this process, over real UDP on the loopback interface.
 ///
-/// Nothing polls: each step waits for the packet it is about, under a deadline.
+/// Nothing polls: each step waits for a packet, with a deadline.
 final class Demo {
-    /// How much the demonstration does.
+    /// The amount of work.
     struct Plan {
-        /// Echo requests of each series.
+        /// The echo requests of each series.
         var pings = 100
-        /// How long each of the two bulk transfers sends.
+        /// The time of each of the two bulk transfers.
         var transfer: Duration = .seconds(3)
+    }
+
+    /// A reason for dropping packets, and the number of packets.
+    struct Drop {
+        var cause: String
+        var client: UInt64
+        var server: UInt64
+        /// The reason why drops were expected, or `nil`.
+        var explanation: String?
+
+        var isUnexplained: Bool { client + server > 0 && explanation == nil }
     }
 
     private let plan: Plan
     private let view: DemoView
     private(set) var report = DemoReport()
+    private(set) var drops: [Drop] = []
+    private var table: [String] = []
 
-    init(plan: Plan, view: DemoView) {
-        self.plan = plan
-        self.view = view
-    }
+    init(plan: Plan, view: DemoView) { (self.plan, self.view) = (plan, view) }
 
-    /// Runs every step. What went wrong, if anything, is in the report as well as on the view.
+    /// Runs all steps. The report and the view have the error, if there is one.
     func run() {
-        let start = LaneClock.now()
-        view.open("Two WireGuard devices in one process, over UDP on 127.0.0.1 (MTU \(DemoHost.mtu), no root)")
-        do throws(DemoFailure) {
-            try runSteps()
-        } catch {
+        view.open("Two WireGuard devices in one process, over UDP on 127.0.0.1 (MTU \(DemoEnd.mtu), no root)")
+        do throws(DemoFailure) { try runSteps() } catch {
             report.failure = error.description
             view.fail(error.description)
         }
-        report.elapsed = .nanoseconds(LaneClock.now() - start)
-        report.peakResidentBytes = ProcessMemory.peakResidentBytes
-        view.show(report.failure == nil ? report.summary : [])
+        let memory = ProcessMemory.peakResidentBytes
+        report["peakResidentBytes"] = .integer(memory)
+        report.summarize("peak resident memory", Figure.bytes(memory))
+        report.close()
+        if report.failure == nil { view.show(report.summary + [""] + table) }
     }
 
     private func runSteps() throws(DemoFailure) {
         view.begin("devices")
-        let client = try wrap { () throws(WireGuardDeviceError) in
-            try DemoHost(name: "client", number: 2, peerNumber: 1)
-        }
+        let client = try DemoEnd("client", number: 2)
         defer { client.device.close() }
-        let server = try wrap { () throws(WireGuardDeviceError) in
-            try DemoHost(name: "server", number: 1, peerNumber: 2)
-        }
+        let server = try DemoEnd("server", number: 1)
         defer { server.device.close() }
-        try start(client, server)
         defer { collect(client, server) }
-
-        try handshake(client, server)
-        report.pingsV4 = try pings("ping IPv4", client.v4, server.v4, from: client)
-        report.pingsV6 = try pings("ping IPv6", client.v6, server.v6, from: client)
-        report.upload = try transfer("upload", run: 1, from: client, to: server)
-        report.download = try transfer("download", run: 2, from: server, to: client)
-        try roam(client, server)
-        try changePresharedKey(client, server)
+        try start(client, server)
+        try view.step("handshake") { () throws(DemoFailure) in
+            let text = Figure.milliseconds(try handshake("handshake", "first packet, handshake", client, server))
+            return "\(text) from the first packet to its delivery: initiation, response, data"
+        }
+        try client.host.showPings(plan.pings, to: server.host, view, &report)
+        let bytes = try client.host.showTransfers(
+            with: server.host, mtu: DemoEnd.mtu, for: plan.transfer, view, &report)
+        report.summarize("every byte compared", Figure.bytes(bytes))
+        try view.step("roaming") { () throws(DemoFailure) in try roam(client, server) }
+        try view.step("pre-shared key") { () throws(DemoFailure) in try changePresharedKey(client, server) }
         collect(client, server)
-        let unexplained = report.drops.filter(\.isUnexplained)
+        let unexplained = drops.filter(\.isUnexplained)
         guard unexplained.isEmpty else {
             let list = unexplained.map { "\($0.cause) (\($0.client + $0.server))" }.joined(separator: ", ")
             throw DemoFailure("packets were dropped for no good reason: \(list)")
@@ -73,176 +81,136 @@ final class Demo {
 
     // MARK: - Steps
 
-    private func start(_ client: DemoHost, _ server: DemoHost) throws(DemoFailure) {
-        try wrap { () throws(WireGuardDeviceError) in
+    private func start(_ client: DemoEnd, _ server: DemoEnd) throws(DemoFailure) {
+        try DemoEnd.wrap { () throws(WireGuardDeviceError) in
             try server.device.start()
             try client.device.start()
         }
         guard let serverPort = server.device.listenPort, let clientPort = client.device.listenPort else {
             throw DemoFailure("no UDP port could be bound")
         }
-        try apply(to: server, key: server.privateKey, [client.peerUpdate(endpointPort: nil)])
-        try apply(to: client, key: client.privateKey, [server.peerUpdate(endpointPort: serverPort)])
+        try server.apply([client.peer()], key: server.privateKey)
+        try client.apply([server.peer(port: serverPort)], key: client.privateKey)
         view.finish(
             "client \(client.publicKey) on port \(clientPort), server \(server.publicKey) on port \(serverPort)")
     }
 
-    private func handshake(_ client: DemoHost, _ server: DemoHost) throws(DemoFailure) {
-        view.begin("handshake")
-        let duration = try firstPacket(client, server, identifier: 1)
-        report.handshake = duration
-        view.finish(
-            "\(Figure.milliseconds(duration)) from the first packet to its delivery: initiation, response, data")
+    private func handshake(
+        _ figure: String, _ line: String, _ client: DemoEnd, _ server: DemoEnd
+    ) throws(DemoFailure) -> Duration {
+        let time = try client.host.firstPacket(to: server.host, identifier: figure == "handshake" ? 1 : 6).delivery
+        report[figure] = .decimal(time.milliseconds, places: 4)
+        report.summarize(line, Figure.milliseconds(time))
+        return time
     }
 
-    private func pings(
-        _ step: String, _ source: IPAddress, _ destination: IPAddress, from host: DemoHost
-    ) throws(DemoFailure) -> Pings {
-        view.begin(step)
-        let pings = ping(source, destination, from: host, identifier: 2)
-        guard pings.answered > 0 else { throw DemoFailure("none of \(pings.sent) pings was answered") }
-        view.finish(pings.text)
-        return pings
-    }
-
-    private func transfer(
-        _ step: String, run: UInt32, from sender: DemoHost, to receiver: DemoHost
-    ) throws(DemoFailure) -> BulkTransfer.Result {
-        view.begin(step)
-        var transfer = try BulkTransfer(run: run, from: sender, to: receiver)
-        let view = view
-        let result = try transfer.send(for: plan.transfer) { samples, elapsed in
-            let line = Sparkline.text(samples, width: 30)
-            view.progress("\(Figure.rate(samples.last ?? 0))  \(line)  \(Figure.seconds(elapsed))")
+    private func roam(_ client: DemoEnd, _ server: DemoEnd) throws(DemoFailure) -> String {
+        func initiations() -> UInt64 {
+            client.device.engineStatistics.initiationsSent + server.device.engineStatistics.initiationsSent
         }
-        guard result.received > 0 else { throw DemoFailure("nothing arrived") }
-        guard result.damaged == 0 else {
-            throw DemoFailure("\(result.damaged) packets arrived with other bytes than were sent")
-        }
-        view.finish(DemoReport.text(result))
-        return result
-    }
-
-    private func roam(_ client: DemoHost, _ server: DemoHost) throws(DemoFailure) {
-        view.begin("roaming")
-        let oldPort = server.device.peer(client.publicKey)?.endpoint?.port ?? 0
-        let before = handshakeMessages(client, server)
-        try wrap { () throws(WireGuardDeviceError) in try client.device.rebind() }
+        func seenPort() -> UInt16 { server.device.peer(client.publicKey)?.endpoint?.port ?? 0 }
+        let (oldPort, before) = (seenPort(), initiations())
+        try DemoEnd.wrap { () throws(WireGuardDeviceError) in try client.device.rebind() }
         let newPort = client.device.listenPort ?? 0
         guard newPort != oldPort else { throw DemoFailure("the client was given port \(oldPort) again") }
-        let pings = ping(client.v4, server.v4, from: client, identifier: 3)
-        let seenPort = server.device.peer(client.publicKey)?.endpoint?.port ?? 0
-        let roaming = DemoReport.Roaming(
-            oldPort: oldPort, newPort: newPort, seenPort: seenPort,
-            newHandshakes: handshakeMessages(client, server) - before, pings: pings)
-        report.roaming = roaming
-        guard pings.answered > 0 else { throw DemoFailure("no ping was answered after the client moved") }
-        guard seenPort == newPort else {
-            throw DemoFailure("the server sends to port \(seenPort), but the client moved to \(newPort)")
+        let pings = try client.host.pings(plan.pings, to: server.host, identifier: 4)
+        let handshakes = initiations() - before
+        report["roaming"] = Self.roaming(oldPort, newPort, seen: seenPort(), handshakes: handshakes, pings)
+        guard seenPort() == newPort else {
+            throw DemoFailure("the server sends to port \(seenPort()), but the client moved to \(newPort)")
         }
-        guard roaming.newHandshakes == 0 else { throw DemoFailure("the session did not outlive the move") }
-        view.finish(
-            "client moved from port \(oldPort) to \(newPort), the server followed, no new handshake; "
-                + "\(pings.answered) of \(pings.sent) pings answered")
+        guard handshakes == 0 else { throw DemoFailure("the session did not outlive the move") }
+        return "client moved from port \(oldPort) to \(newPort), the server followed, no new handshake; "
+            + "\(pings.answered) of \(pings.sent) pings answered"
     }
 
-    private func changePresharedKey(_ client: DemoHost, _ server: DemoHost) throws(DemoFailure) {
-        view.begin("pre-shared key")
+    private func changePresharedKey(_ client: DemoEnd, _ server: DemoEnd) throws(DemoFailure) -> String {
         var generator = SystemRandomNumberGenerator()
-        let key = PresharedKey(using: &generator)
-        let port = server.device.listenPort
+        let (key, port) = (PresharedKey(using: &generator), server.device.listenPort)
         var forget = UAPIPeerUpdate(publicKey: server.publicKey)
         forget.remove = true
         // The server alone has it: a new handshake must fail.
-        try apply(to: server, key: nil, [client.peerUpdate(endpointPort: nil, presharedKey: key)])
-        try apply(to: client, key: nil, [forget, server.peerUpdate(endpointPort: port)])
+        try server.apply([client.peer(key)])
+        try client.apply([forget, server.peer(port: port)])
         view.progress("without it on one side")
-        guard answer(to: 0, identifier: 4, client.v4, server.v4, from: client, within: 300_000_000) == nil else {
+        guard try client.host.ping(server.host, identifier: 5, within: .milliseconds(300)) == nil else {
             throw DemoFailure("a ping was answered although the pre-shared keys differ")
         }
-        try apply(to: client, key: nil, [forget, server.peerUpdate(endpointPort: port, presharedKey: key)])
-        let duration = try firstPacket(client, server, identifier: 5)
-        report.presharedHandshake = duration
-        view.finish("no answer while only the server had it; with it on both sides \(Figure.milliseconds(duration))")
+        try client.apply([forget, server.peer(key, port: port)])
+        let text = Figure.milliseconds(try handshake("presharedKey", "handshake, new preshared", client, server))
+        return "no answer while only the server had it; with it on both sides \(text)"
     }
 
-    // MARK: - Parts of steps
+    // MARK: - Report
 
-    /// Sends a packet that needs a handshake; gives the time until the other end has it.
-    private func firstPacket(
-        _ client: DemoHost, _ server: DemoHost, identifier: UInt16
-    ) throws(DemoFailure) -> Duration {
-        server.state.withValue { $0.requestArrival = nil }
-        let start = LaneClock.now()
-        let isAnswered =
-            answer(
-                to: 0, identifier: identifier, client.v4, server.v4, from: client, within: 6_000_000_000) != nil
-        guard isAnswered, let arrival = server.state.withValue({ $0.requestArrival }) else {
-            throw DemoFailure("no session within 6 s; is UDP on 127.0.0.1 blocked by a firewall?")
+    private func collect(_ client: DemoEnd, _ server: DemoEnd) {
+        (report["client"], report["server"]) = (client.json(peer: server), server.json(peer: client))
+        let wasRefused = report["presharedKey"] != .null
+        drops = zip(client.drops, server.drops).map { one, other in
+            let isExplained = wasRefused && one.count + other.count > 0
+            return Drop(
+                cause: one.cause, client: one.count, server: other.count,
+                explanation: isExplained ? one.explanation : nil)
         }
-        return .nanoseconds(arrival - start)
-    }
-
-    private func ping(
-        _ source: IPAddress, _ destination: IPAddress, from host: DemoHost, identifier: UInt16
-    ) -> Pings {
-        var (sent, roundTrips): (Int, [Duration]) = (0, [])
-        for sequence in 0..<UInt16(clamping: plan.pings) {
-            sent += 1
-            let roundTrip = answer(
-                to: sequence, identifier: identifier, source, destination, from: host, within: 1_000_000_000)
-            if let roundTrip { roundTrips.append(roundTrip) }
-            // One that is lost takes a second, and ten of them tell enough.
-            if sent - roundTrips.count >= 10 { break }
+        var lines = TextTable(["", "client", "server"])
+        for (one, other) in zip(client.rows, server.rows) {
+            lines.add([one.name, Figure.grouped(one.count), Figure.grouped(other.count)])
         }
-        return Pings(sent: sent, roundTrips: roundTrips)
-    }
-
-    /// Sends an echo request; gives the round-trip time, or nil when there is no answer.
-    private func answer(
-        to sequence: UInt16, identifier: UInt16, _ source: IPAddress,
-        _ destination: IPAddress, from host: DemoHost, within nanoseconds: Int64
-    ) -> Duration? {
-        let packet = PacketBuilder.icmpEcho(
-            from: source, to: destination, identifier: identifier, sequence: sequence,
-            payload: Array(repeating: 0x77, count: 56))
-        let start = LaneClock.now()
-        guard host.tun.inject(packet) else { return nil }
-        return host.state.wait(until: start + nanoseconds) { state in
-            guard let reply = state.reply, reply.identifier == identifier, reply.sequence == sequence,
-                reply.arrival >= start
-            else { return nil }
-            return .nanoseconds(reply.arrival - start)
+        let some = drops.filter { $0.client + $0.server > 0 }
+        for drop in some {
+            let note = drop.explanation.map { " (\($0))" } ?? ""
+            lines.add(["dropped, \(drop.cause)\(note)", Figure.grouped(drop.client), Figure.grouped(drop.server)])
         }
+        if some.isEmpty { lines.add(["dropped, all \(drops.count) causes", "0", "0"]) }
+        table = lines.lines.map { "  " + $0 }
     }
 
-    private func apply(
-        to host: DemoHost, key: PrivateKey?, _ peers: [UAPIPeerUpdate]
-    ) throws(DemoFailure) {
-        var update = UAPIDeviceUpdate()
-        update.privateKey = key.map { .set($0) } ?? .unchanged
-        update.peers = peers
-        try wrap { () throws(WireGuardDeviceError) in try host.device.apply(update) }
+    static func roaming(
+        _ oldPort: UInt16, _ newPort: UInt16, seen: UInt16, handshakes: UInt64, _ pings: Pings
+    ) -> JSON {
+        [
+            "oldPort": .integer(oldPort), "newPort": .integer(newPort), "seenPort": .integer(seen),
+            "newHandshakes": .integer(handshakes), "ping": pings.json,
+        ]
     }
 
-    private func handshakeMessages(_ client: DemoHost, _ server: DemoHost) -> UInt64 {
-        [client, server].reduce(0) { $0 + $1.device.engineStatistics.initiationsSent }
+    /// The figures as one document.
+    static func json(_ report: DemoReport, _ drops: [Drop]) -> JSON {
+        func time(_ name: String, _ members: (JSON) -> JSON) -> JSON {
+            report[name] == .null ? .null : members(report[name])
+        }
+        return report.document(
+            mode: "memory", first: [("mtu", .integer(DemoEnd.mtu))],
+            [
+                "handshake": time("handshake") { ["milliseconds": $0] },
+                "ping": ["ipv4": report["ipv4"], "ipv6": report["ipv6"]],
+                "transfer": ["upload": report["upload"], "download": report["download"]],
+                "roaming": report["roaming"],
+                "presharedKey": time("presharedKey") { ["refusedWithoutIt": true, "handshakeMilliseconds": $0] },
+                "client": report["client"], "server": report["server"],
+                "drops": .array(
+                    drops.map { drop in
+                        [
+                            "cause": .string(drop.cause), "client": .integer(drop.client),
+                            "server": .integer(drop.server),
+                            "explanation": drop.explanation.map { .string($0) } ?? .null,
+                        ]
+                    }),
+                "peakResidentBytes": report["peakResidentBytes"],
+            ])
     }
 
-    private func collect(_ client: DemoHost, _ server: DemoHost) {
-        report.client = end(client, peer: server)
-        report.server = end(server, peer: client)
-    }
-
-    private func end(_ host: DemoHost, peer: DemoHost) -> DemoReport.End {
-        let state = host.device.peer(peer.publicKey)
-        return DemoReport.End(
-            publicKey: host.publicKey, port: host.device.listenPort ?? 0, engine: host.device.engineStatistics,
-            lane: host.device.laneStatistics, injectionsDropped: host.tun.injectionsDropped,
-            sentBytes: state?.sentBytes ?? 0, receivedBytes: state?.receivedBytes ?? 0)
-    }
-
-    private func wrap<R>(_ body: () throws(WireGuardDeviceError) -> R) throws(DemoFailure) -> R {
-        do throws(WireGuardDeviceError) { return try body() } catch { throw DemoFailure(error.description) }
+    /// The figures of `--tun`, which namespaces.sh reports, as one document.
+    static func json(namespaces report: DemoReport) -> JSON {
+        func count(_ name: String) -> JSON { report[name] == .null ? .integer(0) : report[name] }
+        return report.document(
+            mode: "namespaces",
+            [
+                "firstPing": report["firstPing"], "ping": ["ipv4": report["ipv4"], "ipv6": report["ipv6"]],
+                "iperf3": report["iperf3"] == false
+                    ? .null : ["upload": report["upload"], "download": report["download"]],
+                "roaming": report["newPort"] == .null ? .null : ["newPort": report["newPort"]],
+                "client": ["bytesSent": count("sentBytes"), "bytesReceived": count("receivedBytes")],
+            ])
     }
 }

@@ -3,6 +3,7 @@
 
 import ArgumentParser
 import CommandLineSupport
+import DemoSupport
 import TunnelSystem
 
 /// `culvert demo`: shows the whole stack at work.
@@ -13,9 +14,9 @@ struct DemoCommand: ParsableCommand {
         discussion: """
             Without --tun it needs no privileges: both devices run in this process, over UDP on 127.0.0.1. Shown are \
             handshake, pings, a bulk transfer each way in which every byte is compared, roaming, and a change of the \
-            pre-shared key. With --tun (Linux, root) two culvert-wg daemons run in two network namespaces with real \
-            interfaces, and the system's own ping and, where it is installed, iperf3 use them. Everything that is made \
-            is removed, after Ctrl-C too.
+            pre-shared key. With --tun (Linux, root) 'culvert up' runs two tunnels in two network namespaces with real \
+            interfaces, the system's own ping and, if it is installed, iperf3 use them, and 'culvert reload' moves \
+            the client to another port. Everything that is made is removed, after Ctrl-C too.
 
             Examples:
               culvert demo
@@ -46,18 +47,21 @@ struct DemoCommand: ParsableCommand {
     }
 
     func run() throws {
-        let console = Console.standard
-        let view = DemoView(json ? .silent : console.isLive && !plain ? .live : .plain, console: console)
+        let (console, isJSON) = (Console.standard, json)
+        let style: DemoView.Style = json ? .silent : console.isLive && !plain ? .live : .plain
         if tun {
-            try finish(NamespaceDemo.run(seconds: seconds, json: json, view: view, console: console))
-        } else {
-            let demo = Demo(plan: Demo.Plan(transfer: .seconds(seconds)), view: view)
-            demo.run()
-            if json { console.line(demo.report.json.text) }
-            if let failure = demo.report.failure {
-                console.problem("culvert: the demonstration failed: \(failure)")
-                try finish(ExitStatus.failure)
-            }
+            return try finish(
+                NamespaceDemo.run("tunnel", seconds: seconds, style: style, console: console, command: "demo") {
+                    report in
+                    if isJSON { console.line(Demo.json(namespaces: report).text) }
+                })
+        }
+        let demo = Demo(plan: Demo.Plan(transfer: .seconds(seconds)), view: DemoView(style, console: console))
+        demo.run()
+        if json { console.line(Demo.json(demo.report, demo.drops).text) }
+        if let failure = demo.report.failure {
+            console.problem("culvert: the demonstration failed: \(failure)")
+            try finish(ExitStatus.failure)
         }
     }
 }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CommandLineSupport
 import Testing
-
-@testable import culvert
 
 @Suite("Sparklines")
 struct SparklineTests {

@@ -2,11 +2,11 @@
 // Copyright (c) 2026 The Culvert Authors
 
 /// A row of values as bars of one character each.
-enum Sparkline {
+package enum Sparkline {
     private static let bars: [Character] = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"]
 
     /// The last `width` values, from zero to the largest of them. No value, no bar.
-    static func text(_ values: [Double], width: Int) -> String {
+    package static func text(_ values: [Double], width: Int) -> String {
         let shown = values.suffix(max(width, 0))
         guard let largest = shown.max() else { return "" }
         return String(

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+package import CommandLineSupport
+
 /// Shows the steps of a demonstration as they happen.
 package final class DemoView {
     package enum Style {
@@ -30,6 +32,20 @@ package final class DemoView {
 
     /// Shows what this is.
     package func open(_ title: String) { show([style == .live ? paint(title, .bold) : title, ""]) }
+
+    /// Shows a step.
+    /// - Parameter body: Does the step; returns its result, in words.
+    package func step<E: Error>(_ name: String, _ body: () throws(E) -> String) throws(E) {
+        begin(name)
+        finish(try body())
+    }
+
+    /// Shows a step.
+    /// - Parameter body: Does the step; returns its result, in words.
+    package func step(_ name: String, _ body: () async throws -> String) async throws {
+        begin(name)
+        finish(try await body())
+    }
 
     /// Shows that a step has begun.
     package func begin(_ step: String) {
