@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Colours of a terminal; none where the output is no terminal or the user objects.
+/// Colours of a terminal; none if the output is not a terminal, or if the user objects.
 package struct Paint {
     package enum Colour: String {
         case red = "31"

@@ -70,7 +70,7 @@ struct BulkReceiver {
 
     /// Counts a packet.
     /// - Returns: Whether to wake the sender.
-    mutating func take(_ bytes: UnsafeRawBufferPointer) -> Bool {
+    mutating func count(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard let (sequence, isIntact) = unsafe packet.read(bytes) else { return false }
         received += 1
         if !isIntact {
@@ -141,6 +141,7 @@ extension DemoHost {
         func arrivals(_ state: inout State) -> (received: UInt64, next: UInt64) {
             (state.bulk?.received ?? 0, state.bulk?.next ?? 0)
         }
+        func missing(_ seen: (received: UInt64, next: UInt64)) -> UInt64 { seen.next - min(seen.received, seen.next) }
         let start = LaneClock.now()
         let end = start + Int64(duration.milliseconds * 1e6)
         var (transfer, seen, abandoned, window) = (
@@ -172,7 +173,7 @@ extension DemoHost {
                 seen = reached ?? receiver.state.withValue(arrivals)
                 if reached == nil, seen == former { abandoned = sent }
             }
-            if seen.next - seen.received > former.next - former.received { window = max(window / 2, 64) }
+            if missing(seen) > missing(former) { window = max(window / 2, 64) }
             if seen.received > former.received { heard = LaneClock.now() }
             guard LaneClock.now() - heard <= Int64(silence.milliseconds * 1e6) else {
                 throw DemoFailure("the far end of the transfer was silent for \(Figure.seconds(silence))")

@@ -28,7 +28,7 @@ package final class DemoHost: Sendable {
         } catch {
             throw DemoFailure("\(error)")
         }
-        unsafe tun.onDeliver = { [weak self] packet in unsafe self?.take(packet) }
+        unsafe tun.onDeliver = { [weak self] packet in unsafe self?.handle(packet) }
     }
 
     func address(isIPv6: Bool) throws(DemoFailure) -> IPAddress {
@@ -38,7 +38,7 @@ package final class DemoHost: Sendable {
         return address
     }
 
-    /// What makes a device know a peer.
+    /// The update that makes a peer known to a device.
     package static func peer(
         _ key: PublicKey, _ presharedKey: PresharedKey?, at endpoint: Endpoint?, allowedIPs: [IPPrefix]
     ) -> UAPIPeerUpdate {
@@ -52,18 +52,18 @@ package final class DemoHost: Sendable {
 
     // MARK: - Packets out of the tunnel, on the lane's thread
 
-    private func take(_ packet: UnsafeRawBufferPointer) {
+    private func handle(_ packet: UnsafeRawBufferPointer) {
         guard let first = unsafe packet.first else { return }
         let header = first >> 4 == 4 ? 20 : 40
         guard packet.count >= header + 8 else { return }
         switch unsafe packet[header == 20 ? 9 : 6] {
-        case PacketBuilder.IPProtocol.udp: state.update { state in unsafe state.bulk?.take(packet) ?? false }
-        case PacketBuilder.IPProtocol.icmp, PacketBuilder.IPProtocol.icmpv6: unsafe takeEcho(packet, header)
+        case PacketBuilder.IPProtocol.udp: state.update { state in unsafe state.bulk?.count(packet) ?? false }
+        case PacketBuilder.IPProtocol.icmp, PacketBuilder.IPProtocol.icmpv6: unsafe handleEcho(packet, header)
         default: break
         }
     }
 
-    private func takeEcho(_ packet: UnsafeRawBufferPointer, _ header: Int) {
+    private func handleEcho(_ packet: UnsafeRawBufferPointer, _ header: Int) {
         let now = LaneClock.now()
         func word(_ offset: Int) -> UInt16 {
             unsafe packet.loadUnaligned(fromByteOffset: header + offset, as: UInt16.self).bigEndian

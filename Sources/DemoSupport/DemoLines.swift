@@ -13,7 +13,7 @@ package struct DemoLines {
     package init(view: DemoView) { self.view = view }
 
     /// Shows a line.
-    package mutating func take(_ line: String) {
+    package mutating func show(_ line: String) {
         let words = line.split(separator: "\t").map(String.init)
         let time = Figure.milliseconds(ContinuousClock.now - clock)
         func text(_ index: Int) -> String {

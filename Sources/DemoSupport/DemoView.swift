@@ -30,7 +30,7 @@ package final class DemoView {
         paint = Paint(console)
     }
 
-    /// Shows what this is.
+    /// Shows the title.
     package func open(_ title: String) { show([style == .live ? paint(title, .bold) : title, ""]) }
 
     /// Shows a step.
@@ -59,13 +59,13 @@ package final class DemoView {
         if style == .live { redraw(text, mark: nil) }
     }
 
-    /// Shows what came of the present step.
+    /// Shows the result of the present step.
     package func finish(_ text: String) { end(text, plainly: "ok    ", mark: paint("✓", .green)) }
 
     /// Shows why the present step failed.
     package func fail(_ text: String) { end(text, plainly: "FAILED", mark: paint("✗", .red)) }
 
-    /// Shows lines as they are.
+    /// Shows lines without a change.
     package func show(_ lines: [String]) {
         guard style != .silent else { return }
         for line in lines { console.line(line) }
@@ -79,7 +79,7 @@ package final class DemoView {
         }
     }
 
-    /// - Parameter mark: how the step ended; nil while it goes on.
+    /// - Parameter mark: The mark of the step's result, or `nil` while the step continues.
     private func redraw(_ text: String, mark: String?) {
         let room = console.columns - Self.stepWidth - 6
         // A line that the terminal wraps could not be redrawn; the last state of a step may wrap.

@@ -8,9 +8,9 @@
     import TunnelIO
     import TunnelSystem
 
-    /// A demonstration in network namespaces: runs namespaces.sh, and shows what it reports.
+    /// A demonstration in network namespaces: runs namespaces.sh, and shows its reports.
     package enum NamespaceDemo {
-        /// Runs the script, which removes what it made.
+        /// Runs the script, which removes everything that it made.
         /// - Parameters:
         ///   - scene: `tunnel` or `gateway`.
         ///   - command: The command without `--tun`, for the error message.
@@ -64,11 +64,11 @@
             let script = String(decoding: PackageResources.namespaces_sh, as: UTF8.self)
             let child = try ChildProcess(
                 "/bin/sh", arguments: ["sh", "-c", script, "namespaces.sh", scene, folder, "\(seconds)"],
-                environment: environment, descriptors: [3: lines.writer.number])
+                environment: environment, descriptors: [9: lines.writer.number])
             lines.writer.close()
             var (buffer, rest) = ([UInt8](repeating: 0, count: 4096), [UInt8]())
             var isInterrupted = false
-            // The script ends by itself, and then nothing has the other end of the pipe any more.
+            // The script ends by itself; nothing has the other end of the pipe after that.
             while let ready = ChildProcess.ready([lines.reader.number, isInterrupted ? -1 : interruption], until: .max)
             {
                 if ready[1] {
@@ -83,7 +83,7 @@
                 guard count > 0 else { break }
                 rest += buffer.prefix(count)
                 while let end = rest.firstIndex(of: 0x0a) {
-                    shown.take(String(decoding: rest[..<end], as: UTF8.self))
+                    shown.show(String(decoding: rest[..<end], as: UTF8.self))
                     rest.removeSubrange(...end)
                 }
             }

@@ -10,7 +10,7 @@
 # FOLDER has the programs; each bulk transfer takes SECONDS. Needs root, ip and ping; uses iperf3 if it is installed. SIGTERM
 # ends the script. However it ends, it removes everything that it made.
 #
-# Reports to descriptor 3, one line each, words separated by tabs. {time} in a text is the time since begin or clock.
+# Reports to descriptor 9, one line each, words separated by tabs. {time} in a text is the time since begin or clock.
 #   title TEXT | begin STEP | finish TEXT | fail TEXT | clock
 #   pings NAME SENT ANSWERED [MINIMUM MEAN MAXIMUM]    milliseconds; ends the step
 #   transfer NAME MBITS [SEGMENTS-SENT-AGAIN]          ends the step
@@ -19,7 +19,7 @@
 set -u
 umask 077
 scene=$1 programs=$2 seconds=$3
-export LC_ALL=C PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
+export LC_ALL=C PATH="${PATH-}:/usr/local/sbin:/usr/sbin:/sbin"
 # The names of this run: namespaces, and interfaces of at most 15 characters.
 a=cvd$$a b=cvd$$b c=cvd$$c
 made='' up='' gateway='' status=1
@@ -29,14 +29,14 @@ export CULVERT_RUNTIME_DIRECTORY="$folder/tunnels"
 
 say() (
     IFS='	'
-    printf '%s\n' "$*" >&3
+    printf '%s\n' "$*" >&9
 )
 die() {
     say fail "$*"
     exit 1
 }
 # Runs a program to its end; its failure ends the demonstration. The output is in $folder/output.
-run() { "$@" >"$folder/output" 2>&1 3>&- || die "$*: $(tail -n 3 "$folder/output" | tr '\n\t' '  ')"; }
+run() { "$@" >"$folder/output" 2>&1 9>&- || die "$*: $(tail -n 3 "$folder/output" | tr '\n\t' '  ')"; }
 # in_space NAMESPACE PROGRAM...: the same, in a namespace.
 in_space() { run ip netns exec "$@"; }
 
@@ -46,13 +46,13 @@ clean_up() {
     say begin removal
     problems=
     for name in $up; do
-        ip netns exec "${name%:*}" "$programs/culvert" down "${name#*:}" >/dev/null 2>&1 3>&-
+        ip netns exec "${name%:*}" "$programs/culvert" down "${name#*:}" >/dev/null 2>&1 9>&-
         # 3: it was not up yet.
         case $? in 0 | 3) ;; *) problems="$problems culvert down ${name#*:}," ;; esac
     done
     if [ -n "$gateway" ]; then
         kill "$gateway" 2>/dev/null
-        { sleep 20 && kill -KILL "$gateway"; } >/dev/null 2>&1 3>&- &
+        { sleep 20 && kill -KILL "$gateway"; } >/dev/null 2>&1 9>&- &
         limit=$!
         wait "$gateway" 2>/dev/null
         kill "$limit" 2>/dev/null
@@ -122,7 +122,7 @@ transfer_figures() {
 }
 # measure COUNT ADDRESS: pings from $a; sets $figures.
 measure() {
-    ip netns exec "$a" ping -n -q -c "$1" -i 0.02 -W 1 "$2" >"$folder/output" 2>&1 3>&-
+    ip netns exec "$a" ping -n -q -c "$1" -i 0.02 -W 1 "$2" >"$folder/output" 2>&1 9>&-
     figures=$(ping_figures <"$folder/output")
     [ -n "$figures" ] || die "ping: $(tail -n 1 "$folder/output")"
     [ "$(echo "$figures" | cut -f 2)" -gt 0 ] || die "none of the $1 pings was answered"
@@ -134,7 +134,7 @@ pings() {
     say pings "$2" "$figures"
 }
 # is_answered ADDRESS SECONDS: one ping from $a.
-is_answered() { ip netns exec "$a" ping -n -q -c 1 -W "$2" "$1" >/dev/null 2>&1 3>&-; }
+is_answered() { ip netns exec "$a" ping -n -q -c 1 -W "$2" "$1" >/dev/null 2>&1 9>&-; }
 # wait_until WHAT COMMAND...: repeats the command until it succeeds, at most 50 times, with a pause of 0.1 s.
 wait_until() {
     what=$1 attempts=0
@@ -151,7 +151,7 @@ transfer() {
     shift 3
     say begin "$name"
     : >"$folder/server"
-    ip netns exec "$space" iperf3 --server --one-off --forceflush >"$folder/server" 2>&1 3>&- &
+    ip netns exec "$space" iperf3 --server --one-off --forceflush >"$folder/server" 2>&1 9>&- &
     iperf=$!
     attempts=0
     until grep -q listening "$folder/server"; do
@@ -188,7 +188,7 @@ tunnel_scene() {
     for end in "$a" "$b"; do
         run "$programs/culvert" key generate
         cat "$folder/output" >"$folder/$end.key"
-        "$programs/culvert" key public <"$folder/$end.key" >"$folder/$end.public" 2>/dev/null 3>&- || die 'culvert key public failed'
+        "$programs/culvert" key public <"$folder/$end.key" >"$folder/$end.public" 2>/dev/null 9>&- || die 'culvert key public failed'
     done
     # configuration END PEER NUMBER PEER'S-NUMBER LINE-OF-PEER [LINE-OF-INTERFACE]
     configuration() {
@@ -229,7 +229,7 @@ END
 }
 # of_peer END MEMBER: a member of the end's only peer, as `culvert status` has it.
 of_peer() {
-    ip netns exec "$1" "$programs/culvert" status "$1" --json 2>/dev/null 3>&- | tr -d '\n' |
+    ip netns exec "$1" "$programs/culvert" status "$1" --json 2>/dev/null 9>&- | tr -d '\n' |
         sed -n 's/.*"peers": *\[\([^]]*\]\)*[^]]*"'"$2"'": *"\{0,1\}\([^",} ]*\).*/\2/p'
 }
 
@@ -260,7 +260,7 @@ gateway_scene() {
     sed 's|"/run/culvert-gateway/admin.sock"|"'"$folder"'/run/admin.sock"|' \
         "$folder/gateway/gateway.json" >"$folder/changed" && cat "$folder/changed" >"$folder/gateway/gateway.json"
     ip netns exec "$b" "$programs/culvert-gateway" run --directory "$folder/gateway" --journal "$folder/journal" \
-        >"$folder/log" 2>&1 3>&- &
+        >"$folder/log" 2>&1 9>&- &
     gateway=$!
     serves() {
         kill -0 "$gateway" 2>/dev/null || die "the gateway has ended: $(tail -n 1 "$folder/log")"

@@ -110,7 +110,7 @@ struct CommandLineContractTests {
 
         func lines(_ lines: [String]) -> String {
             var shown = DemoLines(view: view)
-            for line in lines { shown.take(line) }
+            for line in lines { shown.show(line) }
             return Demo.json(namespaces: shown.report).text
         }
         let series = ["firstPing", "ipv4", "ipv6"]

@@ -96,7 +96,7 @@ struct DemoTests {
             "transfer\tupload\t1500\t7", "begin\troaming", "figure\tnewPort\t40000", "finish\tin {time}, {time}",
             "summary\tcut off after\t{time}", "begin\tdownload", "without\tiperf3\tnot installed", "nonsense", "",
         ] {
-            lines.take(line)
+            lines.show(line)
         }
         lines.close(nil)
         for text in [
@@ -113,11 +113,11 @@ struct DemoTests {
         #expect(json["ping"]?["ipv4"]?["lost"] == .integer(1))
     }
 
-    @Test("The first failure of the script is the demonstration's")
+    @Test("The demonstration fails with the first failure of the script")
     func failedLines() {
         let captured = CapturedConsole()
         var lines = DemoLines(view: DemoView(.plain, console: captured.console()))
-        for line in ["begin\ttunnel", "fail\tno answer", "begin\tremoval", "finish\tgone"] { lines.take(line) }
+        for line in ["begin\ttunnel", "fail\tno answer", "begin\tremoval", "finish\tgone"] { lines.show(line) }
         lines.close("the last line of the output")
         #expect(lines.report.failure == "no answer")
         #expect(captured.output.contains("FAILED  tunnel          no answer") && !captured.output.contains("Summary"))

@@ -57,7 +57,7 @@
                 "ok", "error", "version", "mode", "elapsedSeconds", "firstPing", "ping", "iperf3", "roaming", "client",
             ]
             #expect(Demo.json(namespaces: lines.report).names == names)
-            for line in ["without\tiperf3\tnot installed", "pings\tipv4\t2\t1\t0.5\t0.5\t0.5"] { lines.take(line) }
+            for line in ["without\tiperf3\tnot installed", "pings\tipv4\t2\t1\t0.5\t0.5\t0.5"] { lines.show(line) }
             lines.close(nil)
             #expect(captured.output.contains("Summary\n"))
             lines.close("interrupted")

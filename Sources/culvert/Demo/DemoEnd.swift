@@ -33,7 +33,7 @@ struct DemoEnd {
         }
     }
 
-    /// What makes the device of the other end know this one as a peer.
+    /// The update that makes this end known to the device of the other end.
     func peer(_ presharedKey: PresharedKey? = nil, port: UInt16? = nil) -> UAPIPeerUpdate {
         DemoHost.peer(
             publicKey, presharedKey, at: port.map { .loopback(port: $0) },
