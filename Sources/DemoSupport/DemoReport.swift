@@ -30,6 +30,9 @@ package struct DemoReport {
         set { figures[name] = newValue }
     }
 
+    /// A number for the document; 0 if no step has set it.
+    package func number(_ name: String) -> JSON { figures[name] ?? .integer(0) }
+
     /// Adds a series of pings to the figures.
     package mutating func add(_ name: String, _ series: Pings) {
         self[name] = series.json

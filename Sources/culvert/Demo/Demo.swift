@@ -196,21 +196,20 @@ final class Demo {
                             "explanation": drop.explanation.map { .string($0) } ?? .null,
                         ]
                     }),
-                "peakResidentBytes": report["peakResidentBytes"],
+                "peakResidentBytes": report.number("peakResidentBytes"),
             ])
     }
 
     /// The figures of `--tun`, which namespaces.sh reports, as one document.
     static func json(namespaces report: DemoReport) -> JSON {
-        func count(_ name: String) -> JSON { report[name] == .null ? .integer(0) : report[name] }
-        return report.document(
+        report.document(
             mode: "namespaces",
             [
                 "firstPing": report["firstPing"], "ping": ["ipv4": report["ipv4"], "ipv6": report["ipv6"]],
                 "iperf3": report["iperf3"] == false
                     ? .null : ["upload": report["upload"], "download": report["download"]],
                 "roaming": report["newPort"] == .null ? .null : ["newPort": report["newPort"]],
-                "client": ["bytesSent": count("sentBytes"), "bytesReceived": count("receivedBytes")],
+                "client": ["bytesSent": report.number("sentBytes"), "bytesReceived": report.number("receivedBytes")],
             ])
     }
 }
