@@ -14,8 +14,8 @@ struct DemoCommand: ParsableCommand {
         discussion: """
             Without --tun it needs no privileges: both devices run in this process, over UDP on 127.0.0.1. Shown are \
             handshake, pings, a bulk transfer each way in which every byte is compared, roaming, and a change of the \
-            pre-shared key. With --tun (Linux, root) 'culvert up' runs two tunnels in two network namespaces with real \
-            interfaces, the system's own ping and, if it is installed, iperf3 use them, and 'culvert reload' moves \
+            pre-shared key. With --tun (Linux, root) 'culvert up' runs a tunnel in each of two network namespaces, with \
+            real interfaces. The system's own ping and, if it is installed, iperf3 use them, and 'culvert reload' moves \
             the client to another port. Everything that is made is removed, after Ctrl-C too.
 
             Examples:
