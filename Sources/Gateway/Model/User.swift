@@ -64,10 +64,11 @@ package typealias UserDraft = FieldValues<User>
 package typealias UserUpdate = FieldValues<User>
 
 extension FieldValues<User> {
-    package init(login: String, deviceLimit: Int? = nil) {
+    package init(login: String, deviceLimit: Int? = nil, addresses: [IPAddress] = []) {
         self.init()
         self.login = login
         self.deviceLimit = .some(deviceLimit)
+        self.addresses = addresses
     }
 }
 

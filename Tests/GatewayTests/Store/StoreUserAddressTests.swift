@@ -190,13 +190,4 @@ extension StoreFixture {
         let entries = try await fixture.service.audit(AuditFilter(), PageRequest(), fixture.admin).items
         #expect(entries.first?.record.details == ["addresses": ""])
     }
-
-    @Test("The text of a draft without addresses, which tells a repeated creation, is that of earlier versions")
-    func draftText() throws {
-        let draft = UserDraft(login: "anna", name: "Anna", deviceLimit: 3)
-        #expect(
-            "\(draft)"
-                == #"UserDraft(login: "anna", name: "Anna", notes: "", expiresAt: nil, deviceLimit: Optional(3))"#)
-        #expect("\(UserDraft(login: "anna", addresses: [.v4(10, 66, 0, 7)]))".contains("addresses: ["))
-    }
 }
