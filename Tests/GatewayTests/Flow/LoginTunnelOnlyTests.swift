@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import NetworkAddresses
+import PacketTunnel
 import Provisioning
 import Testing
 import TunnelServer
@@ -27,7 +28,7 @@ import WireGuardCore
             #expect(runtime.figures.login?.port == service.settings.loginTunnel.port)
             let status = try await service.status(admin)
             #expect(!status.servesWireGuard)
-            #expect(SchemaCheck.problems(status.json, ModelSchemas.status) == [])
+            #expect(SchemaCheck.problems(JSONValue(status.json), ModelSchemas.status) == [])
 
             let anna = try await service.addUser(UserDraft(login: "anna"), admin).item
             _ = try await service.setPassword(of: anna.id, Array("correct horse".utf8), admin)

@@ -3,6 +3,7 @@
 
 import FoundationEssentials
 import NetworkAddresses
+import PacketTunnel
 import Provisioning
 import Testing
 
@@ -180,7 +181,7 @@ extension StoreFixture {
             UserDraft(login: "anna", addresses: [address]), fixture.admin
         ).item
         #expect(anna.addresses == [address])
-        #expect(SchemaCheck.problems(anna.json, ModelSchemas.user) == [])
+        #expect(SchemaCheck.problems(JSONValue(anna.json), User.message.schema(.reply)) == [])
         await #expect(throws: GatewayError.addressInUse(address)) {
             _ = try await fixture.service.addUser(UserDraft(login: "ben", addresses: [address]), fixture.admin)
         }
