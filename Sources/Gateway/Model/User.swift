@@ -90,7 +90,8 @@ extension User: Declared {
             column: "devices", .patch("null for the gateway's own"))
         Field("hasPassword", \.hasPassword, .flag, column: "password")
         Field(
-            "addresses", \.addresses, .list(of: .address, count: 0...2), options: [.create, .patch], column: "addresses",
+            "addresses", \.addresses, .list(of: .address, count: 0...2), options: [.create, .patch],
+            column: "addresses",
             "The fixed addresses of the user's logins: no more than one of each family")
         Field("createdAt", \.createdAt, .time)
         Field("isSaved", \.savedMember, .omittable(.flag), .isSaved)
