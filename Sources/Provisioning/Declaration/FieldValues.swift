@@ -35,7 +35,11 @@ extension FieldValues where Root: Declared {
 
     /// The value of a member, or `nil` if it is not given.
     package subscript<Value: Sendable>(dynamicMember path: any WritableKeyPath<Root, Value> & Sendable) -> Value? {
-        get { values.first { $0.path == path }?.value as? Value }
+        get {
+            // A cast of an absent member would be a present one without a value where `Value` is optional.
+            guard let given = values.first(where: { $0.path == path }) else { return nil }
+            return given.value as? Value
+        }
         set {
             values.removeAll { $0.path == path }
             guard let newValue else { return }

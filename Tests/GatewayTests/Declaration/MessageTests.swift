@@ -158,6 +158,18 @@ private struct Sample: Declared, Hashable {
         #expect(sample == Sample(id: 1, name: "a", hidden: 5))
     }
 
+    @Test("A member that is not given is absent, also where no value is a value")
+    func absent() throws {
+        var values = FieldValues<Sample>()
+        #expect(values.limit == .none && values.name == nil && values.names == [])
+        values.limit = .some(nil)
+        #expect(values.limit == .some(nil) && values.names == ["limit"])
+        values.limit = 3
+        #expect(values.limit == 3)
+        values.limit = .none
+        #expect(values.limit == .none && values.names == [])
+    }
+
     @Test("Audit details have the values, but not of redacted fields")
     func details() throws {
         var values = try decode(

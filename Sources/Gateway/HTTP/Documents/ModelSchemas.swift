@@ -108,7 +108,7 @@ enum ModelSchemas {
                 of: .object([
                     .init("network", .prefix), .init("capacity", .count), .init("inUse", .count),
                     .init("resting", .count),
-                ]))), .init("servesWireGuard", .flag), .init("serverKey", .key, note: "WireGuard's"),
+                ]))), .init("servesWireGuard", .flag), .init("serverKey", .key),
         .init("nextServerKey", .key, isRequired: false),
         .init("nextServerKeyAt", .time, isRequired: false), .init("now", .time),
     ])
