@@ -35,6 +35,9 @@ package struct JSONError: Error, Hashable, Sendable {
 }
 
 private struct JSONReader {
+    /// The most bytes of a member's name, as the text has it.
+    static var longestName: Int { 1_024 }
+
     let bytes: [UInt8]
     let depth: Int
     let isWhole: Bool
@@ -105,22 +108,49 @@ private struct JSONReader {
             throw error("a number begins with 0")
         }
         var isInteger = true
+        var significant = Array(bytes[first..<position])
+        var fraction = 0
         if skip(".") {
             isInteger = false
-            guard digits() > 0 else { throw error("a digit was expected") }
+            fraction = digits()
+            guard fraction > 0 else { throw error("a digit was expected") }
+            significant += bytes[(position - fraction)..<position]
         }
+        let afterDigits = position
         if skip("e") || skip("E") {
             isInteger = false
             _ = skip("+") || skip("-")
             guard digits() > 0 else { throw error("a digit was expected") }
         }
+        let exponent = String(decoding: bytes[afterDigits..<position].dropFirst(), as: UTF8.self)
         let text = String(decoding: bytes[start..<position], as: UTF8.self)
         if isInteger, let value = Int64(text) { return .integer(value) }
         guard !isWhole else { throw error(isInteger ? "a number is too large" : "numbers are whole here") }
         guard let value = Double(text), value.isFinite else { throw error("a number is too large") }
         // 2.0 and 2e0 are the integer 2 (JSON Schema 2020-12, section 6.1.1 of the validation vocabulary).
-        if !isInteger, value.magnitude <= 0x1p53, let whole = Int64(exactly: value) { return .integer(whole) }
+        if !isInteger, value.magnitude <= 0x1p53,
+            let whole = Self.whole(significant, exponent: exponent.isEmpty ? 0 : Int(exponent), fraction: fraction)
+        {
+            return .integer(first > start ? -whole : whole)
+        }
         return .number(text)
+    }
+
+    /// The magnitude of a number whose decimal digits have no fraction. The rounded `Double` does not tell: 1e-400 is not 0.
+    /// - Parameters:
+    ///   - digits: All digits before the exponent.
+    ///   - exponent: `nil` if it exceeds 64 bits.
+    ///   - fraction: The number of digits behind the point.
+    /// - Returns: `nil` for a number with a fraction, and for one that exceeds 64 bits.
+    private static func whole(_ digits: [UInt8], exponent: Int?, fraction: Int) -> Int64? {
+        let zero = UInt8(ascii: "0")
+        let leading = digits.drop { $0 == zero }
+        guard let last = leading.lastIndex(where: { $0 != zero }) else { return 0 }
+        guard let exponent else { return nil }
+        let zeros = exponent.subtractingReportingOverflow(fraction - (digits.endIndex - 1 - last))
+        guard !zeros.overflow, (0...18).contains(zeros.partialValue) else { return nil }
+        let text = Array(leading[...last]) + Array(repeating: zero, count: zeros.partialValue)
+        return Int64(String(decoding: text, as: UTF8.self))
     }
 
     /// Skips digits.
@@ -154,7 +184,10 @@ private struct JSONReader {
         if skip("}") { return .object([]) }
         while true {
             skipSpace()
+            let start = position
             let name = try text()
+            // Hashing a long name with many combining marks takes long.
+            guard position - start <= Self.longestName else { throw error("a name is too long") }
             guard names.insert(name).inserted else {
                 throw JSONError("a name occurs twice", at: position, repeatedName: name)
             }

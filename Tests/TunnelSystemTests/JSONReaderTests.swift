@@ -23,9 +23,15 @@ import TunnelSystem
     func numbers() throws {
         for (text, value) in [
             ("0", 0), ("-0", 0), ("2.0", 2), ("2e3", 2000), ("-1", -1), ("9223372036854775807", Int64.max),
-            ("-9223372036854775808", .min),
+            ("-9223372036854775808", .min), ("0e999999999999999999999", 0), ("-0.00", 0), ("120e-1", 12),
+            ("-1.20e1", -12),
+            ("9007199254740992.0", 1 << 53),
         ] { #expect(try read(text) == .integer(value), "\(text)") }
-        for text in ["0.5", "1e99", "9223372036854775808", "-1.25E-3"] {
+        for text in [
+            "0.5", "1e99", "9223372036854775808", "-1.25E-3", "1e-400", "1.00000000000000000001",
+            "4.99999999999999999999",
+            "9007199254740992.5", "12e-1", "1e-999999999999999999999",
+        ] {
             #expect(try read(text) == .number(text), "\(text)")
         }
     }
@@ -44,6 +50,13 @@ import TunnelSystem
         // A text that is written with escapes is read unchanged.
         let text = JSON.string("a\u{0}\u{7f}\u{202e}\"\\\n😀")
         #expect(try read(text.line) == text)
+    }
+
+    @Test("A member's name has at most 1,024 bytes, quotation marks included")
+    func longNames() throws {
+        func text(_ length: Int) -> String { "{\"" + String(repeating: "a", count: length - 2) + "\":1}" }
+        #expect(try read(text(1_024)) != .null)
+        #expect(throws: JSONError.self) { try read(text(1_025)) }
     }
 
     @Test("An object with two members of one name is refused, even if one is written with an escape")

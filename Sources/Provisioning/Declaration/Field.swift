@@ -107,7 +107,10 @@ package struct Field<Root: Sendable>: Sendable {
         encode = { format.encode($0[keyPath: path]) }
         decode = { (json, field) throws(ContractError) in
             let value = try format.decode(json, field)
-            return FieldValue(name: name, path: path, json: json, value: value) { $0[keyPath: path] = value }
+            // The value's own form: the audit log and repeated creations do not depend on how a client wrote it.
+            return FieldValue(name: name, path: path, json: format.encode(value) ?? .null, value: value) {
+                $0[keyPath: path] = value
+            }
         }
     }
 

@@ -55,7 +55,11 @@ package struct Message<Root: Sendable>: Sendable {
         }
         var values: [FieldValue<Root>] = []
         for member in members {
-            guard let field = fields.first(where: { $0.name == member.name && $0.isIn(form) }),
+            // Strings are equal too if they are other spellings of the same text.
+            guard
+                let field = fields.first(where: {
+                    $0.name.utf8.elementsEqual(member.name.utf8) && $0.isIn(form)
+                }),
                 let decode = field.decode
             else {
                 throw ContractError(

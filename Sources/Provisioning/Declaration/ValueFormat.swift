@@ -4,7 +4,7 @@
 import PacketTunnel
 package import TunnelSystem
 
-/// The JSON form of a value and the values that are allowed. It is the only place that contains a limit.
+/// The JSON form of a value and the values that are allowed. It contains the limits of declared members.
 package struct ValueFormat<Value: Sendable>: Sendable {
     package typealias Decode = @Sendable (JSON, _ field: String) throws(ContractError) -> Value
 

@@ -81,6 +81,13 @@ private struct Sample: Declared, Hashable {
     func errors() {
         #expect(error("{}", .create) == ContractError(field: "name", problem: "must be present"))
         #expect(error(#"{"x":1}"#) == ContractError(field: "x", problem: "there is no such member"))
+        // U+212A is a Kelvin sign: Swift compares the two names as equal.
+        #expect(throws: ContractError(field: "public\u{212a}ey", problem: "there is no such member")) {
+            try Device.message.decode(["public\u{212a}ey": .string("")], .patch)
+        }
+        #expect(throws: ContractError(field: "public\u{212a}ey", problem: "there is no such member")) {
+            try Device.message.decode(["public\u{212a}ey": .string("")], .create)
+        }
         // A member of replies, a hidden field, and a member of creations.
         for name in ["id", "hidden", "kind"] { #expect(error(#"{"\#(name)":1}"#)?.field == name) }
         #expect(error(#"{"name":"a","isOn":true}"#, .create)?.field == "isOn")
@@ -195,5 +202,7 @@ private struct Sample: Declared, Hashable {
         let one = try text(#"{"limit":1,"name":"a"}"#)
         #expect(try text(#"{"name":"a","limit":1}"#) == one)
         #expect(try text(#"{"limit":2,"name":"a"}"#) != one)
+        let network = try text(#"{"name":"a","networks":["fd00::/8"]}"#)
+        #expect(try text(#"{"name":"a","networks":["FD00:0::/8"]}"#) == network)
     }
 }
