@@ -44,8 +44,8 @@ package struct CredentialServerFolder: Sendable {
     let settings: Settings
     let keys: LoginTunnelKeys
     let users: [ServerUser]
-    /// The addresses that users have, or had recently, with their logins.
-    let lastAddresses: [IPAddress: String]
+    /// The addresses that somebody has, or had recently, with the login, or `nil` where it is not known.
+    let lastAddresses: [IPAddress: String?]
 
     private static let settingsFile = "server.json"
     private static let usersFile = "users.json"
@@ -63,6 +63,8 @@ package struct CredentialServerFolder: Sendable {
         }
         var version: Int
         var addresses: [Entry]
+        /// Whether the server has not noted its end: then somebody may have had any of these addresses until then.
+        var isRunning: Bool?
     }
 
     /// Reads the folder. Only its owner may have access to it.
@@ -99,11 +101,13 @@ package struct CredentialServerFolder: Sendable {
             users = list.users
         }
         self.users = users
-        var last: [IPAddress: String] = [:]
+        var last: [IPAddress: String?] = [:]
         if let bytes = try files.read(Self.addressesFile) {
             let list = try Self.decode(AddressList.self, bytes, Self.addressesFile)
             try Self.check(list.version, Self.addressesFile)
-            for entry in list.addresses { last[entry.address] = entry.login }
+            for entry in list.addresses where entry.login != nil || list.isRunning == true {
+                last.updateValue(entry.login, forKey: entry.address)
+            }
         }
         lastAddresses = last
     }

@@ -19,7 +19,7 @@ package enum CredentialServerImport {
         package internal(set) var added: [String] = []
         /// The logins of users that the gateway had already, with the same password and addresses.
         package internal(set) var present: [String] = []
-        /// The number of addresses that rest, since users of the server had them.
+        /// The number of addresses that rest, since somebody had them at the server, or may have had.
         package internal(set) var resting = 0
         /// The settings that the gateway has otherwise than the server, each with the reason.
         package internal(set) var differences: [String] = []
@@ -79,8 +79,8 @@ package enum CredentialServerImport {
                     new.append(made)
                 }
             }
-            var resting: [IPAddress: UserID] = [:]
-            for (address, login) in server.lastAddresses { resting[address] = ids[login] }
+            // An address rests even if its user is gone.
+            let resting = server.lastAddresses.mapValues { login in login.flatMap { ids[$0] } }
             let limits = DeviceLimits(
                 servers: outcome.settings.addresses,
                 restSince: now.addingTimeInterval(-Double(outcome.settings.addressRestSeconds)),

@@ -9,12 +9,12 @@ import TunnelServer
 
 extension SQLiteStore {
     /// Adds the users of a credential server, all or none, with their passwords and addresses.
-    /// - Parameter resting: Addresses that rest from now on, with the users who had them. It ignores addresses that the
-    ///   store has already, or that are outside of the networks.
+    /// - Parameter resting: Addresses that rest from now on, with the users who had them, or `nil` for a user who is not known. It
+    ///   ignores addresses that the store has already, or that are outside of the networks.
     /// - Returns: The number of addresses that rest.
     /// - Throws: `.exists(.login)`, `.exists(.address)`.
     func add(
-        _ users: [User], resting: [IPAddress: UserID], _ limits: DeviceLimits, at now: Date
+        _ users: [User], resting: [IPAddress: UserID?], _ limits: DeviceLimits, at now: Date
     ) async throws(StoreError) -> Int {
         try await write { db in
             for user in users {
@@ -31,7 +31,7 @@ extension SQLiteStore {
                     literal: """
                         INSERT INTO addresses (address, network, family, released_at, user_id) VALUES (
                             \(address.data), \(range.network.description), \(address.isIPv6 ? 6 : 4),
-                            \(now.milliseconds), \(user.description))
+                            \(now.milliseconds), \(user?.description))
                         ON CONFLICT (address) DO NOTHING
                         """)
                 count += db.changesCount
