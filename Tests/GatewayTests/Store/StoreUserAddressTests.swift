@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import FoundationEssentials
+import GRDB
 import NetworkAddresses
 import PacketTunnel
 import Provisioning
@@ -124,6 +125,54 @@ extension StoreFixture {
             anna = try await fixture.set([], of: anna, at: 30)
             #expect(try await store.user(anna.id)?.addresses == [])
         }
+    }
+
+    @Test("A disabled device of a login does not lock out a user with fixed addresses", arguments: StoreKind.allCases)
+    func disabledDevice(_ kind: StoreKind) async throws {
+        try await kind.run { fixture in
+            let store = fixture.store
+            let anna = try await fixture.user("anna", with: ["10.66.0.77"])
+            let device = try await fixture.logIn(anna)
+            var off = DeviceUpdate()
+            off.isEnabled = false
+            _ = try await store.update(device: device.id, off, try fixture.limits(), fixture.audit())
+            let next = try await fixture.logIn(anna, at: 10)
+            #expect(next.id != device.id && next.addresses.first == .v4(10, 66, 0, 77))
+            #expect(try await store.devices(of: anna.id, PageRequest()).items.map(\.id) == [next.id])
+        }
+    }
+
+    @Test("A user keeps a fixed address that is set again while no address has rested", arguments: StoreKind.allCases)
+    func setAgain(_ kind: StoreKind) async throws {
+        try await kind.run { fixture in
+            let anna = try await fixture.user("anna", with: ["10.66.0.77"])
+            var limits = try fixture.limits()
+            limits.restSince = .distantPast
+            let again = try await fixture.set(["10.66.0.77"], of: anna, limits: limits)
+            #expect(again.addresses == [.v4(10, 66, 0, 77)])
+            #expect(try await fixture.store.user(anna.id) == again)
+        }
+    }
+
+    @Test("A search for a rested address reads no fixed addresses")
+    func index() async throws {
+        let store = try SQLiteStore.inMemory()
+        let plan = try await store.database.read { db in
+            try Row.fetchAll(
+                db,
+                sql: """
+                    EXPLAIN QUERY PLAN SELECT address FROM addresses
+                    WHERE network = 'x' AND device_id IS NULL AND owner_id IS NULL AND released_at <= 1
+                    ORDER BY released_at, address LIMIT 1
+                    """
+            ).map { String(describing: $0) }.joined()
+        }
+        #expect(plan.contains("INDEX addresses_at_rest (network=? AND released_at<?)"), "\(plan)")
+        let definition = try await store.database.read { db in
+            try String.fetchOne(db, sql: "SELECT sql FROM sqlite_master WHERE name = 'addresses_at_rest'")
+        }
+        #expect(definition?.hasSuffix("WHERE device_id IS NULL AND owner_id IS NULL") == true)
+        try store.close()
     }
 
     @Test(

@@ -54,11 +54,18 @@ extension SQLiteStore {
         let most = user.addresses.isEmpty ? lease.sessionsPerUser : 1
         if held < most, let free { return try keep(db, free, of: user, lease) }
         let oldest = lease.busy.lazy.compactMap { id in usable.first { $0.id == id } }.first
+        if !user.addresses.isEmpty {
+            // A device that no login can use would keep the only place, and the addresses.
+            for device in devices where !device.isActive(at: lease.now) {
+                try removeDevice(db, device.id, at: lease.now)
+            }
+            devices = usable
+        }
         do {
             guard devices.count < most else { throw StoreError.deviceLimit(most) }
             try checkRoom(db, for: user, lease.limits)
         } catch let error as StoreError {
-            // Nothing was written yet.
+            // No device was added yet.
             guard let oldest else { throw error }
             return try keep(db, oldest, of: user, lease)
         }

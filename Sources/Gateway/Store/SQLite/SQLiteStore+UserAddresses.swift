@@ -49,11 +49,12 @@ extension SQLiteStore {
                 INSERT INTO addresses (address, network, family, released_at, owner_id) VALUES (
                     \(address.data), \(range.network.description), \(address.isIPv6 ? 6 : 4), 0, \(user.description))
                 ON CONFLICT (address) DO UPDATE SET owner_id = excluded.owner_id
-                WHERE (owner_id IS NULL OR owner_id = excluded.owner_id) AND (
-                    released_at <= \(restSince.milliseconds) OR (device_id IS NULL AND user_id = excluded.owner_id)
-                    OR device_id IN (
-                        SELECT id FROM devices
-                        WHERE kind = \(Device.Kind.login.rawValue) AND devices.user_id = \(user.description)))
+                WHERE owner_id = excluded.owner_id OR (
+                    owner_id IS NULL AND (
+                        released_at <= \(restSince.milliseconds) OR (device_id IS NULL AND user_id = excluded.owner_id)
+                        OR device_id IN (
+                            SELECT id FROM devices
+                            WHERE kind = \(Device.Kind.login.rawValue) AND devices.user_id = \(user.description))))
                 """)
         return db.changesCount == 1
     }
