@@ -44,7 +44,7 @@ package struct CredentialServerFolder: Sendable {
     let settings: Settings
     let keys: LoginTunnelKeys
     let users: [ServerUser]
-    /// The addresses that somebody has, or had recently, with the login, or `nil` where it is not known.
+    /// The addresses that sessions had, or may have had, with the user's login, or `nil` if it is not known.
     let lastAddresses: [IPAddress: String?]
 
     private static let settingsFile = "server.json"
@@ -63,7 +63,7 @@ package struct CredentialServerFolder: Sendable {
         }
         var version: Int
         var addresses: [Entry]
-        /// Whether the server has not noted its end: then somebody may have had any of these addresses until then.
+        /// Whether the server has not noted its end. Then sessions may have had any of these addresses until its end.
         var isRunning: Bool?
     }
 

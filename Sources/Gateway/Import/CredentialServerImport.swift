@@ -19,7 +19,7 @@ package enum CredentialServerImport {
         package internal(set) var added: [String] = []
         /// The logins of users that the gateway had already, with the same password and addresses.
         package internal(set) var present: [String] = []
-        /// The number of addresses that rest, since somebody had them at the server, or may have had.
+        /// The number of addresses that rest, since sessions of the server had them, or may have had them.
         package internal(set) var resting = 0
         /// The settings that the gateway has otherwise than the server, each with the reason.
         package internal(set) var differences: [String] = []
@@ -59,7 +59,10 @@ package enum CredentialServerImport {
     ) async throws(GatewayDirectoryError) -> Outcome {
         do {
             var outcome = Outcome(settings: before)
-            outcome.adopt(server.settings, keepingNetwork: try await store.counts(at: now).devices > 0)
+            let (devices, owners) = (try await store.counts(at: now).devices, try await store.loginsWithAddresses())
+            // An interrupted import may have added users of this server.
+            let hasOthers = !owners.subtracting(server.users.map(\.login)).isEmpty
+            outcome.adopt(server.settings, keepingNetwork: devices > 0 || hasOthers)
             if let problem = outcome.settings.problem {
                 throw CredentialServerFolder.unusable(
                     "the gateway's settings with those of server.json", "\(problem.field): \(problem.words)")
@@ -79,7 +82,7 @@ package enum CredentialServerImport {
                     new.append(made)
                 }
             }
-            // An address rests even if its user is gone.
+            // An address rests even if its user was removed.
             let resting = server.lastAddresses.mapValues { login in login.flatMap { ids[$0] } }
             let limits = DeviceLimits(
                 servers: outcome.settings.addresses,
@@ -104,12 +107,15 @@ package enum CredentialServerImport {
         _ users: [CredentialServerFolder.ServerUser], _ settings: GatewaySettings
     ) throws(GatewayDirectoryError) {
         var (logins, addresses): (Set<String>, Set<IPAddress>) = ([], [])
-        for user in users {
+        for (index, user) in users.enumerated() {
+            // The login is shown only if it has no control characters, which a terminal would obey.
+            do throws(GatewayError) { try Check.label(user.login, "login", 1...Check.labelLength) } catch {
+                throw CredentialServerFolder.unusable("users.json: users[\(index)]", "\(error)")
+            }
             func unusable(_ problem: String) -> GatewayDirectoryError {
                 CredentialServerFolder.unusable("users.json: user '\(user.login)'", problem)
             }
             do throws(GatewayError) {
-                try Check.label(user.login, "login", 1...Check.labelLength)
                 try Check.addresses(user.addresses, in: settings.addresses)
             } catch {
                 throw unusable("\(error)")
@@ -149,7 +155,8 @@ extension CredentialServerFolder.ServerUser {
 
 extension CredentialServerImport.Outcome {
     /// Takes the server's settings.
-    /// - Parameter keepingNetwork: Whether devices depend on the gateway's network settings, which then remain.
+    /// - Parameter keepingNetwork: Whether devices or users' fixed addresses depend on the gateway's network settings,
+    ///   which then remain.
     fileprivate mutating func adopt(_ server: CredentialServerFolder.Settings, keepingNetwork: Bool) {
         var new = settings
         new.addresses = server.addresses
@@ -177,7 +184,7 @@ extension CredentialServerImport.Outcome {
                 ("devices", new.devices != old.devices), ("failures", new.failures != old.failures),
             ]
             for (name, differs) in changes where differs {
-                differences.append("\(name): the gateway's own value remains, since it has devices")
+                differences.append("\(name): the gateway's own value remains, since it has devices or fixed addresses")
             }
             new = old
         }

@@ -12,9 +12,10 @@ struct ImportCredentialServerCommand: ParsableCommand {
         discussion: """
             Stop both first. Clients log in to the gateway with the profiles and passwords that they have, if the server's host or \
             name leads to the gateway. The command checks the whole folder before it changes the gateway, and does not change the folder. \
-            The same command again changes nothing.
+            The same command again changes nothing until the gateway's settings or users change.
 
-            A gateway that has devices keeps its networks and the settings of devices. The command names those that differ.
+            A gateway that has devices, or other users with fixed addresses, keeps its networks and the settings of devices. The \
+            command names those that differ.
 
             Examples:
               sudo culvert gateway init vpn.example.com --owner culvert --login-tunnel-only --backup-key /root/backup.key

@@ -163,7 +163,7 @@ import WireGuardCore
             wanted.loginTunnel.sessionLifetimeSeconds = 3601
             wanted.loginTunnel.sessionsPerUser = 1000
             #expect(settings == wanted)
-            // They rest: somebody may have had the one without a login until the end, and "gone" is no user any more.
+            // A session may have had 10.7.0.3 until the server's end. The user "gone" was removed.
             try await made.use { service, _ in
                 let cooldowns = try await service.cooldowns(CooldownFilter(), PageRequest(), admin).items
                 #expect(cooldowns.map(\.login) == ["ben", nil, nil])
@@ -172,7 +172,7 @@ import WireGuardCore
         }
     }
 
-    @Test("An address that nobody has had is free after the import if the server has noted its end")
+    @Test("An address without a user rests after the import unless the server has noted its end")
     func stoppedServer() async throws {
         for (isRunning, count) in [(#""isRunning": false, "#, 1), ("", 1), (#""isRunning": true, "#, 2)] {
             try await with { made in
@@ -203,6 +203,10 @@ import WireGuardCore
                 "1 to 64 characters",
                 { try $0.replace(#""ben""#, by: "\"\(String(repeating: "b", count: 65))\"", in: "users.json") }
             ),
+            (
+                "users.json: users[1]: ",
+                { try $0.replace(#""ben""#, by: #""\u001b[2Jben""#, in: "users.json") }
+            ),
             ("private.key: cannot", { try $0.write("no key\n", "private.key") }),
             ("preshared.key", { try $0.write("\n", "preshared.key") }),
             ("addresses.json", { try $0.write("?", "addresses.json") }),
@@ -213,6 +217,7 @@ import WireGuardCore
                 try damage(made)
                 let error = await #expect(throws: GatewayDirectoryError.self, "\(words)") { try await made.run() }
                 #expect(error?.kind == .unusable && error?.reason.contains(words) == true, "\(words): \(error as Any)")
+                #expect(error?.reason.contains("\u{1b}") == false, "\(words)")
                 #expect(try await made.contents() == before, "\(words)")
             }
         }
@@ -261,15 +266,19 @@ import WireGuardCore
         withExtendedLifetime(running) {}
     }
 
-    @Test("A gateway with devices keeps its networks, and the import names the settings that differ")
-    func usedGateway() async throws {
+    @Test(
+        "A gateway with devices or fixed addresses keeps its networks, and the import names the settings that differ",
+        arguments: [true, false])
+    func usedGateway(hasDevice: Bool) async throws {
         try await with { made in
             var settings = try made.gateway.settings()
             settings.servesWireGuard = true
             settings.loginTunnel.isEnabled = false
             try made.gateway.write(settings)
             try await made.use { service, _ in
-                let eva = try await service.addUser(UserDraft(login: "eva"), admin).item
+                let addresses: [IPAddress] = hasDevice ? [] : [.v4(10, 66, 9, 9)]
+                let eva = try await service.addUser(UserDraft(login: "eva", addresses: addresses), admin).item
+                guard hasDevice else { return }
                 var random = SystemRandomNumberGenerator()
                 let key = PrivateKey(using: &random).publicKey
                 _ = try await service.addDevice(DeviceDraft(userID: eva.id, name: "laptop", publicKey: key), admin)
@@ -280,6 +289,18 @@ import WireGuardCore
             let new = try made.gateway.settings()
             #expect(new.servesWireGuard && new.loginTunnel.isEnabled && new.loginTunnel.interface == "cred0")
             #expect(new.addresses == settings.addresses && new.dns == settings.dns)
+        }
+    }
+
+    @Test("An import that was interrupted before it wrote the settings is completed by the same import")
+    func interrupted() async throws {
+        try await with { made in
+            let settings = try made.gateway.settings()
+            let wanted = try await made.run().settings
+            try made.gateway.write(settings)
+            let again = try await made.run()
+            #expect(again.present == ["anna", "ben"] && again.differences.isEmpty)
+            #expect(try made.gateway.settings() == wanted && wanted != settings)
         }
     }
 }

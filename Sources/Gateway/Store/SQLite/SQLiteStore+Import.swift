@@ -8,6 +8,16 @@ import Provisioning
 import TunnelServer
 
 extension SQLiteStore {
+    /// The logins of users with fixed addresses.
+    func loginsWithAddresses() async throws(StoreError) -> Set<String> {
+        try await read { db in
+            let rows = try Row.fetchAll(
+                db,
+                sql: "SELECT login FROM users WHERE id IN (SELECT owner_id FROM addresses WHERE owner_id IS NOT NULL)")
+            return Set(try rows.map { try Fields($0).text("login") })
+        }
+    }
+
     /// Adds the users of a credential server, all or none, with their passwords and addresses.
     /// - Parameter resting: Addresses that rest from now on, with the users who had them, or `nil` for a user who is not known. It
     ///   ignores addresses that the store has already, or that are outside of the networks.
