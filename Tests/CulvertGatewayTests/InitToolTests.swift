@@ -54,7 +54,22 @@
                 #expect(!settings.servesWireGuard && settings.loginTunnel.isEnabled && settings.problem == nil)
                 #expect(captured.output.contains("UDP port 51840 for the login tunnel"))
                 #expect(captured.output.contains("user password") && !captured.output.contains("invite"))
+                #expect(!captured.output.contains("sha256/") && !captured.output.contains("device API"))
             }
+        }
+
+        @Test("Init for the login tunnel alone takes no port of devices", arguments: ["--port", "--api-port"])
+        func loginTunnelOnlyPorts(_ option: String) throws {
+            let arguments = ["vpn.example.com", "--backup-key", "/backup.key", option]
+            let both = #expect(throws: (any Error).self) {
+                _ = try InitCommand.parse(arguments + ["4000", "--login-tunnel-only"])
+            }
+            let words = InitCommand.message(for: try #require(both))
+            #expect(words.hasPrefix("\(option) is for devices") && words.contains("loginTunnel.port in gateway.json"))
+            let alone = try InitCommand.parse(arguments + ["4000"])
+            #expect(alone.port.number == (option == "--port" ? 4000 : 51_820))
+            #expect(alone.apiPort.number == (option == "--port" ? 8443 : 4000))
+            #expect(throws: (any Error).self) { _ = try InitCommand.parse(arguments + ["65536"]) }
         }
 
         @Test("A folder that has a gateway is left alone, and no backup key is left behind")

@@ -50,10 +50,10 @@ struct InitCommand: ParsableCommand {
     var dns: [String] = []
 
     @Option(help: ArgumentHelp("The UDP port of WireGuard.", valueName: "port"))
-    var port: UInt16 = 51_820
+    var port = PortOption(51_820)
 
     @Option(help: ArgumentHelp("The TCP port of the device API.", valueName: "port"))
-    var apiPort: UInt16 = 8443
+    var apiPort = PortOption(8443)
 
     @Flag(
         help: "Serve users with logins and passwords only: no WireGuard, and nothing that listens for devices.")
@@ -67,9 +67,33 @@ struct InitCommand: ParsableCommand {
 
     @OptionGroup var folder: FolderOptions
 
+    func validate() throws {
+        guard loginTunnelOnly else { return }
+        for (name, option) in [("--port", port), ("--api-port", apiPort)] where option.isGiven {
+            throw ValidationError(
+                "\(name) is for devices, which --login-tunnel-only does not serve; leave it out, and set loginTunnel.port in gateway.json for another port of the login tunnel"
+            )
+        }
+    }
+
     func run() throws {
         try carryOut { console throws(CommandFailure) in
             try InitTool(console: console, directory: folder.directory).make(self)
         }
     }
+}
+
+/// A port, and whether the command line has it or it is the default.
+struct PortOption: ExpressibleByArgument {
+    var number: UInt16
+    var isGiven = false
+
+    init(_ number: UInt16) { self.number = number }
+
+    init?(argument: String) {
+        guard let number = UInt16(argument) else { return nil }
+        (self.number, isGiven) = (number, true)
+    }
+
+    var defaultValueDescription: String { "\(number)" }
 }

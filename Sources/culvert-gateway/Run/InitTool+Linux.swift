@@ -39,8 +39,8 @@
                 throw CommandFailure("\(error)", status: ExitStatus.usage)
             }
             settings.label = command.label
-            settings.wireGuardPort = command.port
-            settings.api.port = command.apiPort
+            settings.wireGuardPort = command.port.number
+            settings.api.port = command.apiPort.number
             settings.servesWireGuard = !command.loginTunnelOnly
             settings.loginTunnel.isEnabled = command.loginTunnelOnly
             return settings
@@ -69,8 +69,10 @@
                     : "Clients reach it at \(settings.host): UDP port \(settings.loginTunnel.port) for the login tunnel."
             )
             console.line("Devices get addresses of \(settings.networks.map(\.description).joined(separator: " and ")).")
-            console.line("Pins of the device API, active and backup:")
-            for pin in [pins.active, pins.backup] { console.line("  \(pin)") }
+            if settings.servesWireGuard {
+                console.line("Pins of the device API, active and backup:")
+                for pin in [pins.active, pins.backup] { console.line("  \(pin)") }
+            }
             console.line("The backup key is in \(command.backupKey) and nowhere else. Move it off this machine.")
             if settings.dns.isEmpty {
                 console.line("Devices are given no name servers; --dns, or dns in gateway.json, does that.")
