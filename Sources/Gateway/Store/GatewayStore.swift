@@ -23,7 +23,8 @@ package protocol GatewayStore: Sendable {
     func update(
         user: UserID, _ update: UserUpdate, _ limits: DeviceLimits, _ audit: AuditRecord
     ) async throws(StoreError) -> User
-    /// Removes the user with devices, tokens, invitations and rules; addresses begin to rest, the fixed ones too.
+    /// Removes the user with devices, tokens, invitations and rules. Addresses of devices begin to rest. Fixed addresses without a
+    /// device are available once they have rested since their last use.
     func remove(user: UserID, _ audit: AuditRecord) async throws(StoreError)
     func user(_ id: UserID) async throws(StoreError) -> User?
     func user(login: String) async throws(StoreError) -> User?
