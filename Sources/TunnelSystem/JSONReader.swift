@@ -131,7 +131,8 @@ private struct JSONReader {
         if !isInteger, value.magnitude <= 0x1p53,
             let whole = Self.whole(significant, exponent: exponent.isEmpty ? 0 : Int(exponent), fraction: fraction)
         {
-            return .integer(first > start ? -whole : whole)
+            let value = first > start ? -whole : whole
+            return .integer(value)
         }
         return .number(text)
     }
