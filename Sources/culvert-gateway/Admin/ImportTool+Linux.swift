@@ -48,7 +48,8 @@
             )
             for difference in outcome.differences { console.line("not as in the server: \(difference)") }
             console.line(
-                "Users without fixed addresses get new ones; the addresses that they had rest: \(outcome.resting)")
+                "Users without fixed addresses get new ones; the addresses that the server may have given rest: \(outcome.resting)"
+            )
             console.line("Next: culvert gateway run")
         }
     }
