@@ -7,6 +7,8 @@ import Provisioning
 import Testing
 import TunnelSystem
 
+@testable import Gateway
+
 /// A type with a field of each kind.
 private struct Sample: Declared, Hashable {
     enum Kind: String, CaseIterable { case one, two }
