@@ -8,7 +8,7 @@ DESTDIR ?=
 root = $(DESTDIR)$(PREFIX)
 # scripts/stages.bash gives these variables to `swift build` as well, and says why.
 swift := SWIFT_DETERMINISTIC_HASHING=1 $(if $(shell printf '%s' "$$TMPDIR" | LC_ALL=C tr -d ' -~'),TMPDIR=/tmp )swift
-release := $(shell scripts/release-flags)
+release = $(shell scripts/release-flags)
 bin = $(shell $(swift) build $(release) --show-bin-path)
 built = .build/release
 # A gateway runs on Linux alone.

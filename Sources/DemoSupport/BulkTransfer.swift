@@ -171,7 +171,8 @@ extension DemoHost {
                     sent - max(arrivals(&state).next, abandoned) <= room && sent > abandoned ? arrivals(&state) : nil
                 }
                 seen = reached ?? receiver.state.withValue(arrivals)
-                if reached == nil, seen == former { abandoned = sent }
+                // The next probe is one burst: more would fill the queue of a host that stands still.
+                if reached == nil, seen == former { (abandoned, window) = (sent, UInt64(Self.burst)) }
             }
             if missing(seen) > missing(former) { window = max(window / 2, 64) }
             if seen.received > former.received { heard = LaneClock.now() }

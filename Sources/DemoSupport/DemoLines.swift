@@ -15,7 +15,7 @@ package struct DemoLines {
     /// Shows a line.
     package mutating func show(_ line: String) {
         let words = line.split(separator: "\t").map(String.init)
-        let time = Figure.milliseconds(ContinuousClock.now - clock)
+        let time = Figure.milliseconds(max(ContinuousClock.now - clock, .zero))
         func text(_ index: Int) -> String {
             guard words.count > index else { return "" }
             return words[index].split(separator: "{time}", omittingEmptySubsequences: false).joined(separator: time)
@@ -26,7 +26,7 @@ package struct DemoLines {
         case "begin":
             clock = .now
             view.begin(text(1))
-        case "clock": clock = .now
+        case "clock": clock = .now + .seconds(words.dropFirst().first.flatMap { Double($0) } ?? 0)
         case "finish": view.finish(text(1))
         case "fail":
             report.failure = report.failure ?? text(1)
@@ -35,7 +35,8 @@ package struct DemoLines {
             guard numbers.count >= 2 else { return }
             let pings = Pings(
                 sent: Int(numbers[0]), answered: Int(numbers[1]), times: Array(numbers.dropFirst(2).prefix(3)))
-            report.add(text(1), pings)
+            // The first one is not one of the pings whose losses are counted.
+            if text(1) == "firstPing" { report[text(1)] = pings.json } else { report.add(text(1), pings) }
             view.finish(pings.text)
         case "transfer":
             guard let megabits = numbers.first else { return }

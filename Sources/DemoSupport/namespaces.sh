@@ -11,7 +11,7 @@
 # ends the script. However it ends, it removes everything that it made.
 #
 # Reports to descriptor 9, one line each, words separated by tabs. {time} in a text is the time since begin or clock.
-#   title TEXT | begin STEP | finish TEXT | fail TEXT | clock
+#   title TEXT | begin STEP | finish TEXT | fail TEXT | clock [SECONDS-FROM-NOW]
 #   pings NAME SENT ANSWERED [MINIMUM MEAN MAXIMUM]    milliseconds; ends the step
 #   transfer NAME MBITS [SEGMENTS-SENT-AGAIN]          ends the step
 #   without NAME WHY                                   the step was left out; ends it
@@ -19,10 +19,10 @@
 set -u
 umask 077
 scene=$1 programs=$2 seconds=$3
-export LC_ALL=C PATH="${PATH-}:/usr/local/sbin:/usr/sbin:/sbin"
+export LC_ALL=C PATH="${PATH:+$PATH:}/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # The names of this run: namespaces, and interfaces of at most 15 characters.
 a=cvd$$a b=cvd$$b c=cvd$$c
-made='' up='' gateway='' status=1
+made='' up='' gateway='' iperf='' status=1
 folder=$(mktemp -d) || exit
 export CULVERT_RUNTIME_DIRECTORY="$folder/tunnels"
 : >"$folder/output"
@@ -55,10 +55,12 @@ clean_up() {
         { sleep 20 && kill -KILL "$gateway"; } >/dev/null 2>&1 9>&- &
         limit=$!
         wait "$gateway" 2>/dev/null
-        kill "$limit" 2>/dev/null
+        kill -KILL "$limit" 2>/dev/null # It ignores SIGTERM, as this shell does now.
     fi
+    # A process in a namespace would keep it.
+    [ -z "$iperf" ] || { kill -KILL "$iperf" && wait "$iperf"; } 2>/dev/null
     for name in $made; do
-        ip netns delete "$name" 2>/dev/null || problems="$problems ip netns delete $name,"
+        [ ! -e "/run/netns/$name" ] || ip netns delete "$name" 2>/dev/null || problems="$problems ip netns delete $name,"
     done
     rm -rf "$folder"
     if [ -n "$problems" ]; then
@@ -75,9 +77,9 @@ trap 'say fail interrupted; status=130; exit' TERM INT HUP
 # make_spaces NAMESPACE...
 make_spaces() {
     for name in "$@"; do
-        run ip netns add "$name"
-        # Not before: a namespace that exists already must not be removed.
+        [ ! -e "/run/netns/$name" ] || die "the namespace $name exists already"
         made="$made $name"
+        run ip netns add "$name"
         run ip -n "$name" link set lo up
     done
 }
@@ -120,28 +122,28 @@ transfer_figures() {
             if ($NF == "sender" && i + 2 == NF) again = $(i + 1) } }
         END { if (rate != "") print rate, again }'
 }
-# measure COUNT ADDRESS: pings from $a; sets $figures.
+# measure COUNT ADDRESS [SECONDS]: pings from $a, each of which waits for SECONDS (1); sets $figures.
 measure() {
-    ip netns exec "$a" ping -n -q -c "$1" -i 0.02 -W 1 "$2" >"$folder/output" 2>&1 9>&-
+    ip netns exec "$a" ping -n -q -c "$1" -i 0.02 -W "${3-1}" "$2" >"$folder/output" 2>&1 9>&-
     figures=$(ping_figures <"$folder/output")
     [ -n "$figures" ] || die "ping: $(tail -n 1 "$folder/output")"
     [ "$(echo "$figures" | cut -f 2)" -gt 0 ] || die "none of the $1 pings was answered"
 }
-# pings STEP NAME COUNT ADDRESS: a step.
+# pings STEP NAME COUNT ADDRESS [SECONDS]: a step.
 pings() {
     say begin "$1"
-    measure "$3" "$4"
+    measure "$3" "$4" "${5-1}"
     say pings "$2" "$figures"
 }
 # is_answered ADDRESS SECONDS: one ping from $a.
 is_answered() { ip netns exec "$a" ping -n -q -c 1 -W "$2" "$1" >/dev/null 2>&1 9>&-; }
-# wait_until WHAT COMMAND...: repeats the command until it succeeds, at most 50 times, with a pause of 0.1 s.
+# wait_until WHAT COMMAND...: repeats the command until it succeeds, at most 200 times, with a pause of 0.1 s.
 wait_until() {
     what=$1 attempts=0
     shift
     until "$@"; do
         attempts=$((attempts + 1))
-        [ "$attempts" -lt 50 ] || die "not in time: $what"
+        [ "$attempts" -lt 200 ] || die "not in time: $what"
         sleep 0.1
     done
 }
@@ -157,16 +159,18 @@ transfer() {
     until grep -q listening "$folder/server"; do
         attempts=$((attempts + 1))
         if ! kill -0 "$iperf" 2>/dev/null || [ "$attempts" -ge 50 ]; then
-            kill "$iperf" 2>/dev/null
+            { kill -KILL "$iperf"; wait "$iperf"; } 2>/dev/null
+            iperf=''
             return 1
         fi
         sleep 0.1
     done
-    in_space "$a" timeout $((seconds + 15)) iperf3 --client "$server" --time "$seconds" --format m "$@"
+    in_space "$a" timeout --foreground $((seconds + 15)) iperf3 --client "$server" --time "$seconds" --format m "$@"
     figures=$(transfer_figures <"$folder/output")
     [ -n "$figures" ] || die "iperf3: $(tail -n 1 "$folder/output")"
     say transfer "$name" "$figures"
     wait "$iperf"
+    iperf=''
 }
 transfers() {
     if transfer upload "$@" && transfer download "$@" --reverse; then return; fi
@@ -213,7 +217,7 @@ END
     say begin handshake
     bring_up "$a" "$a" "$folder/$a.conf"
     say finish 'culvert up, with the answer of the server, in {time}'
-    pings 'first ping' firstPing 1 10.77.0.1
+    pings 'first ping' firstPing 1 10.77.0.1 7
     pings 'ping IPv4' ipv4 50 10.77.0.1
     pings 'ping IPv6' ipv6 50 fd77::1
     transfers "$b" 10.77.0.1
@@ -302,7 +306,8 @@ gateway_scene() {
     admin 'peer list' --json
     id=$(tr -d '\n' <"$folder/output" | sed -n 's/.*"devices".*"id": *"\([a-z2-7]*\)".*/\1/p')
     [ -n "$id" ] || die 'the gateway knows no device'
-    say clock
+    # The last ping waits for 0.2 s.
+    say clock 0.2
     admin 'peer revoke' "$id"
     wait_until 'a revoked device is cut off' not_answered 10.66.0.1 0.2
     say summary 'revoked key cut off after' '{time}'

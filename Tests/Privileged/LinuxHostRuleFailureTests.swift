@@ -35,13 +35,6 @@
                 try world.host.run("ip", "route", "get", Self.far).output.contains("dev \(LinuxHostWorld.tunnel)")
             }
 
-            /// The preferences of the IPv4 rules in place of the firewall.
-            private func prohibitions(_ world: LinuxHostWorld) throws -> [UInt32] {
-                try world.host.perform {
-                    try RouteSocket().rules(isIPv6: false).map(\.rule).filter(\.isProhibition).map(\.priority)
-                }
-            }
-
             private func expectNothingLeaves(_ world: LinuxHostWorld) throws {
                 let lines = try world.captured { try world.send(to: Self.far, port: 1000) }
                 #expect(!lines.contains { $0.contains(Self.far) }, "\(lines)")
@@ -69,44 +62,13 @@
                 try world.host.perform { core.tearDown(leavingBlocked: false) }
                 try world.expectUnchanged(since: before)
             }
-
-            @Test("A rule in place of the firewall that cannot move back stays where it is, and moves at a later check")
-            func leaveCrowd() throws {
-                let world = try LinuxHostWorld()
-                let before = try world.snapshot()
-                let switches = RefusedChanges.Switch()
-                let core = try up(world, switches)
-                switches.refusesFirewall = true
-                try world.host.run("nft", "delete", "table", "inet", "culvert_\(LinuxHostWorld.tunnel)")
-                try world.host.run("ip", "rule", "add", "from", "all", "table", "main", "preference", "0")
-                try reconcile(core, world)
-                #expect(try prohibitions(world).contains(0))
-                try world.host.run("ip", "rule", "delete", "preference", "0", "table", "main")
-                switches.refusesRules = true
-                try reconcile(core, world)
-                #expect(hasProblem(core), "\(core.problems.list)")
-                #expect(try prohibitions(world).contains(0))
-                try expectNothingLeaves(world)
-                switches.refusesRules = false
-                try reconcile(core, world)
-                #expect(try prohibitions(world).contains { $0 > 0 })
-                try expectNothingLeaves(world)
-                switches.refusesFirewall = false
-                for _ in 0..<2 { try reconcile(core, world) }
-                #expect(try prohibitions(world).isEmpty)
-                #expect(core.problems.list.isEmpty, "\(core.problems.list)")
-                #expect(try isInTunnel(world))
-                try world.host.perform { core.tearDown(leavingBlocked: false) }
-                try world.expectUnchanged(since: before)
-            }
         }
     }
 
-    /// The real network, which refuses new policy rules or the firewall.
+    /// The real network, which refuses new policy rules.
     private final class RefusedChanges: NetworkSystem {
         final class Switch {
             var refusesRules = false
-            var refusesFirewall = false
         }
 
         private let network: any NetworkSystem
@@ -126,12 +88,10 @@
         }
 
         func make(_ change: Change, _ previous: PreviousState) throws(LinuxNetworkError) {
-            switch change {
-            case .rule where switches.refusesRules:
+            if case .rule = change, switches.refusesRules {
                 throw LinuxNetworkError(.netlink(operation: "make a rule"), errno: ENOMEM)
-            case .firewall where switches.refusesFirewall: throw LinuxNetworkError(.programMissing(name: "nft"))
-            default: try network.make(change, previous)
             }
+            try network.make(change, previous)
         }
 
         func undo(_ change: Change, _ previous: PreviousState) throws(LinuxNetworkError) {

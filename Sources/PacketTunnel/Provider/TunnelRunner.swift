@@ -327,8 +327,13 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
         for timer in timers { timer.cancel() }
         run?.end()
         run?.flow.close()
-        // The provider has the context, which has the run; an app may keep the context.
-        run?.state.withLock { ($0.runner, $0.provider, $0.startTask, $0.applyWork) = (nil, nil, nil, nil) }
+        // The provider has the context, which has the run; an app may keep the context. They are released after the lock, which a
+        // provider's deinitializer takes if it calls its context.
+        let kept = run?.state.withLock { state in
+            defer { (state.runner, state.provider, state.startTask, state.applyWork) = (nil, nil, nil, nil) }
+            return (state.runner, state.provider, state.startTask, state.applyWork)
+        }
+        withExtendedLifetime(kept) {}
     }
 }
 
