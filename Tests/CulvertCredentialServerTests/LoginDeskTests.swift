@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import FoundationEssentials
+import Foundation
 import Logging
 import NetworkAddresses
 import PacketTunnel

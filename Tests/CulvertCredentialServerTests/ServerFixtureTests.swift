@@ -2,7 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import CompatibilityFixtures
-import FoundationEssentials
+import Foundation
 import NetworkAddresses
 import PasswordHashing
 import Testing
