@@ -89,18 +89,13 @@ extension Rule {
 
     /// The schema of a rule in a reply: the ID, and all members of a request.
     static var schema: JSONSchema {
-        guard case .object(let members, _) = RuleContent.message.schema(.create) else {
-            preconditionFailure("the schema of a message is an object")
-        }
+        let members = RuleContent.message.schemaMembers(.create)
         return .object(
             [.init("id", .id)] + members.map { .init($0.name, $0.schema, isRequired: true, note: $0.note) })
     }
 
     /// The rule as replies show it.
     var json: JSON {
-        guard case .object(let members) = content.json else {
-            preconditionFailure("a message is encoded as an object")
-        }
-        return .object([JSON.Member(name: "id", value: .id(id))] + members)
+        .object([JSON.Member(name: "id", value: .id(id))] + RuleContent.message.members(content))
     }
 }

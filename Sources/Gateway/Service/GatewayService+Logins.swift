@@ -177,8 +177,8 @@ extension GatewayService {
         }
     }
 
-    /// The password of a user whom a secret hash of the login selects; `nil` if no user has one. An unknown login costs as much as this
-    /// user's login, so that the cost does not tell unknown logins from known ones.
+    /// The password of a user whom a secret hash of the login selects; `nil` if no user has one. An unknown login takes as long as this
+    /// user's login, so an attacker cannot detect unknown logins by their time.
     func password(forUnknown login: String) async throws(GatewayError) -> StoredPassword? {
         let hash = SecretHash(of: unknownLogins.bytes + Array(login.utf8))
         var random = SeedBytes(hash)

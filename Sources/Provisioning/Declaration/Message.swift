@@ -15,23 +15,26 @@ package struct Message<Root: Sendable>: Sendable {
     package init(@FieldList<Root> _ fields: () -> [Field<Root>]) { self.fields = fields() }
 
     /// The JSON of a reply.
-    package func encode(_ root: Root) -> JSON {
-        .object(
-            of: fields.compactMap { field in
-                field.isHidden ? nil : field.encode(root).map { (field.name, $0) }
-            })
+    package func encode(_ root: Root) -> JSON { .object(members(root)) }
+
+    /// The members of a reply.
+    package func members(_ root: Root) -> [JSON.Member] {
+        fields.compactMap { field in
+            field.isHidden ? nil : field.encode(root).map { JSON.Member(name: field.name, value: $0) }
+        }
     }
 
     /// The schema of a form. Requests must not contain other members. Replies have no bounds, because an earlier version
     /// can have stored values outside of them.
-    package func schema(_ form: MessageForm) -> JSONSchema {
-        .object(
-            fields.filter { $0.isIn(form) }.map { field in
-                JSONSchema.Member(
-                    field.name, form == .reply ? field.schema.withoutBounds : field.schema,
-                    isRequired: field.isRequired(in: form), note: field.note.forms.contains(form) ? field.note.text : ""
-                )
-            }, isClosed: form != .reply)
+    package func schema(_ form: MessageForm) -> JSONSchema { .object(schemaMembers(form), isClosed: form != .reply) }
+
+    /// The members of a form's schema.
+    package func schemaMembers(_ form: MessageForm) -> [JSONSchema.Member] {
+        fields.filter { $0.isIn(form) }.map { field in
+            JSONSchema.Member(
+                field.name, form == .reply ? field.schema.withoutBounds : field.schema,
+                isRequired: field.isRequired(in: form), note: field.note.forms.contains(form) ? field.note.text : "")
+        }
     }
 
     /// The columns of the command line's tables, in the order of the fields.

@@ -3,8 +3,8 @@
 
 import Provisioning
 
-/// The schemas that the document names. Those of declared types are made from their declarations. The other types are also written in
-/// `ModelJSON.swift` and read in `DraftReading.swift`; tests compare the three.
+/// The named schemas of the API document. A declared type's schema comes from its declaration. The other types are encoded in
+/// `ModelJSON.swift` and decoded in `DraftReading.swift`; tests compare the three.
 enum ModelSchemas {
     static let all: [(name: String, schema: JSONSchema)] = [
         ("Problem", problem), ("Grant", grant), ("User", User.message.schema(.reply)),
