@@ -23,6 +23,7 @@ struct BypassLookup {
         /// By question; nil while there is none.
         var answers: [[IPAddress]?]
         var hasNoSuchName = false
+        /// The refusal of the server that was asked last.
         var lastCode: UInt8?
 
         var isDone: Bool { hasNoSuchName || answers.allSatisfy { $0 != nil } }
@@ -53,7 +54,7 @@ struct BypassLookup {
                 // Some servers never answer for one of the families: that is no reason to ask others.
                 guard !progress.isDone, progress.found.isEmpty else { return }
                 ask(server, sockets, batch, &progress)
-                wait(sockets, batch, &progress)
+                wait(for: server, sockets, batch, &progress)
             }
         }
     }
@@ -86,9 +87,9 @@ struct BypassLookup {
         _ = try? socket.send(batch, in: 0..<batch.count)
     }
 
-    /// Takes answers until all are there, or patience ends.
+    /// Reads answers until all are there, this server refuses, or patience ends. A late refusal of another server does not end the wait.
     private func wait(
-        _ sockets: DatagramSockets, _ batch: PacketBatch, _ progress: inout Progress
+        for server: IPAddress, _ sockets: DatagramSockets, _ batch: PacketBatch, _ progress: inout Progress
     ) {
         progress.lastCode = nil
         let end = LaneClock.now() + patience
@@ -102,19 +103,23 @@ struct BypassLookup {
                 batch.removeAll()
                 // A refusal by ICMP is an error of the socket, and says nothing of other servers.
                 guard (try? socket.receive(into: batch)) ?? 0 > 0 else { continue }
-                for index in 0..<batch.count { take(batch.copy(of: index), batch[endpoint: index], &progress) }
+                for index in 0..<batch.count {
+                    take(batch.copy(of: index), batch[endpoint: index], asking: server, &progress)
+                }
             }
             if progress.lastCode != nil, progress.found.isEmpty { return }
         }
     }
 
-    private func take(_ message: [UInt8], _ sender: Endpoint, _ progress: inout Progress) {
+    private func take(
+        _ message: [UInt8], _ sender: Endpoint, asking server: IPAddress, _ progress: inout Progress
+    ) {
         guard sender.port == DNSMessage.port, progress.asked.contains(sender.address) else { return }
         for (index, question) in progress.questions.enumerated() where progress.answers[index] == nil {
             switch question.answer(in: message) {
             case .addresses(let addresses)?: progress.answers[index] = addresses
             case .noSuchName?: progress.hasNoSuchName = true
-            case .refused(let code)?: progress.lastCode = code
+            case .refused(let code)?: if sender.address == server { progress.lastCode = code }
             case nil: break
             }
         }
