@@ -45,7 +45,10 @@ struct StreamingTests {
         let (body, _) = try await session.bytes(from: server.url())
         var iterator = body.makeAsyncIterator()
         #expect(try await iterator.next().map { String(buffer: $0) } == "hello")
-        paused.withLockedValue { $0 }?.take([.send("6\r\n world\r\n0\r\n\r\n")])
+        // The server keeps its connection after it has sent the first part.
+        let end = ContinuousClock.now + .seconds(20)
+        while paused.withLockedValue({ $0 == nil }), ContinuousClock.now < end { await Task.yield() }
+        try #require(paused.withLockedValue { $0 }).take([.send("6\r\n world\r\n0\r\n\r\n")])
         #expect(try await iterator.next().map { String(buffer: $0) } == " world")
         #expect(try await iterator.next() == nil)
     }
