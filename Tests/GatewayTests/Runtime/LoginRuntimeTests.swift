@@ -279,7 +279,10 @@ struct LoginRuntimeTests {
     @Test("Without WireGuard a client logs in, no port is WireGuard's, and neither are metrics; the gateway is ready")
     func alone() async throws {
         try await run({ $0.servesWireGuard = false }) { fixture, _, runtime, network, client in
-            let assignment = try await client(.v4(192, 0, 2, 10)).logIn("anna", Self.password)
+            // A client ends its session when it is released.
+            let client = try client(.v4(192, 0, 2, 10))
+            defer { withExtendedLifetime(client) {} }
+            let assignment = try await client.logIn("anna", Self.password)
             #expect(assignment.addresses.map(\.description) == ["10.66.0.2/32", "fd66::2/128"])
             // The only interface is the first one.
             let change = try #require(network.changes.withLock { $0.first })
