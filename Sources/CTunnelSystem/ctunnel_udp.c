@@ -9,6 +9,7 @@
 
 #include "ctunnel_udp.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stddef.h>
 
@@ -33,6 +34,7 @@ int ctunnel_thread_set_name(const char *name) { return pthread_setname_np(name);
 #include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
+#include <unistd.h>
 
 _Static_assert(sizeof(struct ctunnel_mmsghdr) == sizeof(struct mmsghdr), "mmsghdr");
 _Static_assert(offsetof(struct ctunnel_mmsghdr, msg_len) == offsetof(struct mmsghdr, msg_len), "mmsghdr.msg_len");
@@ -55,6 +57,8 @@ int ctunnel_unix_stream_socket(void) {
 }
 
 int ctunnel_unix_pair(int *ends) { return socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends); }
+
+int ctunnel_pipe(int *ends) { return pipe2(ends, O_CLOEXEC); }
 
 int ctunnel_recvmmsg(int descriptor, struct ctunnel_mmsghdr *messages, unsigned int count) {
     return recvmmsg(descriptor, (struct mmsghdr *)messages, count, MSG_DONTWAIT, NULL);

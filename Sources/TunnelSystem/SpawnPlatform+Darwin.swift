@@ -17,6 +17,9 @@
             unsafe posix_spawn_file_actions_addinherit_np(&actions, number)
         }
 
+        /// Makes a pipe. Programs inherit only what they are given, see ``closesTheRest``.
+        @unsafe static func pipe(_ ends: UnsafeMutablePointer<Int32>?) -> Int32 { unsafe Darwin.pipe(ends) }
+
         /// This program's own file.
         package static let ownProgram: String = {
             var size = UInt32(0)

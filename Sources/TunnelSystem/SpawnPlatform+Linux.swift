@@ -17,6 +17,9 @@
         /// Happens anyway.
         static func keep(_ number: Int32, _ actions: inout posix_spawn_file_actions_t) {}
 
+        /// Makes a pipe whose ends no program inherits, not even one that another thread starts meanwhile.
+        @unsafe static func pipe(_ ends: UnsafeMutablePointer<Int32>?) -> Int32 { unsafe ctunnel_pipe(ends) }
+
         /// This program's own file, also when it was started by a name found in the path.
         package static let ownProgram = "/proc/self/exe"
     }

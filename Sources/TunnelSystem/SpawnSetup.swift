@@ -90,7 +90,7 @@
         package init() throws(SystemError) {
             var ends: (Int32, Int32) = (-1, -1)
             let made = unsafe withUnsafeMutableBytes(of: &ends) { raw in
-                unsafe pipe(raw.bindMemory(to: Int32.self).baseAddress)
+                unsafe SpawnPlatform.pipe(raw.bindMemory(to: Int32.self).baseAddress)
             }
             guard made == 0 else { throw SystemError("pipe", errno: errno) }
             let (lowReader, lowWriter) = ends

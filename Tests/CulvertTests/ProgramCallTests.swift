@@ -140,16 +140,8 @@ struct ProgramCallTests {
         if !FileManager.default.fileExists(atPath: program.path) {
             try PlacedProgram.copy(built.appending(path: "culvert").path, to: program.path)
         }
-        let process = Process()
-        let output = Pipe()
-        process.executableURL = program
-        process.arguments = arguments
-        process.standardOutput = output
-        try process.run()
-        let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-        process.waitUntilExit()
-        let bySignal = process.terminationReason == .uncaughtSignal
-        return (process.terminationStatus + (bySignal ? 128 : 0), text)
+        let run = try FinishedProgram(program.path, arguments)
+        return (run.status, run.output)
     }
 }
 
@@ -179,23 +171,13 @@ struct CompletionScriptTests {
     func bash(words: [String], completion: String) throws {
         let built = try #require(executableFile().map { URL(filePath: $0).deletingLastPathComponent().path })
         let line = words.joined(separator: " ")
-        let process = Process()
-        let output = Pipe()
-        process.executableURL = URL(filePath: "/bin/bash")
-        process.arguments = [
-            "-c",
-            """
+        let script = """
             PATH="\(built):$PATH"
             eval "$(culvert --generate-completion-script bash)"
             COMP_WORDS=(\(line)) COMP_CWORD=\(words.count - 1) COMP_LINE='\(line)' COMP_POINT=\(line.utf8.count)
             _culvert culvert '\(words.last ?? "")' '\(words[words.count - 2])'
             printf '%s\\n' "${COMPREPLY[@]}"
-            """,
-        ]
-        process.standardOutput = output
-        try process.run()
-        let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-        process.waitUntilExit()
-        #expect(text == completion + "\n")
+            """
+        #expect(try FinishedProgram("/bin/bash", ["-c", script]).output == completion + "\n")
     }
 }

@@ -58,6 +58,9 @@ int ctunnel_udp_socket(int family);
 int ctunnel_unix_stream_socket(void);
 /// Two of these that are connected, blocking: `socketpair`.
 int ctunnel_unix_pair(int *ends);
+
+/// Makes a pipe whose ends are closed on exec. 0, or -1 with errno.
+int ctunnel_pipe(int *ends);
 int ctunnel_recvmmsg(int descriptor, struct ctunnel_mmsghdr *messages, unsigned int count);
 int ctunnel_sendmmsg(int descriptor, struct ctunnel_mmsghdr *messages, unsigned int count);
 

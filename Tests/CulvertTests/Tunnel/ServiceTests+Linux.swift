@@ -243,16 +243,10 @@
             #expect(text.contains("ExecStart=/usr/local/bin/culvert up --foreground --no-wait %i\n"))
             let unit = try folder.write(
                 text.replacing("/usr/local/bin/culvert", with: "/bin/true"), to: "culvert@.service", mode: 0o644)
-            let process = Process()
-            process.executableURL = URL(fileURLWithPath: try #require(Self.verifier))
-            process.arguments = ["verify", "--man=no", unit]
-            let output = Pipe()
-            process.standardError = output
-            try process.run()
-            let words = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-            process.waitUntilExit()
-            #expect(process.terminationStatus == 0, "\(words)")
-            #expect(!words.contains("culvert@.service"), "\(words)")
+            let run = try FinishedProgram(
+                try #require(Self.verifier), ["verify", "--man=no", unit], reading: 2)
+            #expect(run.status == 0, "\(run.output)")
+            #expect(!run.output.contains("culvert@.service"), "\(run.output)")
         }
     }
 #endif
