@@ -3,7 +3,7 @@
 
 #if os(Linux) || os(macOS)
     import Foundation
-    import TunnelSystem
+    package import TunnelSystem
 
     /// A program that ran to its end.
     ///
