@@ -12,44 +12,24 @@ package struct TypedField<Root: Sendable, Value: Sendable>: Sendable {
     let absent: Value?
     let note: String
 
-    /// A member that must be present.
+    /// - Parameter absent: The value of an absent member. By default, it is that of the format: no value where the value is optional, and
+    ///   otherwise the member must be present.
     package init(
-        _ name: String, _ path: any KeyPath<Root, Value> & Sendable, _ format: ValueFormat<Value>, _ note: String = ""
-    ) {
-        self.init(name: name, path: path, format: format, absent: nil, note: note)
-    }
-
-    /// A member that has no value if it is absent.
-    package init<Wrapped>(
-        _ name: String, _ path: any KeyPath<Root, Value> & Sendable, _ format: ValueFormat<Value>, _ note: String = ""
-    ) where Value == Wrapped? {
-        self.init(name: name, path: path, format: format, absent: .some(nil), note: note)
-    }
-
-    /// A member that can be absent.
-    /// - Parameter absent: The value of an absent member.
-    package init(
-        _ name: String, _ path: any KeyPath<Root, Value> & Sendable, _ format: ValueFormat<Value>, absent: Value,
-        _ note: String = ""
-    ) {
-        self.init(name: name, path: path, format: format, absent: .some(absent), note: note)
-    }
-
-    private init(
-        name: String, path: any KeyPath<Root, Value> & Sendable, format: ValueFormat<Value>, absent: Value?,
-        note: String
+        _ name: String, _ path: any KeyPath<Root, Value> & Sendable, _ format: ValueFormat<Value>,
+        absent: Value? = nil, _ note: String = ""
     ) {
         self.name = name
         self.path = path
         self.format = format
-        self.absent = absent
+        self.absent = absent ?? format.absent
         self.note = note
     }
 
     fileprivate var member: CompleteMember<Root> {
         let (path, format) = (path, format)
         return CompleteMember(
-            name: name, schema: format.schema, isOptional: format.isOptional, canBeAbsent: absent != nil, note: note
+            name: name, schema: format.schema, replySchema: format.replySchema, isOptional: format.isOptional,
+            canBeAbsent: absent != nil, note: note
         ) { format.encode($0[keyPath: path]) }
     }
 
@@ -67,35 +47,53 @@ package struct TypedField<Root: Sendable, Value: Sendable>: Sendable {
 private struct CompleteMember<Root: Sendable>: Sendable {
     let name: String
     let schema: JSONSchema
+    let replySchema: JSONSchema
     let isOptional: Bool
     let canBeAbsent: Bool
     let note: String
     let encode: @Sendable (Root) -> JSON?
 }
 
-/// The JSON form of a value that is read as a whole: a request that changes no resource, or a part of a message.
+/// The JSON form of a value that is read as a whole: a message of the device API, a request that changes no resource, or a part of a
+/// message.
 ///
-/// The decoded values are passed to the type's initialiser, in the order of the fields.
-package struct CompleteMessage<Root: Sendable>: Sendable {
+/// The decoded values are passed to the type's initialiser, in the order of the fields: a key or a secret has no placeholder.
+public struct CompleteMessage<Root: Sendable>: Sendable {
     private let members: [CompleteMember<Root>]
-    private let read: @Sendable ([JSON.Member], _ prefix: String) throws(ContractError) -> Root
+    private let read: @Sendable (_ found: [JSON.Member], _ prefix: String) throws(ContractError) -> Root
 
-    /// - Parameter make: The initialiser. It can refuse a combination of values.
+    /// - Parameters:
+    ///   - make: The initialiser. It can refuse a combination of values. Its error has the path of the member in this message.
+    ///   - fields: The members, in the order of the initialiser's parameters.
+    ///   - check: Refuses combinations of values, like `make`.
     package init<each Value: Sendable>(
         _ make: @escaping @Sendable (repeat each Value) throws(ContractError) -> Root,
-        _ fields: repeat TypedField<Root, each Value>
+        _ fields: repeat TypedField<Root, each Value>,
+        check: @escaping @Sendable (Root) throws(ContractError) -> Void = { _ in }
     ) {
         var members: [CompleteMember<Root>] = []
         for field in repeat each fields { members.append(field.member) }
         self.members = members
         let all = (repeat each fields)
         read = { (found, prefix) throws(ContractError) in
-            try make(repeat try (each all).decode(found, prefix))
+            let values = (repeat try (each all).decode(found, prefix))
+            do throws(ContractError) {
+                let root = try make(repeat each values)
+                try check(root)
+                return root
+            } catch {
+                throw ContractError(field: prefix + error.field, problem: error.problem)
+            }
         }
     }
 
-    package func encode(_ root: Root) -> JSON {
-        .object(members.compactMap { member in member.encode(root).map { JSON.Member(name: member.name, value: $0) } })
+    /// The value as an object whose members are in alphabetical order.
+    package func encode(_ root: Root) -> JSON { .object(members(root)) }
+
+    /// The members of the object, in alphabetical order.
+    package func members(_ root: Root) -> [JSON.Member] {
+        members.compactMap { member in member.encode(root).map { JSON.Member(name: member.name, value: $0) } }
+            .sorted { $0.name < $1.name }
     }
 
     /// The schema of a request, which must not contain other members, or of a reply.
@@ -104,10 +102,8 @@ package struct CompleteMessage<Root: Sendable>: Sendable {
     /// The members of a form's schema.
     package func schemaMembers(_ form: MessageForm) -> [JSONSchema.Member] {
         members.map { member in
-            // A reply omits a member that has no value.
-            let inner: JSONSchema? = if case .optional(let inner) = member.schema { inner } else { nil }
-            return JSONSchema.Member(
-                member.name, form == .reply ? inner ?? member.schema : member.schema,
+            JSONSchema.Member(
+                member.name, form == .reply ? member.replySchema : member.schema,
                 isRequired: form == .reply ? !member.isOptional : !member.canBeAbsent, note: member.note)
         }
     }

@@ -17,36 +17,14 @@ enum ModelSchemas {
         ("Status", status),
     ]
 
-    static let problem = problemSchema(with: [])
+    static let problem = ProblemDetails.schema
 
     /// A problem with further members.
     static func problemSchema(with members: [JSONSchema.Member]) -> JSONSchema {
-        .object(
-            [
-                .init("type", .text()), .init("title", .text()), .init("status", .integer(100...599)),
-                .init("detail", .text(), isRequired: false),
-                .init("code", .text(), isRequired: false, note: "For programs"),
-            ] + members)
+        .object(ProblemDetails.message.schemaMembers(.reply) + members)
     }
 
-    static let grant = JSONSchema.object([
-        .init(
-            "device",
-            .object([
-                .init("id", .id), .init("name", .text()), .init("user", .text()), .init("publicKey", .key),
-                .init("createdAt", .time), .init("expiresInSeconds", .seconds, isRequired: false),
-            ])), .init("addresses", .list(of: .address, count: 1...2)),
-        .init(
-            "servers",
-            .list(
-                of: .object([
-                    .init("publicKey", .key), .init("endpoints", .list(of: .endpoint)),
-                    .init("notAfterSeconds", .seconds, isRequired: false),
-                ]))), .init("dns", .list(of: .address)), .init("searchDomains", .list(of: .text())),
-        .init("routes", .list(of: .prefix)), .init("mtu", .integer(576...65_535)),
-        .init("keepaliveSeconds", .integer(0...65_535)), .init("presharedKey", .key, isRequired: false),
-        .init("renewAfterSeconds", .seconds), .init("serverTime", .time),
-    ])
+    static let grant = EnrolmentGrant.schema
 
     private static let isSaved = JSONSchema.Member(
         "isSaved", .flag, isRequired: false,

@@ -39,7 +39,7 @@ extension RuleContent {
     }
 
     fileprivate init(_ value: ContractValue) throws(ContractError) {
-        try self.init(json: value.json.ordered, at: value.field)
+        try self.init(json: value.json, at: value.field)
     }
 }
 
