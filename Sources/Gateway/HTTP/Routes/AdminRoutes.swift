@@ -180,7 +180,9 @@ package struct AdminRoutes: Sendable {
                 replies: Self.made(.object([.init("token", .named("Token")), .init("secret", .text())])),
                 problems: [404, 409]
             ) { (request) async throws(GatewayError) in
-                let draft = try request.read { (json) throws(ContractError) in try TokenDraft(json: json) }
+                let draft = try request.read { (json) throws(ContractError) in
+                    try TokenDraft.message.decode(json, .create)
+                }
                 let made = try await service.addToken(draft, creationKey: request.creationKey, try request.caller)
                 return APIReply(
                     made.isRepetition ? 200 : 201,
@@ -214,7 +216,9 @@ package struct AdminRoutes: Sendable {
                     .object([.init("invitation", .named("Invitation")), .init("text", .text(note: "One line"))])),
                 problems: [404, 409]
             ) { (request) async throws(GatewayError) in
-                let draft = try request.read { (json) throws(ContractError) in try InvitationDraft(json: json) }
+                let draft = try request.read { (json) throws(ContractError) in
+                    try InvitationDraft.message.decode(json, .create)
+                }
                 let made = try await service.addInvitation(draft, creationKey: request.creationKey, try request.caller)
                 return APIReply(
                     made.isRepetition ? 200 : 201,

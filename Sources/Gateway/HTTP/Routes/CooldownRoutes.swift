@@ -23,14 +23,7 @@ extension AdminRoutes {
                 let page = try await service.cooldowns(
                     try request.cooldownFilter(), try request.page(), try request.caller)
                 return APIReply(
-                    200,
-                    .page(page) { cooldown in
-                        .members([
-                            "address": .string("\(cooldown.address)"), "network": .string("\(cooldown.network)"),
-                            "user": .id(cooldown.userID), "login": cooldown.login.map { .string($0) },
-                            "releasedAt": .time(cooldown.releasedAt), "endsAt": .time(service.end(of: cooldown)),
-                        ])
-                    })
+                    200, .page(page) { CooldownEntry(cooldown: $0, endsAt: service.end(of: $0)).json })
             },
             APIRoute(
                 .delete, "/v1/cooldowns", .manage, "End the rest of addresses, so that devices can get them",

@@ -25,15 +25,13 @@ extension AdminRoutes {
             APIRoute(
                 .post, "/v1/\(folder)/{id}/rules", .manage, "Add a rule to a \(what)",
                 parameters: [Self.creationKey],
-                body: .object(
-                    [
-                        .init("rule", .named("RuleDraft")),
-                        .init("isFirst", .flag, isRequired: false, note: "Before the others rather than after them"),
-                    ], isClosed: true),
+                body: RuleAddition.message.schema(.create),
                 replies: Self.made(list), problems: [404, 409]
             ) { (request) async throws(GatewayError) in
                 let id = try request.id(what)
-                let wanted = try request.read { (json) throws(ContractError) in try RuleAddition(json: json) }
+                let wanted = try request.read { (json) throws(ContractError) in
+                    try RuleAddition.message.decode(json, .create)
+                }
                 let made = try await service.addRule(
                     to: owner(id), wanted, creationKey: request.creationKey, try request.caller)
                 return Self.reply(made.item, status: made.isRepetition ? 200 : 201)
@@ -41,12 +39,13 @@ extension AdminRoutes {
             APIRoute(
                 .put, "/v1/\(folder)/{id}/rules", .manage, "Replace the rules of a \(what)",
                 parameters: [Self.versions],
-                body: .object(
-                    [.init("rules", .list(of: .named("RuleDraft"), count: 0...Rule.most))], isClosed: true),
+                body: RuleList.message.schema(.create),
                 replies: [.init(status: 200, schema: list, note: "As they are now")], problems: [404, 409, 412]
             ) { (request) async throws(GatewayError) in
                 let id = try request.id(what)
-                let wanted = try request.read { (json) throws(ContractError) in try RuleContent.list(json: json) }
+                let wanted = try request.read { (json) throws(ContractError) in
+                    try RuleList.message.decode(json, .create).rules
+                }
                 return Self.reply(
                     try await service.setRules(
                         of: owner(id), wanted, ifVersion: request.versions, try request.caller))
