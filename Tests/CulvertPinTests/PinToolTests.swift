@@ -315,7 +315,8 @@ struct PinCheckManyTests {
         #expect(await check.run(try scene.policy(), hosts) == 6)
         let document = try JSON.read(policy: Array(scene.captured.output.utf8))
         let ports = try #require(document["hosts"]?.list).map { $0["port"] }
-        #expect(ports == (0..<200).map { .integer(Int64(1 + $0 % 8)) })
+        let expected: [JSON?] = (0..<200).map { index in JSON.integer(1 + index % 8) }
+        #expect(ports == expected)
     }
 }
 
