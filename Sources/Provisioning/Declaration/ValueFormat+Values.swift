@@ -12,9 +12,9 @@ package import WireGuardCore
 #endif
 
 extension ValueFormat where Value == String {
-    /// Any text.
-    package static var anyText: ValueFormat {
-        ValueFormat(.text()) { (value) throws(ContractError) in
+    /// Any text. Bounds that the schema states are not checked.
+    package static func anyText(_ schema: JSONSchema = .text()) -> ValueFormat {
+        ValueFormat(schema) { (value) throws(ContractError) in
             try value.text()
         } text: {
             $0

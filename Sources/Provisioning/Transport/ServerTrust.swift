@@ -31,7 +31,7 @@ extension ServerTrust: Codable {
             Members.init(system:pins:authorities:acceptsCommonName:),
             TypedField("system", \.system, .optional(.flag)),
             TypedField("pins", \.pins, .optional(.list(of: .pin, count: 2...16))),
-            TypedField("authorities", \.authorities, .optional(.anyText)),
+            TypedField("authorities", \.authorities, .optional(.anyText())),
             TypedField("acceptsCommonName", \.acceptsCommonName, .optional(.flag)))
     }
 

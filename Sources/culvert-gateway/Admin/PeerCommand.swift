@@ -175,7 +175,7 @@ struct ExportedConfiguration {
 
     init(_ reply: JSON, _ key: PrivateKey) throws(CommandFailure) {
         let grant: EnrolmentGrant
-        do throws(ContractError) { grant = try EnrolmentGrant(json: JSONValue(reply)) } catch {
+        do throws(ContractError) { grant = try EnrolmentGrant(reply) } catch {
             throw CommandFailure("the gateway's answer cannot be read: \(error)")
         }
         try self.init(grant, key)

@@ -277,14 +277,16 @@ package struct AdminRoutes: Sendable {
 
     // MARK: - Backups
 
+    private static let passphrase = CompleteMessage<String>(
+        { $0 }, TypedField("passphrase", \.self, .line(GatewayBackup.shortestPassphrase...512)))
+
     private var backups: [APIRoute] {
         guard let backup else { return [] }
         return [
             APIRoute(
                 .post, "/v1/backups", .manage,
                 "Make a backup of everything but the backup key, encrypted with a passphrase",
-                body: .object(
-                    [.init("passphrase", .line(GatewayBackup.shortestPassphrase...512))], isClosed: true),
+                body: Self.passphrase.schema(.create),
                 replies: [
                     .init(
                         status: 200, schema: .text(), mediaType: "application/octet-stream",
@@ -294,10 +296,7 @@ package struct AdminRoutes: Sendable {
                 let caller = try request.caller
                 try caller.check(.manage)
                 let passphrase = try request.read { (json) throws(ContractError) in
-                    try ContractFields(JSONValue(json), known: ["passphrase"]).value("passphrase") {
-                        (value) throws(ContractError) in
-                        Array(try value.label(GatewayBackup.shortestPassphrase...512).utf8)
-                    }
+                    Array(try Self.passphrase.decode(json, .create).utf8)
                 }
                 return APIReply(
                     200, mediaType: "application/octet-stream", body: try await backup(passphrase, caller))

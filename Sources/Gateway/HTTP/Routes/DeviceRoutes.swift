@@ -2,7 +2,6 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import HTTPTypes
-import PacketTunnel
 import Provisioning
 import TunnelSystem
 
@@ -24,20 +23,14 @@ package struct DeviceRoutes: Sendable {
             APIRoute(
                 .post, EnrolmentPath.enrolments, .invitation,
                 "Make a device, with an invitation or a token of scope enrol",
-                body: .object(
-                    [
-                        .init("publicKey", .key),
-                        .init("credential", .text(pattern: "^cd_[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]$")),
-                        .init("name", .line(1...64), isRequired: false),
-                        .init("platform", .line(1...32), isRequired: false),
-                    ], isClosed: true),
+                body: EnrolmentRequest.schema,
                 replies: [
                     .init(status: 201, schema: Self.grant, note: "The device"),
                     .init(status: 200, schema: Self.grant, note: "The same request was answered before"),
                 ], problems: [409]
             ) { (request) async throws(GatewayError) in
                 let wanted = try request.read { (json) throws(ContractError) in
-                    try EnrolmentRequest(json: JSONValue(json))
+                    try EnrolmentRequest(json)
                 }
                 let created = try await service.enrol(bearer: request.bearer, wanted, from: request.address)
                 enrolled(created.isRepetition)
@@ -57,46 +50,23 @@ package struct DeviceRoutes: Sendable {
             },
             APIRoute(
                 .post, EnrolmentPath.rotationNonces, .device, "Ask for a nonce that a new key is proven with",
-                replies: [
-                    .init(
-                        status: 200,
-                        schema: .object([
-                            .init("nonce", .key), .init("serverKey", .key), .init("lifetimeSeconds", .seconds),
-                        ]), note: "The nonce")
-                ]
+                replies: [.init(status: 200, schema: RotationNonce.schema, note: "The nonce")]
             ) { (request) async throws(GatewayError) in
                 APIReply(200, try await service.rotationNonce(try request.caller))
             },
             APIRoute(
                 .post, EnrolmentPath.rotations, .device, "Give the device a new key",
-                body: .object(
-                    [.init("publicKey", .key), .init("nonce", .key), .init("proof", .key)], isClosed: true),
+                body: RotationRequest.schema,
                 replies: [.init(status: 200, schema: Self.grant, note: "With the new key")], problems: [409]
             ) { (request) async throws(GatewayError) in
                 let wanted = try request.read { (json) throws(ContractError) in
-                    try RotationRequest(json: JSONValue(json))
+                    try RotationRequest(json)
                 }
                 return APIReply(200, try await service.rotate(wanted, try request.caller))
             },
             APIRoute(
                 .get, EnrolmentPath.devices, .device, "The devices of the device's user",
-                replies: [
-                    .init(
-                        status: 200,
-                        schema: .object([
-                            .init(
-                                "devices",
-                                .list(
-                                    of: .object([
-                                        .init("id", .id), .init("name", .text()),
-                                        .init("platform", .text(), isRequired: false), .init("publicKey", .key),
-                                        .init("createdAt", .time),
-                                        .init("expiresInSeconds", .seconds, isRequired: false),
-                                        .init("lastSeenSecondsAgo", .seconds, isRequired: false),
-                                        .init("isCurrent", .flag),
-                                    ])))
-                        ]), note: "The devices")
-                ]
+                replies: [.init(status: 200, schema: DeviceList.schema, note: "The devices")]
             ) { (request) async throws(GatewayError) in
                 APIReply(200, try await service.ownDevices(try request.caller))
             },

@@ -26,24 +26,27 @@ package struct LoginTunnelPlace: Sendable {
 }
 
 extension AdminRoutes {
+    // The service checks the length.
+    private static let password = CompleteMessage<String>(
+        { $0 },
+        TypedField(
+            "password", \.self,
+            .anyText(.text(length: PasswordHash.fewestCharacters...PasswordHash.mostBytes))))
+
     /// Passwords of users, and what their clients are set up with.
     func logins(_ place: LoginTunnelPlace?) -> [APIRoute] {
         [
             APIRoute(
                 .put, "/v1/users/{id}/password", .manage,
                 "Set what a user logs in to the login tunnel with; sessions begun with the old password end",
-                body: .object(
-                    [.init("password", .text(length: PasswordHash.fewestCharacters...PasswordHash.mostBytes))],
-                    isClosed: true),
+                body: Self.password.schema(.create),
                 replies: [
                     .init(status: 200, schema: .named("User"), note: "As it is now"), .unsavedUpdate("User"),
                 ], problems: [404]
             ) { (request) async throws(GatewayError) in
                 let id = try request.id("user")
                 var password = try request.read { (json) throws(ContractError) in
-                    try ContractFields(JSONValue(json), known: ["password"]).value("password") {
-                        (value) throws(ContractError) in Array(try value.text().utf8)
-                    }
+                    Array(try Self.password.decode(json, .create).utf8)
                 }
                 defer { wipe(&password) }
                 let user = try await service.setPassword(of: id, password, try request.caller)
