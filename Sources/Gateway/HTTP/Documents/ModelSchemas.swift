@@ -47,12 +47,4 @@ enum ModelSchemas {
         .init("keepaliveSeconds", .integer(0...65_535)), .init("presharedKey", .key, isRequired: false),
         .init("renewAfterSeconds", .seconds), .init("serverTime", .time),
     ])
-
-    /// A part of a list.
-    static func page(_ name: String) -> JSONSchema {
-        .object([
-            .init("items", .list(of: .named(name))),
-            .init("next", .text(), isRequired: false, note: "What `after` is for the next page"),
-        ])
-    }
 }
