@@ -24,8 +24,10 @@ package struct RuleAddition: Hashable, Sendable {
 }
 
 /// All rules of a user or a device.
-struct RuleList: Hashable, Sendable {
+package struct RuleList: Hashable, Sendable {
     var rules: [RuleContent]
+
+    package init(rules: [RuleContent]) { self.rules = rules }
 
     static let message = CompleteMessage<RuleList>(
         RuleList.init(rules:), TypedField("rules", \.rules, .list(of: .rule, count: 0...Rule.most)))

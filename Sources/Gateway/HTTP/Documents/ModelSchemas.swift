@@ -25,12 +25,4 @@ enum ModelSchemas {
     }
 
     static let grant = EnrolmentGrant.schema
-
-    /// A part of a list.
-    static func page(_ name: String) -> JSONSchema {
-        .object([
-            .init("items", .list(of: .named(name))),
-            .init("next", .text(), isRequired: false, note: "What `after` is for the next page"),
-        ])
-    }
 }

@@ -16,10 +16,6 @@ extension JSON {
 
     /// An object without the members that are `nil`.
     static func members(_ members: [String: JSON?]) -> JSON { .object(members.compactMapValues { $0 }) }
-
-    static func page<Item>(_ page: Page<Item>, _ json: (Item) -> JSON) -> JSON {
-        .members(["items": .array(page.items.map(json)), "next": page.next.map { .string($0) }])
-    }
 }
 
 extension Declared {
