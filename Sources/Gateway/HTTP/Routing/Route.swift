@@ -3,7 +3,7 @@
 
 package import HTTPTypes
 import PacketTunnel
-package import Provisioning
+import Provisioning
 package import TunnelSystem
 
 /// One method of one path: the callers that it permits, and the types and JSON forms of its body and its reply.
@@ -40,7 +40,7 @@ package struct Route<Body: Sendable, Reply: Sendable>: Sendable {
 
 /// The JSON form of a request's body.
 package struct BodyFormat<Body: Sendable>: Sendable {
-    package typealias Decode = @Sendable (JSON) throws(ContractError) -> Body
+    typealias Decode = @Sendable (JSON) throws(ContractError) -> Body
 
     /// `nil` for no body.
     let schema: JSONSchema?
