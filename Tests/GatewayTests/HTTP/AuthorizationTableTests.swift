@@ -3,7 +3,9 @@
 
 import Foundation
 import NetworkAddresses
+import Provisioning
 import Testing
+import TunnelSystem
 
 @testable import Gateway
 
