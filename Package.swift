@@ -388,7 +388,7 @@ let package = Package(
             dependencies: [
                 "CompatibilityFixtures",
                 "culvert-pin", "CommandLineSupport", "CommandLineTesting", "TrustPinning", "TrustPinningNIO",
-                "TrustPinningTesting", "TrustPinningNIOTesting", argumentParser,
+                "TrustPinningTesting", "TrustPinningNIOTesting", "TunnelSystem", argumentParser,
             ],
             swiftSettings: settings),
         .testTarget(
@@ -406,8 +406,8 @@ let package = Package(
         .testTarget(
             name: "TrustPinningTests",
             dependencies: [
-                "NetworkAddresses", "TrustPinning", "TrustPinningTesting", "PacketTunnelTesting", crypto, x509, asn1,
-                logging,
+                "NetworkAddresses", "TrustPinning", "TrustPinningTesting", "PacketTunnelTesting", "TunnelSystem",
+                crypto, x509, asn1, logging,
             ],
             // Swift 6.3.1 crashes when it optimizes them: "While splitting coroutine".
             swiftSettings: settings + [.unsafeFlags(["-Onone"], .when(configuration: .release))]),

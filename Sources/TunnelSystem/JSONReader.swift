@@ -26,11 +26,21 @@ package struct JSONError: Error, Hashable, Sendable {
     package let position: Int
     /// The name that an object has twice, or `nil` for other errors. It is external text.
     package let repeatedName: String?
+    /// The path of that member, such as `a.b[2].c`, or `nil` for other errors. It is external text.
+    package private(set) var repeatedPath: String?
 
     init(_ problem: String, at position: Int, repeatedName: String? = nil) {
         self.problem = problem
         self.position = position
         self.repeatedName = repeatedName
+        repeatedPath = repeatedName
+    }
+
+    /// The error, with the path of its member from the object or the array around it.
+    func inside(_ outer: String) -> JSONError {
+        var error = self
+        error.repeatedPath = repeatedPath.map { $0.hasPrefix("[") ? outer + $0 : "\(outer).\($0)" }
+        return error
     }
 }
 
@@ -170,7 +180,9 @@ private struct JSONReader {
         skipSpace()
         if skip("]") { return .array([]) }
         while true {
-            elements.append(try value(depth: depth + 1))
+            do throws(JSONError) { elements.append(try value(depth: depth + 1)) } catch {
+                throw error.inside("[\(elements.count)]")
+            }
             skipSpace()
             if skip("]") { return .array(elements) }
             try expect(",")
@@ -194,7 +206,11 @@ private struct JSONReader {
             }
             skipSpace()
             try expect(":")
-            members.append(JSON.Member(name: name, value: try value(depth: depth + 1)))
+            do throws(JSONError) {
+                members.append(JSON.Member(name: name, value: try value(depth: depth + 1)))
+            } catch {
+                throw error.inside(name)
+            }
             skipSpace()
             if skip("}") { return .object(members) }
             try expect(",")

@@ -73,4 +73,12 @@ extension ParsableCommand {
         let console = Console.standard
         do throws(CommandFailure) { try body(console) } catch { try finish(error.tell(console)) }
     }
+    /// Does the work of a command that asks the running gateway.
+    func carryOut(_ options: ListOptions, _ body: (AdminTool) throws(CommandFailure) -> Void) throws {
+        try carryOut { console throws(CommandFailure) in try body(AdminTool(options, console)) }
+    }
+
+    func carryOut(_ options: SocketOptions, _ body: (AdminTool) throws(CommandFailure) -> Void) throws {
+        try carryOut { console throws(CommandFailure) in try body(AdminTool(options, console)) }
+    }
 }

@@ -163,23 +163,5 @@ enum PinDates {
 }
 
 extension JSON {
-    /// What a policy is in JSON, with names in their order.
-    init(_ value: PolicyValue) {
-        switch value {
-        case .null, .other: self = .null
-        case .boolean(let value): self = .bool(value)
-        case .integer(let value): self = .integer(value)
-        case .text(let text): self = .string(text)
-        case .date(let date): self = .string(PinDates.text(date))
-        case .array(let values): self = .array(values.map { JSON($0) })
-        case .object(let members):
-            self = .object(
-                members.sorted { $0.key < $1.key }.map { Member(name: $0.key, value: JSON($0.value)) })
-        }
-    }
-
-    init(_ policies: PolicySet) {
-        let value = try? JSONReader.read(Array(policies.json.utf8))
-        self = value.map { JSON($0) } ?? .null
-    }
+    init(_ policies: PolicySet) { self = (try? JSON.read(policy: Array(policies.json.utf8))) ?? .null }
 }

@@ -92,7 +92,7 @@ struct PinSigning: Sendable {
         _ path: String, _ bytes: [UInt8], _ environmentName: String
     ) throws(PinToolError) -> PolicySet {
         do {
-            guard case .object(let members)? = try? JSONReader.read(bytes), members["environments"] != nil else {
+            guard let json = try? JSON.read(policy: bytes), json["environments"] != nil else {
                 return try PolicySet(json: bytes)
             }
             var configuration = try TrustConfiguration(json: bytes)

@@ -72,12 +72,14 @@
             let service = try GatewayService(
                 store: SQLiteStore.inMemory(), keys: directory, settings: settings,
                 logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
-            let routes = AdminRoutes(
+            var list = RouteList()
+            AdminRoutes(
                 service,
                 invitations: InvitationPlace(
                     host: settings.host, port: 8443, pins: [pins.active, pins.backup], label: ""),
-                loginTunnel: LoginTunnelPlace(host: settings.host, port: 4500, keys: try directory.loginKeys()))
-            document = OpenAPIDocument(title: "", version: "", routes: routes.all).json
+                loginTunnel: LoginTunnelPlace(host: settings.host, port: 4500, keys: try directory.loginKeys())
+            ).register(in: &list)
+            document = OpenAPIDocument(title: "", version: "", routes: list.routes.map(\.description)).json
         }
 
         /// Runs a command with `--json`, and answers its requests until it ends.

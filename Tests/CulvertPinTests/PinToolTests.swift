@@ -9,6 +9,7 @@ import TrustPinning
 import TrustPinningNIO
 import TrustPinningNIOTesting
 import TrustPinningTesting
+import TunnelSystem
 
 @testable import culvert_pin
 
@@ -126,18 +127,10 @@ struct PinShowTests {
         defer { scene.remove() }
         let show = PinShow(environment: scene.environment, connect: scene.place, roots: scene.roots, json: true)
         #expect(await show.run("www.example.com") == 0)
-        let document = try JSONReader.read(Array(scene.captured.output.utf8))
-        guard case .object(let members) = document, case .array(let chain)? = members["chain"] else {
-            Issue.record("no chain")
-            return
-        }
-        #expect(chain.count == 3)
-        #expect(members["systemTrust"] == .boolean(true))
-        guard case .object(let policy)? = members["policy"] else {
-            Issue.record("no policy")
-            return
-        }
-        _ = try PolicySet(.object(policy))
+        let document = try JSON.read(policy: Array(scene.captured.output.utf8))
+        #expect(document["chain"]?.list?.count == 3)
+        #expect(document["systemTrust"] == .bool(true))
+        _ = try PolicySet(try #require(document["policy"]))
     }
 
     @Test("It says why a chain has no system trust, and pins the key of a server of one's own")
@@ -289,14 +282,10 @@ struct PinCheckTests {
         let scene = try await PinScene()
         defer { scene.remove() }
         #expect(await scene.check(try scene.policy(), json: true) == 0)
-        guard case .object(let members) = try JSONReader.read(Array(scene.captured.output.utf8)),
-            case .array(let hosts)? = members["hosts"], case .object(let host)? = hosts.first
-        else {
-            Issue.record("no hosts")
-            return
-        }
-        #expect(members["passes"] == .boolean(true))
-        #expect(host["decision"] == .text("pinMatch"))
+        let document = try JSON.read(policy: Array(scene.captured.output.utf8))
+        let host = try #require(document["hosts"]?.list?.first)
+        #expect(document["passes"] == .bool(true))
+        #expect(host["decision"] == .string("pinMatch"))
         #expect(host["daysLeft"] == .integer(214))
     }
 
@@ -324,17 +313,10 @@ struct PinCheckManyTests {
         let hosts = (0..<200).map { "127.0.0.1:\(1 + $0 % 8)" }
         let check = PinCheck(environment: scene.environment, roots: scene.roots, json: true)
         #expect(await check.run(try scene.policy(), hosts) == 6)
-        guard case .object(let members) = try JSONReader.read(Array(scene.captured.output.utf8)),
-            case .array(let outcomes)? = members["hosts"]
-        else {
-            Issue.record("no hosts")
-            return
-        }
-        let ports = outcomes.map { outcome -> PolicyValue? in
-            guard case .object(let members) = outcome else { return nil }
-            return members["port"]
-        }
-        #expect(ports == (0..<200).map { .integer(Int64(1 + $0 % 8)) })
+        let document = try JSON.read(policy: Array(scene.captured.output.utf8))
+        let ports = try #require(document["hosts"]?.list).map { $0["port"] }
+        let expected: [JSON?] = (0..<200).map { index in JSON.integer(1 + index % 8) }
+        #expect(ports == expected)
     }
 }
 

@@ -185,6 +185,8 @@ struct PolicyReadingTests {
             <dict><key>version</key><integer>1</integer><key>unlistedHosts</key><string>refuse</string>
             <key>hosts</key><array/></dict>
             """
+        let date = "<date>2027-01-31T12:00:00Z</date>"
+        let dated = "<dict><key>host</key>\(date)<key>exclude</key><true/></dict>"
         let deep = String(repeating: "<array>", count: 40) + String(repeating: "</array>", count: 40)
         let others = """
             <key>A</key><real>1.5</real><key>B</key><data>AAEC</data><key>C</key>\(deep)<key>D</key><false/>
@@ -197,7 +199,10 @@ struct PolicyReadingTests {
             (good.replacing("<integer>1</integer>", with: "<true/>"), ["CulvertTrust.version"]),
             (good.replacing("<integer>1</integer>", with: "<string>1</string>"), ["CulvertTrust.version"]),
             (good.replacing("<string>refuse</string>", with: "<data>AAEC</data>"), ["CulvertTrust.unlistedHosts"]),
+            (good.replacing("<integer>1</integer>", with: date), ["CulvertTrust.version"]),
+            (good.replacing("<string>refuse</string>", with: date), ["CulvertTrust.unlistedHosts"]),
             (good.replacing("<array/>", with: "<dict/>"), ["CulvertTrust.hosts"]),
+            (good.replacing("<array/>", with: "<array>\(dated)</array>"), ["CulvertTrust.hosts[0].host"]),
             (good.replacing("<array/>", with: "<array><data>AAEC</data></array>"), ["CulvertTrust.hosts[0]"]),
             (good.replacing("<key>hosts</key>", with: "<key>Hosts</key>"), ["CulvertTrust.Hosts"]),
             ("<data>AAEC</data>", ["CulvertTrust"]), (deep, ["CulvertTrust"]),

@@ -71,6 +71,19 @@ import TunnelSystem
         #expect(throws: Never.self) { try read(#"{"a":{"a":1},"b":[{"a":1},{"a":"a\":1,\"a"}]}"#) }
     }
 
+    @Test("The error of a repeated name has the path of the member")
+    func repeatedPaths() {
+        for (text, path) in [
+            (#"{"a":1,"a":1}"#, "a"), (#"{"x":{"y":{"a":1,"a":2}}}"#, "x.y.a"),
+            (#"[{"b":[[],[{"c":1,"c":3}]]}]"#, "[0].b[1][0].c"),
+        ] {
+            let error = #expect(throws: JSONError.self, "\(text)") { try read(text) }
+            #expect(error?.repeatedPath == path, "\(text)")
+        }
+        let malformed = #expect(throws: JSONError.self) { try read(#"{"a":[1,}]}"#) }
+        #expect(malformed?.repeatedPath == nil)
+    }
+
     @Test(
         "A text that is not JSON is refused",
         arguments: [

@@ -150,9 +150,7 @@ package struct GatewayDirectory: Sendable {
         if let problem = settings.problem {
             throw GatewayDirectoryError("\(problem.field): \(problem.words)")
         }
-        let text: [UInt8]
-        do throws(GatewayError) { text = try settings.text() } catch { throw GatewayDirectoryError("\(error)") }
-        try files.write(text, to: GatewaySettings.fileName)
+        try files.write(settings.text, to: GatewaySettings.fileName)
     }
 
     // MARK: - The device API

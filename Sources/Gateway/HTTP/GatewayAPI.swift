@@ -78,10 +78,10 @@ package final class GatewayAPI: Service, Sendable {
         var entries: [Entry] = []
         func add(
             _ kind: Kind, _ name: String, _ places: [HTTPListener.Place], _ pair: GatewayCertificate?,
-            isModern: Bool, _ routes: [APIRoute], socketUsers: Set<UInt32>? = nil
+            isModern: Bool, _ routes: RouteList, socketUsers: Set<UInt32>? = nil
         ) throws(GatewayDirectoryError) {
             let responder = APIResponder(
-                name: kind.rawValue, routes: RouteTable(routes), service: service, socketUsers: socketUsers,
+                name: kind.rawValue, routes: RouteTable(routes.routes), service: service, socketUsers: socketUsers,
                 metrics: registry, logger: logger)
             let tls = try pair?.tls(isModern: isModern)
             for place in places {
@@ -187,28 +187,32 @@ package struct GatewayRoutes: Sendable {
     }
 
     /// What devices reach.
-    package var device: [APIRoute] {
+    package var device: RouteList {
         let registry = parts.registry
-        return DeviceRoutes(service) { isRepetition in
+        var list = RouteList()
+        DeviceRoutes(service) { isRepetition in
             registry.count(
                 isRepetition
                     ? "culvert_gateway_enrolment_repetitions_total" : "culvert_gateway_enrolments_total")
-        }.all
+        }.register(in: &list)
+        return list
     }
 
     /// What administrators reach.
-    package var admin: [APIRoute] {
+    package var admin: RouteList {
         let (registry, runtime) = (parts.registry, parts.runtimeMetrics)
-        let system = SystemRoutes(
-            service, metrics: { registry.families + (await runtime()) }, readiness: parts.readiness)
-        return OpenAPIDocument.adding(
-            to: AdminRoutes(
-                service, invitations: parts.invitations, backup: parts.backup, loginTunnel: parts.loginTunnel
-            ).all + system.all, title: "Culvert gateway", version: parts.version)
+        var list = RouteList()
+        AdminRoutes(
+            service, invitations: parts.invitations, backup: parts.backup, loginTunnel: parts.loginTunnel
+        ).register(in: &list)
+        SystemRoutes(service, metrics: { registry.families + (await runtime()) }, readiness: parts.readiness)
+            .register(in: &list)
+        OpenAPIDocument.register(in: &list, title: "Culvert gateway", version: parts.version)
+        return list
     }
 
     /// What PIA's clients reach.
-    func addKey(_ settings: GatewaySettings) throws(GatewayDirectoryError) -> [APIRoute] {
+    func addKey(_ settings: GatewaySettings) throws(GatewayDirectoryError) -> RouteList {
         let address =
             settings.endpoints.lazy.compactMap { try? IPAddress($0.host) }.first ?? (try? IPAddress(settings.host))
         guard let address else {
@@ -219,7 +223,9 @@ package struct GatewayRoutes: Sendable {
         guard let inner = settings.addresses.first(where: { !$0.isIPv6 })?.address else {
             throw GatewayDirectoryError("addKey needs an IPv4 network among 'addresses'")
         }
-        return AddKeyRoutes(service, server: .init(address: address, innerAddress: inner)).all
+        var list = RouteList()
+        AddKeyRoutes(service, server: .init(address: address, innerAddress: inner)).register(in: &list)
+        return list
     }
 }
 

@@ -109,8 +109,8 @@ package enum CredentialServerImport {
         var (logins, addresses): (Set<String>, Set<IPAddress>) = ([], [])
         for (index, user) in users.enumerated() {
             // The login is shown only if it has no control characters, which a terminal would obey.
-            do throws(GatewayError) { try Check.label(user.login, "login", 1...Check.labelLength) } catch {
-                throw CredentialServerFolder.unusable("users.json: users[\(index)]", "\(error)")
+            do throws(ContractError) { try UserDraft(login: user.login).check(.create) } catch {
+                throw CredentialServerFolder.unusable("users.json: users[\(index)]", "\(GatewayError(error))")
             }
             func unusable(_ problem: String) -> GatewayDirectoryError {
                 CredentialServerFolder.unusable("users.json: user '\(user.login)'", problem)

@@ -3,6 +3,7 @@
 
 package import FoundationEssentials
 package import NetworkAddresses
+package import Provisioning
 
 /// An address that somebody has, or had.
 package struct AddressLease: Hashable, Sendable {
@@ -33,5 +34,14 @@ package struct PoolFigures: Hashable, Sendable {
         self.capacity = capacity
         self.inUse = inUse
         self.resting = resting
+    }
+}
+
+extension PoolFigures: Declared {
+    package static let message = Message<PoolFigures> {
+        Field("network", \.network, .network)
+        Field("capacity", \.capacity, .count)
+        Field("inUse", \.inUse, .count)
+        Field("resting", \.resting, .count)
     }
 }

@@ -3,6 +3,7 @@
 
 package import FoundationEssentials
 package import NetworkAddresses
+package import Provisioning
 
 /// What happened, for the audit log.
 package struct AuditRecord: Hashable, Sendable {
@@ -54,6 +55,21 @@ package struct AuditEntry: Hashable, Sendable {
         self.number = number
         self.record = record
         self.count = count
+    }
+}
+
+extension AuditEntry: Declared {
+    package static let message = Message<AuditEntry> {
+        Field("number", \.number, .count)
+        Field("at", \.record.at, .time, column: "at")
+        Field("action", \.record.action, .choice, column: "action")
+        Field("subject", \.record.subject, .shown { $0 }, column: "subject")
+        Field("actor", \.record.actor, .shown { $0 }, column: "actor")
+        Field("source", \.record.source, .omittable(.address), column: "source")
+        Field("details", \.record.details, .texts)
+        Field(
+            "count", \.count, .count, column: "count",
+            "The number of equal events within a minute of the first, whose time is `at`")
     }
 }
 

@@ -3,6 +3,7 @@
 
 package import FoundationEssentials
 package import NetworkAddresses
+package import Provisioning
 
 /// A recently released address, which no device gets unless all other addresses are in use.
 package struct Cooldown: Hashable, Sendable {
@@ -20,6 +21,23 @@ package struct Cooldown: Hashable, Sendable {
         self.userID = userID
         self.login = login
         self.releasedAt = releasedAt
+    }
+}
+
+/// A cooldown with its end by the gateway's settings, as replies show it.
+package struct CooldownEntry: Declared {
+    let cooldown: Cooldown
+    let endsAt: Date
+
+    package static let message = Message<CooldownEntry> {
+        Field("address", \.cooldown.address, .address, column: "address")
+        Field("network", \.cooldown.network, .network, column: "network")
+        Field("user", \.cooldown.userID, .omittable(.id), "The user whose device had the address")
+        Field(
+            "login", \.cooldown.login, .omittable(.shown { $0 }), column: "user",
+            "The login of this user, unless the user was removed")
+        Field("releasedAt", \.cooldown.releasedAt, .time, column: "released")
+        Field("endsAt", \.endsAt, .time, column: "ends")
     }
 }
 

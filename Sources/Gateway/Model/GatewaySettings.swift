@@ -86,7 +86,7 @@ package struct GatewaySettings: Hashable, Sendable {
 
     package init() {}
 
-    package struct Listener: Hashable, Sendable, Codable {
+    package struct Listener: Hashable, Sendable {
         package var addresses: [IPAddress]
         package var port: UInt16
 
@@ -96,7 +96,7 @@ package struct GatewaySettings: Hashable, Sendable {
         }
     }
 
-    package struct CertificateFiles: Hashable, Sendable, Codable {
+    package struct CertificateFiles: Hashable, Sendable {
         package var certificate: String
         package var key: String
 

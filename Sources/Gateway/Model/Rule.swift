@@ -96,6 +96,6 @@ extension Rule {
 
     /// The rule as replies show it.
     var json: JSON {
-        .object([JSON.Member(name: "id", value: .id(id))] + RuleContent.message.members(content))
+        .object([JSON.Member(name: "id", value: .string(id.description))] + RuleContent.message.members(content))
     }
 }

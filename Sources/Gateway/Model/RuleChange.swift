@@ -4,6 +4,7 @@
 import Crypto
 import FoundationEssentials
 import Provisioning
+import TunnelSystem
 
 /// A rule that is added to those that a user or device has.
 package struct RuleAddition: Hashable, Sendable {
@@ -14,6 +15,31 @@ package struct RuleAddition: Hashable, Sendable {
     package init(_ content: RuleContent, isFirst: Bool = false) {
         self.content = content
         self.isFirst = isFirst
+    }
+
+    static let message = CompleteMessage<RuleAddition>(
+        RuleAddition.init(_:isFirst:),
+        TypedField("rule", \.content, .rule),
+        TypedField("isFirst", \.isFirst, .flag, absent: false, "Before the others rather than after them"))
+}
+
+/// All rules of a user or a device.
+package struct RuleList: Hashable, Sendable {
+    var rules: [RuleContent]
+
+    package init(rules: [RuleContent]) { self.rules = rules }
+
+    static let message = CompleteMessage<RuleList>(
+        RuleList.init(rules:), TypedField("rules", \.rules, .list(of: .rule, count: 0...Rule.most)))
+}
+
+extension ValueFormat where Value == RuleContent {
+    fileprivate static var rule: ValueFormat<RuleContent> {
+        ValueFormat(.named("RuleDraft")) { (json, field) throws(ContractError) in
+            try RuleContent(json: json, at: field)
+        } encode: {
+            RuleContent.message.encode($0)
+        }
     }
 }
 

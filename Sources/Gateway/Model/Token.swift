@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 package import FoundationEssentials
+package import Provisioning
 
 /// A bearer secret of the API.
 package struct Token: Hashable, Sendable {
@@ -52,6 +53,24 @@ package struct Token: Hashable, Sendable {
     package func isExpired(at now: Date) -> Bool { expiresAt.map { $0 <= now } ?? false }
 }
 
+extension Token: Declared {
+    package static let message = Message<Token> {
+        Field("id", \.id, .id, column: "id")
+        Field("scope", \.scope, .choice, column: "scope")
+        Field("user", \.userID, .omittable(.id))
+        Field("device", \.deviceID, .omittable(.id))
+        Field("name", \.name, .line(1...64), column: "name")
+        Field("hint", \.hint, .shown { $0 }, column: "begins with", "Its first characters")
+        Field("createdAt", \.createdAt, .time)
+        Field("expiresAt", \.expiresAt, .omittable(.time), column: "expires")
+        Field("lastUsedAt", \.lastUsedAt, .omittable(.time), column: "last used")
+        Field("revokedAt", \.revokedAt, .omittable(.time), column: "revoked")
+        Field("isSaved", \.savedMember, .omittable(.flag), .isSaved)
+    }
+
+    private var savedMember: Bool? { isSaved ? nil : false }
+}
+
 /// A token to be made.
 package struct TokenDraft: Hashable, Sendable {
     package var scope: Token.Scope
@@ -66,6 +85,13 @@ package struct TokenDraft: Hashable, Sendable {
         self.name = name
         self.lifetimeSeconds = lifetimeSeconds
     }
+
+    package static let message = CompleteMessage<TokenDraft>(
+        TokenDraft.init(scope:userID:name:lifetimeSeconds:),
+        TypedField("scope", \.scope, .choice),
+        TypedField("user", \.userID, .omittable(.id), "For enrol and addKey"),
+        TypedField("name", \.name, .line(1...64)),
+        TypedField("lifetimeSeconds", \.lifetimeSeconds, .nullable(.lifetime(from: 1), omitted: "default")))
 }
 
 /// An invitation as the gateway keeps it: a secret that makes one device of a user.
@@ -105,6 +131,24 @@ package struct IssuedInvitation: Hashable, Sendable {
     }
 }
 
+extension IssuedInvitation: Declared {
+    package static let message = Message<IssuedInvitation> {
+        Field("id", \.id, .id, column: "id")
+        Field("user", \.userID, .id, column: "user")
+        Field("deviceName", \.deviceName, .line(0...64))
+        Field("hint", \.hint, .shown { $0 }, column: "begins with")
+        Field("createdAt", \.createdAt, .time)
+        Field("expiresAt", \.expiresAt, .time, column: "expires")
+        Field("usedAt", \.usedAt, .omittable(.time), column: "used")
+        Field("device", \.deviceID, .omittable(.id), column: "device")
+        Field("revokedAt", \.revokedAt, .omittable(.time), column: "revoked")
+        Field("misuses", \.misuses, .count, column: "misuses", "Attempts to use it again with something else")
+        Field("isSaved", \.savedMember, .omittable(.flag), .isSaved)
+    }
+
+    private var savedMember: Bool? { isSaved ? nil : false }
+}
+
 /// An invitation to be made.
 package struct InvitationDraft: Hashable, Sendable {
     package var userID: UserID
@@ -116,4 +160,10 @@ package struct InvitationDraft: Hashable, Sendable {
         self.deviceName = deviceName
         self.lifetimeSeconds = lifetimeSeconds
     }
+
+    package static let message = CompleteMessage<InvitationDraft>(
+        InvitationDraft.init(userID:deviceName:lifetimeSeconds:),
+        TypedField("user", \.userID, .id),
+        TypedField("deviceName", \.deviceName, .line(0...64), absent: ""),
+        TypedField("lifetimeSeconds", \.lifetimeSeconds, .nullable(.lifetime(from: 1), omitted: "default")))
 }

@@ -18,6 +18,8 @@ package struct Caller: Hashable, Sendable {
         case local(uid_t)
         /// The gateway itself: what time brings, and the runtime.
         case gateway
+        /// A request without a credential, or whose credential its route checks.
+        case nobody
     }
 
     package let who: Who
@@ -35,6 +37,9 @@ package struct Caller: Hashable, Sendable {
     /// The gateway itself.
     package static let gateway = Caller(.gateway)
 
+    /// A request without a credential. It has no permission.
+    package static let nobody = Caller(.nobody)
+
     /// What the audit log calls it.
     package var name: String {
         switch who {
@@ -44,6 +49,7 @@ package struct Caller: Hashable, Sendable {
         case .device(let id, _): "device:\(id)"
         case .local(let user): "local:\(user)"
         case .gateway: "gateway"
+        case .nobody: "nobody"
         }
     }
 }

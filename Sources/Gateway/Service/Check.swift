@@ -5,37 +5,15 @@ import FoundationEssentials
 import NetworkAddresses
 import Provisioning
 import TunnelServer
-import TunnelSystem
 
-/// What text and numbers of others have to be like.
+/// Relations between the members of requests. The bounds of one member are in its declaration.
 enum Check {
-    /// The longest name of a user or a device, in characters, as the contract with clients says.
-    static let labelLength = 64
-    /// The longest lifetime of a token or an invitation, in seconds: ten years.
-    static let longestLifetime = 315_360_000
-
-    static func label(_ text: String, _ field: String, _ length: ClosedRange<Int>) throws(GatewayError) {
-        guard length.contains(text.count), text.utf8.count <= 4 * length.upperBound else {
-            throw .invalid(field: field, problem: "it has \(length.lowerBound) to \(length.upperBound) characters")
-        }
-        guard !text.unicodeScalars.contains(where: \.isControl) else {
-            throw .invalid(field: field, problem: "it has no control characters")
-        }
-    }
-
     static func end(_ end: Date?, after now: Date) throws(GatewayError) {
         guard let end else { return }
         guard end > now else { throw .invalid(field: "expiresAt", problem: "it is over already") }
         // Four digits, as RFC 3339 has them.
         guard end.timeIntervalSince1970 < 253_402_300_800 else {
             throw .invalid(field: "expiresAt", problem: "it is after the year 9999")
-        }
-    }
-
-    static func lifetime(_ seconds: Int?) throws(GatewayError) {
-        guard let seconds else { return }
-        guard (1...longestLifetime).contains(seconds) else {
-            throw .invalid(field: "lifetimeSeconds", problem: "must be 1 to \(longestLifetime)")
         }
     }
 

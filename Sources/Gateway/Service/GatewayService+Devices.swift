@@ -27,8 +27,6 @@ extension GatewayService {
         case .device: throw .forbidden
         }
         try checkKey(request.publicKey, "publicKey")
-        if let name = request.name { try Check.label(name, "name", 1...Check.labelLength) }
-        if let platform = request.platform { try Check.label(platform, "platform", 1...32) }
         guard request.credential.kind == .device else {
             throw .invalid(field: "credential", problem: "it begins with cd_")
         }

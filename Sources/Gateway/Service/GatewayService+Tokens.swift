@@ -21,8 +21,7 @@ extension GatewayService {
     ) async throws(GatewayError) -> Issued<Token> {
         try caller.check(.manage)
         let now = now
-        try Check.label(draft.name, "name", 1...Check.labelLength)
-        try Check.lifetime(draft.lifetimeSeconds)
+        try check(draft, TokenDraft.message)
         let needsUser = draft.scope == .enrol || draft.scope == .addKey
         if needsUser { try checkWireGuard() }
         guard (draft.userID != nil) == needsUser else {
@@ -43,7 +42,7 @@ extension GatewayService {
             id: id, scope: draft.scope, userID: draft.userID, deviceID: slot?.id, name: draft.name,
             hash: SecretHash(secret), hint: secret.hint, createdAt: now,
             expiresAt: lifetime > 0 ? now.addingTimeInterval(Double(lifetime)) : nil)
-        let creation = try creation(creationKey, "token \(draft)", caller)
+        let creation = try creation(creationKey, "token \(TokenDraft.message.encode(draft).line)", caller)
         var details = ["scope": draft.scope.rawValue, "name": draft.name]
         details["user"] = draft.userID?.description
         let audit = record(.tokenAdded, "token:\(id)", caller, details)
@@ -84,8 +83,7 @@ extension GatewayService {
         try caller.check(.manage)
         try checkWireGuard()
         let now = now
-        try Check.label(draft.deviceName, "deviceName", 0...Check.labelLength)
-        try Check.lifetime(draft.lifetimeSeconds)
+        try check(draft, InvitationDraft.message)
         var random = random
         let secret = BearerSecret(.invitation, using: &random)
         let lifetime = draft.lifetimeSeconds ?? settings.invitationLifetimeSeconds
@@ -93,7 +91,7 @@ extension GatewayService {
             id: InvitationID(using: &random), userID: draft.userID, deviceName: draft.deviceName,
             hash: SecretHash(secret), hint: secret.hint, createdAt: now,
             expiresAt: now.addingTimeInterval(Double(lifetime)))
-        let creation = try creation(creationKey, "invitation \(draft)", caller)
+        let creation = try creation(creationKey, "invitation \(InvitationDraft.message.encode(draft).line)", caller)
         let audit = record(
             .invitationAdded, "invitation:\(invitation.id)", caller, ["user": draft.userID.description])
         let made = try await stored("user") { () throws(StoreError) in

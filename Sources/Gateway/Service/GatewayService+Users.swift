@@ -85,6 +85,11 @@ extension GatewayService {
         do throws(ContractError) { try values.check(form) } catch { throw GatewayError(error) }
     }
 
+    /// Checks a draft that a program made as if a client had sent it.
+    func check<Draft>(_ draft: Draft, _ message: CompleteMessage<Draft>) throws(GatewayError) {
+        do throws(ContractError) { try message.check(draft) } catch { throw GatewayError(error) }
+    }
+
     /// Says which login is in use.
     private func named<Result>(
         _ login: String, _ operation: () async throws(GatewayError) -> Result

@@ -48,6 +48,27 @@ package struct GatewayStatus: Hashable, Sendable {
     }
 }
 
+extension GatewayStatus: Declared {
+    package static let message = Message<GatewayStatus> {
+        Field("users", \.counts.users, .count)
+        Field("devices", \.counts.devices, .count)
+        Field("activeDevices", \.counts.activeDevices, .count)
+        Field("logins", \.counts.logins, .count, "Devices that logins have, or have had lately")
+        Field("openInvitations", \.counts.openInvitations, .count)
+        Field("tokens", \.counts.tokens, .count)
+        Field("sequence", \.counts.sequence, .count)
+        Field("receivedBytes", \.counts.traffic.received, .count)
+        Field("sentBytes", \.counts.traffic.sent, .count)
+        // No more than one per address family.
+        Field("pools", \.pools, .list(of: .resource, count: 0...2))
+        Field("servesWireGuard", \.servesWireGuard, .flag)
+        Field("serverKey", \.serverKey, .key)
+        Field("nextServerKey", \.nextServerKey, .omittable(.key))
+        Field("nextServerKeyAt", \.nextServerKeyAt, .omittable(.time))
+        Field("now", \.now, .time)
+    }
+}
+
 /// Something that was made, with its secret, which is told this once.
 package struct Issued<Item: Sendable>: Sendable {
     package var item: Item

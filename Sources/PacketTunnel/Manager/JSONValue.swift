@@ -8,6 +8,9 @@
 #endif
 
 /// Any JSON, so that a profile can hold the configuration of a provider that this process does not know.
+///
+/// Apps match its cases, and two objects are equal if their members are, in any order. The package's own reader and messages use another
+/// type, which keeps the order of members and the digits of numbers.
 public enum JSONValue: Codable, Hashable, Sendable {
     /// `null`.
     case null

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import TunnelSystem
+package import TunnelSystem
 
 /// The value of one member that a client sent or a program set.
 package struct FieldValue<Root: Sendable>: Sendable {
@@ -53,12 +53,27 @@ extension FieldValues where Root: Declared {
         }
     }
 
+    /// Sets a member to a value in its JSON form.
+    /// - Throws: ``ContractError`` if the value is not valid.
+    package mutating func set(_ path: any PartialKeyPath<Root> & Sendable, to json: JSON) throws(ContractError) {
+        guard let field = Root.message.fields.first(where: { $0.path == path }), let decode = field.decode else {
+            preconditionFailure("\(path) is not a declared field of requests")
+        }
+        let value = try decode(json, field.name)
+        values.removeAll { $0.path == path }
+        values.append(value)
+    }
+
+    /// The JSON that a client sends. It does not contain hidden fields.
+    package var json: JSON {
+        let hidden = Set(Root.message.fields.filter(\.isHidden).map(\.name))
+        return .object(of: values.filter { !hidden.contains($0.name) }.map { ($0.name, $0.json) })
+    }
+
     /// Checks members that a program set as if a client had sent them.
     /// - Throws: ``ContractError`` for the first member that is not valid or missing.
     package func check(_ form: MessageForm) throws(ContractError) {
-        let hidden = Set(Root.message.fields.filter(\.isHidden).map(\.name))
-        let sent = values.filter { !hidden.contains($0.name) }.map { ($0.name, $0.json) }
-        _ = try Root.message.decode(.object(of: sent), form)
+        _ = try Root.message.decode(json, form)
     }
 
     /// The details of an audit entry, by the names that the audit log uses: values as text, or `changed` for redacted ones.

@@ -94,6 +94,22 @@ extension JSONSchema {
 
     package static func line(_ length: ClosedRange<Int>) -> JSONSchema { .text(pattern: line, length: length) }
 
+    /// A secret of one of these kinds.
+    package static func secret(_ kinds: [BearerSecret.Kind]) -> JSONSchema {
+        let prefixes = kinds.map(\.rawValue)
+        let prefix = prefixes.count == 1 ? prefixes[0] : "(\(prefixes.joined(separator: "|")))"
+        return .text(pattern: "^\(prefix)[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]$")
+    }
+
+    /// The schema without the lengths of texts and lists.
+    package var withoutLengths: JSONSchema {
+        switch self {
+        case .text(_, _, .some, _): .text()
+        case .list(let items, _): .list(of: items.withoutLengths)
+        default: self
+        }
+    }
+
     /// The schema of the value in a reply, which has the same form and no bounds.
     package var withoutBounds: JSONSchema {
         switch self {

@@ -11,8 +11,13 @@ package protocol Declared: Sendable {
 /// The JSON form of a resource in replies, in creation requests and in patches.
 package struct Message<Root: Sendable>: Sendable {
     package let fields: [Field<Root>]
+    private let ignoresNull: Bool
 
-    package init(@FieldList<Root> _ fields: () -> [Field<Root>]) { self.fields = fields() }
+    /// - Parameter ignoresNull: Whether a request has the same effect with a member that is `null` as without it.
+    package init(ignoresNull: Bool = false, @FieldList<Root> _ fields: () -> [Field<Root>]) {
+        self.fields = fields()
+        self.ignoresNull = ignoresNull
+    }
 
     /// The JSON of a reply.
     package func encode(_ root: Root) -> JSON { .object(members(root)) }
@@ -68,6 +73,7 @@ package struct Message<Root: Sendable>: Sendable {
                 throw ContractError(
                     field: prefix + ContractError.visible(member.name), problem: "there is no such member")
             }
+            if ignoresNull, member.value == .null { continue }
             values.append(try decode(member.value, prefix + member.name))
         }
         for field in fields where field.isRequired(in: form) {
@@ -76,5 +82,14 @@ package struct Message<Root: Sendable>: Sendable {
             }
         }
         return FieldValues(values)
+    }
+
+    /// Checks the members of a value that a program made as if a client had sent them in a patch.
+    /// - Throws: ``ContractError`` for the first member that is not valid.
+    package func check(_ root: Root) throws(ContractError) {
+        let members = fields.filter { $0.isIn(.patch) }.compactMap { field in
+            field.encode(root).map { JSON.Member(name: field.name, value: $0) }
+        }
+        _ = try decode(.object(members), .patch)
     }
 }

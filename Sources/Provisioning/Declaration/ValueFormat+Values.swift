@@ -2,7 +2,6 @@
 // Copyright (c) 2026 The Culvert Authors
 
 package import NetworkAddresses
-import PacketTunnel
 import TunnelSystem
 package import WireGuardCore
 
@@ -13,11 +12,28 @@ package import WireGuardCore
 #endif
 
 extension ValueFormat where Value == String {
+    /// Any text. Bounds that the schema states are not checked.
+    package static func anyText(_ schema: JSONSchema = .text()) -> ValueFormat {
+        ValueFormat(schema) { (value) throws(ContractError) in
+            try value.text()
+        } text: {
+            $0
+        }
+    }
+
     /// One line of text without control characters.
     /// - Parameter length: The number of characters.
     package static func line(_ length: ClosedRange<Int>) -> ValueFormat {
         ValueFormat(.line(length)) { (value) throws(ContractError) in
-            try value.label(length)
+            let text = try value.text()
+            guard length.contains(text.count), text.utf8.count <= 4 * length.upperBound else {
+                throw value.error(
+                    "must have \(length.lowerBound) to \(length.upperBound) characters, not \(text.count)")
+            }
+            guard !text.contains(where: \.isNewline), !text.unicodeScalars.contains(where: \.isControl) else {
+                throw value.error("must not contain control characters")
+            }
+            return text
         } text: {
             $0
         }
@@ -28,9 +44,20 @@ extension ValueFormat where Value: FixedWidthInteger {
     /// A number that is not negative.
     package static var count: ValueFormat { integer(0...Int64.max) }
 
-    package static func integer(_ range: ClosedRange<Int64>) -> ValueFormat {
-        ValueFormat(.integer(range)) { (json, field) throws(ContractError) in
-            let number = try ContractValue(json: JSONValue(json), field: field).integer(range)
+    /// A number of seconds: up to a hundred years and more.
+    package static func seconds(from least: Int64 = 0) -> ValueFormat {
+        integer(least...4_000_000_000, schema: .seconds)
+    }
+
+    package static func integer(_ range: ClosedRange<Int64>, schema: JSONSchema? = nil) -> ValueFormat {
+        ValueFormat(schema ?? .integer(range)) { (json, field) throws(ContractError) in
+            guard case .integer(let number) = json else {
+                throw ContractError(field: field, problem: "must be a whole number")
+            }
+            guard range.contains(number) else {
+                throw ContractError(
+                    field: field, problem: "must be \(range.lowerBound) to \(range.upperBound), not \(number)")
+            }
             guard let value = Value(exactly: number) else {
                 throw ContractError(field: field, problem: "\(number) is too large")
             }
@@ -59,7 +86,10 @@ extension ValueFormat where Value: RawRepresentable<String> & CaseIterable {
 extension ValueFormat where Value == Bool {
     package static var flag: ValueFormat {
         ValueFormat(.flag) { (json, field) throws(ContractError) in
-            try ContractValue(json: JSONValue(json), field: field).flag()
+            guard case .bool(let value) = json else {
+                throw ContractError(field: field, problem: "must be true or false")
+            }
+            return value
         } encode: {
             .bool($0)
         }
@@ -69,7 +99,8 @@ extension ValueFormat where Value == Bool {
 extension ValueFormat where Value == RandomID {
     package static var id: ValueFormat {
         ValueFormat(.id) { (value) throws(ContractError) in
-            try value.id()
+            guard let id = RandomID(try value.text()) else { throw value.error("must be an ID of 26 characters") }
+            return id
         } text: {
             $0.description
         }
@@ -80,39 +111,149 @@ extension ValueFormat where Value == Date {
     /// A time in UTC (RFC 3339), to the second.
     package static var time: ValueFormat<Date> {
         ValueFormat(.time) { (value) throws(ContractError) in
-            try value.time()
+            let text = try value.text()
+            guard let date = try? Date(text, strategy: .iso8601), date.formatted(.iso8601) == text else {
+                throw value.error("must be a time such as 2026-01-31T12:00:00Z")
+            }
+            return date
         } text: {
             $0.formatted(.iso8601)
         }
     }
 }
 
+extension ValueFormat {
+    /// 32 bytes in base64, with padding.
+    fileprivate static func base64Key(
+        _ read: @escaping @Sendable (String) -> Value?, text: @escaping @Sendable (Value) -> String
+    ) -> ValueFormat {
+        ValueFormat(.key) { (value) throws(ContractError) in
+            guard let key = read(try value.text()) else { throw value.error("must be a key of 32 bytes in Base64") }
+            return key
+        } text: {
+            text($0)
+        }
+    }
+}
+
 extension ValueFormat where Value == PublicKey {
     package static var key: ValueFormat<PublicKey> {
-        ValueFormat(.key) { (value) throws(ContractError) in
-            try value.publicKey()
+        base64Key {
+            PublicKey(base64: $0).flatMap { $0.isZero ? nil : $0 }
         } text: {
             $0.base64
         }
     }
 }
 
-extension ValueFormat where Value == IPAddress {
-    package static var address: ValueFormat<IPAddress> {
-        ValueFormat(.address) { (value) throws(ContractError) in
-            try value.address()
+extension ValueFormat where Value == PrivateKey {
+    package static var privateKey: ValueFormat<PrivateKey> {
+        base64Key {
+            PrivateKey(base64: $0).flatMap { $0.isZero ? nil : $0 }
+        } text: {
+            $0.exportedBase64
+        }
+    }
+}
+
+extension ValueFormat where Value == PresharedKey {
+    package static var presharedKey: ValueFormat<PresharedKey> {
+        base64Key {
+            PresharedKey(base64: $0).flatMap { $0.isZero ? nil : $0 }
+        } text: {
+            $0.exportedBase64
+        }
+    }
+}
+
+extension ValueFormat where Value == [UInt8] {
+    /// 32 bytes in base64, with padding. They can be zeros.
+    package static var bytes32: ValueFormat {
+        ValueFormat(.key) { (value) throws(ContractError) in
+            guard let key = PublicKey(base64: try value.text()) else {
+                throw value.error("must be 32 bytes in Base64")
+            }
+            return key.bytes
+        } text: {
+            Data($0).base64EncodedString()
+        }
+    }
+}
+
+extension ValueFormat where Value == BearerSecret {
+    package static func secret(_ kinds: BearerSecret.Kind...) -> ValueFormat<BearerSecret> {
+        ValueFormat(.secret(kinds)) { (value) throws(ContractError) in
+            guard let secret = BearerSecret(try value.text()), kinds.contains(secret.kind) else {
+                let prefixes = kinds.map(\.rawValue).joined(separator: "' or '")
+                throw value.error("must be '\(prefixes)' and 43 characters")
+            }
+            return secret
+        } text: {
+            $0.exportedText
+        }
+    }
+}
+
+extension ValueFormat where Value == ServerKeyPin {
+    package static var pin: ValueFormat<ServerKeyPin> {
+        ValueFormat(.text()) { (value) throws(ContractError) in
+            guard let pin = ServerKeyPin(try value.text()) else {
+                throw value.error("must be 'sha256/' and 32 bytes in Base64")
+            }
+            return pin
         } text: {
             $0.description
         }
     }
 }
 
-extension ValueFormat where Value == IPPrefix {
-    package static var network: ValueFormat<IPPrefix> {
-        ValueFormat(.prefix) { (value) throws(ContractError) in
-            try value.prefix()
+extension ValueFormat where Value: CustomStringConvertible {
+    /// A format for an address or a name. The parser describes the error in a text.
+    fileprivate static func parsed(
+        _ schema: JSONSchema, _ parse: @escaping @Sendable (String) throws(AddressTextError) -> Value
+    ) -> ValueFormat {
+        ValueFormat(schema) { (value) throws(ContractError) in
+            let text = try value.text()
+            do throws(AddressTextError) {
+                return try parse(text)
+            } catch {
+                throw value.error("\(error)")
+            }
         } text: {
             $0.description
+        }
+    }
+}
+
+extension ValueFormat where Value == IPAddress {
+    package static var address: ValueFormat<IPAddress> {
+        parsed(.address) { (text) throws(AddressTextError) in try IPAddress(text) }
+    }
+}
+
+extension ValueFormat where Value == IPPrefix {
+    package static var network: ValueFormat<IPPrefix> {
+        parsed(.prefix) { (text) throws(AddressTextError) in try IPPrefix(text) }
+    }
+}
+
+extension ValueFormat where Value == EndpointAddress {
+    package static var endpoint: ValueFormat<EndpointAddress> {
+        parsed(.endpoint) { (text) throws(AddressTextError) in try EndpointAddress(text) }
+    }
+}
+
+extension ValueFormat where Value == String {
+    /// A host name, or the text of an address.
+    package static var host: ValueFormat {
+        parsed(.text()) { (text) throws(AddressTextError) in try EndpointAddress(host: text, port: 1).host }
+    }
+
+    package static var domain: ValueFormat {
+        parsed(.text()) { (text) throws(AddressTextError) in
+            let bytes = ContiguousArray(text.utf8)
+            try HostNameSyntax.check(bytes.span)
+            return text
         }
     }
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import PacketTunnel
 package import TunnelSystem
 
 /// The JSON form of a value and the values that are allowed. It contains the limits of declared members.
@@ -9,17 +8,23 @@ package struct ValueFormat<Value: Sendable>: Sendable {
     package typealias Decode = @Sendable (JSON, _ field: String) throws(ContractError) -> Value
 
     /// The schema of the value in a request.
-    package let schema: JSONSchema
+    package private(set) var schema: JSONSchema
+    /// The schema of the value in the reply of a complete message. It has no lengths, because an earlier version can have stored
+    /// longer values.
+    package private(set) var replySchema: JSONSchema
     /// Whether a reply can omit the member.
     package private(set) var isOptional = false
     /// The text for an omitted value in the audit log.
     package private(set) var omitted = "null"
+    /// The value of a member that a complete message does not contain, or `nil` if it must contain the member.
+    package private(set) var absent: Value?
     package let decode: Decode
     /// Returns `nil` if the member is omitted.
     package let encode: @Sendable (Value) -> JSON?
 
     package init(_ schema: JSONSchema, decode: @escaping Decode, encode: @escaping @Sendable (Value) -> JSON?) {
         self.schema = schema
+        replySchema = schema.withoutLengths
         self.decode = decode
         self.encode = encode
     }
@@ -30,7 +35,7 @@ package struct ValueFormat<Value: Sendable>: Sendable {
         text: @escaping @Sendable (Value) -> String
     ) {
         self.init(schema) { (json, field) throws(ContractError) in
-            try read(ContractValue(json: JSONValue(json), field: field))
+            try read(ContractValue(json: json, field: field))
         } encode: {
             .string(text($0))
         }
@@ -55,8 +60,10 @@ package struct ValueFormat<Value: Sendable>: Sendable {
         } encode: {
             $0.flatMap(format.encode)
         }
+        result.replySchema = format.replySchema
         result.isOptional = true
         result.omitted = omitted
+        result.absent = .some(nil)
         return result
     }
 
@@ -68,7 +75,58 @@ package struct ValueFormat<Value: Sendable>: Sendable {
             $0.flatMap(format.encode)
         }
         result.isOptional = true
+        result.absent = .some(nil)
         return result
+    }
+
+    /// Accepts an absent member and `null`, which are `nil`. Encoding omits `nil`, and the schema does not mention `null`.
+    package static func optional<Wrapped>(_ format: ValueFormat<Wrapped>) -> ValueFormat where Value == Wrapped? {
+        var result = nullable(format, omitted: "null")
+        result.schema = format.schema
+        return result
+    }
+
+    /// The format, with its lengths also in the schema of replies.
+    package var withLengthsInReplies: ValueFormat {
+        var result = self
+        result.replySchema = schema
+        return result
+    }
+
+    /// Accepts an absent member and `null`, which are `value`.
+    package func defaulting(to value: Value) -> ValueFormat {
+        let format = self
+        var result = ValueFormat(schema) { (json, field) throws(ContractError) in
+            json == .null ? value : try format.decode(json, field)
+        } encode: {
+            format.encode($0)
+        }
+        result.absent = value
+        return result
+    }
+
+    /// The same JSON for another type.
+    package func map<Other>(
+        _ make: @escaping @Sendable (Value) -> Other, _ value: @escaping @Sendable (Other) -> Value
+    ) -> ValueFormat<Other> {
+        let format = self
+        return ValueFormat<Other>(schema) { (json, field) throws(ContractError) in
+            make(try format.decode(json, field))
+        } encode: {
+            format.encode(value($0))
+        }
+    }
+
+    /// The format, for the values that `refuse` does not give a reason against.
+    package func refusing(_ refuse: @escaping @Sendable (Value) -> String?) -> ValueFormat {
+        let format = self
+        return ValueFormat(schema) { (json, field) throws(ContractError) in
+            let value = try format.decode(json, field)
+            if let problem = refuse(value) { throw ContractError(field: field, problem: problem) }
+            return value
+        } encode: {
+            format.encode($0)
+        }
     }
 
     package static func list<Item>(of format: ValueFormat<Item>, count: ClosedRange<Int>) -> ValueFormat
@@ -87,5 +145,18 @@ package struct ValueFormat<Value: Sendable>: Sendable {
         } encode: {
             .array($0.compactMap(format.encode))
         }
+    }
+}
+
+/// One value, and the path of its field for errors.
+package struct ContractValue {
+    package let json: JSON
+    package let field: String
+
+    package func error(_ problem: String) -> ContractError { ContractError(field: field, problem: problem) }
+
+    package func text() throws(ContractError) -> String {
+        guard case .string(let text) = json else { throw error("must be text") }
+        return text
     }
 }

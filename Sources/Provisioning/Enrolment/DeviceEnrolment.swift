@@ -57,29 +57,40 @@ public struct DeviceEnrolment: Sendable, Equatable {
         guard let json = try? JSON.read(bytes) else {
             throw ContractError(field: "enrolment", problem: "it is neither an invitation nor an enrolment")
         }
-        let fields = try ContractFields(JSONValue(json))
-        privateKey = try fields.value("privateKey") { (value) throws(ContractError) in try value.privateKey() }
-        credential = try fields.value("credential") { (value) throws(ContractError) in try value.secret(.device) }
-        token = try fields.optional("token") { (value) throws(ContractError) in try value.secret(.invitation, .token) }
-        name = try fields.optional("name") { (value) throws(ContractError) in try value.label(1...64) }
-        platform = try fields.optional("platform") { (value) throws(ContractError) in try value.label(1...32) }
-        nextKey = try fields.optional("nextKey") { (value) throws(ContractError) in try value.privateKey() }
-        nextKeyWait = try fields.optional("nextKeyWait") { (value) throws(ContractError) in try RotationWait(value) }
-        grant = try fields.optional("grant") { (value) throws(ContractError) in try EnrolmentGrant(json: value.json) }
-        grantedAt = try fields.optional("grantedAt") { (value) throws(ContractError) in try value.time() }
+        self = try Self.message.decode(json, .reply)
     }
 
     /// The enrolment as a secret.
-    public var secret: SecretBytes {
-        let json = JSONValue.members([
-            "privateKey": .string(privateKey.exportedBase64), "credential": .string(credential.exportedText),
-            "token": token.map { .string($0.exportedText) }, "name": name.map { .string($0) },
-            "platform": platform.map { .string($0) }, "nextKey": nextKey.map { .string($0.exportedBase64) },
-            "nextKeyWait": nextKeyWait.map(\.json), "grant": grant.map(\.json),
-            "grantedAt": grantedAt.map { .time($0) },
-        ])
-        return SecretBytes((try? json.text()) ?? [])
+    public var secret: SecretBytes { SecretBytes(Self.message.encode(self).bytes) }
+
+    private init(
+        privateKey: PrivateKey, credential: BearerSecret, token: BearerSecret?, name: String?, platform: String?,
+        nextKey: PrivateKey?, nextKeyWait: RotationWait?, grant: EnrolmentGrant?, grantedAt: Date?
+    ) {
+        self.privateKey = privateKey
+        self.credential = credential
+        self.token = token
+        self.name = name
+        self.platform = platform
+        self.nextKey = nextKey
+        self.nextKeyWait = nextKeyWait
+        self.grant = grant
+        self.grantedAt = grantedAt
     }
+
+    /// The members of ``secret``. A later version can store more.
+    private static let message = CompleteMessage<DeviceEnrolment>(
+        DeviceEnrolment.init(
+            privateKey:credential:token:name:platform:nextKey:nextKeyWait:grant:grantedAt:),
+        TypedField("privateKey", \.privateKey, .privateKey),
+        TypedField("credential", \.credential, .secret(.device)),
+        TypedField("token", \.token, .optional(.secret(.invitation, .token))),
+        TypedField("name", \.name, .optional(.line(1...64))),
+        TypedField("platform", \.platform, .optional(.line(1...32))),
+        TypedField("nextKey", \.nextKey, .optional(.privateKey)),
+        TypedField("nextKeyWait", \.nextKeyWait, .optional(.object(RotationWait.message, .reply))),
+        TypedField("grant", \.grant, .optional(.object(EnrolmentGrant.message, .reply))),
+        TypedField("grantedAt", \.grantedAt, .optional(.time)))
 
     /// Whether a secret is an invitation that nobody has used yet.
     static func isInvitation(_ secret: SecretBytes) -> Bool {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import PacketTunnel
 import TunnelSystem
 import WireGuardCore
 
@@ -77,13 +76,41 @@ public struct Invitation: Sendable, Equatable {
         host: String, port: UInt16 = EnrolmentPath.defaultPort, token: BearerSecret, expires: Date,
         pins: [ServerKeyPin], gateway: String? = nil
     ) throws(ContractError) {
-        let seconds = expires.timeIntervalSince1970
-        try self.init(
-            json: .members([
-                "host": .string(host), "port": .integer(Int64(port)), "token": .string(token.exportedText),
-                "expires": .integer(Int64(exactly: seconds.rounded(.down)) ?? 0), "pins": .texts(pins),
-                "gateway": gateway.map { .string($0) },
-            ]))
+        let invitation = Invitation(
+            unchecked: host, port: port, token: token, expires: expires, pins: pins, gateway: gateway)
+        self = try Self.message.decode(Self.message.encode(invitation), .reply)
+    }
+
+    private init(
+        unchecked host: String, port: UInt16, token: BearerSecret, expires: Date, pins: [ServerKeyPin],
+        gateway: String?
+    ) {
+        self.host = host
+        self.port = port
+        self.token = token
+        self.expires = expires
+        self.pins = pins
+        self.gateway = gateway
+    }
+
+    /// The members of the text. A later version can write more.
+    private static let message = CompleteMessage<Invitation>(
+        Invitation.init(unchecked:port:token:expires:pins:gateway:),
+        TypedField("host", \.host, .host),
+        TypedField("port", \.port, .integer(1...65_535)),
+        TypedField("token", \.token, .secret(.invitation, .token)),
+        TypedField("expires", \.expires, .seconds),
+        TypedField("pins", \.pins, .list(of: .pin, count: 0...16)),
+        TypedField("gateway", \.gateway, .optional(.line(0...64))),
+        check: { (invitation) throws(ContractError) in try invitation.checkPins() })
+
+    private func checkPins() throws(ContractError) {
+        guard pins.count >= 2 else {
+            throw ContractError(field: "pins", problem: "there are fewer than two: nothing is trusted on first use")
+        }
+        guard Set(pins).count == pins.count else {
+            throw ContractError(field: "pins", problem: "must be different keys")
+        }
     }
 
     /// Reads an invitation: its line, with blank lines and lines that begin with `#` around it.
@@ -111,35 +138,23 @@ public struct Invitation: Sendable, Equatable {
         } catch {
             throw error.field == "body" ? damage : error
         }
-        try self.init(json: JSONValue(json))
-    }
-
-    private init(json: JSONValue) throws(ContractError) {
-        let fields = try ContractFields(json)
-        host = try fields.value("host") { (value) throws(ContractError) in try value.host() }
-        port = UInt16(try fields.value("port") { (value) throws(ContractError) in try value.integer(1...65_535) })
-        token = try fields.value("token") { (value) throws(ContractError) in try value.secret(.invitation, .token) }
-        expires = Date(
-            timeIntervalSince1970: Double(
-                try fields.value("expires") { (value) throws(ContractError) in try value.seconds(from: 1) }))
-        pins = try fields.value("pins") { (value) throws(ContractError) in
-            try value.list(0...16) { (value) throws(ContractError) in try value.pin() }
-        }
-        guard pins.count >= 2 else {
-            throw ContractError(field: "pins", problem: "there are fewer than two: nothing is trusted on first use")
-        }
-        guard Set(pins).count == pins.count else { throw ContractError(field: "pins", problem: "one is there twice") }
-        gateway = try fields.optional("gateway") { (value) throws(ContractError) in try value.label(0...64) }
+        self = try Self.message.decode(json, .reply)
     }
 
     /// The line, for a file that only its owner may read. Nothing wipes it.
     public var exportedText: String {
-        let json = JSONValue.members([
-            "host": .string(host), "port": .integer(Int64(port)), "token": .string(token.exportedText),
-            "expires": .integer(Int64(expires.timeIntervalSince1970)), "pins": .texts(pins),
-            "gateway": gateway.map { .string($0) },
-        ])
-        return Self.prefix + String(decoding: Base64URL.encode((try? json.text()) ?? []), as: UTF8.self)
+        Self.prefix + String(decoding: Base64URL.encode(Self.message.encode(self).bytes), as: UTF8.self)
+    }
+}
+
+extension ValueFormat where Value == Date {
+    /// Seconds since 1970. Fractions are dropped.
+    fileprivate static var seconds: ValueFormat<Date> {
+        ValueFormat<Int64>.seconds(from: 1).map {
+            Date(timeIntervalSince1970: Double($0))
+        } _: {
+            Int64(exactly: $0.timeIntervalSince1970.rounded(.down)) ?? 0
+        }
     }
 }
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import PacketTunnel
-
 #if canImport(FoundationEssentials)
     import FoundationEssentials
 #else
@@ -29,21 +27,17 @@ struct RotationWait: Sendable, Equatable {
     /// - Parameter lifetimeSeconds: the nonce's lifetime; by default that of Culvert's gateway.
     init(lifetimeSeconds: Int64 = 60) { self.lifetimeSeconds = lifetimeSeconds }
 
-    init(_ value: ContractValue) throws(ContractError) {
-        let fields = try ContractFields(value.json, path: value.field)
-        lifetimeSeconds = try fields.value("lifetimeSeconds") { (value) throws(ContractError) in
-            try value.seconds(from: 1)
-        }
-        gatewayTime = try fields.optional("gatewayTime") { (value) throws(ContractError) in try value.time() }
-        deviceTime = try fields.optional("deviceTime") { (value) throws(ContractError) in try value.time() }
+    private init(lifetimeSeconds: Int64, gatewayTime: Date?, deviceTime: Date?) {
+        self.lifetimeSeconds = lifetimeSeconds
+        self.gatewayTime = gatewayTime
+        self.deviceTime = deviceTime
     }
 
-    var json: JSONValue {
-        .members([
-            "lifetimeSeconds": .integer(lifetimeSeconds), "gatewayTime": gatewayTime.map { .time($0) },
-            "deviceTime": deviceTime.map { .time($0) },
-        ])
-    }
+    static let message = CompleteMessage<RotationWait>(
+        RotationWait.init(lifetimeSeconds:gatewayTime:deviceTime:),
+        TypedField("lifetimeSeconds", \.lifetimeSeconds, .seconds(from: 1)),
+        TypedField("gatewayTime", \.gatewayTime, .optional(.time)),
+        TypedField("deviceTime", \.deviceTime, .optional(.time)))
 
     /// Records the times of an answer of the gateway that has the old key.
     /// - Returns: whether no request of the rotation can be accepted any longer.

@@ -20,41 +20,41 @@ public enum ServerTrust: Hashable, Sendable {
 }
 
 extension ServerTrust: Codable {
-    private enum Member: String, CaseIterable {
-        case system, pins, authorities, acceptsCommonName
+    /// The members of the three forms.
+    private struct Members: Sendable {
+        var system: Bool?
+        var pins: [ServerKeyPin]?
+        var authorities: String?
+        var acceptsCommonName: Bool?
+
+        static let message = CompleteMessage<Members>(
+            Members.init(system:pins:authorities:acceptsCommonName:),
+            TypedField("system", \.system, .optional(.flag)),
+            TypedField("pins", \.pins, .optional(.list(of: .pin, count: 2...16))),
+            TypedField("authorities", \.authorities, .optional(.anyText())),
+            TypedField("acceptsCommonName", \.acceptsCommonName, .optional(.flag)))
     }
 
     /// Decodes; anything but the three forms is an error, since what is not understood must not become trust.
     public init(from decoder: any Decoder) throws {
-        let json = try JSONValue(from: decoder)
-        let fields = try ContractFields(json, path: "trust", known: Set(Member.allCases.map(\.rawValue)))
-        let system = try fields.optional("system") { (value) throws(ContractError) in try value.flag() }
-        let pins = try fields.optional("pins") { (value) throws(ContractError) in
-            try value.list(2...16) { (value) throws(ContractError) in try value.pin() }
-        }
-        let authorities = try fields.optional("authorities") { (value) throws(ContractError) in try value.text() }
-        let acceptsCommonName = try fields.optional("acceptsCommonName") { (value) throws(ContractError) in
-            try value.flag()
-        }
-        switch (system, pins, authorities) {
-        case (true?, nil, nil) where acceptsCommonName == nil: self = .system
-        case (nil, let pins?, nil) where acceptsCommonName == nil: self = .pins(pins)
-        case (nil, nil, let text?): self = .authorities(text, acceptsCommonName: acceptsCommonName ?? false)
+        let members = try Members.message.decode(JSONValue(from: decoder).ordered, .create, at: "trust")
+        switch (members.system, members.pins, members.authorities) {
+        case (true?, nil, nil) where members.acceptsCommonName == nil: self = .system
+        case (nil, let pins?, nil) where members.acceptsCommonName == nil: self = .pins(pins)
+        case (nil, nil, let text?): self = .authorities(text, acceptsCommonName: members.acceptsCommonName ?? false)
         default: throw ContractError(field: "trust", problem: "it is one of 'system', 'pins' and 'authorities'")
         }
     }
 
     /// Encodes one of the three forms.
     public func encode(to encoder: any Encoder) throws {
-        let json: JSONValue =
+        let members =
             switch self {
-            case .system: .members(["system": .bool(true)])
-            case .pins(let pins): .members(["pins": .texts(pins)])
+            case .system: Members(system: true)
+            case .pins(let pins): Members(pins: pins)
             case .authorities(let text, let acceptsCommonName):
-                .members([
-                    "authorities": .string(text), "acceptsCommonName": acceptsCommonName ? .bool(true) : nil,
-                ])
+                Members(authorities: text, acceptsCommonName: acceptsCommonName ? true : nil)
             }
-        try json.encode(to: encoder)
+        try JSONValue(Members.message.encode(members)).encode(to: encoder)
     }
 }

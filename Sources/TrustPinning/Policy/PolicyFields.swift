@@ -1,23 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+package import TunnelSystem
+
 #if canImport(FoundationEssentials)
     package import FoundationEssentials
 #else
     package import Foundation
 #endif
 
+extension JSON {
+    /// The greatest number of lists and dictionaries around a value of a policy or an envelope.
+    static let policyDepth = 16
+    /// The greatest length of the text of policies or of an envelope, in bytes.
+    static let policySize = 1 << 20
+
+    /// Reads the text of policies or of an envelope. In addition to the rules of ``TunnelSystem/JSON``, numbers must be whole: readers
+    /// differ in how they round fractions, and an envelope is signed.
+    package static func read(policy text: [UInt8]) throws(PolicyError) -> JSON {
+        func error(_ reason: String) -> PolicyError { PolicyError([PolicyProblem("", reason)]) }
+        guard text.count <= policySize else { throw error("the text has more than 1 MiB") }
+        guard !text.isEmpty else { throw error("there is no text: JSON was expected") }
+        do throws(JSONError) {
+            return try read(text, depth: policyDepth, isWhole: true)
+        } catch {
+            throw PolicyError([PolicyProblem("", "not JSON: \(error.problem), at byte \(error.position)")])
+        }
+    }
+
+    fileprivate var kind: String {
+        switch self {
+        case .null: "null"
+        case .bool: "a boolean"
+        case .integer: "a number"
+        // Of property lists only: the reader refuses fractions.
+        case .number: "a fraction or data"
+        case .string: "text"
+        case .array: "a list"
+        case .object: "a dictionary"
+        }
+    }
+}
+
 /// Takes a dictionary apart, and notes everything that is wrong with it instead of stopping at the first problem.
 struct PolicyFields {
-    private var members: [String: PolicyValue]
+    private var members: [String: JSON]
     private(set) var problems: [PolicyProblem] = []
 
-    init?(_ value: PolicyValue, at path: String, _ problems: inout [PolicyProblem]) {
+    init?(_ value: JSON, at path: String, _ problems: inout [PolicyProblem]) {
         guard case .object(let members) = value else {
             problems.append(PolicyProblem(path, "a dictionary was expected, not \(value.kind)"))
             return nil
         }
-        self.members = members
+        self.members = Dictionary(members.map { ($0.name, $0.value) }) { first, _ in first }
     }
 
     mutating func note(_ path: String, _ reason: String) { problems.append(PolicyProblem(path, reason)) }
@@ -26,11 +61,11 @@ struct PolicyFields {
 
     func has(_ name: String) -> Bool { members[name] != nil }
 
-    mutating func take(_ name: String) -> PolicyValue? { members.removeValue(forKey: name) }
+    mutating func take(_ name: String) -> JSON? { members.removeValue(forKey: name) }
 
     /// What a value is read as; nil, with a note, if it is not that.
     private mutating func take<Value>(
-        _ name: String, _ expected: String, _ read: (PolicyValue) -> Value?
+        _ name: String, _ expected: String, _ read: (JSON) -> Value?
     ) -> Value? {
         guard let value = take(name) else { return nil }
         if let read = read(value) { return read }
@@ -39,11 +74,11 @@ struct PolicyFields {
     }
 
     mutating func boolean(_ name: String, default value: Bool) -> Bool {
-        take(name, "true or false") { if case .boolean(let value) = $0 { value } else { nil } } ?? value
+        take(name, "true or false") { $0.flag } ?? value
     }
 
     mutating func text(_ name: String) -> String? {
-        take(name, "text") { if case .text(let text) = $0 { text } else { nil } }
+        take(name, "text") { $0.string }
     }
 
     mutating func integer(_ name: String) -> Int64? {
@@ -71,16 +106,15 @@ struct PolicyFields {
         return choice
     }
 
-    mutating func array(_ name: String) -> [PolicyValue]? {
-        take(name, "a list") { if case .array(let elements) = $0 { elements } else { nil } }
+    mutating func array(_ name: String) -> [JSON]? {
+        take(name, "a list") { $0.list }
     }
 
     /// A moment: a date, or text such as `2027-01-31` (the beginning of that day, UTC) or `2027-01-31T12:00:00Z`.
     mutating func date(_ name: String) -> Date? {
         switch take(name) {
         case nil: return nil
-        case .date(let date): return date
-        case .text(let text):
+        case .string(let text):
             if let seconds = Timestamp.parse(text) { return Date(timeIntervalSince1970: Double(seconds)) }
             note(name, "a date was expected, as 2027-01-31 or 2027-01-31T12:00:00Z, not \(text)")
             return nil

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+package import TunnelSystem
+
 #if canImport(FoundationEssentials)
     internal import FoundationEssentials
 #else
@@ -11,14 +13,14 @@ extension PolicySet {
     /// Reads policies from JSON; docs/trust-pinning.md describes its form.
     ///
     /// - Throws: ``PolicyError`` with every problem, of the text and of what it says.
-    public init(json: [UInt8]) throws(PolicyError) { try self.init(try JSONReader.read(json)) }
+    public init(json: [UInt8]) throws(PolicyError) { try self.init(try JSON.read(policy: json)) }
 
     /// Reads policies from JSON text.
     ///
     /// - Throws: ``PolicyError`` with every problem, of the text and of what it says.
     public init(json: String) throws(PolicyError) { try self.init(json: Array(json.utf8)) }
 
-    package init(_ value: PolicyValue) throws(PolicyError) {
+    package init(_ value: JSON) throws(PolicyError) {
         var problems: [PolicyProblem] = []
         guard let set = Self.read(value, at: "", hasVersion: true, &problems) else { throw PolicyError(problems) }
         self = set
@@ -26,7 +28,7 @@ extension PolicySet {
 
     /// Reads a set. Nil: there are problems.
     static func read(
-        _ value: PolicyValue, at path: String, hasVersion: Bool, _ problems: inout [PolicyProblem]
+        _ value: JSON, at path: String, hasVersion: Bool, _ problems: inout [PolicyProblem]
     ) -> PolicySet? {
         guard var fields = PolicyFields(value, at: path, &problems) else { return nil }
         if hasVersion { fields.version() }
@@ -48,8 +50,8 @@ extension PolicySet {
 
     private static func readUnlisted(_ fields: inout PolicyFields) -> UnlistedHosts? {
         switch fields.take("unlistedHosts") {
-        case .text("refuse"): return .refuse
-        case .text("systemTrust"): return .systemTrust
+        case .string("refuse"): return .refuse
+        case .string("systemTrust"): return .systemTrust
         case .object(let members):
             var found: [PolicyProblem] = []
             if var inner = PolicyFields(.object(members), at: "", &found) {
@@ -67,7 +69,7 @@ extension PolicySet {
 }
 
 extension HostPolicy {
-    fileprivate static func read(_ value: PolicyValue, _ problems: inout [PolicyProblem]) -> HostPolicy? {
+    fileprivate static func read(_ value: JSON, _ problems: inout [PolicyProblem]) -> HostPolicy? {
         guard var fields = PolicyFields(value, at: "", &problems) else { return nil }
         var pattern: HostPattern?
         let includesSubdomains = fields.boolean("includeSubdomains", default: false)
@@ -127,7 +129,7 @@ extension PinningPolicy {
 }
 
 extension Pin {
-    fileprivate static func read(_ value: PolicyValue, _ problems: inout [PolicyProblem]) -> Pin? {
+    fileprivate static func read(_ value: JSON, _ problems: inout [PolicyProblem]) -> Pin? {
         guard var fields = PolicyFields(value, at: "", &problems) else { return nil }
         let kind = fields.choice("kind", default: Kind.spki)
         let role = fields.choice("role", default: Role.primary)
@@ -152,7 +154,7 @@ extension TrustConfiguration {
     /// Reads environments from JSON: `selected`, and `environments` with a set of policies for each.
     ///
     /// - Throws: ``PolicyError`` with every problem.
-    public init(json: [UInt8]) throws(PolicyError) { try self.init(try JSONReader.read(json)) }
+    public init(json: [UInt8]) throws(PolicyError) { try self.init(try JSON.read(policy: json)) }
 
     /// Reads environments from a property list, such as an app's Info.plist, in XML or binary form.
     ///
@@ -180,7 +182,7 @@ extension TrustConfiguration {
     }
 
     /// A set of policies alone is that of the environment `production`.
-    init(_ value: PolicyValue) throws(PolicyError) {
+    init(_ value: JSON) throws(PolicyError) {
         var problems: [PolicyProblem] = []
         guard var fields = PolicyFields(value, at: "", &problems) else { throw PolicyError(problems) }
         guard fields.has("environments") else {
@@ -191,10 +193,10 @@ extension TrustConfiguration {
         let selected = TrustEnvironment(rawValue: fields.text("selected") ?? TrustEnvironment.production.rawValue)
         var environments: [TrustEnvironment: PolicySet] = [:]
         if case .object(let members)? = fields.take("environments") {
-            for (name, value) in members.sorted(by: { $0.key < $1.key }) {
-                let path = "environments.\(name)"
-                guard let set = PolicySet.read(value, at: path, hasVersion: false, &problems) else { continue }
-                environments[TrustEnvironment(rawValue: name)] = set
+            for member in members.sorted(by: { $0.name < $1.name }) {
+                let path = "environments.\(member.name)"
+                guard let set = PolicySet.read(member.value, at: path, hasVersion: false, &problems) else { continue }
+                environments[TrustEnvironment(rawValue: member.name)] = set
             }
         } else {
             fields.note("environments", "a dictionary was expected")

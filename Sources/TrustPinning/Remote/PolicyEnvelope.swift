@@ -46,7 +46,7 @@ public struct PolicyEnvelope: Sendable, Hashable {
     public let signature: [UInt8]
 
     /// The longest envelope, in bytes of JSON.
-    public static let maximumSize = JSONReader.maximumSize
+    public static let maximumSize = JSON.policySize
 
     /// Reads an envelope from JSON, without verifying it.
     ///
@@ -54,7 +54,7 @@ public struct PolicyEnvelope: Sendable, Hashable {
     public init(json: [UInt8]) throws(EnvelopeError) {
         var problems: [PolicyProblem] = []
         do {
-            let value = try JSONReader.read(json)
+            let value = try JSON.read(policy: json)
             guard var fields = PolicyFields(value, at: "", &problems) else { throw PolicyError(problems) }
             fields.version("format")
             let algorithm = fields.text("algorithm").flatMap(Algorithm.init)

@@ -3,6 +3,7 @@
 
 import CTunnelSystem
 import CommandLineSupport
+import Gateway
 import Provisioning
 import TunnelSystem
 
@@ -10,27 +11,28 @@ import TunnelSystem
 struct AdminClient {
     var socket: String
 
-    /// A part of a path or query, as it may stand there.
-    static func escaped(_ text: String) -> String {
-        var result = ""
-        for byte in text.utf8 {
-            switch byte {
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"):
-                result.unicodeScalars.append(Unicode.Scalar(byte))
-            default:
-                let digits = String(byte, radix: 16, uppercase: true)
-                result += "%" + (digits.count < 2 ? "0" : "") + digits
-            }
-        }
-        return result
+    typealias Query = [(parameter: RouteDescription.Parameter, value: String)]
+
+    /// Sends a request.
+    /// - Parameter ids: The values of the names in the route's path.
+    /// - Returns: the body of the reply, or null if it is empty.
+    @discardableResult
+    func send<Body, Reply>(
+        _ route: Route<Body, Reply>, _ ids: String..., query: Query = [], body: Body
+    ) throws(CommandFailure) -> JSON {
+        try reply(route, ids, query, body)
     }
 
-    /// - Returns: the body as JSON; null for none.
+    /// Sends a request without a body.
     @discardableResult
-    func ask(_ method: String, _ path: String, _ body: JSON? = nil) throws(CommandFailure) -> JSON {
-        let (status, bytes) = try exchange(method, path, body)
-        guard (200..<300).contains(status) else { throw Self.failure(status, bytes) }
+    func send<Reply>(_ route: Route<Void, Reply>, _ ids: String..., query: Query = []) throws(CommandFailure) -> JSON {
+        try reply(route, ids, query, ())
+    }
+
+    private func reply<Body, Reply>(
+        _ route: Route<Body, Reply>, _ ids: [String], _ query: Query, _ body: Body
+    ) throws(CommandFailure) -> JSON {
+        let bytes = try exchange(route, ids, query, body)
         if bytes.isEmpty { return .null }
         guard let json = try? JSON.read(bytes) else {
             throw CommandFailure("the gateway's answer is no JSON")
@@ -38,24 +40,20 @@ struct AdminClient {
         return json
     }
 
-    /// - Returns: the body as it is.
-    func bytes(_ method: String, _ path: String, _ body: JSON? = nil) throws(CommandFailure) -> [UInt8] {
-        let (status, bytes) = try exchange(method, path, body)
-        guard (200..<300).contains(status) else { throw Self.failure(status, bytes) }
-        return bytes
+    /// Sends a request whose reply is not JSON.
+    func bytes<Body>(_ route: Route<Body, [UInt8]>, body: Body) throws(CommandFailure) -> [UInt8] {
+        try exchange(route, [], [], body)
     }
 
     /// All pages of a list.
-    func all(_ path: String) throws(CommandFailure) -> [JSON] {
+    func all<Item>(_ route: Route<Void, Page<Item>>, query: Query = []) throws(CommandFailure) -> [JSON] {
         var items: [JSON] = []
-        var after: String?
+        var after: Query = []
         repeat {
-            let separator = path.contains("?") ? "&" : "?"
-            let page = try ask(
-                "GET", "\(path)\(separator)limit=500" + (after.map { "&after=\(Self.escaped($0))" } ?? ""))
+            let page = try send(route, query: query + [(Paging.limit, "\(PageRequest.most)")] + after)
             items += page["items"]?.list ?? []
-            after = page["next"]?.string
-        } while after != nil
+            after = page["next"]?.string.map { [(Paging.after, $0)] } ?? []
+        } while !after.isEmpty
         return items
     }
 
@@ -72,9 +70,9 @@ struct AdminClient {
             problem?.detail ?? problem?.title ?? "the gateway answers with status \(status)", status: exit)
     }
 
-    private func exchange(
-        _ method: String, _ path: String, _ body: JSON?
-    ) throws(CommandFailure) -> (Int, [UInt8]) {
+    private func exchange<Body, Reply>(
+        _ route: Route<Body, Reply>, _ ids: [String], _ query: Query, _ body: Body
+    ) throws(CommandFailure) -> [UInt8] {
         let connection: OwnedDescriptor
         do throws(SystemError) {
             connection = try UnixSocket.connect(to: socket, isBlocking: true)
@@ -86,10 +84,12 @@ struct AdminClient {
                     ? "run as root or as the gateway's user"
                     : "is the gateway running? 'culvert gateway run', or 'systemctl start culvert-gateway'")
         }
-        let content = body?.bytes ?? []
-        var head = "\(method) \(path) HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
-        if body != nil { head += "Content-Type: application/json\r\n" }
-        if body != nil || method != "GET" { head += "Content-Length: \(content.count)\r\n" }
+        let (method, json) = (route.description.methodName, route.body.encode(body))
+        let content = json?.bytes ?? []
+        var head = "\(method) \(route.description.target(ids, query: query)) HTTP/1.1\r\n"
+        head += "Host: localhost\r\nConnection: close\r\n"
+        if json != nil { head += "Content-Type: application/json\r\n" }
+        if json != nil || method != "GET" { head += "Content-Length: \(content.count)\r\n" }
         guard SystemCall.writeAll(connection.number, Array((head + "\r\n").utf8) + content),
             let reply = SystemCall.readAll(connection.number, limit: 1 << 26)
         else { throw CommandFailure("the gateway does not answer: \(SystemError.words(errno))") }
@@ -97,7 +97,9 @@ struct AdminClient {
             let line = String(validating: reply[..<end.lowerBound], as: UTF8.self)?.split(separator: "\r\n").first,
             let status = line.split(separator: " ").dropFirst().first.flatMap({ Int($0) })
         else { throw CommandFailure("the gateway's answer is no HTTP") }
-        return (status, Array(reply[end.upperBound...]))
+        let bytes = Array(reply[end.upperBound...])
+        guard (200..<300).contains(status) else { throw Self.failure(status, bytes) }
+        return bytes
     }
 }
 

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import CommandLineSupport
+import Gateway
 import Provisioning
 import TunnelSystem
 
@@ -23,7 +24,7 @@ struct AdminTool {
 
     /// The id of a user that is named by its login or id.
     func user(_ name: String) throws(CommandFailure) -> String {
-        let found = try client.ask("GET", "/v1/users?login=\(AdminClient.escaped(name))")["items"]?.list ?? []
+        let found = try client.send(UserRoutes.list, query: [(UserRoutes.login, name)])["items"]?.list ?? []
         if let id = found.first?["id"]?.string { return id }
         guard RandomID(name) != nil else {
             throw CommandFailure(
@@ -32,10 +33,15 @@ struct AdminTool {
         return name
     }
 
+    func userID(_ name: String) throws(CommandFailure) -> UserID {
+        guard let id = UserID(try user(name)) else { throw CommandFailure("the gateway's answer has no user") }
+        return id
+    }
+
     /// The device that is named by its id, or by a name that only one has.
     func device(_ name: String) throws(CommandFailure) -> JSON {
-        if RandomID(name) != nil { return try client.ask("GET", "/v1/devices/\(name)") }
-        let found = try client.all("/v1/devices").filter { $0["name"]?.string == name }
+        if RandomID(name) != nil { return try client.send(PeerRoutes.show, name) }
+        let found = try client.all(PeerRoutes.list).filter { $0["name"]?.string == name }
         guard let device = found.first else {
             throw CommandFailure(
                 "there is no peer '\(name)'", status: ExitStatus.notFound, fix: "culvert gateway peer list")
@@ -51,6 +57,13 @@ struct AdminTool {
     func deviceID(_ name: String) throws(CommandFailure) -> String { try device(name)["id"]?.string ?? name }
 
     // MARK: - Answers
+
+    /// All pages of a list, with the columns of its route.
+    func list<Item>(
+        _ route: Route<Void, Page<Item>>, as name: String, query: AdminClient.Query = []
+    ) throws(CommandFailure) {
+        show(try client.all(route, query: query), as: name, route.reply.columns)
+    }
 
     /// A list as a table, or all of it as JSON.
     func show(_ items: [JSON], as name: String, _ columns: [(title: String, member: String)]) {
@@ -83,6 +96,26 @@ struct AdminTool {
         }
         if json { show(item == .null ? .object(["isDone": .bool(true)]) : item) } else { console.line(text) }
     }
+}
+
+extension FieldValues where Root: Declared {
+    /// Sets a member if the command has a value for it.
+    mutating func set(
+        _ path: any PartialKeyPath<Root> & Sendable, option: JSON?
+    ) throws(CommandFailure) {
+        guard let option else { return }
+        do throws(ContractError) { try set(path, to: option) } catch {
+            throw CommandFailure("\(GatewayError(error))", status: ExitStatus.usage)
+        }
+    }
+}
+
+extension JSON? {
+    /// The texts of an option that can be repeated; `nil` without any.
+    static func option(_ texts: [String]) -> JSON? { texts.isEmpty ? nil : .array(texts.map { .string($0) }) }
+    static func option(_ text: String?) -> JSON? { text.map { .string($0) } }
+    /// The value of a pair of flags; `nil` without one.
+    static func option(on: Bool, off: Bool) -> JSON? { on || off ? .bool(on) : nil }
 }
 
 /// Times from now on.

@@ -3,6 +3,7 @@
 
 import ArgumentParser
 import CommandLineSupport
+import Gateway
 import TunnelSystem
 
 /// What encrypts a backup: the first line of a file, or typed at a terminal; never an argument.
@@ -45,7 +46,7 @@ struct BackupCommand: ParsableCommand {
             let output = try SecretFile(new: file)
             do throws(CommandFailure) {
                 try output.write(
-                    try socket.client.bytes("POST", "/v1/backups", .object(["passphrase": .string(text)])))
+                    try socket.client.bytes(ManagementRoutes.backUp, body: SecretText(bytes)))
             } catch {
                 output.discard()
                 throw error

@@ -3,6 +3,7 @@
 
 import ArgumentParser
 import CommandLineSupport
+import Gateway
 import TunnelSystem
 
 /// `culvert gateway cooldown`.
@@ -35,16 +36,10 @@ struct CooldownCommand: ParsableCommand {
         @OptionGroup var options: ListOptions
 
         func run() throws {
-            try carryOut { console throws(CommandFailure) in
-                let tool = AdminTool(options, console)
-                var path = "/v1/cooldowns"
-                if let user { path += "?user=\(try tool.user(user))" }
-                tool.show(
-                    try tool.client.all(path), as: "cooldowns",
-                    [
-                        ("address", "address"), ("network", "network"), ("user", "login"), ("released", "releasedAt"),
-                        ("ends", "endsAt"),
-                    ])
+            try carryOut(options) { tool throws(CommandFailure) in
+                var query: AdminClient.Query = []
+                if let user { query = [(CooldownRoutes.user, try tool.user(user))] }
+                try tool.list(CooldownRoutes.list, as: "cooldowns", query: query)
             }
         }
     }
@@ -70,12 +65,11 @@ struct CooldownCommand: ParsableCommand {
         }
 
         func run() throws {
-            try carryOut { console throws(CommandFailure) in
-                let tool = AdminTool(options, console)
-                var path = "/v1/cooldowns"
-                if let address { path += "?address=\(AdminClient.escaped(address))" }
-                if let user { path += "?user=\(try tool.user(user))" }
-                let reply = try tool.client.ask("DELETE", path)
+            try carryOut(options) { tool throws(CommandFailure) in
+                var query: AdminClient.Query = []
+                if let address { query = [(CooldownRoutes.address, address)] }
+                if let user { query = [(CooldownRoutes.user, try tool.user(user))] }
+                let reply = try tool.client.send(CooldownRoutes.clear, query: query)
                 tool.done("cleared addresses: \(reply["cleared"]?.cell ?? "-")", reply)
             }
         }

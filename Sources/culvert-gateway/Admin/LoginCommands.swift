@@ -3,6 +3,7 @@
 
 import ArgumentParser
 import CommandLineSupport
+import Gateway
 import TunnelSystem
 
 /// `culvert gateway user password`.
@@ -33,19 +34,19 @@ struct PasswordCommand: ParsableCommand {
     }
 
     func run() throws {
-        try carryOut { console throws(CommandFailure) in
-            let tool = AdminTool(options, console)
-            let path = "/v1/users/\(try tool.user(user))/password"
+        try carryOut(options) { tool throws(CommandFailure) in
+            let id = try tool.user(user)
             guard !remove else {
-                return tool.done("'\(user)' has no password any more", try tool.client.ask("DELETE", path))
+                let changed = try tool.client.send(UserRoutes.removePassword, id)
+                return tool.done("'\(user)' has no password any more", changed)
             }
             var bytes = try SecretInput("password of '\(user)'", file: passwordFile, option: "--password-file")
                 .read(isNew: true)
             defer { wipe(&bytes) }
-            guard let password = String(validating: bytes, as: UTF8.self) else {
+            guard String(validating: bytes, as: UTF8.self) != nil else {
                 throw CommandFailure("a password is UTF-8", status: ExitStatus.usage)
             }
-            let changed = try tool.client.ask("PUT", path, .object(["password": .string(password)]))
+            let changed = try tool.client.send(UserRoutes.setPassword, id, body: SecretText(bytes))
             tool.done("'\(user)' has a new password", changed)
         }
     }
@@ -68,20 +69,19 @@ struct LoginTunnelCommand: ParsableCommand {
     @OptionGroup var options: ListOptions
 
     func run() throws {
-        try carryOut { console throws(CommandFailure) in
-            let tool = AdminTool(options, console)
-            let reply = try tool.client.ask("GET", "/v1/login-tunnel")
+        try carryOut(options) { tool throws(CommandFailure) in
+            let reply = try tool.client.send(LoginTunnelRoutes.show)
             guard case .object(var members) = reply else { return }
             let (server, key) = (reply["server"]?.cell ?? "-", reply["serverKey"]?.cell ?? "-")
             if let file = presharedKeyFile {
-                try SecretFile.write((reply["presharedKey"]?.string ?? "") + "\n", to: file, console: console)
+                try SecretFile.write((reply["presharedKey"]?.string ?? "") + "\n", to: file, console: tool.console)
                 members.removeAll { $0.name == "presharedKey" }
             }
             tool.show(.object(members))
             guard !options.json else { return }
-            console.line()
-            console.line("On Linux, with the pre-shared key in a file:")
-            console.line(
+            tool.console.line()
+            tool.console.line("On Linux, with the pre-shared key in a file:")
+            tool.console.line(
                 "  culvert profile add-login NAME --server \(server) --server-key \(key) --login LOGIN --preshared-key-file FILE"
             )
         }

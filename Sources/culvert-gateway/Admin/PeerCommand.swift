@@ -3,6 +3,7 @@
 
 import ArgumentParser
 import CommandLineSupport
+import Gateway
 import NetworkAddresses
 import PacketTunnel
 import Provisioning
@@ -49,26 +50,26 @@ struct PeerCommand: ParsableCommand {
         }
 
         func run() throws {
-            try carryOut { console throws(CommandFailure) in
+            try carryOut(socket) { tool throws(CommandFailure) in
                 // Whatever cannot be done is known before there is a device.
                 if qr { _ = try QRCode.modules("x") }
-                let tool = AdminTool(socket, console)
                 var random = SystemRandomNumberGenerator()
                 let key = PrivateKey(using: &random)
-                var members: [String: JSON] = [
-                    "user": .string(try tool.user(user)), "name": .string(name),
-                    "publicKey": .string(key.publicKey.base64), "subnets": .array(subnet.map { .string($0) }),
-                    "addresses": .array(address.map { .string($0) }),
-                ]
-                if let notes { members["notes"] = .string(notes) }
-                if let expiresIn { members["expiresAt"] = .string(try Lifetime.date(expiresIn)) }
-                let reply = try tool.client.ask("POST", "/v1/devices", .object(members))
+                var draft = DeviceDraft()
+                try draft.set(\.userID, option: .string(try tool.user(user)))
+                try draft.set(\.name, option: .string(name))
+                draft.publicKey = .some(key.publicKey)
+                try draft.set(\.subnets, option: .option(subnet))
+                try draft.set(\.addresses, option: .option(address))
+                try draft.set(\.notes, option: .option(notes))
+                try draft.set(\.expiresAt, option: try Lifetime.date(expiresIn))
+                let reply = try tool.client.send(PeerRoutes.add, body: draft)
                 do throws(CommandFailure) {
                     try write(try ExportedConfiguration(reply, key), tool)
                 } catch {
                     // A device whose key is lost is nobody's.
                     if let id = reply["device"]?["id"]?.string {
-                        _ = try? tool.client.ask("DELETE", "/v1/devices/\(id)")
+                        _ = try? tool.client.send(PeerRoutes.remove, id)
                     }
                     throw error
                 }
@@ -90,11 +91,10 @@ struct PeerCommand: ParsableCommand {
         @OptionGroup var options: ListOptions
 
         func run() throws {
-            try carryOut { console throws(CommandFailure) in
-                let tool = AdminTool(options, console)
-                var path = "/v1/devices"
-                if let user { path += "?user=\(try tool.user(user))" }
-                tool.show(try tool.client.all(path), as: "devices", Columns.devices)
+            try carryOut(options) { tool throws(CommandFailure) in
+                var query: AdminClient.Query = []
+                if let user { query = [(PeerRoutes.user, try tool.user(user))] }
+                try tool.list(PeerRoutes.list, as: "devices", query: query)
             }
         }
     }
@@ -105,8 +105,7 @@ struct PeerCommand: ParsableCommand {
         @OptionGroup var options: ListOptions
 
         func run() throws {
-            try carryOut { console throws(CommandFailure) in
-                let tool = AdminTool(options, console)
+            try carryOut(options) { tool throws(CommandFailure) in
                 tool.show(try tool.device(device))
             }
         }
@@ -134,18 +133,15 @@ struct PeerCommand: ParsableCommand {
         }
 
         func run() throws {
-            try carryOut { console throws(CommandFailure) in
-                var members: [String: JSON] = [:]
-                if let name { members["name"] = .string(name) }
-                if let notes { members["notes"] = .string(notes) }
-                if noSubnets || !subnet.isEmpty { members["subnets"] = .array(subnet.map { .string($0) }) }
-                if let expiresIn { members["expiresAt"] = .string(try Lifetime.date(expiresIn)) }
-                if neverExpires { members["expiresAt"] = .null }
-                if enable || disable { members["isEnabled"] = .bool(enable) }
-                let tool = AdminTool(options, console)
-                let id = try tool.deviceID(device)
-                tool.done(
-                    "'\(device)' was changed", try tool.client.ask("PATCH", "/v1/devices/\(id)", .object(members)))
+            try carryOut(options) { tool throws(CommandFailure) in
+                var update = DeviceUpdate()
+                try update.set(\.name, option: .option(name))
+                try update.set(\.notes, option: .option(notes))
+                try update.set(\.subnets, option: noSubnets ? .array([]) : .option(subnet))
+                try update.set(\.expiresAt, option: neverExpires ? .null : Lifetime.date(expiresIn))
+                try update.set(\.isEnabled, option: .option(on: enable, off: disable))
+                let changed = try tool.client.send(PeerRoutes.change, try tool.deviceID(device), body: update)
+                tool.done("'\(device)' was changed", changed)
             }
         }
     }
@@ -159,11 +155,10 @@ struct PeerCommand: ParsableCommand {
         @OptionGroup var options: ListOptions
 
         func run() throws {
-            try carryOut { console throws(CommandFailure) in
-                let tool = AdminTool(options, console)
+            try carryOut(options) { tool throws(CommandFailure) in
                 tool.done(
                     "'\(device)' was revoked",
-                    try tool.client.ask("DELETE", "/v1/devices/\(try tool.deviceID(device))"))
+                    try tool.client.send(PeerRoutes.remove, try tool.deviceID(device)))
             }
         }
     }
@@ -175,7 +170,7 @@ struct ExportedConfiguration {
 
     init(_ reply: JSON, _ key: PrivateKey) throws(CommandFailure) {
         let grant: EnrolmentGrant
-        do throws(ContractError) { grant = try EnrolmentGrant(json: JSONValue(reply)) } catch {
+        do throws(ContractError) { grant = try EnrolmentGrant(reply) } catch {
             throw CommandFailure("the gateway's answer cannot be read: \(error)")
         }
         try self.init(grant, key)

@@ -3,6 +3,8 @@
 
 import ArgumentParser
 import CommandLineSupport
+import Gateway
+import Provisioning
 import TunnelSystem
 
 /// `culvert gateway rule`.
@@ -30,9 +32,10 @@ struct RuleCommand: ParsableCommand {
             guard (user == nil) != (device == nil) else { throw ValidationError("name a --user or a --device") }
         }
 
-        func path(_ tool: AdminTool) throws(CommandFailure) -> String {
-            if let user { return "/v1/users/\(try tool.user(user))/rules" }
-            return "/v1/devices/\(try tool.deviceID(device ?? ""))/rules"
+        /// The routes of the rules, and the ID of their owner.
+        func find(_ tool: AdminTool) throws(CommandFailure) -> (routes: RuleRoutes, id: String) {
+            if let user { return (.ofUsers, try tool.user(user)) }
+            return (.ofDevices, try tool.deviceID(device ?? ""))
         }
     }
 
@@ -56,17 +59,20 @@ struct RuleCommand: ParsableCommand {
         }
 
         func run() throws {
-            try carryOut { console throws(CommandFailure) in
-                let tool = AdminTool(options, console)
-                let path = try owner.path(tool)
-                let rule = JSON.object([
-                    "action": .string(action), "direction": .string(from.isEmpty ? "out" : "in"),
-                    "networks": .array((to + from).map { .string($0) }), "transport": .string(transport),
-                    "ports": .array(port.map { .string($0) }), "notes": .string(notes),
-                ])
+            try carryOut(options) { tool throws(CommandFailure) in
+                var values = FieldValues<RuleContent>()
+                try values.set(\.action, option: .string(action))
+                values.direction = from.isEmpty ? .out : .in
+                try values.set(\.networks, option: .option(to + from))
+                try values.set(\.transport, option: .string(transport))
+                try values.set(\.ports, option: .option(port))
+                try values.set(\.notes, option: .string(notes))
+                var rule = RuleContent(.deny)
+                values.apply(to: &rule)
+                let (routes, id) = try owner.find(tool)
                 tool.done(
                     "the rule was added",
-                    try tool.client.ask("POST", path, .object(["rule": rule, "isFirst": .bool(first)])))
+                    try tool.client.send(routes.add, id, body: RuleAddition(rule, isFirst: first)))
             }
         }
     }
@@ -77,10 +83,10 @@ struct RuleCommand: ParsableCommand {
         @OptionGroup var options: ListOptions
 
         func run() throws {
-            try carryOut { console throws(CommandFailure) in
-                let tool = AdminTool(options, console)
-                let rules = try tool.client.ask("GET", try owner.path(tool))["rules"]?.list ?? []
-                tool.show(rules, as: "rules", Columns.rules)
+            try carryOut(options) { tool throws(CommandFailure) in
+                let (routes, id) = try owner.find(tool)
+                let rules = try tool.client.send(routes.list, id)["rules"]?.list ?? []
+                tool.show(rules, as: "rules", routes.list.reply.columns)
             }
         }
     }
@@ -92,11 +98,9 @@ struct RuleCommand: ParsableCommand {
         @OptionGroup var options: ListOptions
 
         func run() throws {
-            try carryOut { console throws(CommandFailure) in
-                let tool = AdminTool(options, console)
-                let path = try owner.path(tool)
-                let left = try tool.client.ask("DELETE", "\(path)/\(AdminClient.escaped(id))")
-                tool.done("the rule was removed", left)
+            try carryOut(options) { tool throws(CommandFailure) in
+                let (routes, ownerID) = try owner.find(tool)
+                tool.done("the rule was removed", try tool.client.send(routes.remove, ownerID, id))
             }
         }
     }
@@ -107,11 +111,9 @@ struct RuleCommand: ParsableCommand {
         @OptionGroup var options: ListOptions
 
         func run() throws {
-            try carryOut { console throws(CommandFailure) in
-                let tool = AdminTool(options, console)
-                tool.done(
-                    "the rules were removed",
-                    try tool.client.ask("PUT", try owner.path(tool), .object(["rules": .array([])])))
+            try carryOut(options) { tool throws(CommandFailure) in
+                let (routes, id) = try owner.find(tool)
+                tool.done("the rules were removed", try tool.client.send(routes.replace, id, body: []))
             }
         }
     }

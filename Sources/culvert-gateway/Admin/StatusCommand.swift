@@ -3,6 +3,7 @@
 
 import ArgumentParser
 import CommandLineSupport
+import Gateway
 import TunnelSystem
 
 /// `culvert gateway status`.
@@ -11,13 +12,12 @@ struct StatusCommand: ParsableCommand {
     @OptionGroup var options: ListOptions
 
     func run() throws {
-        try carryOut { console throws(CommandFailure) in
-            let tool = AdminTool(options, console)
-            let status = try tool.client.ask("GET", "/v1/status")
+        try carryOut(options) { tool throws(CommandFailure) in
+            let status = try tool.client.send(ManagementRoutes.status)
             guard case .object(let members) = status, !options.json else { return tool.show(status) }
             tool.show(.object(members.filter { $0.name != "pools" }))
             for pool in status["pools"]?.list ?? [] {
-                console.line(
+                tool.console.line(
                     "pool \(pool["network"]?.cell ?? "-"): \(pool["inUse"]?.cell ?? "-") in use, \(pool["resting"]?.cell ?? "-") resting, room for \(pool["capacity"]?.cell ?? "-")"
                 )
             }
@@ -38,16 +38,12 @@ struct AuditCommand: ParsableCommand {
     }
 
     func run() throws {
-        try carryOut { console throws(CommandFailure) in
-            let tool = AdminTool(options, console)
-            var path = "/v1/audit?limit=\(limit)"
-            if let action { path += "&action=\(AdminClient.escaped(action))" }
-            tool.show(
-                try tool.client.ask("GET", path)["items"]?.list ?? [], as: "entries",
-                [
-                    ("at", "at"), ("action", "action"), ("subject", "subject"), ("actor", "actor"),
-                    ("source", "source"), ("count", "count"),
-                ])
+        try carryOut(options) { tool throws(CommandFailure) in
+            var query: AdminClient.Query = [(Paging.limit, "\(limit)")]
+            if let action { query.append((ManagementRoutes.action, action)) }
+            let route = ManagementRoutes.audit
+            let entries = try tool.client.send(route, query: query)["items"]?.list ?? []
+            tool.show(entries, as: "entries", route.reply.columns)
         }
     }
 }
@@ -67,9 +63,8 @@ struct KeyCommand: ParsableCommand {
         @OptionGroup var options: ListOptions
 
         func run() throws {
-            try carryOut { console throws(CommandFailure) in
-                let tool = AdminTool(options, console)
-                let status = try tool.client.ask("POST", "/v1/server-key")
+            try carryOut(options) { tool throws(CommandFailure) in
+                let status = try tool.client.send(ManagementRoutes.announceKey)
                 tool.done(
                     "\(status["nextServerKey"]?.cell ?? "-") takes over at \(status["nextServerKeyAt"]?.cell ?? "-")",
                     status)
@@ -82,9 +77,8 @@ struct KeyCommand: ParsableCommand {
         @OptionGroup var options: ListOptions
 
         func run() throws {
-            try carryOut { console throws(CommandFailure) in
-                let tool = AdminTool(options, console)
-                try tool.client.ask("DELETE", "/v1/server-key")
+            try carryOut(options) { tool throws(CommandFailure) in
+                try tool.client.send(ManagementRoutes.cancelKey)
                 tool.done("the key stays")
             }
         }

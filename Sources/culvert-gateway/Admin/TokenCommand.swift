@@ -3,6 +3,7 @@
 
 import ArgumentParser
 import CommandLineSupport
+import Gateway
 import TunnelSystem
 
 /// `culvert gateway token`.
@@ -33,17 +34,20 @@ struct TokenCommand: ParsableCommand {
         @OptionGroup var socket: SocketOptions
 
         func run() throws {
-            try carryOut { console throws(CommandFailure) in
-                let tool = AdminTool(socket, console)
-                var members: [String: JSON] = ["name": .string(name), "scope": .string(scope)]
-                if let user { members["user"] = .string(try tool.user(user)) }
-                if let expiresIn { members["lifetimeSeconds"] = .integer(try Lifetime.seconds(expiresIn)) }
-                let made = try tool.client.ask("POST", "/v1/tokens", .object(members))
+            try carryOut(socket) { tool throws(CommandFailure) in
+                guard let scope = Token.Scope(rawValue: scope) else {
+                    let scopes = Token.Scope.allCases.map(\.rawValue).joined(separator: ", ")
+                    throw CommandFailure("scope: it has to be one of \(scopes)", status: ExitStatus.usage)
+                }
+                var draft = TokenDraft(scope: scope, name: name)
+                if let user { draft.userID = try tool.userID(user) }
+                if let expiresIn { draft.lifetimeSeconds = Int(try Lifetime.seconds(expiresIn)) }
+                let made = try tool.client.send(TokenRoutes.add, body: draft)
                 guard let secret = made["secret"]?.string else { throw CommandFailure("the gateway tells no token") }
                 do throws(CommandFailure) {
-                    try SecretFile.write(secret + "\n", to: output, console: console)
+                    try SecretFile.write(secret + "\n", to: output, console: tool.console)
                 } catch {
-                    if let id = made["token"]?["id"]?.string { _ = try? tool.client.ask("DELETE", "/v1/tokens/\(id)") }
+                    if let id = made["token"]?["id"]?.string { _ = try? tool.client.send(TokenRoutes.revoke, id) }
                     throw error
                 }
             }
@@ -55,14 +59,8 @@ struct TokenCommand: ParsableCommand {
         @OptionGroup var options: ListOptions
 
         func run() throws {
-            try carryOut { console throws(CommandFailure) in
-                let tool = AdminTool(options, console)
-                tool.show(
-                    try tool.client.all("/v1/tokens"), as: "tokens",
-                    [
-                        ("name", "name"), ("id", "id"), ("scope", "scope"), ("begins with", "hint"),
-                        ("expires", "expiresAt"), ("last used", "lastUsedAt"), ("revoked", "revokedAt"),
-                    ])
+            try carryOut(options) { tool throws(CommandFailure) in
+                try tool.list(TokenRoutes.list, as: "tokens")
             }
         }
     }
@@ -73,10 +71,8 @@ struct TokenCommand: ParsableCommand {
         @OptionGroup var options: ListOptions
 
         func run() throws {
-            try carryOut { console throws(CommandFailure) in
-                let tool = AdminTool(options, console)
-                tool.done(
-                    "the token was revoked", try tool.client.ask("DELETE", "/v1/tokens/\(AdminClient.escaped(id))"))
+            try carryOut(options) { tool throws(CommandFailure) in
+                tool.done("the token was revoked", try tool.client.send(TokenRoutes.revoke, id))
             }
         }
     }
@@ -106,20 +102,18 @@ struct InviteCommand: ParsableCommand {
     @OptionGroup var socket: SocketOptions
 
     func run() throws {
-        try carryOut { console throws(CommandFailure) in
+        try carryOut(socket) { tool throws(CommandFailure) in
             if qr { _ = try QRCode.modules("x") }
-            let tool = AdminTool(socket, console)
-            var members: [String: JSON] = ["user": .string(try tool.user(user))]
-            if let device { members["deviceName"] = .string(device) }
-            if let expiresIn { members["lifetimeSeconds"] = .integer(try Lifetime.seconds(expiresIn)) }
-            let made = try tool.client.ask("POST", "/v1/invitations", .object(members))
+            var draft = InvitationDraft(userID: try tool.userID(user), deviceName: device ?? "")
+            if let expiresIn { draft.lifetimeSeconds = Int(try Lifetime.seconds(expiresIn)) }
+            let made = try tool.client.send(InvitationRoutes.add, body: draft)
             guard let text = made["text"]?.string else { throw CommandFailure("the gateway tells no invitation") }
             do throws(CommandFailure) {
-                try SecretFile.write(text + "\n", to: output, console: console)
-                if qr { for line in try QRCode.lines(text) { console.line(line) } }
+                try SecretFile.write(text + "\n", to: output, console: tool.console)
+                if qr { for line in try QRCode.lines(text) { tool.console.line(line) } }
             } catch {
                 if let id = made["invitation"]?["id"]?.string {
-                    _ = try? tool.client.ask("DELETE", "/v1/invitations/\(id)")
+                    _ = try? tool.client.send(InvitationRoutes.revoke, id)
                 }
                 throw error
             }
@@ -137,14 +131,8 @@ struct InvitationCommand: ParsableCommand {
         @OptionGroup var options: ListOptions
 
         func run() throws {
-            try carryOut { console throws(CommandFailure) in
-                let tool = AdminTool(options, console)
-                tool.show(
-                    try tool.client.all("/v1/invitations"), as: "invitations",
-                    [
-                        ("id", "id"), ("user", "user"), ("begins with", "hint"), ("expires", "expiresAt"),
-                        ("used", "usedAt"), ("device", "device"), ("revoked", "revokedAt"), ("misuses", "misuses"),
-                    ])
+            try carryOut(options) { tool throws(CommandFailure) in
+                try tool.list(InvitationRoutes.list, as: "invitations")
             }
         }
     }
@@ -155,11 +143,8 @@ struct InvitationCommand: ParsableCommand {
         @OptionGroup var options: ListOptions
 
         func run() throws {
-            try carryOut { console throws(CommandFailure) in
-                let tool = AdminTool(options, console)
-                tool.done(
-                    "the invitation was revoked",
-                    try tool.client.ask("DELETE", "/v1/invitations/\(AdminClient.escaped(id))"))
+            try carryOut(options) { tool throws(CommandFailure) in
+                tool.done("the invitation was revoked", try tool.client.send(InvitationRoutes.revoke, id))
             }
         }
     }

@@ -3,6 +3,8 @@
 
 import ArgumentParser
 import CommandLineSupport
+import Gateway
+import Provisioning
 import TunnelSystem
 
 #if canImport(FoundationEssentials)
@@ -37,14 +39,12 @@ struct UserCommand: ParsableCommand {
                 "A fixed address for the user's logins; once for each family.", valueName: "address"))
         var address: [String] = []
 
-        func members() throws(CommandFailure) -> [String: JSON] {
-            var members: [String: JSON] = [:]
-            if let name { members["name"] = .string(name) }
-            if let notes { members["notes"] = .string(notes) }
-            if let devices { members["deviceLimit"] = .integer(devices) }
-            if let expiresIn { members["expiresAt"] = .string(try Lifetime.date(expiresIn)) }
-            if !address.isEmpty { members["addresses"] = .array(address.map { .string($0) }) }
-            return members
+        func fill(_ values: inout FieldValues<User>) throws(CommandFailure) {
+            try values.set(\.name, option: .option(name))
+            try values.set(\.notes, option: .option(notes))
+            try values.set(\.deviceLimit, option: devices.map { .integer($0) })
+            try values.set(\.expiresAt, option: try Lifetime.date(expiresIn))
+            try values.set(\.addresses, option: .option(address))
         }
     }
 
@@ -55,11 +55,11 @@ struct UserCommand: ParsableCommand {
         @OptionGroup var options: ListOptions
 
         func run() throws {
-            try carryOut { console throws(CommandFailure) in
-                var members = try fields.members()
-                members["login"] = .string(login)
-                let tool = AdminTool(options, console)
-                let user = try tool.client.ask("POST", "/v1/users", .object(members))
+            try carryOut(options) { tool throws(CommandFailure) in
+                var draft = UserDraft()
+                try draft.set(\.login, option: .string(login))
+                try fields.fill(&draft)
+                let user = try tool.client.send(UserRoutes.add, body: draft)
                 tool.done("'\(login)' was added; next: culvert gateway invite \(login)", user)
             }
         }
@@ -70,9 +70,8 @@ struct UserCommand: ParsableCommand {
         @OptionGroup var options: ListOptions
 
         func run() throws {
-            try carryOut { console throws(CommandFailure) in
-                let tool = AdminTool(options, console)
-                tool.show(try tool.client.all("/v1/users"), as: "users", Columns.users)
+            try carryOut(options) { tool throws(CommandFailure) in
+                try tool.list(UserRoutes.list, as: "users")
             }
         }
     }
@@ -83,9 +82,8 @@ struct UserCommand: ParsableCommand {
         @OptionGroup var options: ListOptions
 
         func run() throws {
-            try carryOut { console throws(CommandFailure) in
-                let tool = AdminTool(options, console)
-                tool.show(try tool.client.ask("GET", "/v1/users/\(try tool.user(user))"))
+            try carryOut(options) { tool throws(CommandFailure) in
+                tool.show(try tool.client.send(UserRoutes.show, try tool.user(user)))
             }
         }
     }
@@ -114,14 +112,14 @@ struct UserCommand: ParsableCommand {
         }
 
         func run() throws {
-            try carryOut { console throws(CommandFailure) in
-                var members = try fields.members()
-                if let login { members["login"] = .string(login) }
-                if enable || disable { members["isEnabled"] = .bool(enable) }
-                if noAddress { members["addresses"] = .array([]) }
-                if neverExpires { members["expiresAt"] = .null }
-                let tool = AdminTool(options, console)
-                let changed = try tool.client.ask("PATCH", "/v1/users/\(try tool.user(user))", .object(members))
+            try carryOut(options) { tool throws(CommandFailure) in
+                var update = UserUpdate()
+                try fields.fill(&update)
+                try update.set(\.login, option: .option(login))
+                try update.set(\.isEnabled, option: .option(on: enable, off: disable))
+                if noAddress { update.addresses = [] }
+                if neverExpires { update.expiresAt = .some(nil) }
+                let changed = try tool.client.send(UserRoutes.change, try tool.user(user), body: update)
                 tool.done("'\(user)' was changed", changed)
             }
         }
@@ -134,18 +132,18 @@ struct UserCommand: ParsableCommand {
         @OptionGroup var options: ListOptions
 
         func run() throws {
-            try carryOut { console throws(CommandFailure) in
-                let tool = AdminTool(options, console)
+            try carryOut(options) { tool throws(CommandFailure) in
                 tool.done(
-                    "'\(user)' was removed", try tool.client.ask("DELETE", "/v1/users/\(try tool.user(user))"))
+                    "'\(user)' was removed", try tool.client.send(UserRoutes.remove, try tool.user(user)))
             }
         }
     }
 }
 
 extension Lifetime {
-    /// The time that is so far away, as the API has it.
-    static func date(_ text: String) throws(CommandFailure) -> String {
-        Date(timeIntervalSinceNow: Double(try seconds(text))).formatted(.iso8601)
+    /// The time that is so far away, as the API has it; `nil` without one.
+    static func date(_ text: String?) throws(CommandFailure) -> JSON? {
+        guard let text else { return nil }
+        return .string(Date(timeIntervalSinceNow: Double(try seconds(text))).formatted(.iso8601))
     }
 }

@@ -127,6 +127,80 @@ import TunnelSystem
         }
     }
 
+    @Test("Each bound of a token and of an invitation holds over HTTP")
+    func secrets() async throws {
+        try await APIBench.use { bench in
+            let admin = try await bench.token(.admin)
+            let user = JSON.string(try await bench.user("anna").description)
+            for (path, schema, minimal) in [
+                ("/v1/tokens", TokenDraft.message.schemaMembers(.create), TokenDraft.message.minimal()),
+                ("/v1/invitations", InvitationDraft.message.schemaMembers(.create), InvitationDraft.message.minimal()),
+            ] {
+                for member in schema {
+                    for value in FieldCase.all(member.schema) {
+                        var members = minimal
+                        if path == "/v1/invitations" { members["user"] = user }
+                        // Only tokens of these scopes have a user.
+                        if member.name == "user", path == "/v1/tokens" { members["scope"] = "enrol" }
+                        if value.value == "enrol" || value.value == "addKey" { members["user"] = user }
+                        members[member.name] = value.value
+                        let reply = try await bench.ask("POST", path, bearer: admin, JSON.object(members).line)
+                        // A sample of an ID belongs to no user.
+                        let isCorrect =
+                            value.isAccepted
+                            ? reply.status == (member.name == "user" ? 404 : 201)
+                            : reply.status == 400 && reply.body.contains(member.name)
+                        #expect(isCorrect, "\(path) \(member.name), \(value.name): \(reply.body)")
+                    }
+                }
+                for body in [
+                    minimal.merging(["id": "x"]) { $1 }, minimal.filter { $0.key != "name" && $0.key != "user" },
+                ] {
+                    #expect(try await bench.ask("POST", path, bearer: admin, JSON.object(body).line).status == 400)
+                }
+            }
+        }
+    }
+
+    @Test("A token's creation is repeated with its key, and refused with another lifetime")
+    func repeatedToken() async throws {
+        try await APIBench.use { bench in
+            let admin = try await bench.token(.admin)
+            let header = ["Idempotency-Key: abc"]
+            for (body, status) in [
+                (#"{"scope":"readOnly","name":"x"}"#, 201), (#"{"name":"x","scope":"readOnly"}"#, 200),
+                (#"{"scope":"readOnly","name":"x","lifetimeSeconds":null}"#, 200),
+                (#"{"scope":"readOnly","name":"x","lifetimeSeconds":60}"#, 409),
+            ] {
+                let reply = try await bench.ask("POST", "/v1/tokens", bearer: admin, body, headers: header)
+                #expect(reply.status == status, "\(body): \(reply.body)")
+            }
+        }
+    }
+
+    @Test("Each bound of an added rule holds over HTTP")
+    func addedRule() async throws {
+        try await APIBench.use { bench in
+            let admin = try await bench.token(.admin)
+            let path = "/v1/users/\(try await bench.user("anna"))/rules"
+            let rule: JSON = ["action": "deny"]
+            for value in FieldCase.all(.flag) {
+                let body: JSON = ["rule": rule, "isFirst": value.value]
+                let reply = try await bench.ask("POST", path, bearer: admin, body.line)
+                let isCorrect = value.isAccepted ? reply.status == 201 : reply.status == 400
+                #expect(
+                    isCorrect && (value.isAccepted || reply.body.contains("isFirst")), "\(value.name): \(reply.body)")
+            }
+            for (body, field) in [
+                (["rule": ["action": "no"]], "rule.action"), (["isFirst": true], "rule"),
+                (["rule": rule, "x": true], "x"),
+            ] as [(JSON, String)] {
+                let reply = try await bench.ask("POST", path, bearer: admin, body.line)
+                #expect(reply.status == 400 && reply.body.contains(field), "\(reply.body)")
+            }
+        }
+    }
+
     @Test("Each bound of a rule holds over HTTP, and of the list of rules")
     func rules() async throws {
         try await APIBench.use { bench in

@@ -4,6 +4,8 @@
 import Provisioning
 import TunnelSystem
 
+@testable import Gateway
+
 /// Values at, below and above each bound of a schema, made from the schema.
 struct FieldCase: Sendable {
     let value: JSON
@@ -46,10 +48,12 @@ struct FieldCase: Sendable {
             }
             return numbers + [FieldCase(.number("0.5"), false, "a fraction")]
         case .list(let items, let count?):
-            return around(count).map { number -> FieldCase in
+            let numbers = around(count).map { number -> FieldCase in
                 let elements: [JSON] = (0..<number).map { sample(items, $0) }
                 return FieldCase(.array(elements), count.contains(number), "\(number) elements")
             }
+            let refused = bounds(items).filter { !$0.isAccepted }
+            return numbers + refused.map { FieldCase(.array([$0.value]), false, "an element with \($0.name)") }
         case .flag: return [FieldCase(true, true, "true"), FieldCase(false, true, "false")]
         case .optional(let inner): return bounds(inner)
         default: return []
@@ -87,6 +91,10 @@ struct FieldCase: Sendable {
         case .address: index == 0 ? "10.66.1.2" : .string("fd00:66::1:\(index)")
         case .prefix: .string("10.\(100 + index / 250).\(index % 250).0/24")
         case .ports: .string("\(1000 + index)")
+        case .host: "vpn.example.com"
+        case .endpoint: "vpn.example.com:51820"
+        case .interfaceAddress: "10.66.0.1/16"
+        case .service: "tcp/443"
         case .text(_, _, let length, _): .string(String(repeating: "a", count: max(length?.lowerBound ?? 1, 1)))
         case .choice(let names): .string(names.first ?? "")
         case .integer(let range, _): JSON.integer(Int(range?.lowerBound ?? 0))
@@ -95,6 +103,15 @@ struct FieldCase: Sendable {
         case .optional(let inner): sample(inner, index)
         default: .null
         }
+    }
+}
+
+extension CompleteMessage {
+    /// The smallest object that a request must be.
+    func minimal() -> [String: JSON] {
+        Dictionary(
+            schemaMembers(.create).filter(\.isRequired).map { ($0.name, FieldCase.sample($0.schema, 0)) }
+        ) { $1 }
     }
 }
 

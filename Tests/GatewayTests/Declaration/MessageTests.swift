@@ -23,6 +23,12 @@ private struct Sample: Declared, Hashable {
     var isOn = false
     var secret: String?
     var hidden = 0
+    var part = Part()
+
+    struct Part: Hashable {
+        var first = 1
+        var second = 2
+    }
 
     static let message = Message<Sample> {
         Field("id", \.id, .count, column: "number")
@@ -37,6 +43,29 @@ private struct Sample: Declared, Hashable {
         Field("isOn", \.isOn, .flag, options: .patch, auditName: "on")
         Field(hidden: "hidden", \.hidden)
     }
+
+    /// Settings with one object.
+    static let settings = Message<Sample>(ignoresNull: true) {
+        Field("name", \.name, .line(1...8), options: .patch)
+        Field(
+            part: "part", \.part,
+            Message<Part> {
+                Field("first", \.first, .integer(0...9), options: .patch)
+                Field("second", \.second, .integer(0...9), options: .patch)
+            })
+    }
+}
+
+/// A value that is read as a whole.
+private struct Whole: Sendable, Hashable {
+    let id: RandomID
+    let name: String
+    let limit: Int?
+
+    static let message = CompleteMessage<Whole>(
+        Whole.init(id:name:limit:), TypedField("id", \.id, .id, "The ID"),
+        TypedField("name", \.name, .line(0...4), absent: "x"),
+        TypedField("limit", \.limit, .nullable(.integer(0...9), omitted: "none")))
 }
 
 @Suite("Declared messages") struct MessageTests {
@@ -138,6 +167,61 @@ private struct Sample: Declared, Hashable {
         #expect(shown.map(\.name) == ["id", "name", "kind", "limit", "comment", "networks", "ports", "isOn"])
         #expect(shown.filter { !$0.isRequired }.map(\.name) == ["limit", "comment"])
         #expect(shown[1].schema == .text() && shown[3].schema == .count && shown[5].schema == .list(of: .prefix))
+    }
+
+    @Test("A part of a patch changes its given members only, and its errors have the whole path")
+    func parts() throws {
+        func decode(_ text: String) throws -> FieldValues<Sample> {
+            try Sample.settings.decode(try JSON.read(Array(text.utf8)), .patch)
+        }
+        var sample = Sample(id: 1, name: "a")
+        try decode(#"{"part":{"second":5}}"#).apply(to: &sample)
+        #expect(sample.part == Sample.Part(first: 1, second: 5))
+        try decode(#"{"name":null,"part":null}"#).apply(to: &sample)
+        #expect(sample.name == "a" && sample.part.second == 5)
+        #expect(Sample.settings.encode(sample).line == #"{"name":"a","part":{"first":1,"second":5}}"#)
+        for (text, field) in [
+            (#"{"part":{"second":10}}"#, "part.second"), (#"{"part":{"third":1}}"#, "part.third"),
+            (#"{"part":{"first":null}}"#, "part.first"), (#"{"part":1}"#, "part"), (#"{"other":null}"#, "other"),
+        ] {
+            let error = #expect(throws: ContractError.self, "\(text)") { try decode(text) }
+            #expect(error?.field == field)
+        }
+        try Sample.settings.check(sample)
+        sample.part.first = -1
+        let error = #expect(throws: ContractError.self) { try Sample.settings.check(sample) }
+        #expect(error?.field == "part.first")
+    }
+
+    @Test("A complete message passes all values to the initialiser, and has no placeholder for a missing one")
+    func complete() throws {
+        let id = String(repeating: "a", count: 25) + "q"
+        func decode(_ text: String, _ form: MessageForm = .create) throws -> Whole {
+            try Whole.message.decode(try JSON.read(Array(text.utf8)), form, at: "whole")
+        }
+        let whole = Whole(id: try #require(RandomID(id)), name: "x", limit: nil)
+        #expect(try decode(#"{"id":"\#(id)"}"#) == whole)
+        #expect(try decode(#"{"id":"\#(id)","limit":null,"name":"x"}"#) == whole)
+        #expect(try decode(#"{"id":"\#(id)","later":1}"#, .reply) == whole)
+        let members: [JSON.Member] = [.init(name: "id", value: .string(id)), .init(name: "name", value: "x")]
+        guard case .object(let encoded) = Whole.message.encode(whole) else {
+            Issue.record("not an object")
+            return
+        }
+        #expect(encoded == members)
+        for (text, field) in [
+            ("{}", "whole.id"), (#"{"id":"\#(id)","later":1}"#, "whole.later"),
+            (#"{"id":"\#(id)","limit":10}"#, "whole.limit"),
+            (#"{"id":"\#(id)","name":"12345"}"#, "whole.name"), ("[]", "whole"), (#"{"id":null}"#, "whole.id"),
+        ] {
+            let error = #expect(throws: ContractError.self, "\(text)") { try decode(text) }
+            #expect(error?.field == field)
+        }
+        #expect(throws: ContractError.self) { try Whole.message.check(Whole(id: whole.id, name: "12345", limit: nil)) }
+        try Whole.message.check(whole)
+        let schema = Whole.message.schemaMembers(.create)
+        #expect(schema.map(\.isRequired) == [true, false, false] && schema.first?.note == "The ID")
+        #expect(schema.last?.schema == .optional(.integer(0...9)))
     }
 
     @Test("Columns are those of the fields that have a title")

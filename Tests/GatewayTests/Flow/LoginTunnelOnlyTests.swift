@@ -28,7 +28,7 @@ import WireGuardCore
             #expect(runtime.figures.login?.port == service.settings.loginTunnel.port)
             let status = try await service.status(admin)
             #expect(!status.servesWireGuard)
-            #expect(SchemaCheck.problems(JSONValue(status.json), ModelSchemas.status) == [])
+            #expect(SchemaCheck.problems(JSONValue(status.json), GatewayStatus.message.schema(.reply)) == [])
 
             let anna = try await service.addUser(UserDraft(login: "anna"), admin).item
             _ = try await service.setPassword(of: anna.id, Array("correct horse".utf8), admin)

@@ -26,6 +26,8 @@ final class APIBench: Sendable {
     private let listeners: [Side: HTTPListener]
     private let ports: [Side: Int]
     let tables: [Side: Gateway.RouteTable]
+    /// The routes of the listeners.
+    let lists: GatewayRoutes
     let place: InvitationPlace
     /// The state that `/ready` reports.
     let readiness = ReadinessBox()
@@ -65,7 +67,8 @@ final class APIBench: Sendable {
         parts.readiness = { [readiness] in readiness.value.withLock { $0 } }
         parts.backup = { (passphrase, _) async throws(GatewayError) in passphrase.reversed() }
         let routes = GatewayRoutes(service, parts)
-        tables = [.device: Gateway.RouteTable(routes.device), .admin: Gateway.RouteTable(routes.admin)]
+        lists = routes
+        tables = [.device: Gateway.RouteTable(routes.device.routes), .admin: Gateway.RouteTable(routes.admin.routes)]
         var (listeners, ports): ([Side: HTTPListener], [Side: Int]) = ([:], [:])
         for side in Side.allCases {
             let responder = APIResponder(
@@ -80,6 +83,9 @@ final class APIBench: Sendable {
         }
         (self.listeners, self.ports) = (listeners, ports)
     }
+
+    /// The routes of a listener.
+    func routes(_ side: Side) -> [RouteDescription] { (tables[side]?.routes ?? []).map(\.description) }
 
     // MARK: - Asking
 
@@ -145,7 +151,8 @@ final class APIBench: Sendable {
                 #expect(!reply.body.contains(word), sourceLocation: sourceLocation)
             }
         }
-        guard case .route(let route, _)? = tables[side]?.match(.init(rawValue: method) ?? .get, path) else { return }
+        guard case .route(let served, _)? = tables[side]?.match(.init(rawValue: method) ?? .get, path) else { return }
+        let route = served.description
         let documented = route.replies.first { $0.status == reply.status }
         #expect(
             documented != nil || route.refusals.contains(reply.status),

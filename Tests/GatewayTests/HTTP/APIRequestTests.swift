@@ -294,14 +294,14 @@ struct APIRequestTests {
                 for (method, operation) in operations {
                     documented.insert("\(method.uppercased()) \(path)")
                     guard case .object(let responses)? = operation["responses"] else { continue }
-                    let route = bench.tables[.admin]?.routes.first {
+                    let route = bench.routes(.admin).first {
                         $0.path == path && $0.method.rawValue == method.uppercased()
                     }
                     let wanted = (route?.replies.map(\.status) ?? []) + (route?.refusals ?? [])
                     #expect(Set(responses.keys) == Set(wanted.map(String.init)), "\(method) \(path)")
                 }
             }
-            let routes = bench.tables[.admin]?.routes ?? []
+            let routes = bench.routes(.admin)
             #expect(documented == Set(routes.map { "\($0.method.rawValue) \($0.path)" }))
             // Each name that is referred to is there.
             guard case .object(let schemas)? = reply.json["components"]?["schemas"] else {

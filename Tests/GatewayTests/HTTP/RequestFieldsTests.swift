@@ -10,8 +10,8 @@ import Testing
 
 @Suite("What is read of a request's head")
 struct RequestFieldsTests {
-    private static func parameters(_ names: String...) -> [APIRoute.Parameter] {
-        names.map { APIRoute.Parameter(name: $0, schema: .line(0...8), note: "") }
+    private static func parameters(_ names: String...) -> [RouteDescription.Parameter] {
+        names.map { RouteDescription.Parameter($0, .line(0...8), "") }
     }
 
     @Test("A bearer secret is read in whatever case its scheme is written")
@@ -74,18 +74,21 @@ struct RequestFieldsTests {
 
 @Suite("Routes of a listener")
 struct RouteTableTests {
-    private static let table = RouteTable(
-        [
+    private static let table: RouteTable = {
+        var list = RouteList()
+        for (path, method) in [
             ("/v1/users", HTTPRequest.Method.get), ("/v1/users", .post), ("/v1/users/{id}", .get),
             ("/v1/users/{id}/rules", .put),
-        ]
-        .map { path, method in
-            APIRoute(method, path, .open, "", replies: []) { (_) async throws(GatewayError) in .empty }
-        })
+        ] {
+            list.register(Route<Void, Void>(method, path, .open, "", reply: .none(""))) { _ in }
+        }
+        return RouteTable(list.routes)
+    }()
 
     private func name(_ match: RouteTable.Match) -> String {
         switch match {
-        case .route(let route, let path): "\(route.method) \(route.path) \(path.values.sorted())"
+        case .route(let route, let path):
+            "\(route.description.method) \(route.description.path) \(path.values.sorted())"
         case .otherMethods(let methods): "others \(methods.map(\.rawValue))"
         case .none: "none"
         }

@@ -9,28 +9,25 @@ package import TunnelSystem
 package struct OpenAPIDocument: Sendable {
     package var title: String
     package var version: String
-    package var routes: [APIRoute]
+    package var routes: [RouteDescription]
 
-    package init(title: String, version: String, routes: [APIRoute]) {
+    package init(title: String, version: String, routes: [RouteDescription]) {
         self.title = title
         self.version = version
         self.routes = routes
     }
 
-    package static let path = "/openapi.json"
+    private static let show = Route<Void, [UInt8]>(
+        .get, "/openapi.json", .open, "This document",
+        reply: ReplyFormat([
+            .init(status: 200, schema: .object([.init("openapi", .text())]), note: "OpenAPI 3.1")
+        ]) { APIReply(200, mediaType: "application/json", body: $0) })
 
-    /// These routes, and one with the document of all of them.
-    package static func adding(to routes: [APIRoute], title: String, version: String) -> [APIRoute] {
-        func route(_ text: String) -> APIRoute {
-            APIRoute(
-                .get, path, .open, "This document",
-                replies: [.init(status: 200, schema: .object([.init("openapi", .text())]), note: "OpenAPI 3.1")]
-            ) { (_) async throws(GatewayError) in
-                APIReply(200, mediaType: "application/json", body: Array(text.utf8))
-            }
-        }
-        let document = OpenAPIDocument(title: title, version: version, routes: routes + [route("")])
-        return routes + [route(document.json.line)]
+    /// Adds a route with the document of all routes, including itself.
+    package static func register(in list: inout RouteList, title: String, version: String) {
+        let routes = list.routes.map(\.description) + [show.description]
+        let bytes = OpenAPIDocument(title: title, version: version, routes: routes).json.bytes
+        list.register(show) { _ in bytes }
     }
 
     /// The document.
@@ -54,7 +51,7 @@ package struct OpenAPIDocument: Sendable {
         ]
     }
 
-    private static func operation(_ route: APIRoute) -> JSON {
+    private static func operation(_ route: RouteDescription) -> JSON {
         var members: [(String, JSON)] = [
             ("operationId", .string(name(route))), ("summary", .string(route.summary)),
             ("security", .array(security(route.access))),
@@ -74,10 +71,10 @@ package struct OpenAPIDocument: Sendable {
         return .object(of: members)
     }
 
-    private static func security(_ access: APIRoute.Access) -> [JSON] {
+    private static func security(_ access: RouteAccess) -> [JSON] {
         let bearer: JSON = ["bearer": .array([])]
         return switch access {
-        case .open: []
+        case .open, .addKey: []
         // Or nothing, from this host.
         case .localRead: [bearer, .object([])]
         default: [bearer]
@@ -94,7 +91,7 @@ package struct OpenAPIDocument: Sendable {
             ] + (note.isEmpty ? [] : [("description", .string(note))]))
     }
 
-    private static func responses(_ route: APIRoute) -> [(String, JSON)] {
+    private static func responses(_ route: RouteDescription) -> [(String, JSON)] {
         let good = route.replies.map { reply -> (String, JSON) in
             var members: [(String, JSON)] = [("description", .string(reply.note))]
             if let schema = reply.schema {
@@ -116,7 +113,7 @@ package struct OpenAPIDocument: Sendable {
     }
 
     /// As in `getUsersId`.
-    private static func name(_ route: APIRoute) -> String {
+    private static func name(_ route: RouteDescription) -> String {
         let words = route.path.split { !($0.isLetter || $0.isNumber) }.filter { $0 != "v1" }
         return route.method.rawValue.lowercased()
             + words.map { $0.prefix(1).uppercased() + $0.dropFirst() }.joined()

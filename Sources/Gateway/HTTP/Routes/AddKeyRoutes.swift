@@ -30,42 +30,51 @@ package struct AddKeyRoutes: Sendable {
         self.server = server
     }
 
-    package var all: [APIRoute] {
-        [
-            APIRoute(
-                .get, "/addKey", .open, "Register a key",
-                parameters: [
-                    .init(name: "pubkey", schema: .key, isRequired: true, note: "The client's key"),
-                    .init(name: "pt", schema: .text(), isRequired: true, note: "A token of scope addKey"),
-                ],
-                replies: [
-                    .init(
-                        status: 200,
-                        schema: .object([
-                            .init("status", .choice(["OK"])), .init("server_key", .key),
-                            .init("server_port", .integer(1...65_535)), .init("server_ip", .address),
-                            .init("server_vip", .address), .init("peer_ip", .prefix), .init("peer_pubkey", .key),
-                            .init("dns_servers", .list(of: .address)),
-                        ]), note: "As PIA's servers answer")
-                ], problems: [401, 403, 409, 429]
-            ) { (request) async throws(GatewayError) in
-                guard let text = request.query["pubkey"], let key = PublicKey(base64: text), !key.isZero else {
-                    throw .invalid(field: "pubkey", problem: "it is no key of 32 bytes in base64")
-                }
-                let grant = try await service.addKey(
-                    token: request.query["pt"] ?? "", publicKey: key, from: request.address)
-                guard let address = grant.addresses.first(where: { !$0.isIPv6 }), let server = grant.servers.first
-                else { throw .unavailable("addKey needs IPv4 addresses in the tunnel") }
-                return APIReply(
-                    200,
-                    .members([
-                        "status": .string("OK"), "server_key": .string(server.publicKey.base64),
-                        "server_port": .count(server.endpoints.first?.port ?? 0),
-                        "server_ip": .string("\(self.server.address)"),
-                        "server_vip": .string("\(self.server.innerAddress)"), "peer_ip": .string("\(address)/32"),
-                        "peer_pubkey": .string(key.base64), "dns_servers": .texts(grant.dns.filter { !$0.isIPv6 }),
-                    ]))
+    private static let key = RouteDescription.Parameter("pubkey", .key, isRequired: true, "The client's key")
+    private static let token = RouteDescription.Parameter(
+        "pt", .text(), isRequired: true, "A token of scope addKey")
+
+    /// The reply for a registered key.
+    struct Registration: Sendable {
+        let publicKey: PublicKey
+        let grant: EnrolmentGrant
+        let peer: EnrolmentGrant.Server
+        /// The client's address in the tunnel.
+        let address: IPAddress
+        let server: Server
+    }
+
+    static let add = Route<Void, Registration>(
+        .get, "/addKey", .addKey, "Register a key",
+        reply: .one(
+            ReplyShape(
+                .object([
+                    .init("status", .choice(["OK"])), .init("server_key", .key),
+                    .init("server_port", .integer(1...65_535)), .init("server_ip", .address),
+                    .init("server_vip", .address), .init("peer_ip", .prefix), .init("peer_pubkey", .key),
+                    .init("dns_servers", .list(of: .address)),
+                ])
+            ) { made in
+                .members([
+                    "status": .string("OK"), "server_key": .string(made.peer.publicKey.base64),
+                    "server_port": .count(made.peer.endpoints.first?.port ?? 0),
+                    "server_ip": .string("\(made.server.address)"),
+                    "server_vip": .string("\(made.server.innerAddress)"), "peer_ip": .string("\(made.address)/32"),
+                    "peer_pubkey": .string(made.publicKey.base64),
+                    "dns_servers": .texts(made.grant.dns.filter { !$0.isIPv6 }),
+                ])
+            }, "As PIA's servers answer"), parameters: [key, token], errors: [409])
+
+    package func register(in list: inout RouteList) {
+        list.register(Self.add) { call in
+            guard let text = call[Self.key], let key = PublicKey(base64: text), !key.isZero else {
+                throw GatewayError.invalid(field: Self.key.name, problem: "it is no key of 32 bytes in base64")
             }
-        ]
+            let grant = try await service.addKey(
+                token: call[Self.token] ?? "", publicKey: key, from: call.address)
+            guard let address = grant.addresses.first(where: { !$0.isIPv6 }), let peer = grant.servers.first
+            else { throw GatewayError.unavailable("addKey needs IPv4 addresses in the tunnel") }
+            return Registration(publicKey: key, grant: grant, peer: peer, address: address, server: server)
+        }
     }
 }

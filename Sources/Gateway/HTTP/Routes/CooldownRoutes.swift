@@ -1,58 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import FoundationEssentials
 import HTTPTypes
 import NetworkAddresses
 import Provisioning
 import TunnelSystem
 
-extension AdminRoutes {
-    private static let cooldownFilter: [APIRoute.Parameter] = [
-        .init(name: "user", schema: .id, note: "Only addresses that devices of this user had"),
-        .init(name: "address", schema: .line(1...64), note: "Only this address"),
-    ]
+/// Addresses that rest after use.
+package enum CooldownRoutes {
+    package static let user = RouteDescription.Parameter(
+        "user", .id, "Only addresses that devices of this user had")
+    package static let address = RouteDescription.Parameter("address", .line(1...64), "Only this address")
 
-    /// The routes of addresses that rest after use.
-    var cooldowns: [APIRoute] {
-        [
-            APIRoute(
-                .get, "/v1/cooldowns", .read, "List the addresses that rest after use",
-                parameters: Self.paging + Self.cooldownFilter,
-                replies: [.init(status: 200, schema: ModelSchemas.page("Cooldown"), note: "A page")]
-            ) { (request) async throws(GatewayError) in
-                let page = try await service.cooldowns(
-                    try request.cooldownFilter(), try request.page(), try request.caller)
-                return APIReply(
-                    200,
-                    .page(page) { cooldown in
-                        .members([
-                            "address": .string("\(cooldown.address)"), "network": .string("\(cooldown.network)"),
-                            "user": .id(cooldown.userID), "login": cooldown.login.map { .string($0) },
-                            "releasedAt": .time(cooldown.releasedAt), "endsAt": .time(service.end(of: cooldown)),
-                        ])
-                    })
-            },
-            APIRoute(
-                .delete, "/v1/cooldowns", .manage, "End the rest of addresses, so that devices can get them",
-                parameters: Self.cooldownFilter,
-                replies: [
-                    .init(
-                        status: 200, schema: .object([.init("cleared", .count)]), note: "The number of these addresses")
-                ], problems: [404]
-            ) { (request) async throws(GatewayError) in
-                let count = try await service.clearCooldowns(try request.cooldownFilter(), try request.caller)
-                return APIReply(200, .members(["cleared": .count(count)]))
-            },
-        ]
+    package static let list = Route<Void, Page<CooldownEntry>>(
+        .get, "/v1/cooldowns", .read, "List the addresses that rest after use", reply: .page(shape),
+        parameters: [user, address])
+    /// The reply is the number of addresses.
+    package static let clear = Route<Void, Int>(
+        .delete, "/v1/cooldowns", .manage, "End the rest of addresses, so that devices can get them",
+        reply: .one(
+            ReplyShape(.object([.init("cleared", .count)])) { .object(of: [("cleared", .integer($0))]) },
+            "The number of these addresses"),
+        parameters: [user, address], errors: [404])
+
+    private static let shape = ReplyShape<CooldownEntry>("Cooldown")
+}
+
+extension AdminRoutes {
+    func registerCooldowns(in list: inout RouteList) {
+        list.register(CooldownRoutes.list) { call in
+            let page = try await service.cooldowns(call.cooldownFilter(), call.page(), call.caller)
+            return Page(
+                items: page.items.map { CooldownEntry(cooldown: $0, endsAt: service.end(of: $0)) }, next: page.next)
+        }
+        list.register(CooldownRoutes.clear) { try await service.clearCooldowns($0.cooldownFilter(), $0.caller) }
     }
 }
 
-extension APIRequest {
+extension RouteCall {
     fileprivate func cooldownFilter() throws(GatewayError) -> CooldownFilter {
-        var filter = CooldownFilter(userID: try queriedID("user"))
-        if let text = query["address"] {
+        var filter = CooldownFilter(userID: try id(CooldownRoutes.user))
+        if let text = self[CooldownRoutes.address] {
             do throws(AddressTextError) { filter.address = try IPAddress(text) } catch {
-                throw .invalid(field: "address", problem: "must be an IP address")
+                throw .invalid(field: CooldownRoutes.address.name, problem: "must be an IP address")
             }
         }
         return filter

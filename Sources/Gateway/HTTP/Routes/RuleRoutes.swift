@@ -5,65 +5,69 @@ import HTTPTypes
 import Provisioning
 import TunnelSystem
 
-extension AdminRoutes {
-    private static let versions = APIRoute.Parameter(
-        name: "If-Match", place: .header, schema: .text(),
-        note: "The ETag of the list that is replaced; if the list has changed since, the request is refused")
+/// The rules of users, and those of devices.
+package struct RuleRoutes: Sendable {
+    package static let ofUsers = RuleRoutes("users", "user") { .user($0) }
+    package static let ofDevices = RuleRoutes("devices", "device") { .device($0) }
 
-    /// The routes of the rules of users or devices.
-    func rules(
-        _ folder: String, _ what: String, _ owner: @escaping @Sendable (RandomID) -> Rule.Owner
-    ) -> [APIRoute] {
-        let list = JSONSchema.object([.init("rules", .list(of: .named("Rule")))])
-        return [
-            APIRoute(
-                .get, "/v1/\(folder)/{id}/rules", .read, "The rules of a \(what), in their order",
-                replies: [.init(status: 200, schema: list, note: "The first that fits counts")], problems: [404]
-            ) { (request) async throws(GatewayError) in
-                Self.reply(try await service.rules(of: owner(try request.id(what)), try request.caller))
-            },
-            APIRoute(
-                .post, "/v1/\(folder)/{id}/rules", .manage, "Add a rule to a \(what)",
-                parameters: [Self.creationKey],
-                body: .object(
-                    [
-                        .init("rule", .named("RuleDraft")),
-                        .init("isFirst", .flag, isRequired: false, note: "Before the others rather than after them"),
-                    ], isClosed: true),
-                replies: Self.made(list), problems: [404, 409]
-            ) { (request) async throws(GatewayError) in
-                let id = try request.id(what)
-                let wanted = try request.read { (json) throws(ContractError) in try RuleAddition(json: json) }
-                let made = try await service.addRule(
-                    to: owner(id), wanted, creationKey: request.creationKey, try request.caller)
-                return Self.reply(made.item, status: made.isRepetition ? 200 : 201)
-            },
-            APIRoute(
-                .put, "/v1/\(folder)/{id}/rules", .manage, "Replace the rules of a \(what)",
-                parameters: [Self.versions],
-                body: .object(
-                    [.init("rules", .list(of: .named("RuleDraft"), count: 0...Rule.most))], isClosed: true),
-                replies: [.init(status: 200, schema: list, note: "As they are now")], problems: [404, 409, 412]
-            ) { (request) async throws(GatewayError) in
-                let id = try request.id(what)
-                let wanted = try request.read { (json) throws(ContractError) in try RuleContent.list(json: json) }
-                return Self.reply(
-                    try await service.setRules(
-                        of: owner(id), wanted, ifVersion: request.versions, try request.caller))
-            },
-            APIRoute(
-                .delete, "/v1/\(folder)/{id}/rules/{rule}", .manage, "Remove a rule of a \(what)",
-                replies: [.init(status: 200, schema: list, note: "The rules that are left")], problems: [404]
-            ) { (request) async throws(GatewayError) in
-                let id = try request.id(what)
-                // A text that is not an ID is the ID of no rule.
-                guard let rule = RuleID(request.path["rule"] ?? "") else { throw .notFound("rule") }
-                return Self.reply(try await service.removeRule(rule, of: owner(id), try request.caller))
-            },
-        ]
+    package let list: Route<Void, [Rule]>
+    package let add: Route<RuleAddition, Created<[Rule]>>
+    package let replace: Route<RuleList, [Rule]>
+    package let remove: Route<Void, [Rule]>
+    fileprivate let kind: String
+    fileprivate let owner: @Sendable (RandomID) -> Rule.Owner
+
+    /// - Parameters:
+    ///   - folder: The part of the path that names the owners.
+    ///   - kind: The name of an owner's kind.
+    private init(_ folder: String, _ kind: String, _ owner: @escaping @Sendable (RandomID) -> Rule.Owner) {
+        self.kind = kind
+        self.owner = owner
+        let path = "/v1/\(folder)/{id}/rules"
+        list = Route(
+            .get, path, .read, "The rules of a \(kind), in their order", reply: .rules("The first that fits counts"),
+            errors: [404])
+        add = Route(
+            .post, path, .manage, "Add a rule to a \(kind)", body: .complete(RuleAddition.message),
+            reply: .created(.rules("")),
+            errors: [404, 409])
+        replace = Route(
+            .put, path, .manage, "Replace the rules of a \(kind)", body: .complete(RuleList.message),
+            reply: .rules("As they are now"),
+            parameters: [Self.versions], errors: [404, 409, 412])
+        remove = Route(
+            .delete, path + "/{rule}", .manage, "Remove a rule of a \(kind)", reply: .rules("The rules that are left"),
+            errors: [404])
     }
 
-    private static func reply(_ rules: [Rule], status: Int = 200) -> APIReply {
-        APIReply(status, .members(["rules": .array(rules.map(\.json))])).tagged(Rule.version(of: rules))
+    private static let versions = RouteDescription.Parameter(
+        "If-Match", in: .header, .text(),
+        "The ETag of the list that is replaced; if the list has changed since, the request is refused")
+}
+
+extension ReplyFormat where Reply == [Rule] {
+    /// All rules of an owner, with their version as entity tag.
+    fileprivate static func rules(_ note: String) -> ReplyFormat {
+        let schema = JSONSchema.object([.init("rules", .list(of: .named("Rule")))])
+        return ReplyFormat([.init(status: 200, schema: schema, note: note)], columns: Rule.columns) { rules in
+            APIReply(200, .object(of: [("rules", .array(rules.map(\.json)))])).tagged(Rule.version(of: rules))
+        }
+    }
+}
+
+extension AdminRoutes {
+    func registerRules(_ routes: RuleRoutes, in list: inout RouteList) {
+        let (kind, owner) = (routes.kind, routes.owner)
+        list.register(routes.list) { try await service.rules(of: owner($0.id(kind)), $0.caller) }
+        list.register(routes.add) {
+            try await service.addRule(
+                to: owner($0.id(kind)), $0.body, creationKey: $0.creationKey, $0.caller)
+        }
+        list.register(routes.replace) {
+            try await service.setRules(of: owner($0.id(kind)), $0.body.rules, ifVersion: $0.versions, $0.caller)
+        }
+        list.register(routes.remove) {
+            try await service.removeRule($0.id("rule", "rule"), of: owner($0.id(kind)), $0.caller)
+        }
     }
 }

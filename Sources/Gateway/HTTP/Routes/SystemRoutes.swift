@@ -8,7 +8,7 @@ import PacketTunnelLinux
 import Provisioning
 import TunnelSystem
 
-/// What machines that watch the gateway ask for.
+/// The routes and handlers for machines that watch the gateway.
 package struct SystemRoutes: Sendable {
     private let service: GatewayService
     private let metrics: @Sendable () async -> [MetricFamily]
@@ -26,22 +26,51 @@ package struct SystemRoutes: Sendable {
         self.readiness = readiness
     }
 
-    private static let state = JSONSchema.object([.init("status", .choice(["ok"]))])
-    private static let problems = JSONSchema.Member(
-        "problems", .list(of: .object([.init("what", .text()), .init("since", .time)]), count: 0...mostProblems),
-        isRequired: false,
-        note: """
-            The parts of the gateway that are not in effect, a database that refuses writes, revocations that are in effect and \
-            not saved, and the devices that are excluded
-            """)
-    /// The most problems that a reply names: there may be one for each device.
-    private static let mostProblems = 100
-
-    static func health(at path: String) -> APIRoute {
-        APIRoute(
+    static func health(at path: String) -> Route<Void, Void> {
+        Route(
             .get, path, .open, "Whether the process answers",
-            replies: [.init(status: 200, schema: state, note: "It does")]
-        ) { (_) async throws(GatewayError) in APIReply(200, .object(["status": .string("ok")])) }
+            reply: .one(
+                ReplyShape(.object([.init("status", .choice(["ok"]))])) { _ in ["status": "ok"] }, "It does"))
+    }
+    static let ready = Route<Void, Readiness>(
+        .get, "/ready", .open, "Whether devices are served", reply: .readiness)
+    static let metrics = Route<Void, [UInt8]>(
+        .get, "/metrics", .localRead, "What Prometheus reads",
+        reply: .bytes(
+            PrometheusText.mediaType, documentedAs: "text/plain", "Prometheus's text format 0.0.4"))
+
+    package func register(in list: inout RouteList) {
+        list.register(Self.health(at: "/health")) { _ in }
+        list.register(Self.ready) { _ in await readiness() }
+        list.register(Self.metrics) { call in
+            // The service says who may read.
+            let status = try await service.status(call.caller)
+            return Array(PrometheusText.text(await metrics() + status.families).utf8)
+        }
+    }
+}
+
+extension ReplyFormat where Reply == Readiness {
+    /// The most problems that a reply names: there may be one for each device.
+    private static var mostProblems: Int { 100 }
+
+    fileprivate static var readiness: ReplyFormat {
+        let problems = JSONSchema.Member(
+            "problems",
+            .list(of: .object([.init("what", .text()), .init("since", .time)]), count: 0...mostProblems),
+            isRequired: false,
+            note: """
+                The parts of the gateway that are not in effect, a database that refuses writes, revocations that are in effect and \
+                not saved, and the devices that are excluded
+                """)
+        return ReplyFormat([
+            .init(
+                status: 200, schema: .object([.init("status", .choice(["ok"])), problems]),
+                note: "Devices are served, except for those in `problems`"),
+            .init(
+                status: 503, schema: ModelSchemas.problemSchema(with: [problems]), mediaType: ProblemDetails.mediaType,
+                note: "Devices are not served, for the reasons in `problems`"),
+        ]) { reply($0) }
     }
 
     private static func reply(_ readiness: Readiness) -> APIReply {
@@ -60,36 +89,6 @@ package struct SystemRoutes: Sendable {
             for detail in details { members[detail.name] = detail.value }
         }
         return APIReply(503, mediaType: ProblemDetails.mediaType, body: JSON.object(members).bytes)
-    }
-
-    package var all: [APIRoute] {
-        [
-            Self.health(at: "/health"),
-            APIRoute(
-                .get, "/ready", .open, "Whether devices are served",
-                replies: [
-                    .init(
-                        status: 200, schema: .object([.init("status", .choice(["ok"])), Self.problems]),
-                        note: "Devices are served, except for those in `problems`"),
-                    .init(
-                        status: 503, schema: ModelSchemas.problemSchema(with: [Self.problems]),
-                        mediaType: ProblemDetails.mediaType,
-                        note: "Devices are not served, for the reasons in `problems`"),
-                ]
-            ) { (_) async throws(GatewayError) in Self.reply(await readiness()) },
-            APIRoute(
-                .get, "/metrics", .localRead, "What Prometheus reads",
-                replies: [
-                    .init(status: 200, schema: .text(), mediaType: "text/plain", note: "Prometheus's text format 0.0.4")
-                ]
-            ) { (request) async throws(GatewayError) in
-                // The service says who may read.
-                let status = try await service.status(try request.caller)
-                let families = await metrics() + status.families
-                return APIReply(
-                    200, mediaType: PrometheusText.mediaType, body: Array(PrometheusText.text(families).utf8))
-            },
-        ]
     }
 }
 

@@ -86,9 +86,10 @@ package final class APIResponder: HTTPAnswering {
             reply.headers.append((.allow, methods.map(\.rawValue).sorted().joined(separator: ", ")))
             note(ProblemDetails.Code.methodNotAllowed.rawValue, "a request", source)
             return ("none", reply)
-        case .route(let route, let values):
+        case .route(let served, let values):
+            let route = served.description
             do throws(Refusal) {
-                return (route.path, try await answer(request, route, values, source, limits))
+                return (route.path, try await answer(request, served, values, source, limits))
             } catch {
                 note(
                     error.problem.code?.rawValue ?? "\(error.problem.status)", "\(route.method) \(route.path)", source)
@@ -113,14 +114,15 @@ package final class APIResponder: HTTPAnswering {
     }
 
     private func answer(
-        _ request: Request, _ route: APIRoute, _ values: [String: String], _ source: RequestSource,
+        _ request: Request, _ served: ServedRoute, _ values: [String: String], _ source: RequestSource,
         _ limits: HTTPLimits
     ) async throws(Refusal) -> APIReply {
+        let route = served.description
         let (caller, bearer) = try await caller(request, route, source)
         let read: APIRequest
         do throws(GatewayError) {
             read = APIRequest(
-                asker: caller, source: source, bearer: bearer, path: values,
+                caller: caller, source: source, bearer: bearer, path: values,
                 query: try RequestFields.query(request.uri.query, route.parameters.filter { $0.place == .query }),
                 creationKey: try RequestFields.creationKey(request.headers),
                 versions: try RequestFields.versions(request.headers), body: [])
@@ -133,7 +135,7 @@ package final class APIResponder: HTTPAnswering {
         // What is worked at for too long goes on, but nobody waits for it.
         let outcome = await withDeadline(limits.work, clock: ContinuousClock()) {
             () -> Result<APIReply, GatewayError> in
-            do throws(GatewayError) { return .success(try await route.handler(asked)) } catch { return .failure(error) }
+            do throws(GatewayError) { return .success(try await served.answer(asked)) } catch { return .failure(error) }
         }
         switch outcome {
         case .finished(.success(let reply)): return reply
@@ -149,8 +151,8 @@ package final class APIResponder: HTTPAnswering {
 
     /// Who asks. The one place where a listener looks at credentials.
     private func caller(
-        _ request: Request, _ route: APIRoute, _ source: RequestSource
-    ) async throws(Refusal) -> (Caller?, String?) {
+        _ request: Request, _ route: RouteDescription, _ source: RequestSource
+    ) async throws(Refusal) -> (Caller, String?) {
         do throws(GatewayError) {
             if let socketUsers {
                 guard case .process(let user) = source, socketUsers.contains(user) else { throw .forbidden }
@@ -158,10 +160,10 @@ package final class APIResponder: HTTPAnswering {
             }
             let address = source.address ?? .v4(0)
             switch route.access {
-            case .open: return (nil, nil)
+            case .open, .addKey: return (.nobody, nil)
             case .invitation:
                 guard let bearer = try RequestFields.bearer(request.headers) else { throw .unauthorized }
-                return (nil, bearer)
+                return (.nobody, bearer)
             case .localRead where source.isLocal && !request.headers.contains(.authorization) && isOfThisHost(request):
                 return (.gateway, nil)
             case .device, .read, .manage, .localRead:
@@ -175,13 +177,8 @@ package final class APIResponder: HTTPAnswering {
     }
 
     /// Refuses whom the service would refuse, before anything more is read.
-    private static func permitted(_ caller: Caller, _ route: APIRoute) throws(GatewayError) -> Caller {
-        switch route.access {
-        case .open, .invitation: break
-        case .device: try caller.check(.ownDevice)
-        case .read, .localRead: try caller.check(.read)
-        case .manage: try caller.check(.manage)
-        }
+    private static func permitted(_ caller: Caller, _ route: RouteDescription) throws(GatewayError) -> Caller {
+        if let permission = route.access.permission { try caller.check(permission) }
         return caller
     }
 
@@ -197,7 +194,9 @@ package final class APIResponder: HTTPAnswering {
         return host == "localhost" || (try? IPAddress(host))?.isLoopback == true
     }
 
-    private func body(_ request: Request, _ route: APIRoute, _ limits: HTTPLimits) async throws(Refusal) -> [UInt8] {
+    private func body(_ request: Request, _ route: RouteDescription, _ limits: HTTPLimits) async throws(Refusal)
+        -> [UInt8]
+    {
         let length = request.headers[.contentLength].flatMap { Int($0) }
         guard route.body != nil else {
             // Some clients send an empty one.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import Provisioning
+package import Provisioning
 
 extension GatewayError {
-    init(_ error: ContractError) { self = .invalid(field: error.field, problem: error.problem) }
+    package init(_ error: ContractError) { self = .invalid(field: error.field, problem: error.problem) }
 
     /// The error as HTTP has it.
     var problem: ProblemDetails {

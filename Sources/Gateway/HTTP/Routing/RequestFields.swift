@@ -43,12 +43,14 @@ enum RequestFields {
     }
 
     /// The parameters of a query, each at most once, none but those that are known, and none longer than is said of it.
-    static func query(_ text: String?, _ known: [APIRoute.Parameter]) throws(GatewayError) -> [String: String] {
+    static func query(_ text: String?, _ known: [RouteDescription.Parameter]) throws(GatewayError) -> [String: String] {
         guard let text, !text.isEmpty else { return [:] }
         var values: [String: String] = [:]
         for pair in text.split(separator: "&", omittingEmptySubsequences: true) {
             let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-            guard let name = decoded(parts[0]), let value = decoded(parts.count > 1 ? parts[1] : "") else {
+            guard let name = PercentEncoding.decode(parts[0]),
+                let value = PercentEncoding.decode(parts.count > 1 ? parts[1] : "")
+            else {
                 throw .invalid(field: "query", problem: "it is not percent-encoded UTF-8")
             }
             guard let parameter = known.first(where: { $0.name == name }) else {
@@ -69,32 +71,6 @@ enum RequestFields {
             }
         }
         return values
-    }
-
-    /// Percent-encoded text; nil for what is not. A plus is a plus: base64 has it.
-    private static func decoded(_ text: Substring) -> String? {
-        var bytes: [UInt8] = []
-        var rest = text.utf8[...]
-        while let byte = rest.popFirst() {
-            guard byte == UInt8(ascii: "%") else {
-                bytes.append(byte)
-                continue
-            }
-            guard let high = rest.popFirst().flatMap(digit), let low = rest.popFirst().flatMap(digit) else {
-                return nil
-            }
-            bytes.append(high << 4 | low)
-        }
-        return String(validating: bytes, as: UTF8.self)
-    }
-
-    private static func digit(_ byte: UInt8) -> UInt8? {
-        switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
-        case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
-        case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
-        default: nil
-        }
     }
 }
 

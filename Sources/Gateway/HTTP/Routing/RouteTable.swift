@@ -6,13 +6,13 @@ import HTTPTypes
 /// The routes of one listener: what is not in its table is not there.
 package struct RouteTable: Sendable {
     enum Match {
-        case route(APIRoute, path: [String: String])
+        case route(ServedRoute, path: [String: String])
         /// There is the path, with these methods.
         case otherMethods([HTTPRequest.Method])
         case none
     }
 
-    package let routes: [APIRoute]
+    package let routes: [ServedRoute]
     /// By the number of parts, and then the first one, so that few are compared.
     private let index: [Int: [(parts: [Part], route: Int)]]
 
@@ -21,11 +21,11 @@ package struct RouteTable: Sendable {
         case name(String)
     }
 
-    package init(_ routes: [APIRoute]) {
+    package init(_ routes: [ServedRoute]) {
         self.routes = routes
         var index: [Int: [(parts: [Part], route: Int)]] = [:]
         for (number, route) in routes.enumerated() {
-            let parts = Self.split(route.path).map { part -> Part in
+            let parts = Self.split(route.description.path).map { part -> Part in
                 part.hasPrefix("{") ? .name(String(part.dropFirst().dropLast())) : .text(String(part))
             }
             index[parts.count, default: []].append((parts, number))
@@ -38,15 +38,16 @@ package struct RouteTable: Sendable {
     }
 
     /// Finds the route of a path, which is taken as it is: no decoding, no second spelling.
-    func match(_ method: HTTPRequest.Method, _ path: String) -> Match {
+    func match(_ wanted: HTTPRequest.Method, _ path: String) -> Match {
         guard path.hasPrefix("/") else { return .none }
         let parts = Self.split(path)
         var others: [HTTPRequest.Method] = []
         for candidate in index[parts.count] ?? [] {
             guard let values = Self.values(candidate.parts, parts) else { continue }
             let route = routes[candidate.route]
-            if route.method == method { return .route(route, path: values) }
-            others.append(route.method)
+            let method = route.description.method
+            if method == wanted { return .route(route, path: values) }
+            others.append(method)
         }
         return others.isEmpty ? .none : .otherMethods(others)
     }

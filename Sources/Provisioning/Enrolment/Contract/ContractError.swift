@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+package import TunnelSystem
+
 /// What is wrong with a text of the enrolment API, or with an invitation. It repeats no secret.
 public struct ContractError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The field, as in `servers[0].publicKey`; `body` for the whole.
@@ -16,4 +18,26 @@ public struct ContractError: Error, Hashable, Sendable, CustomStringConvertible 
 
     /// The field and the problem.
     public var description: String { "'\(field)': \(problem)" }
+}
+
+extension JSON {
+    /// Reads a body of the enrolment API or of the administrators' API, or another text of the contract.
+    /// - Throws: ``ContractError`` for the whole text, or for the member that an object has twice.
+    package static func read(contract text: [UInt8]) throws(ContractError) -> JSON {
+        do throws(JSONError) {
+            return try read(text)
+        } catch {
+            guard let name = error.repeatedName else {
+                throw ContractError(field: "body", problem: "must be JSON in UTF-8")
+            }
+            throw ContractError(field: ContractError.visible(name), problem: "there are two members with this name")
+        }
+    }
+}
+
+extension ContractError {
+    /// The first 40 characters of a name in external text, without control characters.
+    package static func visible(_ name: String) -> String {
+        String(name.unicodeScalars.filter { !$0.isControl }.prefix(40).map(Character.init))
+    }
 }

@@ -2,13 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 public import PacketTunnel
-import TunnelSystem
-
-#if canImport(FoundationEssentials)
-    import FoundationEssentials
-#else
-    import Foundation
-#endif
+package import TunnelSystem
 
 /// A body of the enrolment API. Gateway and client write and read the same types.
 ///
@@ -16,27 +10,42 @@ import TunnelSystem
 /// member that an object has twice. Members with
 /// other names are refused in requests, and ignored in replies, which may have more one day.
 public protocol ContractMessage: Codable, Equatable, Sendable {
-    /// Reads the message.
-    init(json: JSONValue) throws(ContractError)
-    /// The message as JSON.
-    var json: JSONValue { get }
+    /// The declaration of the message's members.
+    static var message: CompleteMessage<Self> { get }
+    /// Whether this is a request, which must not have members with other names.
+    static var isRequest: Bool { get }
 }
 
 extension ContractMessage {
+    /// False: the message is a reply.
+    public static var isRequest: Bool { false }
+
+    private static var form: MessageForm { isRequest ? .create : .reply }
+
+    /// The schema of the message.
+    package static var schema: JSONSchema { message.schema(form) }
+
+    /// Reads the message.
+    /// - Throws: ``ContractError`` for the first member that is unknown in a request, not valid or missing.
+    package init(_ json: JSON) throws(ContractError) { self = try Self.message.decode(json, Self.form) }
+
+    /// Reads the message.
+    /// - Throws: ``ContractError``.
+    public init(json: JSONValue) throws(ContractError) { try self.init(json.ordered) }
+
+    /// The message as JSON.
+    public var json: JSONValue { JSONValue(Self.message.encode(self)) }
+
     /// Reads a body of HTTP.
-    public init(body: [UInt8]) throws(ContractError) {
-        try self.init(json: JSONValue(try JSON.read(contract: body)))
-    }
+    /// - Throws: ``ContractError``.
+    public init(body: [UInt8]) throws(ContractError) { try self.init(try JSON.read(contract: body)) }
 
     /// A body of HTTP: one line, names in alphabetic order.
-    public var body: [UInt8] {
-        // Only infinity and NaN cannot be written as JSON, and no field is a floating-point number.
-        (try? json.text()) ?? []
-    }
+    public var body: [UInt8] { Self.message.encode(self).bytes }
 
     /// Decodes the message.
     /// - Throws: ``ContractError``.
-    public init(from decoder: any Decoder) throws { try self.init(json: JSONValue(from: decoder)) }
+    public init(from decoder: any Decoder) throws { try self.init(json: try JSONValue(from: decoder)) }
 
     /// Encodes the message.
     public func encode(to encoder: any Encoder) throws { try json.encode(to: encoder) }

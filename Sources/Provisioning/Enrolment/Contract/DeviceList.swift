@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-public import PacketTunnel
 public import WireGuardCore
 
 #if canImport(FoundationEssentials)
@@ -47,34 +46,17 @@ public struct DeviceListEntry: ContractMessage, Hashable {
     /// When it enrolled, in UTC (RFC 3339).
     package var createdAtText: String { createdAt.formatted(.iso8601) }
 
-    /// Reads the device.
-    public init(json: JSONValue) throws(ContractError) { try self.init(ContractValue(json: json, field: "")) }
-
-    fileprivate init(_ value: ContractValue) throws(ContractError) {
-        let fields = try ContractFields(value.json, path: value.field)
-        id = try fields.value("id") { (value) throws(ContractError) in try value.id() }
-        name = try fields.value("name") { (value) throws(ContractError) in try value.label(0...64) }
-        platform = try fields.optional("platform") { (value) throws(ContractError) in try value.label(0...32) }
-        publicKey = try fields.value("publicKey") { (value) throws(ContractError) in try value.publicKey() }
-        createdAt = try fields.value("createdAt") { (value) throws(ContractError) in try value.time() }
-        expiresInSeconds = try fields.optional("expiresInSeconds") { (value) throws(ContractError) in
-            try value.seconds()
-        }
-        lastSeenSecondsAgo = try fields.optional("lastSeenSecondsAgo") { (value) throws(ContractError) in
-            try value.seconds()
-        }
-        isCurrent = try fields.value("isCurrent") { (value) throws(ContractError) in try value.flag() }
-    }
-
-    /// The device as JSON.
-    public var json: JSONValue {
-        .members([
-            "id": .string(id.description), "name": .string(name), "platform": platform.map { .string($0) },
-            "publicKey": .string(publicKey.base64), "createdAt": .time(createdAt),
-            "expiresInSeconds": expiresInSeconds.map { .integer($0) },
-            "lastSeenSecondsAgo": lastSeenSecondsAgo.map { .integer($0) }, "isCurrent": .bool(isCurrent),
-        ])
-    }
+    /// The members.
+    public static let message = CompleteMessage<DeviceListEntry>(
+        DeviceListEntry.init(id:name:platform:publicKey:createdAt:expiresInSeconds:lastSeenSecondsAgo:isCurrent:),
+        TypedField("id", \.id, .id),
+        TypedField("name", \.name, .line(0...64)),
+        TypedField("platform", \.platform, .optional(.line(0...32))),
+        TypedField("publicKey", \.publicKey, .key),
+        TypedField("createdAt", \.createdAt, .time),
+        TypedField("expiresInSeconds", \.expiresInSeconds, .optional(.seconds())),
+        TypedField("lastSeenSecondsAgo", \.lastSeenSecondsAgo, .optional(.seconds())),
+        TypedField("isCurrent", \.isCurrent, .flag))
 }
 
 /// The reply to `GET /v1/devices`.
@@ -85,13 +67,8 @@ public struct DeviceList: ContractMessage, Hashable {
     /// A list.
     public init(devices: [DeviceListEntry]) { self.devices = devices }
 
-    /// Reads the list.
-    public init(json: JSONValue) throws(ContractError) {
-        devices = try ContractFields(json).value("devices") { (value) throws(ContractError) in
-            try value.list(0...10_000) { (value) throws(ContractError) in try DeviceListEntry(value) }
-        }
-    }
-
-    /// The list as JSON.
-    public var json: JSONValue { .members(["devices": .array(devices.map(\.json))]) }
+    /// The members.
+    public static let message = CompleteMessage<DeviceList>(
+        DeviceList.init(devices:),
+        TypedField("devices", \.devices, .list(of: .object(DeviceListEntry.message, .reply), count: 0...10_000)))
 }

@@ -2,7 +2,6 @@
 // Copyright (c) 2026 The Culvert Authors
 
 public import NetworkAddresses
-public import PacketTunnel
 public import WireGuardCore
 
 #if canImport(FoundationEssentials)
@@ -105,99 +104,62 @@ public struct EnrolmentGrant: ContractMessage {
 // MARK: - JSON
 
 extension EnrolmentGrant {
-    /// Reads the grant.
-    public init(json: JSONValue) throws(ContractError) {
-        let fields = try ContractFields(json)
-        device = try fields.value("device") { (value) throws(ContractError) in try Device(value) }
-        addresses = try fields.value("addresses") { (value) throws(ContractError) in
-            try value.list(1...2) { (value) throws(ContractError) in
-                let address = try value.address()
-                guard !address.isUnspecified, !address.isMulticast, !address.isLoopback, !address.isBroadcast else {
-                    throw value.error("\(address) is no client's address")
-                }
-                return address
-            }
-        }
+    /// The members.
+    public static let message = CompleteMessage<EnrolmentGrant>(
+        EnrolmentGrant.init(
+            device:addresses:servers:dns:searchDomains:routes:mtu:keepaliveSeconds:presharedKey:renewAfterSeconds:
+            serverTime:
+        ),
+        TypedField("device", \.device, .object(Device.message, .reply)),
+        TypedField("addresses", \.addresses, .list(of: .clientAddress, count: 1...2).withLengthsInReplies),
+        TypedField("servers", \.servers, .list(of: .object(Server.message, .reply), count: 1...64)),
+        TypedField("dns", \.dns, .list(of: .address, count: 0...16)),
+        TypedField("searchDomains", \.searchDomains, .list(of: .domain, count: 0...64)),
+        TypedField("routes", \.routes, .list(of: .network, count: 0...1024)),
+        TypedField("mtu", \.mtu, .integer(576...65_535)),
+        TypedField("keepaliveSeconds", \.keepaliveSeconds, .integer(0...65_535)),
+        TypedField("presharedKey", \.presharedKey, .optional(.presharedKey)),
+        TypedField("renewAfterSeconds", \.renewAfterSeconds, .seconds(from: 1)),
+        TypedField("serverTime", \.serverTime, .time),
+        check: { (grant) throws(ContractError) in try grant.checkFamilies() })
+
+    private func checkFamilies() throws(ContractError) {
         guard addresses.count == 1 || addresses[0].isIPv6 != addresses[1].isIPv6 else {
             throw ContractError(field: "addresses", problem: "both are of one family")
         }
-        servers = try fields.value("servers") { (value) throws(ContractError) in
-            try value.list(1...64) { (value) throws(ContractError) in try Server(value) }
-        }
-        dns = try fields.value("dns") { (value) throws(ContractError) in
-            try value.list(0...16) { (value) throws(ContractError) in try value.address() }
-        }
-        searchDomains = try fields.value("searchDomains") { (value) throws(ContractError) in
-            try value.list(0...64) { (value) throws(ContractError) in try value.domain() }
-        }
-        routes = try fields.value("routes") { (value) throws(ContractError) in
-            try value.list(0...1024) { (value) throws(ContractError) in try value.prefix() }
-        }
         // An IPv6 link has at least 1280 bytes (RFC 8200 section 5).
-        let least: Int64 = addresses.contains(where: \.isIPv6) ? 1280 : 576
-        mtu = try fields.value("mtu") { (value) throws(ContractError) in Int(try value.integer(least...65_535)) }
-        keepaliveSeconds = try fields.value("keepaliveSeconds") { (value) throws(ContractError) in
-            UInt16(try value.integer(0...65_535))
+        guard mtu >= 1280 || !addresses.contains(where: \.isIPv6) else {
+            throw ContractError(field: "mtu", problem: "must be 1280 to 65535 with an IPv6 address, not \(mtu)")
         }
-        presharedKey = try fields.optional("presharedKey") { (value) throws(ContractError) in
-            try value.presharedKey()
-        }
-        renewAfterSeconds = try fields.value("renewAfterSeconds") { (value) throws(ContractError) in
-            try value.seconds(from: 1)
-        }
-        serverTime = try fields.value("serverTime") { (value) throws(ContractError) in try value.time() }
-    }
-
-    /// The grant as JSON.
-    public var json: JSONValue {
-        .members([
-            "device": device.json, "addresses": .texts(addresses), "servers": .array(servers.map(\.json)),
-            "dns": .texts(dns), "searchDomains": .texts(searchDomains), "routes": .texts(routes),
-            "mtu": .integer(Int64(mtu)), "keepaliveSeconds": .integer(Int64(keepaliveSeconds)),
-            "presharedKey": presharedKey.map { .string($0.exportedBase64) },
-            "renewAfterSeconds": .integer(renewAfterSeconds), "serverTime": .time(serverTime),
-        ])
     }
 }
 
 extension EnrolmentGrant.Device {
-    fileprivate init(_ value: ContractValue) throws(ContractError) {
-        let fields = try ContractFields(value.json, path: value.field)
-        id = try fields.value("id") { (value) throws(ContractError) in try value.id() }
-        name = try fields.value("name") { (value) throws(ContractError) in try value.label(0...64) }
-        user = try fields.value("user") { (value) throws(ContractError) in try value.label(0...64) }
-        publicKey = try fields.value("publicKey") { (value) throws(ContractError) in try value.publicKey() }
-        createdAt = try fields.value("createdAt") { (value) throws(ContractError) in try value.time() }
-        expiresInSeconds = try fields.optional("expiresInSeconds") { (value) throws(ContractError) in
-            try value.seconds()
-        }
-    }
-
-    fileprivate var json: JSONValue {
-        .members([
-            "id": .string(id.description), "name": .string(name), "user": .string(user),
-            "publicKey": .string(publicKey.base64), "createdAt": .time(createdAt),
-            "expiresInSeconds": expiresInSeconds.map { .integer($0) },
-        ])
-    }
+    fileprivate static let message = CompleteMessage<EnrolmentGrant.Device>(
+        EnrolmentGrant.Device.init(id:name:user:publicKey:createdAt:expiresInSeconds:),
+        TypedField("id", \.id, .id),
+        TypedField("name", \.name, .line(0...64)),
+        TypedField("user", \.user, .line(0...64)),
+        TypedField("publicKey", \.publicKey, .key),
+        TypedField("createdAt", \.createdAt, .time),
+        TypedField("expiresInSeconds", \.expiresInSeconds, .optional(.seconds())))
 }
 
 extension EnrolmentGrant.Server {
-    fileprivate init(_ value: ContractValue) throws(ContractError) {
-        let fields = try ContractFields(value.json, path: value.field)
-        publicKey = try fields.value("publicKey") { (value) throws(ContractError) in try value.publicKey() }
-        endpoints = try fields.value("endpoints") { (value) throws(ContractError) in
-            try value.list(1...16) { (value) throws(ContractError) in try value.endpoint() }
-        }
-        notAfterSeconds = try fields.optional("notAfterSeconds") { (value) throws(ContractError) in
-            try value.seconds()
-        }
-    }
+    fileprivate static let message = CompleteMessage<EnrolmentGrant.Server>(
+        EnrolmentGrant.Server.init(publicKey:endpoints:notAfterSeconds:),
+        TypedField("publicKey", \.publicKey, .key),
+        TypedField("endpoints", \.endpoints, .list(of: .endpoint, count: 1...16)),
+        TypedField("notAfterSeconds", \.notAfterSeconds, .optional(.seconds())))
+}
 
-    fileprivate var json: JSONValue {
-        .members([
-            "publicKey": .string(publicKey.base64), "endpoints": .texts(endpoints),
-            "notAfterSeconds": notAfterSeconds.map { .integer($0) },
-        ])
+extension ValueFormat where Value == IPAddress {
+    /// An address that a device can have in the tunnel.
+    fileprivate static var clientAddress: ValueFormat<IPAddress> {
+        address.refusing { address in
+            let isPossible =
+                !address.isUnspecified && !address.isMulticast && !address.isLoopback && !address.isBroadcast
+            return isPossible ? nil : "must be an address that a client can have, not \(address)"
+        }
     }
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-public import PacketTunnel
 public import WireGuardCore
 
 /// What a device asks for when it enrols: `POST /v1/enrolments`, with an invitation as the bearer secret.
@@ -25,20 +24,14 @@ public struct EnrolmentRequest: ContractMessage {
         self.platform = platform
     }
 
-    /// Reads the request.
-    public init(json: JSONValue) throws(ContractError) {
-        let fields = try ContractFields(json, known: ["publicKey", "credential", "name", "platform"])
-        publicKey = try fields.value("publicKey") { (value) throws(ContractError) in try value.publicKey() }
-        credential = try fields.value("credential") { (value) throws(ContractError) in try value.secret(.device) }
-        name = try fields.optional("name") { (value) throws(ContractError) in try value.label(1...64) }
-        platform = try fields.optional("platform") { (value) throws(ContractError) in try value.label(1...32) }
-    }
+    /// The members.
+    public static let message = CompleteMessage<EnrolmentRequest>(
+        EnrolmentRequest.init(publicKey:credential:name:platform:),
+        TypedField("publicKey", \.publicKey, .key),
+        TypedField("credential", \.credential, .secret(.device)),
+        TypedField("name", \.name, .optional(.line(1...64))),
+        TypedField("platform", \.platform, .optional(.line(1...32))))
 
-    /// The request as JSON.
-    public var json: JSONValue {
-        .members([
-            "publicKey": .string(publicKey.base64), "credential": .string(credential.exportedText),
-            "name": name.map { .string($0) }, "platform": platform.map { .string($0) },
-        ])
-    }
+    /// True.
+    public static let isRequest = true
 }

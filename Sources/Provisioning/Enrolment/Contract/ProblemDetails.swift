@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-public import PacketTunnel
-
 /// Why a request was refused (RFC 9457), as `application/problem+json`.
 public struct ProblemDetails: ContractMessage, Hashable {
     /// What programs tell refusals by. Others may come.
@@ -65,24 +63,22 @@ public struct ProblemDetails: ContractMessage, Hashable {
         self.code = code
     }
 
-    /// Reads a problem; members that may be missing are (RFC 9457 section 3.1).
-    public init(json: JSONValue) throws(ContractError) {
-        let fields = try ContractFields(json)
-        type =
-            try fields.optional("type") { (value) throws(ContractError) in try value.label(0...500) } ?? "about:blank"
-        title = try fields.optional("title") { (value) throws(ContractError) in try value.label(0...200) } ?? ""
-        status = Int(
-            try fields.optional("status") { (value) throws(ContractError) in try value.integer(100...599) } ?? 500)
-        detail = try fields.optional("detail") { (value) throws(ContractError) in try value.label(0...500) }
-        code = try fields.optional("code") { (value) throws(ContractError) in try value.label(1...64) }
-            .map { Code(rawValue: $0) }
-    }
+    /// The members. A problem can be without each of them (RFC 9457 section 3.1).
+    public static let message = CompleteMessage<ProblemDetails>(
+        ProblemDetails.init(type:title:status:detail:code:),
+        TypedField("type", \.type, .line(0...500).defaulting(to: "about:blank")),
+        TypedField("title", \.title, .line(0...200).defaulting(to: "")),
+        TypedField("status", \.status, .integer(100...599).defaulting(to: 500)),
+        TypedField("detail", \.detail, .optional(.line(0...500))),
+        TypedField("code", \.code, .optional(.code), "For programs"))
+}
 
-    /// The problem as JSON.
-    public var json: JSONValue {
-        .members([
-            "type": .string(type), "title": .string(title), "status": .integer(Int64(status)),
-            "detail": detail.map { .string($0) }, "code": code.map { .string($0.rawValue) },
-        ])
+extension ValueFormat where Value == ProblemDetails.Code {
+    fileprivate static var code: ValueFormat<ProblemDetails.Code> {
+        ValueFormat<String>.line(1...64).map {
+            ProblemDetails.Code(rawValue: $0)
+        } _: {
+            $0.rawValue
+        }
     }
 }

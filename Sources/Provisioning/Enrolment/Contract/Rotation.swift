@@ -2,7 +2,6 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import Crypto
-public import PacketTunnel
 public import WireGuardCore
 
 #if canImport(FoundationEssentials)
@@ -27,23 +26,12 @@ public struct RotationNonce: ContractMessage {
         self.lifetimeSeconds = lifetimeSeconds
     }
 
-    /// Reads the nonce.
-    public init(json: JSONValue) throws(ContractError) {
-        let fields = try ContractFields(json)
-        nonce = try fields.value("nonce") { (value) throws(ContractError) in try value.bytes32() }
-        serverKey = try fields.value("serverKey") { (value) throws(ContractError) in try value.publicKey() }
-        lifetimeSeconds = try fields.value("lifetimeSeconds") { (value) throws(ContractError) in
-            try value.seconds(from: 1)
-        }
-    }
-
-    /// The nonce as JSON.
-    public var json: JSONValue {
-        .members([
-            "nonce": .bytes(nonce), "serverKey": .string(serverKey.base64),
-            "lifetimeSeconds": .integer(lifetimeSeconds),
-        ])
-    }
+    /// The members.
+    public static let message = CompleteMessage<RotationNonce>(
+        RotationNonce.init(nonce:serverKey:lifetimeSeconds:),
+        TypedField("nonce", \.nonce, .bytes32),
+        TypedField("serverKey", \.serverKey, .key),
+        TypedField("lifetimeSeconds", \.lifetimeSeconds, .seconds(from: 1)))
 }
 
 /// A new key in place of the old one: `POST /v1/device/rotations`. The identical request gets the same answer again.
@@ -108,16 +96,13 @@ public struct RotationRequest: ContractMessage {
         return body(&code)
     }
 
-    /// Reads the request.
-    public init(json: JSONValue) throws(ContractError) {
-        let fields = try ContractFields(json, known: ["publicKey", "nonce", "proof"])
-        publicKey = try fields.value("publicKey") { (value) throws(ContractError) in try value.publicKey() }
-        nonce = try fields.value("nonce") { (value) throws(ContractError) in try value.bytes32() }
-        proof = try fields.value("proof") { (value) throws(ContractError) in try value.bytes32() }
-    }
+    /// The members.
+    public static let message = CompleteMessage<RotationRequest>(
+        RotationRequest.init(publicKey:nonce:proof:),
+        TypedField("publicKey", \.publicKey, .key),
+        TypedField("nonce", \.nonce, .bytes32),
+        TypedField("proof", \.proof, .bytes32))
 
-    /// The request as JSON.
-    public var json: JSONValue {
-        .members(["publicKey": .string(publicKey.base64), "nonce": .bytes(nonce), "proof": .bytes(proof)])
-    }
+    /// True.
+    public static let isRequest = true
 }

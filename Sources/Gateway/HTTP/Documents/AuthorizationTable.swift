@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// The callers of each route, as `docs/authorization.md` shows them.
+package struct AuthorizationTable: Sendable {
+    /// The routes of one listener.
+    package struct Listener: Sendable {
+        package var name: String
+        package var routes: [RouteDescription]
+        /// Whether the Unix socket serves the same routes.
+        package var isOnSocket: Bool
+
+        package init(_ name: String, _ routes: RouteList, isOnSocket: Bool = false) {
+            self.name = name
+            self.routes = routes.routes.map(\.description)
+            self.isOnSocket = isOnSocket
+        }
+    }
+
+    package var listeners: [Listener]
+
+    package init(_ listeners: [Listener]) { self.listeners = listeners }
+
+    /// The page.
+    package var markdown: String {
+        """
+        # Permissions of the gateway's API
+
+        This page lists the callers of each route. It is generated from the routes: `scripts/contract --update` writes it,
+        and a test compares it with the code.
+
+        - A device sees and removes devices of the same user only. A token of scope `enrol` or `addKey` makes devices of one
+          user only.
+        - A caller that the table does not name gets status 401 or 403, and a caller with many failures gets 429.
+        - The socket is the Unix socket of administrators, for root and for the gateway's user.
+
+        """ + listeners.map(section).joined()
+    }
+
+    private func section(_ listener: Listener) -> String {
+        let rows = listener.routes.map { route in
+            let callers = Self.callers(route, isOnSocket: listener.isOnSocket)
+            return "| `\(route.methodName) \(route.path)` | \(callers) | \(route.summary) |\n"
+        }
+        return """
+
+            ## \(listener.name)
+
+            | Route | Callers | Purpose |
+            | --- | --- | --- |
+
+            """ + rows.joined()
+    }
+
+    private static func callers(_ route: RouteDescription, isOnSocket: Bool) -> String {
+        if route.access == .open { return "everyone" }
+        let roles = CallerRole.allCases.filter(route.access.roles.contains).map(\.rawValue)
+        return (roles + (isOnSocket ? ["socket"] : [])).joined(separator: ", ")
+    }
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import HTTPTypes
+import Provisioning
+import TunnelSystem
+import WireGuardCore
+
+/// The address and the keys that clients of the login tunnel need in addition to a login and its password.
+package struct LoginTunnelPlace: Sendable {
+    package var host: String
+    package var port: UInt16
+    package var keys: LoginTunnelKeys
+
+    package init(host: String, port: UInt16, keys: LoginTunnelKeys) {
+        self.host = host
+        self.port = port
+        self.keys = keys
+    }
+
+    /// HOST:PORT.
+    fileprivate var server: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
+}
+
+/// The login tunnel.
+package enum LoginTunnelRoutes {
+    package static let show = Route<Void, LoginTunnelPlace>(
+        .get, "/v1/login-tunnel", .manage,
+        "What clients of the login tunnel need beside a login and its password, its pre-shared key included",
+        reply: .one(
+            ReplyShape(
+                .object([.init("server", .endpoint), .init("serverKey", .key), .init("presharedKey", .key)])
+            ) { place in
+                .object(of: [
+                    ("server", .string(place.server)),
+                    ("serverKey", .string(place.keys.privateKey.publicKey.base64)),
+                    ("presharedKey", .string(place.keys.presharedKey.exportedBase64)),
+                ])
+            }, "The same for all of them"), errors: [404])
+}
+
+extension AdminRoutes {
+    func registerLoginTunnel(in list: inout RouteList) {
+        list.register(LoginTunnelRoutes.show) { call in
+            try call.caller.check(.manage)
+            guard let loginTunnel else { throw GatewayError.noLoginTunnel }
+            return loginTunnel
+        }
+    }
+}

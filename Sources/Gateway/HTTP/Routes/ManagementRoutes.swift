@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import HTTPTypes
+import Provisioning
+import TunnelSystem
+
+/// The gateway's state, its audit log, its key and its backup.
+package enum ManagementRoutes {
+    package static let action = RouteDescription.Parameter(
+        "action", .choice(AuditRecord.Action.allCases.map(\.rawValue)), "Only this")
+    package static let subject = RouteDescription.Parameter(
+        "subject", .line(1...256), "Only what was done to this: device:ID")
+    package static let actor = RouteDescription.Parameter(
+        "actor", .line(1...256), "Only what this one did: admin:ID")
+
+    package static let audit = Route<Void, Page<AuditEntry>>(
+        .get, "/v1/audit", .read, "What was done, the latest first",
+        reply: .page(ReplyShape("AuditEntry")), parameters: [action, subject, actor])
+    package static let status = Route<Void, GatewayStatus>(
+        .get, "/v1/status", .read, "How the gateway is", reply: .one(statusShape, "As it is now"))
+    package static let announceKey = Route<Void, GatewayStatus>(
+        .post, "/v1/server-key", .manage,
+        "Announce a new server key, which takes the place of the old one after the settings' overlap",
+        reply: .one(statusShape, "As it is now"), errors: [409])
+    package static let cancelKey = Route<Void, Void>(
+        .delete, "/v1/server-key", .manage, "Take a server key back that was announced",
+        reply: .none("The old one stays"), errors: [409])
+    package static let backUp = Route<SecretText, [UInt8]>(
+        .post, "/v1/backups", .manage, "Make a backup of everything but the backup key, encrypted with a passphrase",
+        body: .secret("passphrase", .line(GatewayBackup.shortestPassphrase...512)),
+        reply: .bytes("application/octet-stream", "The file, for culvert gateway restore"))
+
+    private static let statusShape = ReplyShape<GatewayStatus>("Status")
+}
+
+extension AdminRoutes {
+    func registerGateway(in list: inout RouteList) {
+        typealias Routes = ManagementRoutes
+        list.register(Routes.audit) { call in
+            var filter = AuditFilter(subject: call[Routes.subject], actor: call[Routes.actor])
+            if let text = call[Routes.action] {
+                guard let action = AuditRecord.Action(rawValue: text) else {
+                    throw GatewayError.invalid(field: Routes.action.name, problem: "nothing is called so")
+                }
+                filter.action = action
+            }
+            return try await service.audit(filter, call.page(), call.caller)
+        }
+        list.register(Routes.status) { try await service.status($0.caller) }
+        list.register(Routes.announceKey) { call in
+            _ = try await service.announceServerKey(call.caller)
+            return try await service.status(call.caller)
+        }
+        list.register(Routes.cancelKey) { try await service.cancelServerKeyRotation($0.caller) }
+        guard let backup else { return }
+        list.register(Routes.backUp) { call in
+            try call.caller.check(.manage)
+            return try await backup(call.body.removeBytes(), call.caller)
+        }
+    }
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// The permission that a route needs. The listener looks for the credential that belongs to it.
+package enum RouteAccess: String, Sendable, CaseIterable {
+    case open
+    /// An invitation, or a token of scope `enrol`. The route checks them itself.
+    case invitation
+    /// A token of scope `addKey` in the query. The route checks it itself.
+    case addKey
+    /// A device, with its credential.
+    case device
+    /// A token of scope `readOnly` or `admin`, or the socket.
+    case read
+    /// A token of scope `admin`, or the socket.
+    case manage
+    /// As ``read``, or a process of this host without a credential.
+    case localRead
+
+    /// The permission of a caller, which is checked before more of a request is read; `nil` if no credential is looked for.
+    var permission: Permission? {
+        switch self {
+        case .open, .invitation, .addKey: nil
+        case .device: .ownDevice
+        case .read, .localRead: .read
+        case .manage: .manage
+        }
+    }
+}
+
+/// A kind of caller, as the authorisation table distinguishes them.
+package enum CallerRole: String, Sendable, CaseIterable {
+    case anonymous = "no credential"
+    case localProcess = "no credential, from this host"
+    case invitation = "invitation"
+    case enrolToken = "`enrol` token"
+    case addKeyToken = "`addKey` token"
+    case device = "device credential"
+    case readOnlyToken = "`readOnly` token"
+    case adminToken = "`admin` token"
+}
+
+extension RouteAccess {
+    /// The callers that pass.
+    package var roles: Set<CallerRole> {
+        switch self {
+        case .open: Set(CallerRole.allCases)
+        case .invitation: [.invitation, .enrolToken]
+        case .addKey: [.addKeyToken]
+        case .device: [.device]
+        case .read: [.readOnlyToken, .adminToken]
+        case .manage: [.adminToken]
+        case .localRead: [.localProcess, .readOnlyToken, .adminToken]
+        }
+    }
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+package import HTTPTypes
+import NetworkAddresses
+import Provisioning
+import TunnelSystem
+
+/// A request of a route with a decoded body.
+@dynamicMemberLookup
+package struct RouteCall<Body: Sendable>: Sendable {
+    let request: APIRequest
+    package let body: Body
+
+    package subscript<Value>(dynamicMember path: KeyPath<APIRequest, Value>) -> Value { request[keyPath: path] }
+
+    /// The value of a parameter of the query; `nil` without it.
+    subscript(parameter: RouteDescription.Parameter) -> String? { request.query[parameter.name] }
+
+    /// The ID in the path.
+    /// - Parameter what: The kind of the resource, for the error.
+    func id(_ what: String, _ name: String = "id") throws(GatewayError) -> RandomID {
+        // A text that is not an ID is the ID of nothing.
+        guard let id = RandomID(request.path[name] ?? "") else { throw .notFound(what) }
+        return id
+    }
+
+    /// The ID in a parameter of the query; `nil` without it.
+    func id(_ parameter: RouteDescription.Parameter) throws(GatewayError) -> RandomID? {
+        guard let text = self[parameter] else { return nil }
+        guard let id = RandomID(text) else {
+            throw .invalid(field: parameter.name, problem: "it is no id of 26 characters")
+        }
+        return id
+    }
+
+    /// The requested part of a list.
+    func page() throws(GatewayError) -> PageRequest {
+        var page = PageRequest(after: self[Paging.after])
+        if let text = self[Paging.limit] {
+            guard let limit = Int(text), (1...PageRequest.most).contains(limit), String(limit) == text else {
+                throw .invalid(field: Paging.limit.name, problem: "it is 1 to \(PageRequest.most)")
+            }
+            page = PageRequest(after: page.after, limit: limit)
+        }
+        return page
+    }
+}
+
+/// One request, read as far as it is the same for all routes.
+package struct APIRequest: Sendable {
+    /// ``Caller/nobody`` if the route needs no credential or checks it itself.
+    var caller: Caller
+    package var source: RequestSource
+    /// The secret of the request, for routes that check it themselves; `nil` without one.
+    var bearer: String?
+    /// The values of the names in the path's template.
+    var path: [String: String]
+    var query: [String: String]
+    /// Made up by the client, so that a repetition makes nothing new.
+    var creationKey: String?
+    /// The versions that the caller permits to replace (`If-Match`), or `nil` for any.
+    var versions: [String]?
+    var body: [UInt8]
+
+    /// The address that failures are counted for.
+    var address: IPAddress { source.address ?? .v4(0) }
+}
+
+/// The reply of a route as HTTP has it.
+package struct APIReply: Sendable {
+    package var status: Int
+    package var mediaType: String
+    package var body: [UInt8]
+    package var headers: [(HTTPField.Name, String)] = []
+
+    init(_ status: Int, mediaType: String, body: [UInt8]) {
+        self.status = status
+        self.mediaType = mediaType
+        self.body = body
+    }
+
+    init(_ status: Int = 200, _ json: JSON) {
+        self.init(status, mediaType: "application/json", body: json.bytes)
+    }
+
+    /// 204.
+    static let empty = APIReply(204, mediaType: "", body: [])
+}

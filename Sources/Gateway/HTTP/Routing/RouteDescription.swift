@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+package import HTTPTypes
+package import Provisioning
+
+/// One method of one path without the types of its bodies: for the router, the documents and the command line.
+package struct RouteDescription: Sendable {
+    /// A parameter outside of the path.
+    package struct Parameter: Sendable {
+        package enum Place: Sendable { case query, header }
+
+        package var name: String
+        package var place = Place.query
+        package var schema: JSONSchema
+        package var isRequired = false
+        package var note: String
+
+        package init(
+            _ name: String, in place: Place = .query, _ schema: JSONSchema, isRequired: Bool = false, _ note: String
+        ) {
+            self.name = name
+            self.place = place
+            self.schema = schema
+            self.isRequired = isRequired
+            self.note = note
+        }
+    }
+
+    /// One reply that the route gives by itself.
+    package struct Reply: Sendable {
+        package var status: Int
+        /// `nil` for a reply without a body.
+        package var schema: JSONSchema?
+        package var mediaType = "application/json"
+        package var note: String
+    }
+
+    package let method: HTTPRequest.Method
+    /// A template such as `/v1/users/{id}`.
+    package let path: String
+    package let access: RouteAccess
+    package let summary: String
+    package let parameters: [Parameter]
+    /// The body of a request; `nil` if the route takes none.
+    package let body: JSONSchema?
+    package let replies: [Reply]
+    /// The statuses of its errors, in addition to those of every route.
+    package let errors: [Int]
+
+    package var methodName: String { method.rawValue }
+
+    /// The statuses of all its errors.
+    package var refusals: [Int] {
+        var all = Set(errors)
+        if access != .open { all.formUnion([401, 403, 429]) }
+        if body != nil { all.formUnion([400, 408, 413, 415]) }
+        if !parameters.isEmpty || path.contains("{") { all.insert(400) }
+        // An unexpected query, and a gateway that fails or is not ready.
+        all.formUnion([400, 500, 503])
+        return all.sorted()
+    }
+
+    /// The path and query of a request.
+    /// - Parameters:
+    ///   - values: The values of the names in the path, in their order.
+    ///   - query: Parameters with their values.
+    package func target(_ values: [String], query: [(parameter: Parameter, value: String)] = []) -> String {
+        var rest = values[...]
+        let parts = path.split(separator: "/").map { part in
+            part.hasPrefix("{") ? PercentEncoding.encode(rest.popFirst() ?? "") : String(part)
+        }
+        let pairs = query.map { PercentEncoding.encode($0.parameter.name) + "=" + PercentEncoding.encode($0.value) }
+        return "/" + parts.joined(separator: "/") + (pairs.isEmpty ? "" : "?" + pairs.joined(separator: "&"))
+    }
+}

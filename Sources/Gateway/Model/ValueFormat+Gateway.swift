@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import NetworkAddresses
+import Provisioning
+import TunnelSystem
+
+extension JSONSchema {
+    static let host = JSONSchema.text(note: "A host name or an IP address")
+    static let interfaceAddress = JSONSchema.text(note: "An address in its network, as in 10.66.0.1/16")
+    static let service = JSONSchema.text(note: "tcp/PORT or udp/PORT")
+}
+
+extension ValueFormat where Value: FixedWidthInteger {
+    /// A number of seconds, up to ten years.
+    static func lifetime(from least: Int64 = 0) -> ValueFormat { integer(least...315_360_000) }
+
+    static var port: ValueFormat { integer(1...65_535) }
+}
+
+extension ValueFormat where Value: Declared {
+    /// A resource, which replies show and no request contains.
+    static var resource: ValueFormat {
+        ValueFormat(Value.message.schema(.reply)) { (_, field) throws(ContractError) in
+            throw ContractError(field: field, problem: "there is no such member")
+        } encode: {
+            Value.message.encode($0)
+        }
+    }
+}
+
+extension ValueFormat where Value == [String: String] {
+    /// Texts by names that are not known before, which replies show and no request contains.
+    static var texts: ValueFormat<[String: String]> {
+        ValueFormat(.texts) { (_, field) throws(ContractError) in
+            throw ContractError(field: field, problem: "there is no such member")
+        } encode: {
+            .object($0.mapValues { .string($0) })
+        }
+    }
+}
+
+extension ValueFormat {
+    /// A format for a value that is a JSON string.
+    /// - Parameter problem: The text of an error for people.
+    fileprivate static func text(
+        _ schema: JSONSchema, _ parse: @escaping @Sendable (String) throws(AddressTextError) -> Value,
+        problem: @escaping @Sendable (AddressTextError) -> String = { "\($0)" },
+        text: @escaping @Sendable (Value) -> String
+    ) -> ValueFormat {
+        ValueFormat(schema) { (json, field) throws(ContractError) in
+            guard let words = json.string else { throw ContractError(field: field, problem: "must be text") }
+            do throws(AddressTextError) {
+                return try parse(words)
+            } catch {
+                throw ContractError(field: field, problem: problem(error))
+            }
+        } encode: {
+            .string(text($0))
+        }
+    }
+}
+
+extension ValueFormat where Value == InterfaceAddress {
+    static var interfaceAddress: ValueFormat<InterfaceAddress> {
+        .text(.interfaceAddress) { (text) throws(AddressTextError) in
+            try InterfaceAddress(text)
+        } text: {
+            $0.description
+        }
+    }
+}
+
+extension ValueFormat where Value == EndpointAddress {
+    static var hostAndPort: ValueFormat<EndpointAddress> {
+        .text(.endpoint) { (text) throws(AddressTextError) in
+            try EndpointAddress(text)
+        } problem: {
+            "must be HOST:PORT: \($0)"
+        } text: {
+            $0.description
+        }
+    }
+}
+
+extension ValueFormat where Value == String {
+    /// A host name or an IP address.
+    static var reachableHost: ValueFormat<String> {
+        .text(.host) { (text) throws(AddressTextError) in
+            _ = try EndpointAddress(host: text, port: 1)
+            return text
+        } problem: {
+            "must be the name or address at which devices reach the gateway: \($0)"
+        } text: {
+            $0
+        }
+    }
+
+    /// The path of a file.
+    static var path: ValueFormat<String> { .line(1...4096) }
+
+    /// The name of a network interface, which Linux limits to 15 bytes.
+    static var interface: ValueFormat<String> {
+        ValueFormat(.line(1...15)) { (json, field) throws(ContractError) in
+            let name = try ValueFormat.line(1...15).decode(json, field)
+            guard name.utf8.count <= 15 else { throw ContractError(field: field, problem: "must not exceed 15 bytes") }
+            return name
+        } encode: {
+            .string($0)
+        }
+    }
+
+    /// A service of the gateway's host.
+    static var service: ValueFormat<String> {
+        ValueFormat(.service) { (json, field) throws(ContractError) in
+            let text = json.string ?? ""
+            let parts = text.split(separator: "/", omittingEmptySubsequences: false)
+            guard parts.count == 2, parts[0] == "tcp" || parts[0] == "udp", let port = UInt16(parts[1]), port > 0 else {
+                throw ContractError(field: field, problem: "must be tcp/PORT or udp/PORT")
+            }
+            return text
+        } encode: {
+            .string($0)
+        }
+    }
+}
