@@ -41,7 +41,7 @@
                 }
                 folder = try TemporaryFolder()
                 service = try GatewayService(
-                    store: try SQLiteStore(path: "\(folder.path)/gateway.db"), keys: MemoryKeys(),
+                    store: try GatewayStore(path: "\(folder.path)/gateway.db"), keys: MemoryKeys(),
                     settings: scene.source.settings, passwordCost: PasswordHash.Cost(n: 16, r: 8, p: 1),
                     logger: Logger(label: "gateway"))
                 let admin = Caller.local(0)

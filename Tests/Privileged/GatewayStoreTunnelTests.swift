@@ -49,7 +49,7 @@
                 }
                 folder = try TemporaryFolder()
                 service = try GatewayService(
-                    store: try SQLiteStore(path: "\(folder.path)/gateway.db"), keys: MemoryKeys(),
+                    store: try GatewayStore(path: "\(folder.path)/gateway.db"), keys: MemoryKeys(),
                     settings: scene.source.settings, logger: Logger(label: "gateway"))
                 let admin = Caller.local(0)
                 let user = try await service.addUser(UserDraft(login: "anna"), admin).item

@@ -44,15 +44,6 @@ extension GatewayService {
             }, removed: feed.removed, serverKeysChanged: feed.serverKeysChanged)
     }
 
-    package func changes(
-        after sequence: Int64, limit: Int = 1000, _ caller: Caller
-    ) async throws(GatewayError) -> [Change] {
-        try caller.check(.read)
-        return try await stored("change") { () throws(StoreError) in
-            try await store.changes(after: sequence, limit: min(max(limit, 1), 10_000))
-        }
-    }
-
     /// Adds what was counted since the last time.
     package func record(_ activity: [DeviceActivity], _ caller: Caller) async throws(GatewayError) {
         try caller.check(.run)

@@ -26,9 +26,9 @@ import WireGuardCore
         }
     }
 
-    private func counts(_ store: SQLiteStore) async throws -> [String: Int] {
+    private func counts(_ store: GatewayStore) async throws -> [String: Int] {
         let tables = try Self.counts.keys.sorted()
-        return try await store.database.read { db in
+        return try await store.connections.read { db in
             var counts: [String: Int] = [:]
             for table in tables { counts[table] = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM \(table)") }
             return counts
@@ -36,7 +36,7 @@ import WireGuardCore
     }
 
     /// The service of a folder, whose clock always shows the time at which the fixtures were made.
-    private func service(_ directory: GatewayDirectory, _ store: SQLiteStore) throws -> GatewayService {
+    private func service(_ directory: GatewayDirectory, _ store: GatewayStore) throws -> GatewayService {
         let now = try Fixtures.madeAt
         return try GatewayService(
             store: store, keys: directory, settings: directory.settings(),
@@ -44,7 +44,7 @@ import WireGuardCore
             logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
     }
 
-    private func use(_ body: (GatewayDirectory, SQLiteStore, GatewayService) async throws -> Void) async throws {
+    private func use(_ body: (GatewayDirectory, GatewayStore, GatewayService) async throws -> Void) async throws {
         try await TestFolder.use { folder in
             let directory = try GatewayDirectory(
                 existing: Fixtures.copy("gateway", to: "\(folder)/gateway"))
@@ -106,7 +106,7 @@ import WireGuardCore
             #expect(tokens.count { $0.revokedAt != nil } == 1)
             let invitations = try await service.invitations(PageRequest(), admin).items
             #expect(invitations.map(\.misuses).reduce(0, +) == 1 && invitations.count { $0.usedAt != nil } == 1)
-            let leases = try await store.leases(PageRequest()).items
+            let leases = try await store.leases()
             #expect(leases.count == (try Self.counts["addresses"]))
             let entries = try await store.audit(AuditFilter(), PageRequest(limit: 500)).items
             #expect(entries.count == (try Self.counts["audit"]))

@@ -156,11 +156,11 @@ import WireGuardCore
 
     @Test("A wrong password asks the store for the user once")
     func asksOnce() async throws {
-        let store = try SQLiteStore.inMemory()
+        let store = try GatewayStore.inMemory()
         let fixture = try ServiceFixture(store: store)
         try await set(Self.password, of: try await fixture.user(), fixture)
         let queries = Mutex(0)
-        try await store.database.writeWithoutTransaction { db in
+        try await store.connections.writeWithoutTransaction { db in
             db.trace { event in
                 if "\(event)".contains("FROM users WHERE login") { queries.withLock { $0 += 1 } }
             }

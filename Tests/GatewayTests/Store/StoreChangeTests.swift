@@ -93,12 +93,12 @@ import WireGuardCore
             #expect(try await store.counts(at: fixture.start.addingTimeInterval(100)).activeDevices == 0)
             #expect(try await sweep(101).isEmpty)
             #expect(try await store.changes(after: before, limit: 10).map(\.subject) == [.device(device.id)])
-            _ = try await store.renew(
-                device: device.id, until: fixture.start.addingTimeInterval(200), fixture.audit(after: 101))
+            _ = try await store.change(
+                device: device.id, .renewal(until: fixture.start.addingTimeInterval(200)), fixture.audit(after: 101))
             #expect(try await sweep(200).devices == [device.id])
             var update = DeviceUpdate()
             update.name = "other"
-            _ = try await store.update(device: device.id, update, try fixture.limits(), fixture.audit())
+            _ = try await store.change(device: device.id, .update(update, try fixture.limits()), fixture.audit())
             #expect(try await sweep(201).isEmpty)
             let outcome = try await sweep(500)
             #expect(outcome.users == [anna.id] && outcome.devices.isEmpty)

@@ -14,7 +14,7 @@ import Testing
 
     /// Runs a test with the rules of a user.
     private func run(
-        _ kind: StoreKind, _ body: (StoreFixture, any GatewayStore, Rule.Owner) async throws -> Void
+        _ kind: StoreKind, _ body: (StoreFixture, GatewayStore, Rule.Owner) async throws -> Void
     ) async throws {
         try await kind.run { fixture in
             try await body(fixture, fixture.store, .user(try await fixture.user().id))
@@ -149,7 +149,7 @@ import Testing
 
     @Test("The version of a list depends on its rules and on their order")
     func version() async throws {
-        let fixture = StoreFixture(try SQLiteStore.inMemory())
+        let fixture = StoreFixture(try GatewayStore.inMemory())
         let owner = Rule.Owner.user(fixture.id())
         let (one, two) = (rule(owner, 1, fixture), rule(owner, 1, fixture))
         let versions = [[], [one], [two], [one, two], [two, one]].map { Rule.version(of: $0) }

@@ -124,7 +124,7 @@ import Testing
             #expect(try await store.token(token.hash) == nil)
             #expect(try await store.device(device.id) == nil)
             #expect(
-                try await store.leases(PageRequest()).items
+                try await store.leases()
                     == device.addresses.sorted { $0.bytes.count < $1.bytes.count }.map {
                         AddressLease(address: $0, deviceID: nil, releasedAt: fixture.start.addingTimeInterval(10))
                     })
