@@ -208,7 +208,7 @@ package final class ServerNetwork: Sendable {
     ///   - subnets: networks behind it, which get routes into the tunnel. The tunnel says whose packets come from there.
     /// - Throws: `.subnet` for the first network that cannot be behind a client; the rest was done.
     package func allow(
-        _ addresses: [IPAddress], subnets: [IPPrefix] = [], rules: ClientRules = ClientRules()
+        _ addresses: [IPAddress], subnets: [IPPrefix] = [], rules: [AccessRule] = []
     ) async throws(TunnelServerError) {
         try await change(addresses, subnets, rules)
     }
@@ -244,7 +244,7 @@ package final class ServerNetwork: Sendable {
     }
 
     private func change(
-        _ addresses: [IPAddress], _ subnets: [IPPrefix], _ rules: ClientRules?
+        _ addresses: [IPAddress], _ subnets: [IPPrefix], _ rules: [AccessRule]?
     ) async throws(TunnelServerError) {
         let error = await withCheckedContinuation { continuation in
             change(addresses, subnets, rules) { continuation.resume(returning: $0) }
@@ -253,7 +253,7 @@ package final class ServerNetwork: Sendable {
     }
 
     private func change(
-        _ addresses: [IPAddress], _ subnets: [IPPrefix], _ rules: ClientRules?,
+        _ addresses: [IPAddress], _ subnets: [IPPrefix], _ rules: [AccessRule]?,
         completion: @escaping @Sendable (TunnelServerError?) -> Void
     ) {
         let schedules = waiting.withLock { waiting in

@@ -47,7 +47,7 @@
         @discardableResult
         func set(
             _ id: DeviceID? = nil, key: PublicKey?, presharedKey: PresharedKey? = nil, addresses: [String],
-            subnets: [String] = [], rules: [RuleContent] = []
+            subnets: [String] = [], rules: [AccessRule] = []
         ) throws -> DeviceID {
             let addresses = try addresses.map { try IPAddress($0) }
             let subnets = try subnets.map { try IPPrefix($0) }
@@ -61,7 +61,7 @@
             }
         }
 
-        func setRules(_ id: DeviceID, _ rules: [RuleContent]) {
+        func setRules(_ id: DeviceID, _ rules: [AccessRule]) {
             change { state in
                 state.plans[id]?.rules = rules
                 state.changed[id] = state.sequence

@@ -16,7 +16,7 @@ struct RuntimePeers: Sendable {
         var password: StoredPassword?
         var addresses: [IPAddress]
         var subnets: [IPPrefix]
-        var rules: ClientRules
+        var rules: [AccessRule]
 
         /// Where its packets may come from.
         var sources: [IPPrefix] { addresses.map { IPPrefix(host: $0) } + subnets }
@@ -151,7 +151,7 @@ struct RuntimePeers: Sendable {
         guard key != nil || plan.password != nil else { return nil }
         return Peer(
             publicKey: key, presharedKey: plan.presharedKey, password: plan.password,
-            addresses: plan.addresses, subnets: plan.subnets, rules: ClientRules(plan.rules))
+            addresses: plan.addresses, subnets: plan.subnets, rules: plan.rules)
     }
 }
 
@@ -178,37 +178,5 @@ extension UAPIDeviceUpdate {
             return update
         }
         return update
-    }
-}
-
-extension ClientRules {
-    /// The rules of a device and its user, as the firewall has them.
-    init(_ rules: [RuleContent]) {
-        self.init()
-        for rule in rules {
-            guard let made = AccessRule(rule) else { continue }
-            switch rule.direction {
-            case .out: from.append(made)
-            case .in: towards.append(made)
-            }
-        }
-    }
-}
-
-extension AccessRule {
-    /// - Returns: nil for a rule that allows what there is not. One that denies it denies the whole protocol.
-    fileprivate init?(_ rule: RuleContent) {
-        let transport: Transport =
-            switch rule.transport {
-            case .any: .any
-            case .tcp: .tcp
-            case .udp: .udp
-            case .icmp: .icmp
-            }
-        let hasPorts = transport != .icmp
-        guard hasPorts || rule.ports.isEmpty || rule.action == .deny else { return nil }
-        self.init(
-            rule.action == .allow ? .allow : .deny, networks: rule.networks, transport: transport,
-            ports: hasPorts ? rule.ports : [])
     }
 }

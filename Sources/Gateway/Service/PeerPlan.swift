@@ -3,6 +3,7 @@
 
 package import FoundationEssentials
 package import NetworkAddresses
+package import TunnelServer
 package import WireGuardCore
 
 /// A device as the runtime needs it: a peer, its sources, its rules.
@@ -23,11 +24,11 @@ package struct PeerPlan: Equatable, Sendable {
     /// Networks behind it.
     package var subnets: [IPPrefix]
     /// The device's rules, then its user's.
-    package var rules: [RuleContent]
+    package var rules: [AccessRule]
 
     package init(
         deviceID: DeviceID, publicKey: PublicKey?, presharedKey: PresharedKey?, password: StoredPassword? = nil,
-        addresses: [IPAddress], subnets: [IPPrefix], rules: [RuleContent], userID: UserID? = nil,
+        addresses: [IPAddress], subnets: [IPPrefix], rules: [AccessRule], userID: UserID? = nil,
         expiresAt: Date? = nil
     ) {
         self.deviceID = deviceID

@@ -3,6 +3,7 @@
 
 package import FoundationEssentials
 package import NetworkAddresses
+package import TunnelServer
 package import WireGuardCore
 
 /// What makes a creation that is asked for again the same one.
@@ -144,9 +145,9 @@ package struct PeerRecord: Hashable, Sendable {
     package var device: Device
     package var user: User
     /// The device's, then its user's.
-    package var rules: [RuleContent]
+    package var rules: [AccessRule]
 
-    package init(device: Device, user: User, rules: [RuleContent]) {
+    package init(device: Device, user: User, rules: [AccessRule]) {
         self.device = device
         self.user = user
         self.rules = rules

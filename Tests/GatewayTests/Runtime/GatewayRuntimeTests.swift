@@ -152,11 +152,12 @@ struct GatewayRuntimeTests {
                         try await made.wait("\(what), call \(call), \(length) more") {
                             let present = made.network.state.withLock { $0.present }
                             return made.isReady && made.runtime.figures.peers == devices.count
-                                && present.mapValues { $0.rules.from.count } == wanted.compactMapValues { $0 }
+                                && present.mapValues { $0.rules.count } == wanted.compactMapValues { $0 }
                         }
                     }
                     try await expect([one.id: 0, two.id: 0], "devices were added")
-                    _ = try await service.setRules(of: .device(one.id), [RuleContent(.deny, transport: .udp)], admin)
+                    _ = try await service.setRules(
+                        of: .device(one.id), [RuleDraft(AccessRule(.deny, transport: .udp))], admin)
                     try await expect([one.id: 1, two.id: 0], "a rule was added")
                     try await service.removeDevice(one.id, admin)
                     try await expect([two.id: 0], "a device was removed")

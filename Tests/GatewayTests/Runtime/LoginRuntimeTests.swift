@@ -66,13 +66,13 @@ extension RuntimePeersTests {
         var plan = PeerPlan(
             deviceID: DeviceID(using: &generator), publicKey: nil, presharedKey: nil,
             password: StoredPassword(text: "one"), addresses: [address], subnets: [],
-            rules: [RuleContent(.deny, transport: .udp)])
+            rules: [AccessRule(.deny, transport: .udp)])
         func changes() -> PeerChanges {
             PeerChanges(sequence: 1, isComplete: false, peers: [plan], removed: [], serverKeysChanged: false)
         }
         made.round(changes())
         #expect(made.engine.isEmpty && made.peers.devices.isEmpty)
-        #expect(made.network.values.map(\.tunnel) == ["login0"] && made.network.values.first?.rules.from.count == 1)
+        #expect(made.network.values.map(\.tunnel) == ["login0"] && made.network.values.first?.rules.count == 1)
         plan.password = StoredPassword(text: "two")
         made.round(changes())
         #expect(made.isUnchanged && made.peers.peers[plan.deviceID]?.password == plan.password)
@@ -225,14 +225,14 @@ struct LoginRuntimeTests {
     func session() async throws {
         try await run { fixture, anna, runtime, network, client in
             let (service, admin) = (fixture.service, fixture.admin)
-            _ = try await service.setRules(of: .user(anna.id), [RuleContent(.deny, transport: .udp)], admin)
+            _ = try await service.setRules(of: .user(anna.id), [RuleDraft(AccessRule(.deny, transport: .udp))], admin)
             let client = try client(.v4(192, 0, 2, 10))
             let assignment = try await client.logIn("anna", Self.password)
             #expect(assignment.addresses.map(\.description) == ["10.66.0.2/32", "fd66::2/128"])
             #expect(assignment.dns == service.settings.dns && assignment.routes == [.allIPv4, .allIPv6])
             let change = try #require(network.changes.withLock { $0.first })
             #expect(change.count == 2 && change.values.allSatisfy { $0?.tunnel == "culvert-login0" })
-            #expect(change.values.allSatisfy { $0?.rules.from.map(\.transport) == [.udp] })
+            #expect(change.values.allSatisfy { $0?.rules.map(\.transport) == [.udp] })
             // The server counts the session once the answer is sent.
             #expect(await hasSession(runtime))
             let figures = try #require(runtime.figures.login)

@@ -5,6 +5,7 @@ import FoundationEssentials
 import NetworkAddresses
 import Provisioning
 import Testing
+import TunnelServer
 import WireGuardCore
 
 @testable import Gateway
@@ -24,14 +25,14 @@ import WireGuardCore
             #expect(all.isComplete && Set(all.peers.map(\.device)) == [first, second, third])
             #expect(try await store.peers(after: all.sequence).peers.isEmpty)
 
-            let deny = RuleContent(
+            let deny = AccessRule(
                 .deny, direction: .in, networks: [try IPPrefix("10.0.0.0/8")], transport: .tcp,
                 ports: [1...80, 443...443])
-            let allow = RuleContent(.allow)
+            let allow = AccessRule(.allow)
             try await store.setRules(
-                of: .user(anna.id), [Rule(id: fixture.id(), owner: .user(anna.id), content: deny)], fixture.audit())
+                of: .user(anna.id), [Rule(id: fixture.id(), owner: .user(anna.id), access: deny)], fixture.audit())
             try await store.setRules(
-                of: .device(first.id), [Rule(id: fixture.id(), owner: .device(first.id), content: allow)],
+                of: .device(first.id), [Rule(id: fixture.id(), owner: .device(first.id), access: allow)],
                 fixture.audit())
             try await store.remove(device: third.id, of: nil, fixture.audit())
             let feed = try await store.peers(after: all.sequence)

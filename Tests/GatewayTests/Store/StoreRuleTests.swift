@@ -4,12 +4,13 @@
 import NetworkAddresses
 import Provisioning
 import Testing
+import TunnelServer
 
 @testable import Gateway
 
 @Suite struct StoreRuleTests {
     private func rule(_ owner: Rule.Owner, _ number: Int, _ fixture: StoreFixture) -> Rule {
-        Rule(id: fixture.id(), owner: owner, content: RuleContent(.deny, notes: "\(number)"))
+        Rule(id: fixture.id(), owner: owner, access: AccessRule(.deny), notes: "\(number)")
     }
 
     /// Runs a test with the rules of a user.
@@ -34,7 +35,7 @@ import Testing
                 }
                 try await group.waitForAll()
             }
-            let notes = try await store.rules(of: owner).map(\.content.notes)
+            let notes = try await store.rules(of: owner).map(\.notes)
             #expect(Set(notes) == Set((0..<20).map { "\($0)" }) && notes.count == 20)
             #expect(try await store.changes(after: before, limit: 100).count == 20)
         }
@@ -55,7 +56,7 @@ import Testing
                 #expect(added.item == expected && !added.isRepetition)
             }
             #expect(try await store.rules(of: owner) == expected)
-            #expect(try await store.peers(after: nil).peers.first?.rules == expected.map(\.content))
+            #expect(try await store.peers(after: nil).peers.first?.rules == expected.map(\.access))
             let entry = try #require(try await store.audit(AuditFilter(), PageRequest()).items.first)
             #expect(entry.record.action == .rulesChanged && entry.record.details["rules"] == "6")
             await #expect(throws: StoreError.ruleLimit(6)) {

@@ -5,6 +5,7 @@ import FoundationEssentials
 import GRDB
 import NetworkAddresses
 import Provisioning
+import TunnelServer
 
 extension SQLiteStore {
     package func changes(after sequence: Int64, limit: Int) async throws(StoreError) -> [Change] {
@@ -61,7 +62,7 @@ extension SQLiteStore {
                         ORDER BY device_id IS NULL, position
                         """)
                 feed.peers.append(
-                    PeerRecord(device: found.device, user: found.user, rules: try rows.map(RuleContent.init)))
+                    PeerRecord(device: found.device, user: found.user, rules: try rows.map(AccessRule.init)))
             } else {
                 feed.removed.append(id)
             }
@@ -73,11 +74,11 @@ extension SQLiteStore {
         var devices = try Row.fetchAll(db, literal: "SELECT * FROM devices").map { try Device($0) }
         try attach(db, to: &devices, areAll: true)
         let users = try Dictionary(users(db, "", areAll: true).map { ($0.id, $0) }) { first, _ in first }
-        var rules: [RandomID: [RuleContent]] = [:]
+        var rules: [RandomID: [AccessRule]] = [:]
         for row in try Row.fetchAll(db, literal: "SELECT * FROM rules ORDER BY position") {
             let fields = Fields(row)
             let owner = try fields.optionalID("user_id") ?? fields.id("device_id")
-            rules[owner, default: []].append(try RuleContent(row))
+            rules[owner, default: []].append(try AccessRule(row))
         }
         return devices.compactMap { device in
             guard let user = users[device.userID] else { return nil }

@@ -3,6 +3,7 @@
 
 import GRDB
 import Provisioning
+import TunnelServer
 
 extension SQLiteStore {
     package func rules(of owner: Rule.Owner) async throws(StoreError) -> [Rule] {
@@ -97,15 +98,15 @@ extension SQLiteStore {
         case .user(let id): user = id.description
         case .device(let id): device = id.description
         }
-        let content = rule.content
+        let access = rule.access
         try db.execute(
             literal: """
                 INSERT INTO rules (
                     id, user_id, device_id, position, action, direction, networks, transport, ports, notes
                 ) VALUES (
-                    \(rule.id.description), \(user), \(device), \(position), \(content.action.rawValue),
-                    \(content.direction.rawValue), \(content.networksText), \(content.transport.rawValue),
-                    \(content.portsText), \(content.notes))
+                    \(rule.id.description), \(user), \(device), \(position), \(access.action.rawValue),
+                    \(access.direction.rawValue), \(access.networksText), \(access.transport.rawValue),
+                    \(access.portsText), \(rule.notes))
                 """)
     }
 }

@@ -5,6 +5,7 @@ import FoundationEssentials
 import GRDB
 import NetworkAddresses
 import Provisioning
+import TunnelServer
 import WireGuardCore
 
 // How values are written, and what is in a row. Reading never traps: a file that somebody has changed is an error.
@@ -166,7 +167,7 @@ extension IssuedInvitation {
     }
 }
 
-extension RuleContent {
+extension AccessRule {
     init(_ row: Row) throws {
         let fields = Fields(row)
         let ports = try fields.text("ports").split(separator: " ").map { text in
@@ -176,8 +177,7 @@ extension RuleContent {
         }
         self.init(
             try fields.choice("action"), direction: try fields.choice("direction"),
-            networks: try fields.prefixes("networks"), transport: try fields.choice("transport"), ports: ports,
-            notes: try fields.text("notes"))
+            networks: try fields.prefixes("networks"), transport: try fields.choice("transport"), ports: ports)
     }
 
     var networksText: String { networks.map(\.description).joined(separator: " ") }
@@ -193,7 +193,8 @@ extension Rule {
         } else {
             owner = .device(try fields.id("device_id"))
         }
-        self.init(id: try fields.id("id"), owner: owner, content: try RuleContent(row))
+        self.init(
+            id: try fields.id("id"), owner: owner, access: try AccessRule(row), notes: try fields.text("notes"))
     }
 }
 
