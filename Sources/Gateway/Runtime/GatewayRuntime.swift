@@ -310,13 +310,10 @@ package actor GatewayRuntime {
     private func readChanges() async throws(GatewayError) {
         let denials = service.denials
         do throws(GatewayError) {
-            let changes =
-                if let sequence { try await service.peerChanges(after: sequence, .gateway) } else {
-                    try await service.peers(.gateway)
-                }
-            if changes.serverKeysChanged || changes.isComplete { isKeyPending = true }
-            peers.update(with: gate.update(changes, denials: denials, at: clock.now()))
-            sequence = changes.sequence
+            let feed = try await service.peers(after: sequence, .gateway)
+            if feed.serverKeysChanged || feed.isComplete { isKeyPending = true }
+            peers.update(with: gate.update(feed, denials: denials, at: clock.now()))
+            sequence = feed.sequence
         } catch {
             peers.update(with: gate.update(nil, denials: denials, at: clock.now()))
             throw error

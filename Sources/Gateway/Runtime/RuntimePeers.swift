@@ -7,21 +7,6 @@ import WireGuardCore
 
 /// The peers that are desired, and those that WireGuard and the network are known to have. A value without effects.
 struct RuntimePeers: Sendable {
-    /// A device that is a peer of WireGuard, or one that a session of the login tunnel may have.
-    struct Peer: Equatable, Sendable {
-        /// Nil for a login's.
-        var publicKey: PublicKey?
-        var presharedKey: PresharedKey?
-        /// Of a login's device, what its session's password was compared with.
-        var password: StoredPassword?
-        var addresses: [IPAddress]
-        var subnets: [IPPrefix]
-        var rules: [AccessRule]
-
-        /// Where its packets may come from.
-        var sources: [IPPrefix] { addresses.map { IPPrefix(host: $0) } + subnets }
-    }
-
     /// A peer of WireGuard.
     struct EnginePeer: Equatable, Sendable {
         var device: DeviceID
@@ -56,13 +41,13 @@ struct RuntimePeers: Sendable {
     // MARK: - Desired
 
     /// Replaces the devices that have changed.
-    mutating func update(with changes: PeerChanges) {
+    mutating func update(with feed: Feed<Peer>) {
         var wanted: [DeviceID: Peer?] = [:]
-        for id in changes.removed { wanted.updateValue(nil, forKey: id) }
-        if changes.isComplete {
+        for id in feed.removed { wanted.updateValue(nil, forKey: id) }
+        if feed.isComplete {
             for id in peers.keys { wanted.updateValue(nil, forKey: id) }
         }
-        for plan in changes.peers { wanted.updateValue(peer(plan), forKey: plan.deviceID) }
+        for peer in feed.changed { wanted.updateValue(served(peer), forKey: peer.deviceID) }
         wanted = wanted.filter { peers[$0.key] != $0.value }
         // Another device may have a released key or address next.
         for (id, new) in wanted {
@@ -146,12 +131,13 @@ struct RuntimePeers: Sendable {
             .sorted { "\($0.device)" < "\($1.device)" }
     }
 
-    private func peer(_ plan: PeerPlan) -> Peer? {
-        let key = servesWireGuard ? plan.publicKey : nil
-        guard key != nil || plan.password != nil else { return nil }
-        return Peer(
-            publicKey: key, presharedKey: plan.presharedKey, password: plan.password,
-            addresses: plan.addresses, subnets: plan.subnets, rules: plan.rules)
+    /// The peer as WireGuard and the network have it, or `nil` if it has no access.
+    private func served(_ peer: Peer) -> Peer? {
+        var peer = peer
+        if !servesWireGuard { (peer.publicKey, peer.presharedKey) = (nil, nil) }
+        // Another expiry changes neither: AccessGate enforces it.
+        peer.expiresAt = nil
+        return peer.publicKey == nil && peer.password == nil ? nil : peer
     }
 }
 

@@ -117,7 +117,7 @@ package protocol GatewayStore: Sendable {
 
     func changes(after sequence: Int64, limit: Int) async throws(StoreError) -> [Change]
     /// - Parameter sequence: nil, or one so old that changes after it are forgotten: all devices.
-    func peers(after sequence: Int64?) async throws(StoreError) -> PeerFeed
+    func peers(after sequence: Int64?) async throws(StoreError) -> Feed<PeerRecord>
     /// Adds to what was counted before. Of devices that are gone it is added to the whole.
     func record(_ activity: [DeviceActivity]) async throws(StoreError)
     /// Notes what has ended by itself, each once, and forgets what is too old.

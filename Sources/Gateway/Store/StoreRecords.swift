@@ -154,26 +154,6 @@ package struct PeerRecord: Hashable, Sendable {
     }
 }
 
-/// Devices that are different, in one view of the store.
-package struct PeerFeed: Sendable {
-    /// The last change that is in it.
-    package var sequence: Int64
-    package var isComplete: Bool
-    package var peers: [PeerRecord]
-    package var removed: [DeviceID]
-    package var serverKeysChanged: Bool
-
-    package init(
-        sequence: Int64, isComplete: Bool, peers: [PeerRecord], removed: [DeviceID], serverKeysChanged: Bool
-    ) {
-        self.sequence = sequence
-        self.isComplete = isComplete
-        self.peers = peers
-        self.removed = removed
-        self.serverKeysChanged = serverKeysChanged
-    }
-}
-
 /// What is to be looked for.
 package struct Sweep: Hashable, Sendable {
     package var now: Date

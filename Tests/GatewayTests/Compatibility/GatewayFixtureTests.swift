@@ -173,10 +173,10 @@ import WireGuardCore
             #expect(set.map(\.notes) == rules.map(\.notes) + [""])
             let devices = try await service.devices(of: anna.id, PageRequest(), admin).items
             let laptop = try #require(devices.first { $0.kind == .enrolled })
-            let feed = try await service.peers(.gateway)
-            #expect(feed.peers.contains { $0.deviceID == laptop.id && $0.publicKey == laptop.publicKey })
+            let feed = try await service.peers(after: nil, .gateway)
+            #expect(feed.changed.contains { $0.deviceID == laptop.id && $0.publicKey == laptop.publicKey })
             try await service.removeDevice(laptop.id, admin)
-            let changes = try await service.peerChanges(after: feed.sequence, .gateway)
+            let changes = try await service.peers(after: feed.sequence, .gateway)
             #expect(changes.removed == [laptop.id])
             let cooldowns = try await service.cooldowns(CooldownFilter(userID: anna.id), PageRequest(), admin).items
             #expect(Set(cooldowns.map(\.address)) == Set(laptop.addresses) && cooldowns.first?.login == "anna")

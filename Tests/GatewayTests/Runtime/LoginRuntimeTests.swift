@@ -62,22 +62,17 @@ extension RuntimePeersTests {
     func logins() throws {
         var generator = SeededGenerator(seed: 19)
         var made = Made(loginTunnel: "login0")
-        let address = IPAddress.v4(10, 66, 0, 2)
-        var plan = PeerPlan(
-            deviceID: DeviceID(using: &generator), publicKey: nil, presharedKey: nil,
-            password: StoredPassword(text: "one"), addresses: [address], subnets: [],
-            rules: [AccessRule(.deny, transport: .udp)])
-        func changes() -> PeerChanges {
-            PeerChanges(sequence: 1, isComplete: false, peers: [plan], removed: [], serverKeysChanged: false)
-        }
-        made.round(changes())
+        var peer = Peer(
+            deviceID: DeviceID(using: &generator), publicKey: nil, password: StoredPassword(text: "one"),
+            sources: [IPPrefix(host: .v4(10, 66, 0, 2))], rules: [AccessRule(.deny, transport: .udp)])
+        made.round(Feed(sequence: 1, changed: [peer]))
         #expect(made.engine.isEmpty && made.peers.devices.isEmpty)
         #expect(made.network.values.map(\.tunnel) == ["login0"] && made.network.values.first?.rules.count == 1)
-        plan.password = StoredPassword(text: "two")
-        made.round(changes())
-        #expect(made.isUnchanged && made.peers.peers[plan.deviceID]?.password == plan.password)
-        plan.password = nil
-        made.round(changes())
+        peer.password = StoredPassword(text: "two")
+        made.round(Feed(sequence: 1, changed: [peer]))
+        #expect(made.isUnchanged && made.peers.peers[peer.deviceID]?.password == peer.password)
+        peer.password = nil
+        made.round(Feed(sequence: 1, changed: [peer]))
         #expect(made.network.isEmpty && made.peers.peers.isEmpty)
     }
 
@@ -86,15 +81,13 @@ extension RuntimePeersTests {
         var generator = SeededGenerator(seed: 20)
         var made = Made()
         made.peers = RuntimePeers(servesWireGuard: false)
-        let laptop = PeerPlan(
+        let laptop = Peer(
             deviceID: DeviceID(using: &generator), publicKey: PrivateKey(using: &generator).publicKey,
-            presharedKey: nil, addresses: [.v4(10, 66, 0, 2)], subnets: [], rules: [])
-        let login = PeerPlan(
-            deviceID: DeviceID(using: &generator), publicKey: nil, presharedKey: nil,
-            password: StoredPassword(text: "one"), addresses: [.v4(10, 66, 0, 3)], subnets: [], rules: [])
-        made.round(
-            PeerChanges(
-                sequence: 1, isComplete: true, peers: [laptop, login], removed: [], serverKeysChanged: true))
+            sources: [IPPrefix(host: .v4(10, 66, 0, 2))])
+        let login = Peer(
+            deviceID: DeviceID(using: &generator), publicKey: nil, password: StoredPassword(text: "one"),
+            sources: [IPPrefix(host: .v4(10, 66, 0, 3))])
+        made.round(Feed(sequence: 1, isComplete: true, changed: [laptop, login], serverKeysChanged: true))
         #expect(made.engine.isEmpty && made.peers.isCurrent)
         #expect(Array(made.network.keys) == [IPPrefix(host: .v4(10, 66, 0, 3))])
         #expect(made.network.values.allSatisfy { $0.tunnel == nil })

@@ -53,7 +53,7 @@ import WireGuardCore
                 }
             ),
             ("own", ["device"], { _ = try await service.grant($0) }),
-            ("peers", ["gateway"], { _ = try await service.peers($0) }),
+            ("peers", ["gateway"], { _ = try await service.peers(after: nil, $0) }),
             ("counters", ["gateway"], { try await service.record([], $0) }),
         ]
         for (operation, allowed, run) in operations {

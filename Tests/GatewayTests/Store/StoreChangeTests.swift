@@ -22,8 +22,8 @@ import WireGuardCore
             let second = try await fixture.device(of: anna)
             let third = try await fixture.device(of: bea)
             let all = try await store.peers(after: nil)
-            #expect(all.isComplete && Set(all.peers.map(\.device)) == [first, second, third])
-            #expect(try await store.peers(after: all.sequence).peers.isEmpty)
+            #expect(all.isComplete && Set(all.changed.map(\.device)) == [first, second, third])
+            #expect(try await store.peers(after: all.sequence).changed.isEmpty)
 
             let deny = AccessRule(
                 .deny, direction: .in, networks: [try IPPrefix("10.0.0.0/8")], transport: .tcp,
@@ -38,11 +38,11 @@ import WireGuardCore
             let feed = try await store.peers(after: all.sequence)
             #expect(!feed.isComplete && feed.sequence == all.sequence + 3)
             #expect(feed.removed == [third.id] && !feed.serverKeysChanged)
-            let rules = Dictionary(uniqueKeysWithValues: feed.peers.map { ($0.device.id, $0.rules) })
+            let rules = Dictionary(uniqueKeysWithValues: feed.changed.map { ($0.device.id, $0.rules) })
             #expect(rules == [first.id: [allow, deny], second.id: [deny]])
             let complete = try await store.peers(after: nil)
             #expect(
-                Dictionary(uniqueKeysWithValues: complete.peers.map { ($0.device.id, $0.rules) }) == rules)
+                Dictionary(uniqueKeysWithValues: complete.changed.map { ($0.device.id, $0.rules) }) == rules)
 
             try await store.append(fixture.audit(.serverKeySwitched), change: .serverKeys)
             #expect(try await store.peers(after: feed.sequence).serverKeysChanged)

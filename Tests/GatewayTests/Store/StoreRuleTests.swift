@@ -56,7 +56,7 @@ import TunnelServer
                 #expect(added.item == expected && !added.isRepetition)
             }
             #expect(try await store.rules(of: owner) == expected)
-            #expect(try await store.peers(after: nil).peers.first?.rules == expected.map(\.access))
+            #expect(try await store.peers(after: nil).changed.first?.rules == expected.map(\.access))
             let entry = try #require(try await store.audit(AuditFilter(), PageRequest()).items.first)
             #expect(entry.record.action == .rulesChanged && entry.record.details["rules"] == "6")
             await #expect(throws: StoreError.ruleLimit(6)) {

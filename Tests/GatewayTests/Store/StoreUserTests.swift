@@ -130,7 +130,7 @@ import TunnelServer
                         AddressLease(address: $0, deviceID: nil, releasedAt: fixture.start.addingTimeInterval(10))
                     })
             let feed = try await store.peers(after: before.sequence)
-            #expect(feed.removed == [device.id] && feed.peers.isEmpty && !feed.isComplete)
+            #expect(feed.removed == [device.id] && feed.changed.isEmpty && !feed.isComplete)
             guard case .refused(.unknown) = try await store.enrol(try fixture.enrolment(.invitation(invitation.hash)))
             else {
                 Issue.record("the invitation of a user who is gone was taken")

@@ -16,14 +16,13 @@ extension SQLiteStore {
         }
     }
 
-    package func peers(after sequence: Int64?) async throws(StoreError) -> PeerFeed {
+    package func peers(after sequence: Int64?) async throws(StoreError) -> Feed<PeerRecord> {
         // One view of all tables.
         try await read { db in
             let (first, last) = try Self.span(db)
             guard let sequence, sequence >= first - 1, sequence <= last else {
-                return PeerFeed(
-                    sequence: last, isComplete: true, peers: try Self.allPeers(db), removed: [],
-                    serverKeysChanged: true)
+                return Feed(
+                    sequence: last, isComplete: true, changed: try Self.allPeers(db), serverKeysChanged: true)
             }
             return try Self.peers(db, after: sequence, until: last)
         }
@@ -37,7 +36,7 @@ extension SQLiteStore {
         return (try fields.value("first"), try fields.value("last"))
     }
 
-    private static func peers(_ db: Database, after sequence: Int64, until last: Int64) throws -> PeerFeed {
+    private static func peers(_ db: Database, after sequence: Int64, until last: Int64) throws -> Feed<PeerRecord> {
         var touched: Set<DeviceID> = []
         var serverKeysChanged = false
         for row in try Row.fetchAll(db, literal: "SELECT * FROM changes WHERE sequence > \(sequence)") {
@@ -50,8 +49,7 @@ extension SQLiteStore {
             case .serverKeys: serverKeysChanged = true
             }
         }
-        var feed = PeerFeed(
-            sequence: last, isComplete: false, peers: [], removed: [], serverKeysChanged: serverKeysChanged)
+        var feed = Feed<PeerRecord>(sequence: last, serverKeysChanged: serverKeysChanged)
         for id in touched {
             if let found = try device(db, "id = \(id.description)") {
                 let rows = try Row.fetchAll(
@@ -61,7 +59,7 @@ extension SQLiteStore {
                         WHERE device_id = \(id.description) OR user_id = \(found.user.id.description)
                         ORDER BY device_id IS NULL, position
                         """)
-                feed.peers.append(
+                feed.changed.append(
                     PeerRecord(device: found.device, user: found.user, rules: try rows.map(AccessRule.init)))
             } else {
                 feed.removed.append(id)
