@@ -73,7 +73,7 @@ package actor GatewayRuntime {
     private var isMade = false
     private var isStopped = false
     private var gate = AccessGate()
-    private var peers: RuntimePeers
+    private var peers: PeerReconciler
     private var logins = RuntimeLogins<ClientID>()
     /// The families that the network has in force; true for IPv6.
     private var families: Set<Bool> = []
@@ -124,7 +124,7 @@ package actor GatewayRuntime {
         self.service = service
         settings = service.settings
         let (servesWireGuard, interface) = (settings.servesWireGuard, settings.loginTunnel.interface)
-        peers = RuntimePeers(
+        peers = PeerReconciler(
             loginTunnel: loginKeys != nil && servesWireGuard ? interface : nil, servesWireGuard: servesWireGuard)
         self.network = network
         self.datagrams = datagrams
@@ -380,7 +380,7 @@ package actor GatewayRuntime {
     /// - Parameter leaving: The devices of removed keys, whose traffic is counted a last time.
     /// - Returns: The peers that WireGuard has no memory for, each with the reason.
     private func apply(
-        _ update: Reconciler<PublicKey, RuntimePeers.EnginePeer>.Update, to device: WireGuardDevice,
+        _ update: Reconciler<PublicKey, PeerReconciler.EnginePeer>.Update, to device: WireGuardDevice,
         _ leaving: [PublicKey: DeviceID]
     ) throws(WireGuardDeviceError) -> [PublicKey: String] {
         let wanted = update.changes.compactMap { key, peer in peer.map { (key, $0) } }
@@ -409,7 +409,7 @@ package actor GatewayRuntime {
     /// Adds a peer, or removes it if WireGuard has no memory for it.
     /// - Returns: The reason of the removal.
     private func problem(
-        of peer: (PublicKey, RuntimePeers.EnginePeer), in device: WireGuardDevice
+        of peer: (PublicKey, PeerReconciler.EnginePeer), in device: WireGuardDevice
     ) throws(WireGuardDeviceError) -> String? {
         do throws(WireGuardDeviceError) {
             try device.apply(.setting([peer]))

@@ -57,7 +57,7 @@ import WireGuardCore
     }
 }
 
-extension RuntimePeersTests {
+extension PeerReconcilerTests {
     @Test("A login's device is the firewall's and no peer of WireGuard; another password changes neither")
     func logins() throws {
         var generator = SeededGenerator(seed: 19)
@@ -80,7 +80,7 @@ extension RuntimePeersTests {
     func withoutWireGuard() {
         var generator = SeededGenerator(seed: 20)
         var made = Made()
-        made.peers = RuntimePeers(servesWireGuard: false)
+        made.peers = PeerReconciler(servesWireGuard: false)
         let laptop = Peer(
             deviceID: DeviceID(using: &generator), publicKey: PrivateKey(using: &generator).publicKey,
             sources: [IPPrefix(host: .v4(10, 66, 0, 2))])

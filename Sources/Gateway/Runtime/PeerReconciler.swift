@@ -6,7 +6,10 @@ import TunnelServer
 import WireGuardCore
 
 /// The peers that are desired, and those that WireGuard and the network are known to have. A value without effects.
-struct RuntimePeers: Sendable {
+///
+/// A round is ``withdraw()``, an update of ``engine``, an update of ``network``, ``admit(without:)``, and an update of ``engine``. WireGuard
+/// thus has a source of a device only while the network has that device's access for it, and no packet meets another device's rules.
+struct PeerReconciler: Sendable {
     /// A peer of WireGuard.
     struct EnginePeer: Equatable, Sendable {
         var device: DeviceID
@@ -43,10 +46,7 @@ struct RuntimePeers: Sendable {
     /// Replaces the devices that have changed.
     mutating func update(with feed: Feed<Peer>) {
         var wanted: [DeviceID: Peer?] = [:]
-        for id in feed.removed { wanted.updateValue(nil, forKey: id) }
-        if feed.isComplete {
-            for id in peers.keys { wanted.updateValue(nil, forKey: id) }
-        }
+        for id in feed.isComplete ? Array(peers.keys) : feed.removed { wanted.updateValue(nil, forKey: id) }
         for peer in feed.changed { wanted.updateValue(served(peer), forKey: peer.deviceID) }
         wanted = wanted.filter { peers[$0.key] != $0.value }
         // Another device may have a released key or address next.
@@ -154,7 +154,7 @@ extension UAPIDeviceUpdate {
     }
 
     /// Adds peers, or gives them these keys and sources.
-    static func setting(_ peers: [(PublicKey, RuntimePeers.EnginePeer)]) -> UAPIDeviceUpdate {
+    static func setting(_ peers: [(PublicKey, PeerReconciler.EnginePeer)]) -> UAPIDeviceUpdate {
         var update = UAPIDeviceUpdate()
         update.peers = peers.map { key, peer in
             var update = UAPIPeerUpdate(publicKey: key)

@@ -11,7 +11,7 @@ import WireGuardCore
 
 @testable import Gateway
 
-@Suite struct RuntimePeersTests {
+@Suite struct PeerReconcilerTests {
     private var generator = SeededGenerator(seed: 16)
 
     private mutating func peer(
@@ -30,17 +30,17 @@ import WireGuardCore
 
     /// A runtime's peers with a WireGuard and a network in memory.
     struct Made {
-        var peers = RuntimePeers()
+        var peers = PeerReconciler()
         /// The peers of WireGuard, and the network's clients.
-        private(set) var engine: [PublicKey: RuntimePeers.EnginePeer] = [:]
+        private(set) var engine: [PublicKey: PeerReconciler.EnginePeer] = [:]
         private(set) var network: [IPPrefix: ClientAccess] = [:]
         /// The peers of WireGuard at the time of the network's change.
-        private(set) var engineBefore: [PublicKey: RuntimePeers.EnginePeer] = [:]
+        private(set) var engineBefore: [PublicKey: PeerReconciler.EnginePeer] = [:]
         private(set) var isUnchanged = true
         /// The addresses whose connections the network has ended in the last round.
         private(set) var released: Set<IPPrefix> = []
 
-        init(loginTunnel: String? = nil) { peers = RuntimePeers(loginTunnel: loginTunnel) }
+        init(loginTunnel: String? = nil) { peers = PeerReconciler(loginTunnel: loginTunnel) }
 
         mutating func round(_ changes: Feed<Peer>, refused: [IPPrefix: TunnelServerError] = [:], failing: Bool = false)
         {
