@@ -150,6 +150,13 @@ import TunnelSystem
                     #expect(reply.json["rules"]?.list?.first?[field.name]?.ordered == value.value, "\(words)")
                 }
             }
+            for field in Rule.message.fields where !field.isIn(.create) {
+                var members = Rule.message.minimal(.create)
+                members[field.name] = FieldCase.sample(field.schema, 0)
+                let body: JSON = ["rules": .array([.object(members)])]
+                let reply = try await bench.ask("PUT", path, bearer: admin, body.line)
+                #expect(reply.status == 400 && reply.body.contains("rules[0].\(field.name)"), "\(field.name)")
+            }
             for (count, status) in [(Rule.most, 200), (Rule.most + 1, 400)] {
                 let rules = [JSON](repeating: ["action": "deny"], count: count)
                 let body: JSON = ["rules": .array(rules)]

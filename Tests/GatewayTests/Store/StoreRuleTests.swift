@@ -13,6 +13,19 @@ import TunnelServer
         Rule(id: fixture.id(), owner: owner, access: AccessRule(.deny), notes: "\(number)")
     }
 
+    @Test("A draft gives a rule all of its members, and the database keeps them", arguments: StoreKind.allCases)
+    func draft(_ kind: StoreKind) async throws {
+        let access = AccessRule(
+            .allow, direction: .in, networks: [try IPPrefix("192.0.2.0/24"), try IPPrefix("2001:db8::/32")],
+            transport: .udp, ports: [53...53, 8000...8100])
+        try await run(kind) { fixture, store, owner in
+            let rule = Rule(id: fixture.id(), owner: owner, RuleDraft(access, notes: "name servers"))
+            #expect(rule == Rule(id: rule.id, owner: owner, access: access, notes: "name servers"))
+            try await store.setRules(of: owner, [rule], fixture.audit())
+            #expect(try await store.rules(of: owner) == [rule])
+        }
+    }
+
     /// Runs a test with the rules of a user.
     private func run(
         _ kind: StoreKind, _ body: (StoreFixture, any GatewayStore, Rule.Owner) async throws -> Void
