@@ -105,9 +105,8 @@ package final class ServerNetwork: Sendable {
         /// Publishes the state, and schedules a comparison if a change is not applied.
         func update(from core: ServerNetworkCore, _ watch: NetworkWatch? = nil) {
             state.withLock { state in
-                state = NetworkState(
-                    repairs: core.repairs, isHeld: core.isHeld, isCurrent: core.isCurrent,
-                    problems: core.problems.list, exclusions: core.exclusions.list)
+                (state.repairs, state.isHeld, state.isCurrent) = (core.repairs, core.isHeld, core.isCurrent)
+                (state.problems, state.exclusions) = (core.problems.list, core.exclusions.list)
             }
             if !core.isCurrent || !core.exclusions.list.isEmpty || core.hasConnectionsToEnd { watch?.lookAgain() }
         }
@@ -187,7 +186,7 @@ package final class ServerNetwork: Sendable {
     /// - Returns: the device and those of the further tunnels, which the caller closes with ``stop()``, and the settings in force:
     ///   nothing of IPv6 is in them where the host has it switched off.
     package func start(
-        isMultiQueue: Bool = false
+        isMultiQueue: Bool
     ) async throws(TunnelServerError) -> (device: LinuxTun, further: [LinuxTun], settings: ServerNetworkSettings) {
         try await onThread { core throws(TunnelServerError) in try core.start(isMultiQueue: isMultiQueue) }
     }
@@ -342,4 +341,6 @@ package struct NetworkState: Hashable, Sendable {
     package var problems: [NetworkProblem] = []
     /// The clients that are excluded.
     package var exclusions: [NetworkProblem] = []
+
+    package init() {}
 }

@@ -218,7 +218,7 @@
             var settings = source.settings.serverNetwork
             settings.journalFolder = world.folder
             let (wanted, logger) = (settings, Logger(label: "gateway"))
-            let network = try world.host.perform { try HostPeerNetwork(wanted, logger: logger) }
+            let network = try world.host.perform { try ServerNetwork(wanted, logger: logger) }
             var options = GatewayRuntime.Options()
             options.sweepInterval = .milliseconds(200)
             let runtime = GatewayRuntime(

@@ -59,7 +59,7 @@
             // The calls that repair a failure fail as well.
             for (call, length) in (1...calls).flatMap({ call in [0, 1, 2].map { (call, $0) } }) {
                 await scene.network.stop()
-                _ = try await scene.network.start()
+                _ = try await scene.network.start(isMultiQueue: false)
                 let nft = try ReplacedProgram("nft", .failsAt(call...call + length, takesEffect: takesEffect))
                 try await cycle(scene)
                 try eventually("calls \(call) to \(call + length) are made up for", within: .seconds(10)) {

@@ -54,7 +54,7 @@
             change(&settings)
             let made = settings
             network = try world.host.perform { try ServerNetwork(made) }
-            let (device, _, _) = try await network.start()
+            let (device, _, _) = try await network.start(isMultiQueue: false)
             let end = try far.perform {
                 let tun = try LinuxTun(name: "tun0", mtu: 1400)
                 try tun.setUp(true)

@@ -26,7 +26,7 @@ private final class FaultyNetwork: PeerNetwork {
         var failing: ClosedRange<Int>?
         var takesEffect = false
         var refused: [IPPrefix: TunnelServerError] = [:]
-        var condition = NetworkCondition()
+        var condition = NetworkState()
         var released: Set<IPPrefix> = []
         /// A call that waits for ``FaultyNetwork/proceed()``.
         var waiting: CheckedContinuation<Void, Never>?
@@ -81,7 +81,7 @@ private final class FaultyNetwork: PeerNetwork {
     }
 
     func stop() async {}
-    var condition: NetworkCondition { state.withLock { $0.condition } }
+    var condition: NetworkState { state.withLock { $0.condition } }
 }
 
 @Suite("A gateway's runtime under faults", .timeLimit(.minutes(2)))
@@ -277,7 +277,7 @@ struct GatewayRuntimeTests {
                 state.condition.problems = [.init(what: "the firewall: nft is not installed", since: 5)]
             }
             #expect(!made.isReady && made.runtime.readiness.problems.map(\.since) == [5])
-            made.network.state.withLock { $0.condition = NetworkCondition() }
+            made.network.state.withLock { $0.condition = NetworkState() }
             #expect(made.isReady)
         }
     }

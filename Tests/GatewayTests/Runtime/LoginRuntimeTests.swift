@@ -123,7 +123,7 @@ private final class RecordingNetwork: PeerNetwork {
     }
 
     func stop() async {}
-    var condition: NetworkCondition { NetworkCondition() }
+    var condition: NetworkState { NetworkState() }
 }
 
 /// A client of the login tunnel on a network in memory.

@@ -190,7 +190,7 @@ import WireGuardCore
         #expect(made.engine.count == 2 && made.network.count == 2)
     }
 
-    @Test("A subnet that comes or goes is another source of the same peer")
+    @Test("A changed subnet is another source of the same peer")
     mutating func subnets() throws {
         var made = Made()
         let key = PrivateKey(using: &generator).publicKey
@@ -230,7 +230,7 @@ import WireGuardCore
         TrafficLedger.Count(traffic: Device.Traffic(received: received, sent: sent))
     }
 
-    @Test("What is counted is told once, also across another key and a store that did not listen")
+    @Test("Each byte is reported once, even after the key changed and the store failed")
     mutating func counts() {
         var ledger = TrafficLedger()
         let device = DeviceID(using: &generator)
