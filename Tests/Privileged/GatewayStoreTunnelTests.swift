@@ -8,6 +8,7 @@
     import Provisioning
     import Synchronization
     import Testing
+    import TunnelServer
     import WireGuardCore
     import WireGuardDevice
 
@@ -97,7 +98,7 @@
             try await update { $0.expiresAt = .some(nil) }
             #expect(try made.reachesInternet())
             let ruled = try await made.cutOff {
-                _ = try await service.setRules(of: .device(id), [RuleContent(.deny, transport: .udp)], admin)
+                _ = try await service.setRules(of: .device(id), [RuleDraft(AccessRule(.deny, transport: .udp))], admin)
             }
             #expect(ruled < .seconds(1))
             #expect(try made.reachesInternet())

@@ -6,13 +6,13 @@ import FoundationEssentials
 import Provisioning
 
 /// A rule that is added to those that a user or device has.
-package struct RuleAddition: Hashable, Sendable {
-    package var content: RuleContent
+package struct RuleAddition: Equatable, Sendable {
+    package var rule: RuleDraft
     /// Whether the rule comes before the others rather than after them.
     package var isFirst: Bool
 
-    package init(_ content: RuleContent, isFirst: Bool = false) {
-        self.content = content
+    package init(_ rule: RuleDraft, isFirst: Bool = false) {
+        self.rule = rule
         self.isFirst = isFirst
     }
 }

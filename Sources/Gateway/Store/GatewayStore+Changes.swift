@@ -4,17 +4,17 @@
 import FoundationEssentials
 import NetworkAddresses
 import Provisioning
+import TunnelServer
 
 extension GatewayStore {
     /// - Parameter sequence: The last change that the caller knows. If it is `nil` or too old, all devices are returned.
-    package func peers(after sequence: Int64?) async throws(StoreError) -> PeerFeed {
+    package func peers(after sequence: Int64?) async throws(StoreError) -> Feed<PeerRecord> {
         // One view of all tables.
         try await database.read { db in
             let (first, last) = try Self.span(db)
             guard let sequence, sequence >= first - 1, sequence <= last else {
-                return PeerFeed(
-                    sequence: last, isComplete: true, peers: try Self.allPeers(db), removed: [],
-                    serverKeysChanged: true)
+                return Feed(
+                    sequence: last, isComplete: true, changed: try Self.allPeers(db), serverKeysChanged: true)
             }
             return try Self.peers(db, after: sequence, until: last)
         }
@@ -27,7 +27,8 @@ extension GatewayStore {
         return try (row["first"], row["last"])
     }
 
-    private static func peers(_ db: any SQLSession, after sequence: Int64, until last: Int64) throws -> PeerFeed {
+    private static func peers(_ db: any SQLSession, after sequence: Int64, until last: Int64) throws -> Feed<PeerRecord>
+    {
         var touched: Set<DeviceID> = []
         var serverKeysChanged = false
         for row in try db.rows("SELECT * FROM changes WHERE sequence > \(sequence)") {
@@ -40,8 +41,7 @@ extension GatewayStore {
             case .serverKeys: serverKeysChanged = true
             }
         }
-        var feed = PeerFeed(
-            sequence: last, isComplete: false, peers: [], removed: [], serverKeysChanged: serverKeysChanged)
+        var feed = Feed<PeerRecord>(sequence: last, serverKeysChanged: serverKeysChanged)
         for id in touched {
             if let found = try device(db, "id = \(id)") {
                 let rows = try db.rows(
@@ -50,8 +50,8 @@ extension GatewayStore {
                     WHERE device_id = \(id) OR user_id = \(found.user.id)
                     ORDER BY device_id IS NULL, position
                     """)
-                feed.peers.append(
-                    PeerRecord(device: found.device, user: found.user, rules: try rows.map(RuleContent.init)))
+                feed.changed.append(
+                    PeerRecord(device: found.device, user: found.user, rules: try rows.map(AccessRule.init)))
             } else {
                 feed.removed.append(id)
             }
@@ -63,10 +63,10 @@ extension GatewayStore {
         var devices = try db.rows("SELECT * FROM devices").map { try Device($0) }
         try attach(db, to: &devices, areAll: true)
         let users = try Dictionary(users(db, "", areAll: true).map { ($0.id, $0) }) { first, _ in first }
-        var rules: [RandomID: [RuleContent]] = [:]
+        var rules: [RandomID: [AccessRule]] = [:]
         for row in try db.rows("SELECT * FROM rules ORDER BY position") {
             let owner: RandomID = try (row["user_id"] as UserID?) ?? row["device_id"]
-            rules[owner, default: []].append(try RuleContent(row))
+            rules[owner, default: []].append(try AccessRule(row))
         }
         return devices.compactMap { device in
             guard let user = users[device.userID] else { return nil }

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import Provisioning
+import TunnelServer
 
 extension GatewayStore {
     package func rules(of owner: Rule.Owner) async throws(StoreError) -> [Rule] {
@@ -102,15 +103,15 @@ extension GatewayStore {
         case .user(let id): user = id.description
         case .device(let id): device = id.description
         }
-        let content = rule.content
+        let access = rule.access
         try db.execute(
             """
             INSERT INTO rules (
                 id, user_id, device_id, position, action, direction, networks, transport, ports, notes
             ) VALUES (
-                \(rule.id), \(user), \(device), \(position), \(content.action),
-                \(content.direction), \(content.networksText), \(content.transport),
-                \(content.portsText), \(content.notes))
+                \(rule.id), \(user), \(device), \(position), \(access.action),
+                \(access.direction), \(access.networksText), \(access.transport),
+                \(access.portsText), \(rule.notes))
             """)
     }
 }

@@ -4,6 +4,7 @@
 import FoundationEssentials
 import NetworkAddresses
 import Provisioning
+import TunnelServer
 import WireGuardCore
 
 // The conversions of values and rows.
@@ -119,9 +120,9 @@ extension SQLConvertible where Self: RawRepresentable<String> {
 extension Device.Kind: SQLConvertible {}
 extension Token.Scope: SQLConvertible {}
 extension AuditRecord.Action: SQLConvertible {}
-extension RuleContent.Action: SQLConvertible {}
-extension RuleContent.Direction: SQLConvertible {}
-extension RuleContent.Transport: SQLConvertible {}
+extension AccessRule.Action: SQLConvertible {}
+extension AccessRule.Direction: SQLConvertible {}
+extension AccessRule.Transport: SQLConvertible {}
 
 // MARK: - Rows
 
@@ -169,7 +170,7 @@ extension IssuedInvitation {
     }
 }
 
-extension RuleContent {
+extension AccessRule {
     init(_ row: SQLRow) throws {
         let ports = try (row["ports"] as String).split(separator: " ").map { text in
             let ends = text.split(separator: "-").compactMap { UInt16($0) }
@@ -181,8 +182,7 @@ extension RuleContent {
             return prefix
         }
         try self.init(
-            row["action"], direction: row["direction"], networks: networks, transport: row["transport"], ports: ports,
-            notes: row["notes"])
+            row["action"], direction: row["direction"], networks: networks, transport: row["transport"], ports: ports)
     }
 
     var networksText: String { networks.map(\.description).joined(separator: " ") }
@@ -193,7 +193,8 @@ extension Rule {
     init(_ row: SQLRow) throws {
         let user: UserID? = try row["user_id"]
         try self.init(
-            id: row["id"], owner: user.map(Owner.user) ?? .device(row["device_id"]), content: RuleContent(row))
+            id: row["id"], owner: user.map(Owner.user) ?? .device(row["device_id"]), access: AccessRule(row),
+            notes: row["notes"])
     }
 }
 

@@ -9,6 +9,6 @@
     enum Columns {
         static var users: [(title: String, member: String)] { User.message.columns(first: "login") }
         static var devices: [(title: String, member: String)] { Device.message.columns(first: "name") }
-        static var rules: [(title: String, member: String)] { Rule.columns }
+        static var rules: [(title: String, member: String)] { Rule.message.columns() }
     }
 #endif

@@ -58,7 +58,7 @@ extension StoreFixture {
             #expect(try await store.users(PageRequest()).items == [anna, ben])
             let device = try await fixture.logIn(anna)
             #expect(device.addresses.map(\.description) == ["10.66.0.77", "fd66::2"])
-            #expect(try await store.peers(after: nil).peers.map(\.user) == [anna])
+            #expect(try await store.peers(after: nil).changed.map(\.user) == [anna])
             // The next session has the device of the first.
             #expect(try await fixture.logIn(anna, busy: [device.id]).id == device.id)
             try await store.remove(device: device.id, of: nil, fixture.audit(after: 10))

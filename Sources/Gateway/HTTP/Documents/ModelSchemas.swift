@@ -13,7 +13,7 @@ enum ModelSchemas {
         ("DeviceUpdate", Device.message.schema(.patch)), ("Token", token),
         ("TokenDraft", tokenDraft), ("Invitation", invitation), ("InvitationDraft", invitationDraft),
         ("Rule", Rule.schema),
-        ("RuleDraft", RuleContent.message.schema(.create)), ("Cooldown", cooldown), ("AuditEntry", auditEntry),
+        ("RuleDraft", Rule.message.schema(.create)), ("Cooldown", cooldown), ("AuditEntry", auditEntry),
         ("Status", status),
     ]
 

@@ -30,16 +30,16 @@ extension InvitationDraft {
     }
 }
 
-extension RuleContent {
+extension RuleDraft {
     /// All rules of a user or a device: `{"rules": […]}`.
-    static func list(json: JSON) throws(ContractError) -> [RuleContent] {
+    static func list(json: JSON) throws(ContractError) -> [RuleDraft] {
         try ContractFields(JSONValue(json), known: ["rules"]).value("rules") { (value) throws(ContractError) in
-            try value.list(0...Rule.most) { (value) throws(ContractError) in try RuleContent(value) }
+            try value.list(0...Rule.most) { (value) throws(ContractError) in try RuleDraft(value) }
         }
     }
 
     fileprivate init(_ value: ContractValue) throws(ContractError) {
-        try self.init(json: value.json.ordered, at: value.field)
+        self = try Rule.message.decode(value.json.ordered, .create, at: value.field)
     }
 }
 
@@ -47,7 +47,7 @@ extension RuleAddition {
     init(json: JSON) throws(ContractError) {
         let fields = try ContractFields(JSONValue(json), known: ["rule", "isFirst"])
         self.init(
-            try fields.value("rule") { (value) throws(ContractError) in try RuleContent(value) },
+            try fields.value("rule") { (value) throws(ContractError) in try RuleDraft(value) },
             isFirst: try fields.present("isFirst") { (value) throws(ContractError) in try value.flag() } ?? false)
     }
 }

@@ -46,7 +46,7 @@ extension AdminRoutes {
                 replies: [.init(status: 200, schema: list, note: "As they are now")], problems: [404, 409, 412]
             ) { (request) async throws(GatewayError) in
                 let id = try request.id(what)
-                let wanted = try request.read { (json) throws(ContractError) in try RuleContent.list(json: json) }
+                let wanted = try request.read { (json) throws(ContractError) in try RuleDraft.list(json: json) }
                 return Self.reply(
                     try await service.setRules(
                         of: owner(id), wanted, ifVersion: request.versions, try request.caller))
